@@ -1,0 +1,58 @@
+# Everything a fresh machine needs is Python 3.11 or newer with venv, and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+BENCH_FLAGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check slow bench conformance lock clean
+
+help: ## say what each target does
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## make .venv with the program in it
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "karpenter needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+run: install ## try the best thing there is so far: convert a legacy manifest
+	@echo "A Provisioner and its AWSNodeTemplate, as many clusters still have them:"
+	@echo
+	@sed 's/^/    /' examples/legacy/provisioner.yaml
+	@echo
+	@echo "The same in karpenter.sh/v1 (karpenter convert examples/legacy/provisioner.yaml --node-role KarpenterNodeRole-demo):"
+	@echo
+	@$(BIN)/karpenter convert examples/legacy/provisioner.yaml --node-role KarpenterNodeRole-demo
+
+test: install ## the fast tests
+	$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+check: install ## format, lint, types and import direction
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: install ## the slower tests
+	$(BIN)/python -m pytest -q -m slow
+
+bench: install ## the benchmarks, with their figures
+	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
+	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
+
+conformance: install ## which rows of the conformance ledger have a passing test
+	$(BIN)/python -m pytest -n auto -q -m row --conformance
+
+lock: ## resolve the pinned requirement files anew (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q --upgrade pyproject.toml -o requirements/run.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q --upgrade pyproject.toml --group dev -o requirements/dev.txt
+
+clean: ## forget the virtual environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,1 @@
+"""What the API server and the controllers check before an object counts."""

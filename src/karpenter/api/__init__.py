@@ -1,0 +1,1 @@
+"""Wire models of every kind the project reads or writes; no behaviour."""

@@ -1,0 +1,1 @@
+"""The ``karpenter`` command line."""

@@ -1,0 +1,1 @@
+"""The vocabulary of scheduling: resources, labels, requirements, taints."""
