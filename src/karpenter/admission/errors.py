@@ -41,6 +41,22 @@ class ErrorKind(Enum):
         """The words a message of this kind begins with."""
         return self.value[1]
 
+    @property
+    def concerns_shape(self) -> bool:
+        """Whether a value with such an error may lack the shape that further rules rely on."""
+        return self in _SHAPE_KINDS
+
+
+_SHAPE_KINDS = frozenset(
+    {
+        ErrorKind.REQUIRED,
+        ErrorKind.TYPE_INVALID,
+        ErrorKind.NOT_SUPPORTED,
+        ErrorKind.TOO_LONG,
+        ErrorKind.TOO_MANY,
+    }
+)
+
 
 class _NoValue(Enum):
     NO_VALUE = "no value"
@@ -105,7 +121,7 @@ def render_path(path: Path) -> str:
         elif _PLAIN_KEY.fullmatch(part):
             text += f".{part}" if text else part
         else:
-            text += f"[{part}]"
+            text += f"[{_on_one_line(part)}]"
     return text
 
 
@@ -122,6 +138,15 @@ def distinct(errors: Iterable[FieldError]) -> list[FieldError]:
     return list(seen.values())
 
 
+def _on_one_line(key: str) -> str:
+    """Escape line breaks and the like, so that a key cannot tear a message apart."""
+    return key if key.isprintable() else key.encode("unicode_escape").decode()
+
+
 def _render_value(value: object) -> str:
-    text = msgspec.json.encode(value, enc_hook=str).decode()
+    try:
+        text = msgspec.json.encode(value, enc_hook=str).decode()
+    except (RecursionError, UnicodeEncodeError):
+        # What cannot be shown must not hide what is wrong with it
+        return "…"
     return text if len(text) <= _LONGEST_SHOWN_VALUE else text[: _LONGEST_SHOWN_VALUE - 1] + "…"

@@ -1,0 +1,256 @@
+"""From bytes and plain data to wire models, and back.
+
+One registry says which kinds are known. Everything that fails to fit raises ``DecodeError``, with
+the path of the field and a sentence about it; malformed JSON does too, with an empty path.
+
+The fast path is one pass of msgspec over the bytes. Objects that do not fit take a slower one that
+forgives nulls (see ``karpenter.api.nulls``) and, failing that, words the error.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from karpenter.api import (
+    cluster,
+    devices,
+    ec2,
+    karpenter,
+    kwok,
+    legacy,
+    nodes,
+    pods,
+    policy,
+    storage,
+    workloads,
+)
+from karpenter.api.meta import (
+    ListMeta,
+    Model,
+    ObjectList,
+    Resource,
+    Status,
+    TypeMeta,
+    kind_of,
+)
+from karpenter.api.nulls import without_null_fields
+from karpenter.api.problems import DecodeError, UnknownKindError, explain
+
+KINDS: tuple[type[Resource], ...] = (
+    # Kubernetes: what runs, and what makes it run
+    pods.Pod,
+    pods.PodTemplate,
+    workloads.ReplicationController,
+    workloads.DaemonSet,
+    workloads.Deployment,
+    workloads.ReplicaSet,
+    workloads.StatefulSet,
+    workloads.Job,
+    workloads.CronJob,
+    # Kubernetes: where it runs
+    nodes.Node,
+    storage.CSINode,
+    storage.PersistentVolume,
+    storage.PersistentVolumeClaim,
+    storage.StorageClass,
+    storage.VolumeAttachment,
+    devices.DeviceClass,
+    devices.ResourceClaim,
+    devices.ResourceClaimTemplate,
+    devices.ResourceSlice,
+    # Kubernetes: the rules and the surroundings
+    policy.LimitRange,
+    policy.PodDisruptionBudget,
+    policy.PriorityClass,
+    cluster.ConfigMap,
+    cluster.Event,
+    cluster.Lease,
+    cluster.Namespace,
+    cluster.Service,
+    # Karpenter
+    karpenter.NodePool,
+    karpenter.NodePoolV1Beta1,
+    karpenter.NodeClaim,
+    karpenter.NodeClaimV1Beta1,
+    karpenter.NodeOverlay,
+    karpenter.CapacityBuffer,
+    ec2.EC2NodeClass,
+    ec2.EC2NodeClassV1Beta1,
+    kwok.KWOKNodeClass,
+    legacy.Provisioner,
+    legacy.AWSNodeTemplate,
+)
+
+_SAME_SHAPE = {"resource.k8s.io/v1": "resource.k8s.io/v1beta2"}  # served version -> its twin
+
+_REGISTRY: Mapping[tuple[str, str], type[Resource]] = {
+    (version, kind_of(resource)): resource
+    for resource in KINDS
+    for version in (resource.api_version, _SAME_SHAPE.get(resource.api_version, ""))
+    if version
+}
+
+R = TypeVar("R", bound=Resource)
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[R]):
+    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status."""
+
+    type: str
+    object: R | Status
+
+
+class _RawEvent(Model, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _RawList(Model, frozen=True):
+    metadata: ListMeta = ListMeta()
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+def is_known(api_version: str, kind: str) -> bool:
+    """Whether there is a wire model for this kind in this version."""
+    return (api_version, kind) in _REGISTRY
+
+
+def model_for(api_version: str, kind: str) -> type[Resource]:
+    """Return the wire model of a kind, or raise ``UnknownKindError``."""
+    model = _REGISTRY.get((api_version, kind))
+    if model is None:
+        raise UnknownKindError(api_version, kind)
+    return model
+
+
+def peek(data: bytes) -> TypeMeta:
+    """Read only the apiVersion and kind of an object."""
+    return decode_as(data, TypeMeta)
+
+
+def decode(data: bytes) -> Resource:
+    """Decode one JSON object of any known kind."""
+    return decode_as(data, _model_named_by(peek(data)))
+
+
+def decode_as(data: bytes | msgspec.Raw, model: type[S]) -> S:
+    """Decode one JSON object whose kind the caller knows."""
+    try:
+        decoded: S = _decoder(model).decode(data)
+    except msgspec.ValidationError:
+        return convert_as(_plain(data), model)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _unreadable(error) from error
+    return decoded
+
+
+def decode_list(data: bytes, model: type[R]) -> ObjectList[R]:
+    """Decode the answer to a list request, or one page of it; all items are of one kind."""
+    try:
+        return _list_decoder(model).decode(data)
+    except msgspec.ValidationError:
+        return _item_by_item(data, model)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _unreadable(error) from error
+
+
+def decode_event(line: bytes, model: type[R]) -> WatchEvent[R]:
+    """Decode one line of a watch on objects of one kind."""
+    event = decode_as(line, _RawEvent)
+    try:
+        if event.type == "ERROR":
+            return WatchEvent(type=event.type, object=decode_as(event.object, Status))
+        return WatchEvent(type=event.type, object=decode_as(event.object, model))
+    except DecodeError as error:
+        raise error.below(("object",)) from error
+
+
+def convert(value: Mapping[str, Any]) -> Resource:
+    """Make a wire model of plain data, as a YAML parser gives it, of any known kind."""
+    return convert_as(value, _model_named_by(convert_as(value, TypeMeta)))
+
+
+def convert_as(value: object, model: type[S]) -> S:
+    """Make a wire model of plain data whose kind the caller knows."""
+    try:
+        return msgspec.convert(value, model)
+    except msgspec.ValidationError:
+        pass
+    except RecursionError as error:
+        raise _unreadable(error) from error
+    forgiven = without_null_fields(value, model)
+    try:
+        return msgspec.convert(forgiven, model)
+    except msgspec.ValidationError as error:
+        raise explain(error, forgiven, model) from error
+
+
+def encode(resource: Resource | Status) -> bytes:
+    """Encode an object as JSON, with apiVersion and kind, without defaults.
+
+    Only for objects we make ourselves: a decoded one lacks the fields its model does not know.
+    """
+    # The kind is the tag of the struct, so the text is never the empty object.
+    return b'{"apiVersion":"' + resource.api_version.encode() + b'",' + _encoder(resource)[1:]
+
+
+def to_plain(resource: Resource | Status) -> dict[str, Any]:
+    """Return what ``encode`` writes as plain data."""
+    plain: dict[str, Any] = msgspec.json.decode(encode(resource))
+    return plain
+
+
+def _model_named_by(head: TypeMeta) -> type[Resource]:
+    for field, value in (("apiVersion", head.api_version), ("kind", head.kind)):
+        if not value:
+            raise DecodeError((field,), "required field is missing", missing=True)
+    return model_for(head.api_version, head.kind)
+
+
+_encoder = msgspec.json.Encoder().encode
+
+
+@cache
+def _decoder(model: type[S]) -> msgspec.json.Decoder[S]:
+    return msgspec.json.Decoder(model)
+
+
+@cache
+def _list_decoder(model: type[R]) -> msgspec.json.Decoder[ObjectList[R]]:
+    return msgspec.json.Decoder(ObjectList[model])  # type: ignore[valid-type]
+
+
+def _item_by_item(data: bytes, model: type[R]) -> ObjectList[R]:
+    """Decode a list in which at least one item has nulls or does not fit.
+
+    One such item must not send the other ten thousand down the slow path.
+    """
+    page = decode_as(data, _RawList)
+    items = []
+    for index, item in enumerate(page.items or ()):
+        try:
+            items.append(decode_as(item, model))
+        except DecodeError as error:
+            raise error.below(("items", index)) from error
+    return ObjectList(metadata=page.metadata, items=tuple(items))
+
+
+def _plain(data: bytes | msgspec.Raw) -> object:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> DecodeError:
+    if isinstance(error, RecursionError):
+        return DecodeError((), "the data is nested too deeply")
+    if isinstance(error, UnicodeDecodeError):
+        return DecodeError((), "the data is not UTF-8 text")
+    text = str(error).removeprefix("JSON is malformed: ")
+    return DecodeError((), f"the data is not JSON: {text[:1].lower()}{text[1:]}")

@@ -1,0 +1,46 @@
+"""The ``karpenter`` program: its commands and what they have in common.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Commands import what is
+heavy only when they run, so that asking for help costs nothing.
+"""
+
+from typing import Annotated
+
+import typer
+
+from karpenter import __version__
+from karpenter.cli import convert, crds
+
+app = typer.Typer(
+    name="karpenter",
+    help="Just-in-time nodes for any Kubernetes cluster.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command(help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
+app.command(help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
+
+
+def main() -> None:
+    """Run the program with the arguments it was started with."""
+    app(prog_name="karpenter")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"karpenter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Take the options that belong to no command."""

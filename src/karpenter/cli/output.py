@@ -1,0 +1,114 @@
+"""What commands print: objects on standard output, one line per finding on standard error.
+
+Objects are written as UTF-8 whatever the locale, in a form that does not change from one run to
+the next. Findings are coloured only for people: on a terminal, and not where ``NO_COLOR`` is set.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn, TypeAlias
+
+import typer
+
+Format: TypeAlias = Literal["yaml", "json"]
+JsonObject: TypeAlias = Mapping[str, Any]
+
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+
+_TOP_ORDER = ("apiVersion", "kind", "metadata", "spec", "status")
+_METADATA_ORDER = ("name", "generateName", "namespace", "labels", "annotations", "finalizers")
+_LINE_BREAKS = re.compile(r"\s*[\r\n]\s*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def error(text: str) -> None:
+    """Print an error on standard error."""
+    _finding("error", typer.colors.RED, text)
+
+
+def warning(text: str) -> None:
+    """Print a warning on standard error."""
+    _finding("warning", typer.colors.YELLOW, text)
+
+
+def note(text: str) -> None:
+    """Print what a person may want to know on standard error."""
+    typer.echo(_one_line(text), err=True)
+
+
+def fail(text: str, code: int = EXIT_BAD_INPUT) -> NoReturn:
+    """Print an error and end the command."""
+    error(text)
+    raise typer.Exit(code)
+
+
+def write(text: str) -> None:
+    """Print a whole result on standard output, as UTF-8."""
+    if sys.stdout is None:
+        fail("the result could not be written: standard output is closed", EXIT_FAILED)
+    try:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise  # the reader has seen enough; the program ends without a word
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        # What is left in the buffer would fail once more, with a traceback, when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(f"the result could not be written: {reason}", EXIT_FAILED)
+
+
+def render(objects: Sequence[JsonObject], form: Format) -> str:
+    """Return objects as text: YAML documents, or one JSON object (a List where not just one)."""
+    ordered = [in_order(item) for item in objects]
+    return _as_json(ordered) if form == "json" else _as_yaml(ordered)
+
+
+def in_order(item: JsonObject) -> dict[str, Any]:
+    """Return an object with its keys in the order in which people expect them."""
+    ordered = _first(item, _TOP_ORDER)
+    metadata = ordered.get("metadata")
+    if isinstance(metadata, Mapping):
+        ordered["metadata"] = _first(metadata, _METADATA_ORDER)
+    return ordered
+
+
+def _first(mapping: JsonObject, keys: Sequence[str]) -> dict[str, Any]:
+    return {**{key: mapping[key] for key in keys if key in mapping}, **mapping}
+
+
+def _as_json(objects: Sequence[JsonObject]) -> str:
+    import json
+
+    whole = objects[0] if len(objects) == 1 else _list_of(objects)
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _list_of(objects: Sequence[JsonObject]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
+def _as_yaml(objects: Sequence[JsonObject]) -> str:
+    from karpenter.manifests.writer import dump
+
+    return "---\n".join(dump(item) for item in objects)
+
+
+def _finding(label: str, colour: str, text: str) -> None:
+    shown = typer.style(f"{label}:", fg=colour, bold=True) if _for_people() else f"{label}:"
+    typer.echo(f"{shown} {_one_line(text)}", err=True)
+
+
+def _for_people() -> bool:
+    return (
+        sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
+
+
+def _one_line(text: str) -> str:
+    """Keep what a manifest says from breaking lines or steering the terminal."""
+    joined = _LINE_BREAKS.sub(" ", text)
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", joined)

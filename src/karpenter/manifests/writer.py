@@ -1,0 +1,53 @@
+"""Objects to YAML text that every YAML reader takes for the same values.
+
+Block style, keys in the order given, no anchors, long lines unbroken, text of several lines as a
+block. Text that some reader would take for a number, a boolean, a date or nothing is quoted; the
+readers disagree about which that is, so the doubts of all of them count.
+"""
+
+import re
+from typing import Any
+
+import yaml
+
+from karpenter.manifests.scalars import ScalarError, plain
+
+_STRING = "tag:yaml.org,2002:str"
+_ODD_LINE_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+
+
+class _Dumper(yaml.SafeDumper):
+    """The writer in Python rather than libyaml's: PyYAML always has it, so output never varies."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def dump(value: Any) -> str:
+    """Return one YAML document without a leading ``---``."""
+    text: str = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        allow_unicode=True,
+        default_flow_style=False,
+        sort_keys=False,
+        width=2**31 - 1,
+    )
+    return text
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    if _ODD_LINE_BREAKS.search(text) or _is_ambiguous(text):
+        style = '"'  # the only style with escapes
+    return dumper.represent_scalar(_STRING, text, style=style)
+
+
+def _is_ambiguous(text: str) -> bool:
+    try:
+        return plain(text) != text
+    except ScalarError:
+        return True
+
+
+_Dumper.add_representer(str, _represent_text)

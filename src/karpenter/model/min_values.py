@@ -1,0 +1,42 @@
+"""How much choice a claim must keep: ``minValues`` of its requirements, counted and compared."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from karpenter.model.requirements import Requirements
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A key whose requirement asks for more distinct values than are left."""
+
+    key: str
+    wanted: int
+    found: int
+
+    def __str__(self) -> str:
+        """The shortfall in one phrase."""
+        return f"minValues of {self.key} asks for {self.wanted} distinct values, {self.found} left"
+
+
+def shortfalls(claim: Requirements, instance_types: Iterable[Requirements]) -> list[Shortfall]:
+    """Return the keys of ``claim`` whose ``minValues`` the instance types cannot reach, sorted.
+
+    A value counts when some instance type advertises it and the claim's requirement, as narrowed
+    by now, allows it.
+    """
+    wanted = {r.key: r.min_values for r in claim if r.min_values is not None}
+    if not wanted:
+        return []
+    found: dict[str, set[str]] = {key: set() for key in wanted}
+    for offered in instance_types:
+        for key, values in found.items():
+            advertised = offered[key]
+            if not advertised.complement:
+                values.update(advertised.values)
+    counts = {key: sum(map(claim[key].has, values)) for key, values in found.items()}
+    return [
+        Shortfall(key, least, counts[key])
+        for key, least in sorted(wanted.items())
+        if counts[key] < least
+    ]

@@ -1,0 +1,49 @@
+"""Label selectors: which objects a selector means.
+
+A selector that is absent means nothing at all, and an empty one means everything. An expression
+with an operator nobody knows matches nothing, so that a typing mistake never widens a selection.
+"""
+
+from collections.abc import Mapping
+
+from karpenter.api.selectors import LabelSelector, LabelSelectorRequirement
+
+
+def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether ``selector`` means an object with ``labels``."""
+    if selector is None:
+        return False
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    return all(_holds(expression, labels) for expression in selector.match_expressions)
+
+
+def is_empty(selector: LabelSelector | None) -> bool:
+    """Whether ``selector`` is there and means everything."""
+    return selector is not None and not selector.match_labels and not selector.match_expressions
+
+
+def with_values(selector: LabelSelector | None, values: Mapping[str, str]) -> LabelSelector:
+    """Return the selector narrowed to objects that have these labels as well."""
+    base = selector or LabelSelector()
+    more = tuple(
+        LabelSelectorRequirement(key=key, operator="In", values=(value,))
+        for key, value in values.items()
+    )
+    return LabelSelector(
+        match_labels=base.match_labels, match_expressions=base.match_expressions + more
+    )
+
+
+def _holds(expression: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    match expression.operator:
+        case "In":
+            return labels.get(expression.key) in expression.values
+        case "NotIn":
+            return labels.get(expression.key) not in expression.values
+        case "Exists":
+            return expression.key in labels
+        case "DoesNotExist":
+            return expression.key not in labels
+    return False

@@ -1,0 +1,40 @@
+"""Pieces of EC2NodeClass specs that the case tables are written with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+ABSENT = object()  # as a value: leave the field out
+SUBNET_ID = {"id": "subnet-0a1b"}
+TAGS = {"tags": {"team": "web"}}
+ALIAS = {"alias": "al2023@latest"}
+VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "sc1", "st1", "gp3")
+
+
+def without_absent(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not ABSENT}
+
+
+def tagged(count: int) -> list[dict[str, Any]]:
+    """A list of one selector term with so many tags."""
+    return [{"tags": {f"tag{number}": "*" for number in range(count)}}]
+
+
+def ebs(**fields: Any) -> dict[str, Any]:
+    return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": fields}]}
+
+
+def ami(*terms: dict[str, Any], family: Any = "AL2023") -> dict[str, Any]:
+    return {"amiSelectorTerms": list(terms), "amiFamily": family}
+
+
+def alias(text: str, family: Any = ABSENT) -> dict[str, Any]:
+    return ami({"alias": text}, family=family)
+
+
+def interfaces(*triples: tuple[int, int, str]) -> dict[str, Any]:
+    return {
+        "networkInterfaces": [
+            {"networkCardIndex": card, "deviceIndex": device, "interfaceType": interface_type}
+            for card, device, interface_type in triples
+        ]
+    }

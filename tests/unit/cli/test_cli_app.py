@@ -1,0 +1,131 @@
+"""The program explains itself, knows its version, and uses colour only where it helps."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from karpenter import __version__
+from karpenter.cli import convert, output
+from unit.cli.commands import run
+
+
+def test_version() -> None:
+    ran = run("--version")
+
+    assert (0, f"karpenter {__version__}\n") == (ran.code, ran.out)
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_commands(flag: str) -> None:
+    ran = run(flag)
+
+    assert ran.code == 0
+    assert all(command in ran.out for command in ("convert", "crds"))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("convert", ["Examples", "--node-role", "--legacy-defaults", "--recursive", "Provisioner"]),
+        ("crds", ["Examples", "--legacy", "kubectl apply"]),
+    ],
+)
+def test_help_of_a_command_has_examples(command: str, words: list[str]) -> None:
+    ran = run(command, "--help")
+
+    assert ran.code == 0
+    assert [] == [word for word in words if word not in ran.out]
+
+
+def test_a_mistyped_command_is_guessed() -> None:
+    ran = run("convrt")
+
+    assert ran.code == 2
+    assert "Did you mean 'convert'?" in ran.err
+
+
+def test_without_arguments_the_help_is_shown() -> None:
+    ran = run()
+
+    assert ran.code == 2
+    assert "Usage: karpenter" in ran.out + ran.err
+
+
+def test_python_runs_the_package() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "karpenter", "--version"], capture_output=True, text=True, check=True
+    )
+
+    assert f"karpenter {__version__}\n" == done.stdout
+
+
+def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(convert, "_load", interrupt)
+
+    ran = run("convert", "-")
+
+    assert (130, "", "") == (ran.code, ran.out, ran.err)
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "environment", "is_coloured"),
+    [
+        pytest.param(True, {}, True, id="a terminal"),
+        pytest.param(False, {}, False, id="a pipe"),
+        pytest.param(True, {"NO_COLOR": "1"}, False, id="NO_COLOR"),
+        pytest.param(True, {"TERM": "dumb"}, False, id="a dumb terminal"),
+    ],
+)
+def test_colour(
+    is_terminal: bool,
+    environment: dict[str, str],
+    is_coloured: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+
+    output.error("broken")
+
+    shown = capsys.readouterr().err
+    assert is_coloured == ("\x1b[" in shown)
+    assert shown.endswith(" broken\n")
+
+
+def test_a_closed_standard_output_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+
+    with pytest.raises(typer.Exit) as ended:
+        output.write("text")
+
+    assert ended.value.exit_code == output.EXIT_FAILED
+    said = capsys.readouterr().err
+    assert said == "error: the result could not be written: standard output is closed\n"
+
+
+def test_keys_are_in_the_order_people_expect() -> None:
+    item = {
+        "status": {},
+        "data": {},
+        "spec": {"b": 1, "a": 2},
+        "metadata": {"annotations": {}, "uid": "x", "name": "n"},
+        "kind": "K",
+        "apiVersion": "v1",
+    }
+
+    ordered = output.in_order(item)
+
+    assert ["apiVersion", "kind", "metadata", "spec", "status", "data"] == list(ordered)
+    assert ["name", "annotations", "uid"] == list(ordered["metadata"])
+    assert ["b", "a"] == list(ordered["spec"])
