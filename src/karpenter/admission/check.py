@@ -2,7 +2,7 @@
 
 * Kinds of the project: unknown fields are dropped (and reported as warnings), defaults filled in,
   then schema, CEL rules, and the rules of the controllers or of the legacy webhooks.
-* Kubernetes' own kinds: metadata, and the shape of the fields the project reads.
+* Kubernetes' own kinds: metadata, the shape of the fields the project reads, and amounts.
 * Anything else matches no kind.
 """
 
@@ -23,6 +23,7 @@ from karpenter.admission.errors import (
 )
 from karpenter.admission.legacy import default_legacy, legacy_findings
 from karpenter.admission.metadata import identity_errors, metadata_errors
+from karpenter.admission.quantities import quantity_errors
 from karpenter.admission.runtime import runtime_findings
 from karpenter.api.codec import KINDS, convert, is_known
 from karpenter.api.meta import kind_of
@@ -101,7 +102,8 @@ def _kubernetes_errors(obj: Mapping[str, Any]) -> list[FieldError]:
         if not any(is_below(error.path, known.path) for known in errors):
             kind = ErrorKind.REQUIRED if error.missing else ErrorKind.TYPE_INVALID
             errors.append(FieldError(kind, error.path, error.problem))
-    return errors
+        return errors
+    return [*errors, *quantity_errors(obj)]
 
 
 def _no_match(api_version: str, kind: str) -> FieldError:

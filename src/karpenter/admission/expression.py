@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from karpenter.admission.cel_objects import OBJECT_FUNCTIONS
 from karpenter.admission.cel_runtime import Context, Program, compile_program
 from karpenter.admission.cel_text import TEXT_FUNCTIONS, CelError, go_matches, rune_count
+from karpenter.admission.cel_versions import VERSION_FUNCTIONS
 
 # Which fields are read: a field maps to the fields read below it, or to None when all of it is
 Fields: TypeAlias = dict[str, Any]
@@ -24,7 +25,13 @@ _RENAMED: Final = {"matches": "goMatches"}
 _RENAMED_BEYOND_ASCII: Final = {**_RENAMED, "size": "runeCount"}
 
 LIBRARY: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
-    {**TEXT_FUNCTIONS, **OBJECT_FUNCTIONS, "goMatches": go_matches, "runeCount": rune_count}
+    {
+        **TEXT_FUNCTIONS,
+        **OBJECT_FUNCTIONS,
+        **VERSION_FUNCTIONS,
+        "goMatches": go_matches,
+        "runeCount": rune_count,
+    }
 )
 _NATIVE: Final = frozenset(
     {

@@ -176,7 +176,13 @@ AWS_WELL_KNOWN: Final = frozenset(
     }
 )
 KWOK_WELL_KNOWN: Final = frozenset(
-    {KWOK_INSTANCE_SIZE, KWOK_INSTANCE_FAMILY, KWOK_INSTANCE_CPU, KWOK_INSTANCE_MEMORY}
+    {
+        KWOK_INSTANCE_SIZE,
+        KWOK_INSTANCE_FAMILY,
+        KWOK_INSTANCE_CPU,
+        KWOK_INSTANCE_MEMORY,
+        KWOK_RESERVATION_ID,
+    }
 )
 
 # What a provider adds to the core's well-known keys, by provider name

@@ -25,6 +25,9 @@ HUGEPAGES_PREFIX: Final = "hugepages-"
 
 _NANOS_PER_MILLI: Final = 10**6
 _NANOS_PER_UNIT: Final = 10**9
+_MANY_CPUS: Final = 10**9  # a million, in millicores
+_FEW_DIGITS: Final = 5
+_BINARY_UNITS: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _NOTHING_ELSE: Final[Mapping[str, int]] = {}
 
 
@@ -208,6 +211,18 @@ def format_amount(name: str, amount: int) -> str:
     # 10G is nicer than 9765625Ki and 1Gi nicer than 1073741824: the one with fewer digits
     binary = format_quantity(amount * _NANOS_PER_UNIT, Family.BINARY)
     return min(binary, decimal, key=_count_digits)
+
+
+def readable_amount(name: str, amount: int) -> str:
+    """Write an amount for people: half a cpu as 0.5, and memory with few digits, rounded down."""
+    if name == CPU and -_MANY_CPUS < amount < _MANY_CPUS:
+        return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
+    exact = format_amount(name, amount)
+    if not _counts_bytes(name) or amount < 0 or _count_digits(exact) <= _FEW_DIGITS:
+        return exact
+    power = min((amount.bit_length() - 1) // 10, len(_BINARY_UNITS) - 1)
+    hundredths = amount * 100 >> 10 * power
+    return f"{hundredths // 100}.{hundredths % 100:02}{_BINARY_UNITS[power]}"
 
 
 def _counts_bytes(name: str) -> bool:

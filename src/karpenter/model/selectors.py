@@ -36,6 +36,24 @@ def with_values(selector: LabelSelector | None, values: Mapping[str, str]) -> La
     )
 
 
+def format_selector(selector: LabelSelector | None) -> str:
+    """Write a selector as kubectl does: ``app=web,tier in (a,b)``."""
+    if selector is None:
+        return "no pods"
+    parts = [f"{key}={value}" for key, value in sorted(selector.match_labels.items())]
+    parts += [_expression(expression) for expression in selector.match_expressions]
+    return ",".join(parts) or "all pods"
+
+
+def _expression(expression: LabelSelectorRequirement) -> str:
+    match expression.operator:
+        case "Exists":
+            return expression.key
+        case "DoesNotExist":
+            return f"!{expression.key}"
+    return f"{expression.key} {expression.operator.lower()} ({','.join(expression.values)})"
+
+
 def _holds(expression: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
     match expression.operator:
         case "In":

@@ -70,6 +70,7 @@ WELL_KNOWN: dict[str, frozenset[str]] = {
     "karpenter.kwok.sh/instance-family": EVERYWHERE,
     "karpenter.kwok.sh/instance-cpu": EVERYWHERE,
     "karpenter.kwok.sh/instance-memory": EVERYWHERE,
+    "karpenter.kwok.sh/reservation-id": EVERYWHERE,
 }
 
 OTHER: dict[str, frozenset[str]] = {
@@ -103,7 +104,6 @@ OTHER: dict[str, frozenset[str]] = {
     "karpenter.k8s.aws": NOWHERE,
     # karpenter.kwok.sh
     "karpenter.kwok.sh/kwoknodeclass": EVERYWHERE,
-    "karpenter.kwok.sh/reservation-id": EVERYWHERE,
     "karpenter.kwok.sh/custom": NOT_JUDGED_FOR_KWOK,
     "notkarpenter.kwok.sh/custom": NOT_JUDGED_FOR_KWOK,
     # kubernetes.io and k8s.io

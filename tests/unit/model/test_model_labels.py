@@ -42,7 +42,7 @@ def test_each_provider_adds_its_own_well_known_keys(
 
 
 @pytest.mark.parametrize(
-    ("provider", "count"), [("core", 8), ("kwok", 8 + 4), ("aws", 8 + 22 + 6 + 1)]
+    ("provider", "count"), [("core", 8), ("kwok", 8 + 4 + 1), ("aws", 8 + 22 + 6 + 1)]
 )
 def test_the_well_known_lists_are_complete(provider: str, count: int) -> None:
     assert count == len(labels.well_known(provider))

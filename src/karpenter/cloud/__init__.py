@@ -1,0 +1,1 @@
+"""Clouds: the vocabulary every provider shares, and the providers themselves."""

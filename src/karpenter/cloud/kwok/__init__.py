@@ -1,0 +1,1 @@
+"""The simulated provider: a cloud that sells whatever its catalogue lists."""

@@ -1,0 +1,123 @@
+"""What a cloud sells, in the words every provider shares.
+
+An instance type is a machine one could have; an offering is one way to have it (a zone, a capacity
+type, perhaps a reservation) with a price. The planners see clouds only through these values.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from karpenter.api.devices import ResourceSlice
+from karpenter.model import labels
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import HUGEPAGES_PREFIX, NO_RESOURCES, Resources
+
+_NO_LIMITS: Final[Mapping[str, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """One way to have an instance type.
+
+    ``available`` says that the offering is healthy; a reservation that is used up stays available
+    with a ``reservation_capacity`` of zero.
+    """
+
+    requirements: Requirements
+    price: float
+    available: bool = True
+    reservation_id: str = ""
+    reservation_capacity: int = 0
+    capacity: Resources | None = None  # amounts that replace those of the type
+    overhead: Resources | None = None  # amounts that replace the type's total overhead
+    overlaid: bool = False  # the price comes from a NodeOverlay
+
+    @property
+    def zone(self) -> str:
+        """The zone, or nothing when the offering is bound to none."""
+        requirement = self.requirements[labels.ZONE]
+        return "" if requirement.complement else requirement.any()
+
+    @property
+    def capacity_type(self) -> str:
+        """Spot, on-demand or reserved; nothing when the provider does not say."""
+        requirement = self.requirements[labels.CAPACITY_TYPE]
+        return "" if requirement.complement else requirement.any()
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the offering draws on a reservation."""
+        return self.capacity_type == labels.RESERVED
+
+    @property
+    def is_launchable(self) -> bool:
+        """Whether a launch could succeed: healthy, and not a reservation that is used up."""
+        return self.available and (not self.is_reserved or self.reservation_capacity > 0)
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """A machine one could have, with everything the scheduler asks about it."""
+
+    name: str
+    requirements: Requirements
+    offerings: tuple[Offering, ...]
+    capacity: Resources
+    overhead: Resources = NO_RESOURCES  # kube-reserved, system-reserved and eviction threshold
+    volume_attachment_limits: Mapping[str, int] = field(default_factory=lambda: _NO_LIMITS)
+    device_templates: tuple[ResourceSlice, ...] = ()  # what DRA drivers will publish on the node
+    overlaid_capacity: bool = False  # some capacity comes from a NodeOverlay
+
+    @cached_property
+    def allocatable(self) -> Resources:
+        """What pods may use when no offering says otherwise."""
+        return allocatable(self.capacity, self.overhead)
+
+    def allocatable_of(self, offering: Offering) -> Resources:
+        """What pods may use on this offering."""
+        if offering.capacity is None and offering.overhead is None:
+            return self.allocatable
+        capacity = _replaced(self.capacity, offering.capacity)
+        return allocatable(capacity, _replaced(self.overhead, offering.overhead))
+
+    def with_offerings(self, offerings: tuple[Offering, ...]) -> "InstanceType":
+        """The same machine with other offerings."""
+        return replace(self, offerings=offerings)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFacts:
+    """What the planners must know about a provider beyond its catalogue."""
+
+    name: str
+    node_classes: tuple[tuple[str, str], ...]  # (group, kind) of the node classes it serves
+    well_known_labels: frozenset[str]
+    reservation_id_label: str = ""
+    unsupported_volume_drivers: frozenset[str] = frozenset()
+    unsupported_topology_keys: frozenset[str] = frozenset()
+    default_termination_grace_period: str | None = None
+
+
+def allocatable(capacity: Resources, overhead: Resources) -> Resources:
+    """What is left of ``capacity`` for pods; huge pages come out of memory, down to nothing."""
+    left = capacity - overhead
+    huge = sum(n for name, n in left.others.items() if name.startswith(HUGEPAGES_PREFIX))
+    if not huge:
+        return left
+    return Resources(
+        left.cpu, max(0, left.memory - huge), left.pods, left.ephemeral_storage, left.others
+    )
+
+
+def comparable_price(price: float) -> float:
+    """A price that can be sorted: one that is not a number is dearer than any."""
+    return math.inf if math.isnan(price) else price
+
+
+def _replaced(base: Resources, override: Resources | None) -> Resources:
+    if override is None:
+        return base
+    return Resources.of(dict(base.items()) | dict(override.items()))

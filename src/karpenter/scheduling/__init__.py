@@ -1,0 +1,1 @@
+"""Where pods could go: the pure solver."""

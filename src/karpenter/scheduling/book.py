@@ -1,0 +1,78 @@
+"""The claims planned so far, found by how many pods they hold and which domains they are in."""
+
+from collections.abc import Iterable, Iterator
+
+from karpenter.scheduling.claims import OpenClaim, Shape
+
+
+class ClaimBook:
+    """Planned claims as bits of a mask, in the order they were opened."""
+
+    __slots__ = ("_by_count", "_keys", "_loose", "_pinned", "claims")
+
+    def __init__(self, topology_keys: Iterable[str]) -> None:
+        """Keep track of domains for these labels."""
+        self.claims: list[OpenClaim] = []
+        self._by_count: dict[int, int] = {}  # pods on a claim -> claims with as many
+        self._keys = tuple(topology_keys)
+        self._pinned: dict[tuple[str, str], int] = {}  # (label, domain) -> claims that list it
+        self._loose: dict[str, int] = dict.fromkeys(self._keys, 0)  # claims open to any domain
+
+    def add(self, claim: OpenClaim) -> None:
+        """Enter a claim that was just opened; it holds no pod yet."""
+        self.claims.append(claim)
+        bit = 1 << claim.index
+        self._by_count[0] = self._by_count.get(0, 0) | bit
+        for key in self._keys:
+            self._enter(key, claim.shape, bit)
+
+    def grow(self, claim: OpenClaim, before: int, after: int) -> None:
+        """Note that a claim holds more pods than before."""
+        bit = 1 << claim.index
+        left = self._by_count[before] & ~bit
+        if left:
+            self._by_count[before] = left
+        else:
+            del self._by_count[before]
+        self._by_count[after] = self._by_count.get(after, 0) | bit
+
+    def reshape(self, claim: OpenClaim, shape: Shape) -> None:
+        """Narrow a claim to another shape."""
+        bit = 1 << claim.index
+        for key in self._keys:
+            if claim.shape.requirements.get(key) != shape.requirements.get(key):
+                self._leave(key, claim.shape, bit)
+                self._enter(key, shape, bit)
+        claim.shape = shape
+
+    def fewest_pods_first(self, among: int) -> Iterator[OpenClaim]:
+        """Yield the claims in a mask, those with the fewest pods first."""
+        for count in sorted(self._by_count):
+            bits = self._by_count[count] & among
+            while bits:
+                low = bits & -bits
+                yield self.claims[low.bit_length() - 1]
+                bits ^= low
+
+    def open_to(self, key: str, domains: Iterable[str]) -> int:
+        """Claims that are, or could still be, in one of the domains of a label."""
+        bits = self._loose[key]
+        for domain in domains:
+            bits |= self._pinned.get((key, domain), 0)
+        return bits
+
+    def _enter(self, key: str, shape: Shape, bit: int) -> None:
+        requirement = shape.requirements.get(key)
+        if requirement is None or requirement.complement:
+            self._loose[key] |= bit
+            return
+        for value in requirement.values:
+            self._pinned[key, value] = self._pinned.get((key, value), 0) | bit
+
+    def _leave(self, key: str, shape: Shape, bit: int) -> None:
+        requirement = shape.requirements.get(key)
+        if requirement is None or requirement.complement:
+            self._loose[key] &= ~bit
+            return
+        for value in requirement.values:
+            self._pinned[key, value] &= ~bit

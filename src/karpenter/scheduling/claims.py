@@ -1,0 +1,132 @@
+"""Claims that are being planned, and the requirements they have been narrowed to so far.
+
+Most claims of a pool are narrowed in the same few ways, so the narrowed requirements are shared:
+a ``Shape`` is one pool's requirements after some chain of narrowings, with the offerings they
+allow. Shapes are interned, which makes "this pod on a claim of that shape" a dictionary look-up.
+"""
+
+from typing import Final
+
+from karpenter.model.labels import HOSTNAME
+from karpenter.model.requirement import Requirement
+from karpenter.model.requirements import Requirements
+from karpenter.scheduling.classes import PodClass
+from karpenter.scheduling.ports import HostPort
+from karpenter.scheduling.universe import Universe
+
+
+class Shape:
+    """Requirements a claim has been narrowed to, and the offerings they leave."""
+
+    __slots__ = ("bits", "number", "requirements")
+
+    def __init__(self, number: int, requirements: Requirements, bits: int) -> None:
+        """Name a set of requirements; ``bits`` are the offerings that satisfy all of them."""
+        self.number: Final = number
+        self.requirements: Final = requirements
+        self.bits: Final = bits
+
+
+class Shapes:
+    """Every shape of one universe, each made once."""
+
+    __slots__ = ("_by_requirements", "_held", "_merged", "_narrowed", "_universe", "_well_known")
+
+    def __init__(self, universe: Universe, well_known: frozenset[str]) -> None:
+        """Make shapes over ``universe``; well-known labels need no definition by the pool."""
+        self._universe = universe
+        self._well_known = well_known
+        self._by_requirements: dict[Requirements, Shape] = {}
+        self._merged: dict[tuple[int, int], Shape | None] = {}  # (shape, incoming id) -> result
+        self._held: list[Requirements] = []  # incoming; an identity lasts as long as its object
+        self._narrowed: dict[tuple[int, Requirement], Shape] = {}
+
+    def of(self, requirements: Requirements) -> Shape:
+        """The shape with exactly these requirements."""
+        shape = self._by_requirements.get(requirements)
+        if shape is None:
+            shape = Shape(
+                len(self._by_requirements), requirements, self._universe.allowed(requirements)
+            )
+            self._by_requirements[requirements] = shape
+        return shape
+
+    def merged(self, shape: Shape, incoming: Requirements) -> Shape | None:
+        """The shape after a pod with ``incoming`` requirements joined, or None when it cannot.
+
+        ``incoming`` is remembered by identity: pass the same object for the same pods.
+        """
+        key = (shape.number, id(incoming))
+        try:
+            return self._merged[key]
+        except KeyError:
+            merged = self._merged[key] = self._merge(shape, incoming)
+            self._held.append(incoming)
+            return merged
+
+    def forget_incoming(self) -> None:
+        """Forget whom shapes were merged with, which means nothing to the next problem."""
+        self._merged.clear()
+        self._held.clear()
+
+    def narrowed(self, shape: Shape, requirement: Requirement) -> Shape:
+        """The shape after one label was narrowed further."""
+        key = (shape.number, requirement)
+        found = self._narrowed.get(key)
+        if found is None:
+            found = self._narrowed[key] = self.of(shape.requirements & (requirement,))
+        return found
+
+    def may_be_undefined(self, key: str) -> bool:
+        """Whether a label can be narrowed though the pool does not mention it."""
+        return key in self._well_known
+
+    def _merge(self, shape: Shape, incoming: Requirements) -> Shape | None:
+        if not shape.requirements.is_compatible(incoming, self._well_known):
+            return None
+        hostname = incoming.get(HOSTNAME)
+        if hostname is not None and not hostname.complement:
+            return None  # the name of a node that does not exist yet cannot be asked for
+        return self.of(shape.requirements & incoming)
+
+
+class OpenClaim:
+    """A claim that may still take pods."""
+
+    __slots__ = (
+        "bits",
+        "bookings",
+        "device_drivers",
+        "index",
+        "members",
+        "ports",
+        "requests",
+        "shape",
+        "template",
+        "volumes",
+    )
+
+    def __init__(self, index: int, template: int, shape: Shape, bits: int) -> None:
+        """Open a claim from the template with that number."""
+        self.index: Final = index
+        self.template: Final = template
+        self.shape = shape
+        self.bits = bits  # offerings that still fit everything on the claim
+        self.requests: dict[str, int] = {}  # of its pods, daemons not included
+        self.members: list[int] = []  # positions of its pods in the pass
+        self.ports: tuple[HostPort, ...] = ()
+        self.volumes: dict[str, frozenset[str]] = {}  # CSI driver -> claims attached through it
+        self.bookings: frozenset[str] = frozenset()  # reservations held
+        self.device_drivers: frozenset[str] = frozenset()  # DRA drivers that must publish first
+
+    def take(self, pod_class: PodClass, position: int, bits: int) -> None:
+        """Add a pod, which leaves these offerings."""
+        self.bits = bits
+        self.members.append(position)
+        requests = self.requests
+        for name, amount in pod_class.needs:
+            requests[name] = requests.get(name, 0) + amount
+        if pod_class.ports:
+            self.ports += pod_class.ports
+        for driver, attached in pod_class.volumes.attached.items():
+            self.volumes[driver] = self.volumes.get(driver, frozenset()) | attached

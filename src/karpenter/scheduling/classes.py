@@ -1,0 +1,299 @@
+"""Pods that are alike, as one class: everything about a pod is worked out once per class.
+
+Two pods are alike when nothing the solver looks at tells them apart: namespace, labels and spec.
+A class lists its ``Stage``s, from all the pod asks for to what it cannot do without; the solver
+tries them in turn.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from karpenter.api.pods import Pod, PodAffinityTerm, PodSpec, Toleration, TopologySpreadConstraint
+from karpenter.model.labels import HOSTNAME
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+from karpenter.scheduling.groups import (
+    Group,
+    GroupKind,
+    NamespaceDirectory,
+    affinity_group,
+    inverse_groups,
+    spread_group,
+)
+from karpenter.scheduling.node_demands import selector_demands, with_terms
+from karpenter.scheduling.ports import HostPort, host_ports
+from karpenter.scheduling.relaxation import Demands, demands_of, stages
+from karpenter.scheduling.topology import Membership
+from karpenter.scheduling.volumes import PodVolumes
+from karpenter.state.requests import is_resize_infeasible, pod_requests
+
+_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+@dataclass(slots=True, eq=False)  # not frozen: thousands are made, and freezing triples the cost
+class Stage:
+    """What a pod demands after giving up some of its wishes; compared by identity."""
+
+    requirements: Requirements  # with the heaviest preference
+    strict: Requirements  # without it
+    tolerations: tuple[Toleration, ...]
+    hosts: tuple[Membership, ...]  # its groups over hostnames
+    domains: tuple[Membership, ...]  # its groups over other labels
+
+    def twin(self) -> "Stage":
+        """The same demands of another class."""
+        return Stage(self.requirements, self.strict, self.tolerations, self.hosts, self.domains)
+
+
+@dataclass(slots=True, eq=False)
+class PodClass:
+    """Pods that are alike; compared by identity."""
+
+    number: int
+    pod: Pod  # any one of them
+    requests: Resources
+    needs: tuple[tuple[str, int], ...]  # the same as pairs, without zeroes
+    ports: tuple[HostPort, ...]
+    volumes: PodVolumes
+    stages: tuple[Stage, ...]
+    counted: tuple[int, ...]  # groups that count such a pod
+    repels: tuple[int, ...]  # inverse groups by which it keeps others away
+    uses_devices: bool
+    has_extras: bool  # ports or volumes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What classes that differ in size alone have in common."""
+
+    stages: tuple[Stage, ...]
+    counted: tuple[int, ...]
+    repels: tuple[int, ...]
+
+
+def class_key(
+    pod: Pod,
+    spread: tuple[TopologySpreadConstraint, ...],
+    claims: tuple[tuple[str, bytes], ...] = (),
+) -> bytes:
+    """Equal for pods that are alike.
+
+    Args:
+        spread: the constraints that hold for the pod.
+        claims: what tells its ResourceClaims from those of other pods.
+    """
+    status = pod.status
+    resized = None
+    if status.container_statuses or status.init_container_statuses:
+        sizes = (status.container_statuses, status.init_container_statuses)
+        resized = (sizes, is_resize_infeasible(pod))
+    # a generic ephemeral volume is a claim named after its pod, so no two such pods are alike
+    own = pod.metadata.name if any(v.ephemeral for v in pod.spec.volumes) else ""
+    added = spread if spread is not pod.spec.topology_spread_constraints else ()
+    labels = pod.metadata.labels
+    spec = _without_plain_volumes(pod.spec)
+    return _encode((pod.metadata.namespace, labels, spec, resized, own, added, claims))
+
+
+def _without_plain_volumes(spec: PodSpec) -> PodSpec:
+    """Leave out volumes that ask nothing of a node: the token every pod mounts has its own name."""
+    claimed = tuple(v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral)
+    if len(claimed) == len(spec.volumes):
+        return spec
+    return msgspec.structs.replace(spec, volumes=claimed)
+
+
+def constraint_key(pod: Pod, spread: tuple[TopologySpreadConstraint, ...]) -> bytes:
+    """Equal for pods that may differ in size but not in where they may go."""
+    spec = pod.spec
+    return _encode(
+        (
+            pod.metadata.namespace,
+            pod.metadata.labels,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spread,
+        )
+    )
+
+
+class Groups:
+    """Every topology group of a problem, numbered in the order they are first met."""
+
+    __slots__ = ("_by_label", "_meant", "_numbers", "_without_label", "known")
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.known: list[Group] = []
+        self._numbers: dict[Group, int] = {}
+        # a group that selects by labels is found by the first of them, so few need looking at
+        self._by_label: dict[tuple[str, str], list[int]] = {}
+        self._without_label: list[int] = []
+        # labels -> (groups looked at, those that count such a pod, those that bind it)
+        self._meant: dict[bytes, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+
+    def number(self, group: Group) -> int:
+        """The number of a group, which may be new."""
+        found = self._numbers.get(group)
+        if found is None:
+            found = self._numbers[group] = len(self.known)
+            self.known.append(group)
+            labels = group.selector.match_labels if group.selector is not None else {}
+            first = next(iter(labels.items()), None)
+            listed = self._by_label.setdefault(first, []) if first else self._without_label
+            listed.append(found)
+        return found
+
+    def counting(self, pod: Pod) -> tuple[int, ...]:
+        """The numbers of the groups that count the pod wherever it is."""
+        return self._meaning(pod)[0]
+
+    def binding(self, pod: Pod) -> tuple[int, ...]:
+        """The numbers of the groups by which other pods keep the pod away."""
+        return self._meaning(pod)[1]
+
+    def _meaning(self, pod: Pod) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        key = _encode((namespace, labels))
+        met, counted, binding = self._meant.get(key, (0, (), ()))
+        if met < len(self.known):
+            found = [
+                n for n in self._candidates(labels, met) if self.known[n].counts(namespace, labels)
+            ]
+            inverse = {n for n in found if self.known[n].kind is GroupKind.INVERSE}
+            counted += tuple(n for n in found if n not in inverse)
+            binding += tuple(n for n in found if n in inverse)
+            self._meant[key] = (len(self.known), counted, binding)
+        return counted, binding
+
+    def _candidates(self, labels: Mapping[str, str], met: int) -> list[int]:
+        """The groups from number ``met`` on that may mean a pod with these labels."""
+        lists = [self._without_label]
+        lists += [self._by_label[item] for item in labels.items() if item in self._by_label]
+        return sorted(n for numbers in lists for n in numbers[bisect_left(numbers, met) :])
+
+
+class ClassBuilder:
+    """Works out classes; two passes, because every class may be counted by any other's groups."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        directory: NamespaceDirectory,
+        *,
+        respect_preferences: bool,
+        soft_taints_exist: bool,
+        spread_of: Callable[[Pod], tuple[TopologySpreadConstraint, ...]],
+        volumes_of: Callable[[Pod], PodVolumes],
+    ) -> None:
+        """Prepare to build classes whose topology groups are numbered by ``groups``."""
+        self._groups = groups
+        self._directory = directory
+        self._respect = respect_preferences
+        self._soft_taints = soft_taints_exist
+        self._spread_of = spread_of
+        self._volumes_of = volumes_of
+        self._declared: dict[bytes, list[tuple[Demands, list[int]]]] = {}
+        self._rules: dict[bytes, _Rules] = {}
+
+    def declare(self, pod: Pod) -> bytes:
+        """Make known the groups that a pod's class brings along; return the key of its rules."""
+        key = constraint_key(pod, self._spread_of(pod))
+        if key not in self._declared:
+            self._declared[key] = [
+                (demands, [self._groups.number(group) for group in self._groups_of(pod, demands)])
+                for demands in self._stages(pod)
+            ]
+            for group in inverse_groups(pod, self._directory):
+                self._groups.number(group)
+        return key
+
+    def build(self, number: int, pod: Pod, key: bytes) -> PodClass:
+        """Work out the class of a pod; all pods of the problem must have been declared."""
+        rules = self._rules.get(key)
+        if rules is None:
+            rules = self._rules[key] = self._work_out(pod, self._declared[key])
+        requests = pod_requests(pod)
+        spec = pod.spec
+        ports, volumes = host_ports(spec), self._volumes_of(pod)
+        return PodClass(
+            number=number,
+            pod=pod,
+            requests=requests,
+            needs=tuple(requests.items()),
+            ports=ports,
+            volumes=volumes,
+            has_extras=bool(ports or volumes.alternatives or volumes.attached),
+            stages=tuple([stage.twin() for stage in rules.stages]),
+            counted=rules.counted,
+            repels=rules.repels,
+            uses_devices=bool(spec.resource_claims)
+            or any(c.resources.claims for c in (*spec.containers, *spec.init_containers)),
+        )
+
+    def _work_out(self, pod: Pod, declared: Sequence[tuple[Demands, list[int]]]) -> "_Rules":
+        known = self._groups.known
+        binding = sorted(self._groups.binding(pod), key=lambda number: known[number].rank)
+        return _Rules(
+            stages=tuple(
+                self._stage(pod, demands, [*numbers, *binding]) for demands, numbers in declared
+            ),
+            counted=self._groups.counting(pod),
+            repels=tuple(self._groups.number(g) for g in inverse_groups(pod, self._directory)),
+        )
+
+    def _stages(self, pod: Pod) -> Sequence[Demands]:
+        demands = demands_of(pod.spec, self._spread_of(pod), respect_preferences=self._respect)
+        return list(stages(demands, soft_taints_exist=self._soft_taints))
+
+    def _stage(self, pod: Pod, demands: Demands, groups: Sequence[int]) -> Stage:
+        selector = selector_demands(pod.spec.node_selector)
+        strict = with_terms(selector, demands.alternatives[:1])
+        preferred = tuple(term.preference for term in demands.preferred_nodes[:1])
+        memberships = [self._membership(pod, number, strict) for number in groups]
+        return Stage(
+            requirements=with_terms(strict, preferred) if preferred else strict,
+            strict=strict,
+            tolerations=demands.tolerations,
+            hosts=tuple(m for m in memberships if self._key(m) == HOSTNAME),
+            domains=tuple(m for m in memberships if self._key(m) != HOSTNAME),
+        )
+
+    def _membership(self, pod: Pod, number: int, strict: Requirements) -> Membership:
+        group = self._groups.known[number]
+        counts = group.counts(pod.metadata.namespace, pod.metadata.labels)
+        return Membership(number, strict[group.key], counts)
+
+    def _key(self, membership: Membership) -> str:
+        return self._groups.known[membership.number].key
+
+    def _groups_of(self, pod: Pod, demands: Demands) -> list[Group]:
+        selector = selector_demands(pod.spec.node_selector)
+        terms = tuple(with_terms(selector, (term,)) for term in demands.alternatives)
+        if not terms and pod.spec.node_selector:
+            terms = (selector,)
+        found = [
+            spread_group(pod, constraint, terms, demands.tolerations)
+            for constraint in demands.spread
+        ]
+        toward = (*demands.affinity, *(t.pod_affinity_term for t in demands.preferred_affinity))
+        apart = (
+            *demands.anti_affinity,
+            *(t.pod_affinity_term for t in demands.preferred_anti_affinity),
+        )
+        for kind, affinity_terms in (
+            (GroupKind.AFFINITY, toward),
+            (GroupKind.ANTI_AFFINITY, apart),
+        ):
+            found += [self._affinity(pod, term, kind, demands) for term in affinity_terms]
+        return found
+
+    def _affinity(
+        self, pod: Pod, term: PodAffinityTerm, kind: GroupKind, demands: Demands
+    ) -> Group:
+        return affinity_group(pod, term, kind, self._directory, demands.tolerations)

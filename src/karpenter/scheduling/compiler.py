@@ -1,0 +1,65 @@
+"""Keeps what was compiled from one solve to the next, for as long as nothing about it changed.
+
+Pools, catalogues and machines are compared by identity: state hands out the same objects until they
+change. What a solve does not use is forgotten afterwards.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from karpenter.scheduling.claims import Shapes
+from karpenter.scheduling.daemons import Daemon
+from karpenter.scheduling.existing import NodeIndex
+from karpenter.scheduling.machines import Machines
+from karpenter.scheduling.problem import PoolCatalogue, Problem
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.universe import Universe
+from karpenter.state.nodes import StateNode
+
+
+class Compiler:
+    """Makes templates and places of machines, each once."""
+
+    def __init__(self) -> None:
+        """Begin with nothing compiled."""
+        self._universes: dict[int, tuple[Universe, Shapes]] = {}  # by identity of the catalogue
+        self._templates: dict[tuple[int, int, int], Template] = {}
+        self._daemons: Sequence[Daemon] = ()
+        self._machines = Machines()
+
+    def templates(self, problem: Problem) -> list[Template]:
+        """The templates of a problem's pools, in the order they are to be tried."""
+        if list(problem.daemons) != list(self._daemons):
+            self._templates.clear()
+            self._daemons = problem.daemons
+        by_name = sorted(problem.pools, key=lambda p: p.node_pool.metadata.name, reverse=True)
+        ordered = sorted(by_name, key=lambda pool: -(pool.node_pool.spec.weight or 0))
+        used = {id(pool.instance_types): self._universe(problem, pool) for pool in ordered}
+        self._universes = used
+        for _, shapes in used.values():
+            shapes.forget_incoming()
+        compiled = {
+            (number, id(pool.node_pool), id(pool.instance_types)): self._template(
+                problem, number, pool
+            )
+            for number, pool in enumerate(ordered)
+        }
+        self._templates = compiled
+        return list(compiled.values())
+
+    def nodes(self, problem: Problem, ordered: Iterable[StateNode]) -> NodeIndex:
+        """The machines of a problem, in the order they are to be tried."""
+        return self._machines.index(problem, ordered)
+
+    def _universe(self, problem: Problem, pool: PoolCatalogue) -> tuple[Universe, Shapes]:
+        known = self._universes.get(id(pool.instance_types))
+        if known is not None and known[0].types is pool.instance_types:
+            return known
+        universe = Universe(pool.instance_types)
+        return universe, Shapes(universe, problem.facts.well_known_labels)
+
+    def _template(self, problem: Problem, number: int, pool: PoolCatalogue) -> Template:
+        known = self._templates.get((number, id(pool.node_pool), id(pool.instance_types)))
+        universe, shapes = self._universes[id(pool.instance_types)]
+        if known is not None and known.node_pool is pool.node_pool and known.universe is universe:
+            return known
+        return Template(number, pool.node_pool, universe, shapes, problem.daemons, problem.facts)

@@ -1,0 +1,160 @@
+"""Topology groups: the rules by which pods attract, repel or balance one another.
+
+A group is what one spread constraint or one (anti-)affinity term says, apart from the pod that says
+it: the label whose values are the domains, and which pods are counted. Pods that say the same
+share one group, and so do its counts. A required anti-affinity term makes a second, inverse group
+that binds the pods the term selects.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from karpenter.api.nodes import Taint
+from karpenter.api.pods import Pod, PodAffinityTerm, Toleration, TopologySpreadConstraint
+from karpenter.api.selectors import LabelSelector
+from karpenter.model.labels import normalise
+from karpenter.model.requirements import Requirements
+from karpenter.model.selectors import selects, with_values
+from karpenter.model.taints import first_untolerated
+
+Namespaces: TypeAlias = frozenset[str] | None  # None means all of them
+
+_canonical: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class GroupKind(Enum):
+    """How a group binds the pods that belong to it."""
+
+    SPREAD = "topology spread"
+    AFFINITY = "pod affinity"
+    ANTI_AFFINITY = "pod anti-affinity"
+    INVERSE = "anti-affinity of other pods"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilter:
+    """Which nodes a spread constraint looks at."""
+
+    terms: tuple[Requirements, ...] = ()  # alternatives; none means every node
+    tolerations: tuple[Toleration, ...] | None = None  # None means taints do not matter
+
+    def admits(self, node: Requirements, taints: Iterable[Taint]) -> bool:
+        """Whether a node (or claim) with these requirements and taints counts."""
+        if self.tolerations is not None and first_untolerated(taints, self.tolerations):
+            return False
+        return not self.terms or any(node.is_compatible(term) for term in self.terms)
+
+
+EVERY_NODE: Final = NodeFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One rule; equal rules are one group."""
+
+    kind: GroupKind
+    key: str  # the label whose values are the domains
+    namespaces: Namespaces
+    selector_text: bytes  # the selector in canonical form, for comparison
+    selector: LabelSelector | None = field(compare=False)
+    max_skew: int = 0
+    min_domains: int = 0
+    node_filter: NodeFilter = EVERY_NODE
+    tolerations: tuple[Toleration, ...] | None = None  # of the pods whose pools' domains count
+
+    @property
+    def rank(self) -> tuple[str, bytes, list[str]]:
+        """Orders the inverse groups of a problem, however it was put."""
+        return self.key, self.selector_text, sorted(self.namespaces or ("*",))
+
+    def counts(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is one of those the group counts."""
+        if self.namespaces is not None and namespace not in self.namespaces:
+            return False
+        return selects(self.selector, labels)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceDirectory:
+    """The namespaces there are, with their labels, for terms that select namespaces."""
+
+    labels: Mapping[str, Mapping[str, str]]
+
+    def meant_by(self, term: PodAffinityTerm, own: str) -> Namespaces:
+        """The namespaces an affinity term of a pod in namespace ``own`` speaks about."""
+        if term.namespace_selector is None:
+            return frozenset(term.namespaces) or frozenset({own})
+        if not (term.namespace_selector.match_labels or term.namespace_selector.match_expressions):
+            return None
+        selected = {
+            name for name, labels in self.labels.items() if selects(term.namespace_selector, labels)
+        }
+        return frozenset(selected | set(term.namespaces))
+
+
+def spread_group(
+    pod: Pod,
+    constraint: TopologySpreadConstraint,
+    terms: tuple[Requirements, ...],
+    tolerations: tuple[Toleration, ...],
+) -> Group:
+    """The group of a pod's spread constraint; ``terms`` are its ways to choose nodes."""
+    labels = pod.metadata.labels
+    revisions = {key: labels[key] for key in constraint.match_label_keys if key in labels}
+    selector = constraint.label_selector
+    if revisions and selector is not None:
+        selector = with_values(selector, revisions)
+    honoured = tolerations if constraint.node_taints_policy == "Honor" else None
+    return Group(
+        GroupKind.SPREAD,
+        normalise(constraint.topology_key),
+        frozenset({pod.metadata.namespace}),
+        _text(selector),
+        selector,
+        max_skew=constraint.max_skew,
+        min_domains=constraint.min_domains or 0,
+        node_filter=NodeFilter(
+            terms if constraint.node_affinity_policy != "Ignore" else (), honoured
+        ),
+        tolerations=honoured,
+    )
+
+
+def affinity_group(
+    pod: Pod,
+    term: PodAffinityTerm,
+    kind: GroupKind,
+    directory: NamespaceDirectory,
+    tolerations: tuple[Toleration, ...] | None,
+) -> Group:
+    """The group of a pod's affinity or anti-affinity term."""
+    return Group(
+        kind,
+        normalise(term.topology_key),
+        directory.meant_by(term, pod.metadata.namespace),
+        _text(term.label_selector),
+        term.label_selector,
+        tolerations=tolerations,
+    )
+
+
+def inverse_groups(pod: Pod, directory: NamespaceDirectory) -> Sequence[Group]:
+    """The groups by which a pod's required anti-affinity binds other pods."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return ()
+    return [
+        affinity_group(pod, term, GroupKind.INVERSE, directory, None)
+        for term in affinity.pod_anti_affinity.required
+    ]
+
+
+def _text(selector: LabelSelector | None) -> bytes:
+    if selector is not None and len(selector.match_expressions) > 1:
+        ordered = sorted(selector.match_expressions, key=_canonical.encode)
+        selector = msgspec.structs.replace(selector, match_expressions=tuple(ordered))
+    return _canonical.encode(selector)

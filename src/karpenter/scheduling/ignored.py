@@ -1,0 +1,75 @@
+"""Pods that a pass leaves alone, and why.
+
+A pod may not be waiting for a node at all, or it may ask for something no pool could ever give.
+The first kind is nobody's concern; the second is counted as ignored and, unless the pod chose to
+stay away by itself, tells its owner so in an event.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+
+class WhyIgnored(StrEnum):
+    """Why a pass leaves a pod alone."""
+
+    # It does not wait for a node
+    ALREADY_BOUND = "AlreadyBound"
+    DAEMON_SET_POD = "DaemonSetPod"
+    MIRROR_POD = "MirrorPod"
+    NOMINATED = "Nominated"
+    NOT_UNSCHEDULABLE = "NotUnschedulable"
+
+    # It wants nothing to do with managed nodes
+    OPTED_OUT = "OptedOut"
+
+    # It constrains its node in a way that is not served
+    INVALID_REQUIREMENT = "InvalidRequirement"
+    MATCH_FIELDS_UNSUPPORTED = "MatchFieldsUnsupported"
+    RESTRICTED_LABEL = "RestrictedLabel"
+    UNKNOWN_CAPACITY_TYPE = "UnknownCapacityType"
+
+    # Its volumes are not ready, or not served
+    CLAIM_NOT_FOUND = "PersistentVolumeClaimNotFound"
+    CLAIM_DELETING = "PersistentVolumeClaimDeleting"
+    CLAIM_LOST = "PersistentVolumeClaimLost"
+    CLAIM_BINDING_INCOMPLETE = "PersistentVolumeClaimBindingIncomplete"
+    VOLUME_NOT_FOUND = "PersistentVolumeNotFound"
+    VOLUME_DELETING = "PersistentVolumeDeleting"
+    NO_STORAGE_CLASS = "StorageClassNotNamed"
+    STORAGE_CLASS_NOT_FOUND = "StorageClassNotFound"
+    IMMEDIATE_BINDING = "ImmediateBinding"
+    UNSUPPORTED_VOLUME_TOPOLOGY = "UnsupportedVolumeTopology"
+    UNSUPPORTED_VOLUME_DRIVER = "UnsupportedVolumeDriver"
+
+
+Objection: TypeAlias = tuple[WhyIgnored, str]  # why, and the same in one sentence
+
+_NOT_WAITING: Final = frozenset(
+    {
+        WhyIgnored.ALREADY_BOUND,
+        WhyIgnored.DAEMON_SET_POD,
+        WhyIgnored.MIRROR_POD,
+        WhyIgnored.NOMINATED,
+        WhyIgnored.NOT_UNSCHEDULABLE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A pod that a pass leaves alone."""
+
+    pod: str  # "namespace/name"
+    why: WhyIgnored
+    detail: str
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the pod waits for a node and was turned away; the gauge counts these."""
+        return self.why not in _NOT_WAITING
+
+    @property
+    def has_event(self) -> bool:
+        """Whether the pod's owner should read about it in a ``FailedScheduling`` event."""
+        return self.is_refused and self.why is not WhyIgnored.OPTED_OUT

@@ -1,0 +1,128 @@
+"""Which pods enter a pass, and why the others do not.
+
+Two questions, in this order. Does the pod wait for a node: the scheduler has tried and given up,
+and nobody else will see to it? And could any pool ever serve it: are its demands on the node, and
+its volumes, ones that can be judged? Pods from nodes that are about to go, and pods that stand in
+for spare room, are not asked.
+
+Requests for devices are no matter of intake: such a pod enters the pass and may fail there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from karpenter.api.pods import Pod, PodSpec
+from karpenter.cloud.types import ProviderFacts
+from karpenter.scheduling.ignored import Ignored, Objection, WhyIgnored
+from karpenter.scheduling.node_constraints import node_constraint_objection, opts_out
+from karpenter.scheduling.storage import Storage
+from karpenter.scheduling.volume_checks import volume_objection
+from karpenter.state.pods import is_bound, is_daemon, is_mirror, key_of
+
+_SCHEDULED: Final = "PodScheduled"
+_UNSCHEDULABLE: Final = "Unschedulable"
+_GATED: Final = "SchedulingGated"
+
+_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The pods of a cluster, sorted out; both lists keep the order the pods came in."""
+
+    pods: tuple[Pod, ...]  # enter the pass
+    ignored: tuple[Ignored, ...]  # do not
+
+
+def take_in(pods: Iterable[Pod], storage: Storage, facts: ProviderFacts) -> Intake:
+    """Sort out which pods enter a pass."""
+    checker = _Checker(storage, facts)
+    entering, ignored = [], []
+    for pod in pods:
+        objection = _waiting_objection(pod) or checker.objection(pod)
+        if objection is None:
+            entering.append(pod)
+        else:
+            ignored.append(Ignored(key_of(pod), *objection))
+    return Intake(tuple(entering), tuple(ignored))
+
+
+def why_not_waiting(pod: Pod) -> Ignored | None:
+    """Say why a pod is not one that waits for a node, or None when it is."""
+    objection = _waiting_objection(pod)
+    return Ignored(key_of(pod), *objection) if objection is not None else None
+
+
+def why_refused(pod: Pod, storage: Storage, facts: ProviderFacts) -> Ignored | None:
+    """Say why no pool could serve a pod that waits for a node, or None when one might."""
+    objection = _Checker(storage, facts).objection(pod)
+    return Ignored(key_of(pod), *objection) if objection is not None else None
+
+
+def uses_device_claims(spec: PodSpec) -> bool:
+    """Whether a pod asks for devices through resource claims."""
+    return bool(spec.resource_claims) or any(
+        container.resources.claims for container in (*spec.containers, *spec.init_containers)
+    )
+
+
+class _Checker:
+    """Judges pods, and like ones only once."""
+
+    def __init__(self, storage: Storage, facts: ProviderFacts) -> None:
+        self._storage = storage
+        self._facts = facts
+        self._verdicts: dict[bytes, Objection | None] = {}  # demands on the node -> objection
+
+    def objection(self, pod: Pod) -> Objection | None:
+        """What keeps a pod out, or None."""
+        spec = pod.spec
+        objection = None
+        if spec.node_selector or (spec.affinity is not None and spec.affinity.node_affinity):
+            objection = self._on_its_node(spec)
+        if objection is None and spec.volumes:
+            objection = volume_objection(pod, self._storage, self._facts)
+        return objection
+
+    def _on_its_node(self, spec: PodSpec) -> Objection | None:
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        key = _encode((spec.node_selector, affinity))
+        if key not in self._verdicts:
+            self._verdicts[key] = (
+                (
+                    WhyIgnored.OPTED_OUT,
+                    "its node selector or affinity leaves out every node that belongs to a pool",
+                )
+                if opts_out(spec)
+                else node_constraint_objection(spec, self._facts)
+            )
+        return self._verdicts[key]
+
+
+def _waiting_objection(pod: Pod) -> Objection | None:
+    if is_bound(pod):
+        return WhyIgnored.ALREADY_BOUND, f"it is bound to node {pod.spec.node_name}"
+    if pod.metadata.owner_references:
+        if is_daemon(pod):
+            return WhyIgnored.DAEMON_SET_POD, "its DaemonSet decides which nodes run it"
+        if is_mirror(pod):
+            return WhyIgnored.MIRROR_POD, "it mirrors a static pod of its node"
+    if pod.status.nominated_node_name:
+        nominated = pod.status.nominated_node_name
+        return WhyIgnored.NOMINATED, f"it waits for other pods to leave node {nominated}"
+    reasons = [c.reason for c in pod.status.conditions if c.type == _SCHEDULED]
+    if _UNSCHEDULABLE in reasons:
+        return None
+    return WhyIgnored.NOT_UNSCHEDULABLE, _without_verdict(pod, reasons)
+
+
+def _without_verdict(pod: Pod, reasons: list[str]) -> str:
+    if not reasons:
+        return "no scheduler has reported that it is unschedulable"
+    if _GATED in reasons:
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return f"it waits for its scheduling gates{f' {gates}' if gates else ''} to be removed"
+    return f"its condition {_SCHEDULED} has reason {reasons[0]!r}, not {_UNSCHEDULABLE}"

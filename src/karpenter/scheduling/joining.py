@@ -1,0 +1,228 @@
+"""Whether a pod may join a planned claim, and what the claim becomes if it does.
+
+The checks run from cheap and final to dear and passing: labels and taints, ports, volumes, room,
+devices, topology, minimum choice, reservations. Whatever passes leaves a narrower shape and fewer
+offerings; nothing is changed until the caller takes the outcome.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from karpenter.model.requirement import Requirement
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import NODES
+from karpenter.model.taints import first_untolerated
+from karpenter.scheduling.choosing import settled_in
+from karpenter.scheduling.claims import OpenClaim, Shape
+from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.devices.protocol import IGNORING_DEVICES, Devices, Grant
+from karpenter.scheduling.ports import conflict
+from karpenter.scheduling.reservations import Reservations, ReservedOut
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.topology import Choice
+
+
+class Refusal(Enum):
+    """Why a pod may not join: for good, as things stand, or because a reservation is taken."""
+
+    FINAL = "final"
+    PASSING = "passing"
+    RESERVED = "reserved"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing that can happen to the claim will change the answer."""
+        return self is Refusal.FINAL
+
+
+class Joining:
+    """The rules of joining, with the limits and reservations that the pass uses up."""
+
+    def __init__(
+        self,
+        remaining: Sequence[dict[str, int]],
+        reservations: Reservations | None,
+        *,
+        best_effort_min_values: bool,
+        devices: Devices = IGNORING_DEVICES,
+    ) -> None:
+        """Begin with what is left of each pool's limits, by the number of its template."""
+        self.devices = devices
+        self._remaining = remaining
+        self._reservations = reservations
+        self._best_effort = best_effort_min_values
+        self._tolerated: dict[tuple[int, Stage], bool] = {}  # (template, stage)
+
+    def open(
+        self, template: Template, index: int, pod_class: PodClass, stage: Stage
+    ) -> OpenClaim | Refusal:
+        """Open an empty claim for a pod, when pool and pod go together and limits allow it."""
+        shape = template.shape
+        if (
+            not self._tolerates(template, stage)
+            or template.shapes.merged(shape, stage.requirements) is None
+        ):
+            return Refusal.FINAL
+        remaining = self._remaining[template.number]
+        bits = template.within(remaining) if remaining else template.base
+        if self._reservations is None and template.has_reserved:
+            bits &= template.universe.launchable  # a reservation without machines is no offering
+        if not bits:
+            return Refusal.FINAL
+        return OpenClaim(index, template.number, shape, bits)
+
+    def to_claim(
+        self,
+        template: Template,
+        claim: OpenClaim,
+        pod_class: PodClass,
+        stage: Stage,
+        choices: Sequence[Choice],
+        *,
+        is_new: bool = False,
+        despite_taints: bool = False,
+    ) -> tuple[Shape, int, Grant | None] | Refusal:
+        """Return what the claim becomes with one more pod, or why it cannot take it.
+
+        The grant is of the devices it would use, if any; they are not taken yet.
+        ``is_new`` says that the pod would be its first; ``despite_taints`` asks what if.
+        """
+        if not despite_taints and not self._tolerates(template, stage):
+            return Refusal.FINAL
+        shape = template.shapes.merged(claim.shape, stage.requirements)
+        if shape is None:
+            return Refusal.FINAL
+        bits = claim.bits if shape is claim.shape else claim.bits & shape.bits
+        requests = claim.requests
+        for name, amount in pod_class.needs:
+            bits &= template.levels(name).at_least(requests.get(name, 0) + amount)
+        if pod_class.has_extras:
+            bits = _with_extras(template, claim, pod_class, bits)
+        if not bits:
+            return Refusal.FINAL
+        for alternative in pod_class.volumes.alternatives or (None,):
+            outcome = self._narrowed(
+                template, claim, pod_class, shape, bits, alternative, choices, is_new
+            )
+            if not isinstance(outcome, Refusal):
+                return outcome
+        return outcome
+
+    def _narrowed(
+        self,
+        template: Template,
+        claim: OpenClaim,
+        pod_class: PodClass,
+        shape: Shape,
+        bits: int,
+        alternative: Requirements | None,
+        choices: Sequence[Choice],
+        is_new: bool,
+    ) -> tuple[Shape, int, Grant | None] | Refusal:
+        if alternative is not None:
+            reached = template.shapes.merged(shape, alternative)
+            if reached is None or not bits & reached.bits:
+                return Refusal.PASSING
+            shape, bits = reached, bits & reached.bits
+        grant = None
+        if pod_class.uses_devices:
+            granted = self.devices.to_claim(template, claim, shape, bits, pod_class)
+            if granted is None:
+                return Refusal.FINAL if alternative is None else Refusal.PASSING
+            shape, bits, grant = granted
+        if choices:
+            narrowed = settled_in(template.shapes, shape, bits, choices)
+            if narrowed is None:
+                return Refusal.PASSING
+            shape, bits = narrowed
+        if template.min_values or template.has_reserved:
+            settled = self._settled(template, claim, shape, bits, is_new)
+            if isinstance(settled, Refusal):
+                return settled
+            shape = settled
+        return shape, bits, grant
+
+    def _settled(
+        self, template: Template, claim: OpenClaim, shape: Shape, bits: int, is_new: bool
+    ) -> Shape | Refusal:
+        if template.min_values:
+            enough = self._with_choice(template, shape, bits, is_new)
+            if enough is None:
+                return Refusal.PASSING
+            shape = enough
+        if self._reservations is not None and template.has_reserved:
+            outcome = self._reservations.judge(template.universe, bits, claim.bookings)
+            if outcome is ReservedOut.DEFER:
+                return Refusal.RESERVED
+            if outcome is ReservedOut.FAIL:
+                return Refusal.PASSING
+        return shape
+
+    def _with_choice(
+        self, template: Template, shape: Shape, bits: int, is_new: bool
+    ) -> Shape | None:
+        short = template.shortfalls(shape.requirements, bits)
+        if not short:
+            return shape
+        if not (is_new and self._best_effort):
+            return None
+        found = {shortfall.key: shortfall.found for shortfall in short}
+        return template.shapes.of(
+            Requirements(
+                Requirement(r.key, r.complement, r.values, r.gte, r.lte, found[r.key])
+                if r.key in found
+                else r
+                for r in shape.requirements
+            )
+        )
+
+    def _tolerates(self, template: Template, stage: Stage) -> bool:
+        if not template.taints:
+            return True
+        key = (template.number, stage)
+        known = self._tolerated.get(key)
+        if known is None:
+            known = first_untolerated(template.taints, stage.tolerations) is None
+            self._tolerated[key] = known
+        return known
+
+    def charge(self, template: Template, claim: OpenClaim) -> None:
+        """Take a new claim's largest possible size off what is left of its pool's limits."""
+        remaining = self._remaining[template.number]
+        for name in remaining:
+            taken = 1 if name == NODES else template.largest_size(name, claim.bits)
+            remaining[name] -= taken
+
+    def book(self, template: Template, claim: OpenClaim) -> None:
+        """Hold the reservations a claim could use, and release those it no longer can."""
+        if self._reservations is not None and template.has_reserved:
+            claim.bookings = self._reservations.rebook(
+                template.universe, claim.bits, claim.bookings
+            )
+
+    def with_limits(self, remaining: Sequence[dict[str, int]]) -> "Joining":
+        """The same rules with as much left of each pool's limits."""
+        return Joining(
+            remaining,
+            self._reservations,
+            best_effort_min_values=self._best_effort,
+            devices=self.devices,
+        )
+
+    @property
+    def remaining(self) -> Sequence[Mapping[str, int]]:
+        """What is left of each pool's limits."""
+        return self._remaining
+
+
+def _with_extras(template: Template, claim: OpenClaim, pod_class: PodClass, bits: int) -> int:
+    if pod_class.ports:
+        if conflict(pod_class.ports, claim.ports) is not None:
+            return 0
+        for group in template.daemon_groups:
+            if group.ports and conflict(pod_class.ports, group.ports) is not None:
+                bits &= ~group.bits
+    for driver, attached in pod_class.volumes.attached.items():
+        count = len(attached | claim.volumes.get(driver, frozenset()))
+        bits &= template.attaching(driver, count)
+    return bits

@@ -1,0 +1,47 @@
+"""What a pod demands of the labels of its node, as requirements.
+
+Demands that contradict one another leave no value, and in the algebra of requirements no value
+means that the label is absent. A pod is not served by a node without the label, though, unless
+each of its demands allows that; so a contradiction becomes a demand for a label that cannot be.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from karpenter.api.selectors import NodeSelectorTerm
+from karpenter.model.requirement import Operator, Requirement, RequirementError, requirement
+from karpenter.model.requirements import Requirements
+
+CONTRADICTION: Final = ""  # no label has an empty key; its value tells what contradicts what
+
+
+def selector_demands(node_selector: Mapping[str, str]) -> Requirements:
+    """What a node selector asks for."""
+    wanted = (requirement(key, Operator.IN, (value,)) for key, value in node_selector.items())
+    return _all_of(Requirements(), wanted)
+
+
+def with_terms(demands: Requirements, terms: Iterable[NodeSelectorTerm]) -> Requirements:
+    """What is asked for when every one of ``terms`` must be met as well."""
+    try:
+        for term in terms:
+            wanted = [requirement(e.key, e.operator, e.values) for e in term.match_expressions]
+            demands = _all_of(demands, wanted)
+    except RequirementError as error:
+        return _impossible(str(error))  # only preferences come here unchecked; it is given up
+    return demands
+
+
+def _all_of(demands: Requirements, more: Iterable[Requirement]) -> Requirements:
+    for wanted in more:
+        held = demands.get(wanted.key)
+        demands &= (wanted,)
+        if held is None or demands[wanted.key].operator is not Operator.DOES_NOT_EXIST:
+            continue
+        if not (held.allows_absence and wanted.allows_absence):
+            return _impossible(f"{wanted} contradicts {held}")
+    return demands
+
+
+def _impossible(why: str) -> Requirements:
+    return Requirements((Requirement(CONTRADICTION, complement=False, values=frozenset({why})),))

@@ -1,0 +1,143 @@
+"""Why machines that exist do not take a pod, counted by reason.
+
+Looked at is the end of a pass, so what the pass itself has put on a machine counts. Each machine
+gives the first reason that applies.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from karpenter.model.resources import readable_amount
+from karpenter.model.taints import first_untolerated, format_taint
+from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.existing import NodeTarget
+from karpenter.scheduling.packing import Packing
+from karpenter.scheduling.ports import conflict
+from karpenter.scheduling.spots import States
+from karpenter.scheduling.topology import Closed, Hosts, open_domains, open_hosts
+from karpenter.scheduling.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefusal:
+    """Machines that refuse a pod for one reason."""
+
+    detail: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdicts:
+    """What the machines of a cluster say to a pod."""
+
+    possible: tuple[str, ...]
+    refusals: tuple[NodeRefusal, ...]  # the most frequent first
+
+    @property
+    def total(self) -> int:
+        """How many machines were asked."""
+        return len(self.possible) + sum(len(refusal.nodes) for refusal in self.refusals)
+
+
+def node_verdicts(
+    world: World, packing: Packing, states: States, position: int, stage: Stage
+) -> NodeVerdicts:
+    """Ask every machine about the pod at a position of the pass, as if it were not placed yet."""
+    question = _Question(world, packing, states, position, stage)
+    possible: list[str] = []
+    refused: dict[str, list[str]] = {}
+    free: dict[str, int] = {}  # reason -> the most of what is missing that any machine has
+    for number, target in enumerate(world.nodes.targets):
+        refusal = next(question.objections(number, target), None)
+        if refusal is None:
+            possible.append(target.name)
+            continue
+        detail, has = refusal
+        refused.setdefault(detail, []).append(target.name)
+        free[detail] = max(free.get(detail, 0), has)
+    refusals = [
+        NodeRefusal(question.completed(detail, free[detail]), tuple(sorted(names)))
+        for detail, names in refused.items()
+    ]
+    refusals.sort(key=lambda refusal: (-len(refusal.nodes), refusal.detail))
+    return NodeVerdicts(tuple(sorted(possible)), tuple(refusals))
+
+
+class _Question:
+    """One pod, to be asked about at every machine."""
+
+    def __init__(
+        self, world: World, packing: Packing, states: States, position: int, stage: Stage
+    ) -> None:
+        self._world = world
+        self._packing = packing
+        self._position = position
+        self._class: PodClass = world.class_of[position]
+        self._stage = stage
+        hosts = open_hosts(states, stage.hosts) if stage.hosts else Hosts(-1, -1, True)
+        self._hosts = 0 if isinstance(hosts, Closed) else hosts.nodes
+        self._domains = self._open_machines(states)
+
+    def objections(self, number: int, target: NodeTarget) -> Iterator[tuple[str, int]]:
+        """Yield what speaks against a machine, each with how much it has of what is missing."""
+        bit = 1 << number
+        if self._world.leaving_nodes & bit:
+            yield "on its way out", 0
+        taint = first_untolerated(target.taints, self._stage.tolerations)
+        if taint is not None:
+            yield f"the pod does not tolerate {format_taint(taint)}", 0
+        incompatible = target.requirements.incompatibility(self._stage.requirements)
+        if incompatible is not None:
+            yield f"labels do not match {incompatible.incoming}", 0
+        yield from self._lacking_room(number, target)
+        if self._class.has_extras and self._lacks_extras(target):
+            yield "host ports are taken, or volumes cannot be attached", 0
+        if self._hosts & bit == 0 or self._domains & bit == 0:
+            yield "topology rules leave it out", 0
+
+    def completed(self, detail: str, has: int) -> str:
+        """Add the figures to a reason that is about room."""
+        for name, amount in self._class.needs:
+            if detail == _too_little(name):
+                needs, most = readable_amount(name, amount), readable_amount(name, has)
+                return f"{detail}: needs {needs}, the most that is free is {most}"
+        return detail
+
+    def _lacking_room(self, number: int, target: NodeTarget) -> Iterator[tuple[str, int]]:
+        free = dict(target.free.items())
+        for position in self._packing.on_nodes.get(number, ()):
+            if position != self._position:
+                for name, amount in self._world.class_of[position].needs:
+                    free[name] = free.get(name, 0) - amount
+        for name, amount in self._class.needs:
+            if free.get(name, 0) < amount:
+                yield _too_little(name), free.get(name, 0)
+        if any(amount < 0 for amount in free.values()):
+            yield "holds more than it has room for", 0
+
+    def _lacks_extras(self, target: NodeTarget) -> bool:
+        if self._class.ports and conflict(self._class.ports, target.ports) is not None:
+            return True
+        volumes = self._class.volumes
+        if volumes.alternatives and not any(
+            target.requirements.is_compatible(each) for each in volumes.alternatives
+        ):
+            return True
+        return any(
+            len(claims | target.attached.get(driver, frozenset())) > target.attach_limits[driver]
+            for driver, claims in volumes.attached.items()
+            if driver in target.attach_limits
+        )
+
+    def _open_machines(self, states: States) -> int:
+        choices = open_domains(states, self._stage.domains) if self._stage.domains else []
+        if isinstance(choices, Closed):
+            return 0
+        machines = -1
+        for choice in choices:
+            machines &= self._world.nodes.in_domains(choice.key, choice.domains)
+        return machines
+
+
+def _too_little(name: str) -> str:
+    return f"too little {name}"

@@ -1,0 +1,260 @@
+"""First fit, in Karpenter's order: machines that exist, then planned claims, then a new claim.
+
+Notation
+    pod order    largest cpu first, then memory, then age, then uid; a pod that fails goes to the end
+                 of the queue and is tried again until a whole round brings no progress
+    claim order  the claim with the fewest pods first
+    alive        per stage of a class: machines or claims that have not refused it for good
+
+A claim only ever narrows, so a refusal for lack of room, by labels or by ports is final and is
+remembered as a cleared bit. A refusal by topology is not, since counts change; it is found anew
+each time, but from masks rather than claim by claim. So a pod costs a few operations on integers,
+however many claims there are.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from karpenter.scheduling.book import ClaimBook
+from karpenter.scheduling.claims import OpenClaim, Shape
+from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.devices.protocol import Grant
+from karpenter.scheduling.existing import NodeIndex
+from karpenter.scheduling.joining import Joining, Refusal
+from karpenter.scheduling.occupancy import NodeRoom
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.topology import (
+    Choice,
+    Closed,
+    GroupState,
+    Hosts,
+    open_domains,
+    open_hosts,
+)
+
+_EVERYWHERE: Final = Hosts(-1, -1, True)
+_PODS_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
+
+
+@dataclass(slots=True)
+class Packing:
+    """Where the pods of a pass went; pods are known by their position in the pass."""
+
+    claims: list[OpenClaim] = field(default_factory=list)
+    on_nodes: dict[int, list[int]] = field(default_factory=dict)  # machine -> pods
+    failed: list[int] = field(default_factory=list)
+    deferred: list[int] = field(default_factory=list)  # waiting for a reservation
+    unevaluated: list[int] = field(default_factory=list)  # the time ran out before their turn
+
+
+class Packer:
+    """One attempt to place the pods of a pass."""
+
+    def __init__(
+        self,
+        nodes: NodeIndex,
+        templates: Sequence[Template],
+        states: Sequence[GroupState],
+        joining: Joining,
+        classes: Iterable[PodClass],
+        *,
+        without_nodes: int = 0,
+    ) -> None:
+        """Begin with empty claims.
+
+        Args:
+            states: counts before the pass; they are changed.
+            classes: of the pods that will come.
+            without_nodes: machines to leave out.
+        """
+        self._nodes = nodes
+        self._templates = templates
+        self._states = states  # counts, as they stand after the pods placed so far
+        self._joining = joining
+        self._book = ClaimBook(sorted({s.group.key for s in states if not s.is_hostname}))
+        self._room = NodeRoom(nodes, joining.devices, classes)
+        self._without_nodes = without_nodes
+        self._alive_nodes: dict[Stage, int] = {}
+        self._alive_claims: dict[Stage, int] = {}
+        self._packing = Packing(claims=self._book.claims)
+        self._reserved_out: set[int] = set()  # classes last refused by a used-up reservation
+
+    def pack(
+        self,
+        order: Iterable[int],
+        class_of: Sequence[PodClass],
+        has_time: Callable[[], bool] = lambda: True,
+    ) -> Packing:
+        """Place pods, given by position, in this order; ``class_of`` says what each one is."""
+        queue = deque(order)
+        length_at_push: dict[int, int] = {}
+        failed_at: dict[int, int] = {}  # class -> how many pods were placed when it failed
+        hopeless: set[int] = set()  # classes that no later placement can help
+        placed = seen = 0
+        while queue:
+            position = queue.popleft()
+            if length_at_push.get(position) == len(queue) + 1:
+                queue.appendleft(position)
+                break
+            seen += 1
+            if seen % _PODS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and not has_time():
+                queue.appendleft(position)
+                self._packing.unevaluated = [p for p in queue if p not in length_at_push]
+                break
+            pod_class = class_of[position]
+            number = pod_class.number
+            known_to_fail = number in hopeless or failed_at.get(number) == placed
+            if not known_to_fail and self._place(pod_class, position):
+                placed += 1
+                continue
+            failed_at[number] = placed
+            if number not in self._reserved_out and not _may_change(pod_class):
+                hopeless.add(number)
+            queue.append(position)
+            length_at_push[position] = len(queue)
+        self._file_failures(queue, class_of)
+        return self._packing
+
+    def _file_failures(self, queue: Iterable[int], class_of: Sequence[PodClass]) -> None:
+        left_out = set(self._packing.unevaluated)
+        for position in sorted(set(queue) - left_out):
+            waiting = class_of[position].number in self._reserved_out
+            (self._packing.deferred if waiting else self._packing.failed).append(position)
+
+    def _place(self, pod_class: PodClass, position: int) -> bool:
+        self._reserved_out.discard(pod_class.number)
+        if pod_class.uses_devices and self._joining.devices.refusal(pod_class):
+            return False
+        any_nodes = bool(self._nodes.targets)
+        for stage in pod_class.stages:
+            hosts = open_hosts(self._states, stage.hosts) if stage.hosts else _EVERYWHERE
+            if isinstance(hosts, Closed):
+                continue
+            choices = open_domains(self._states, stage.domains) if stage.domains else []
+            if isinstance(choices, Closed):
+                continue
+            if (
+                (any_nodes and self._on_node(pod_class, stage, position, hosts, choices))
+                or self._on_claim(pod_class, stage, position, hosts, choices)
+                or (hosts.new and self._on_new_claim(pod_class, stage, position, choices))
+            ):
+                return True
+            if pod_class.number in self._reserved_out:
+                return False
+        return False
+
+    def _on_node(
+        self,
+        pod_class: PodClass,
+        stage: Stage,
+        position: int,
+        hosts: Hosts,
+        choices: Sequence[Choice],
+    ) -> bool:
+        alive = self._alive_nodes.get(stage)
+        if alive is None:
+            alive = self._nodes.suitable(pod_class, stage) & ~self._without_nodes
+            self._alive_nodes[stage] = alive
+        open_nodes = alive & hosts.nodes & self._room.perhaps(pod_class)
+        for choice in choices:
+            open_nodes &= self._nodes.in_domains(choice.key, choice.domains)
+        while open_nodes:
+            low = open_nodes & -open_nodes
+            number = low.bit_length() - 1
+            if self._room.take(number, pod_class):
+                self._packing.on_nodes.setdefault(number, []).append(position)
+                self._count_on_node(pod_class, number)
+                return True
+            self._alive_nodes[stage] &= ~low
+            open_nodes ^= low
+        return False
+
+    def _on_claim(
+        self,
+        pod_class: PodClass,
+        stage: Stage,
+        position: int,
+        hosts: Hosts,
+        choices: Sequence[Choice],
+    ) -> bool:
+        alive = self._alive_claims.get(stage, -1)
+        open_claims = alive & hosts.claims
+        for choice in choices:
+            open_claims &= self._book.open_to(choice.key, choice.domains)
+        if not open_claims:
+            return False
+        for claim in self._book.fewest_pods_first(open_claims):
+            template = self._templates[claim.template]
+            outcome = self._joining.to_claim(template, claim, pod_class, stage, choices)
+            if isinstance(outcome, Refusal):
+                if outcome.is_final:
+                    self._alive_claims[stage] = alive = alive & ~(1 << claim.index)
+                continue
+            self._join(claim, outcome, pod_class, position)
+            return True
+        return False
+
+    def _on_new_claim(
+        self, pod_class: PodClass, stage: Stage, position: int, choices: Sequence[Choice]
+    ) -> bool:
+        for template in self._templates:
+            claim = self._joining.open(template, len(self._book.claims), pod_class, stage)
+            if isinstance(claim, Refusal):
+                continue
+            outcome = self._joining.to_claim(
+                template, claim, pod_class, stage, choices, is_new=True
+            )
+            if isinstance(outcome, Refusal):
+                if outcome is Refusal.RESERVED:
+                    self._reserved_out.add(pod_class.number)
+                    return False
+                continue
+            self._book.add(claim)
+            self._join(claim, outcome, pod_class, position)
+            self._joining.charge(template, claim)
+            return True
+        return False
+
+    def _join(
+        self,
+        claim: OpenClaim,
+        outcome: tuple[Shape, int, Grant | None],
+        pod_class: PodClass,
+        position: int,
+    ) -> None:
+        shape, bits, grant = outcome
+        if grant is not None:
+            grant.commit()
+        if shape is not claim.shape:
+            self._book.reshape(claim, shape)
+        claim.take(pod_class, position, bits)
+        self._book.grow(claim, len(claim.members) - 1, len(claim.members))
+        self._joining.book(self._templates[claim.template], claim)
+        self._count_on_claim(pod_class, claim)
+
+    def _count_on_node(self, pod_class: PodClass, number: int) -> None:
+        if not (pod_class.counted or pod_class.repels):
+            return
+        target = self._nodes.targets[number]
+        for group in (*pod_class.counted, *pod_class.repels):
+            state = self._states[group]
+            if not state.admits(target.requirements, target.taints):
+                continue
+            if state.is_hostname:
+                state.nodes.add(number, 1)
+            elif (domain := self._nodes.domain_of(number, state.group.key)) is not None:
+                state.add(domain)
+
+    def _count_on_claim(self, pod_class: PodClass, claim: OpenClaim) -> None:
+        node, taints = claim.shape.requirements, self._templates[claim.template].taints
+        for group in pod_class.counted:
+            self._states[group].count_claim(claim.index, node, taints)
+        for group in pod_class.repels:
+            self._states[group].count_claim(claim.index, node, taints)
+
+
+def _may_change(pod_class: PodClass) -> bool:
+    """Whether other pods' placements could make room for a class that fails now."""
+    return pod_class.uses_devices or any(s.hosts or s.domains for s in pod_class.stages)

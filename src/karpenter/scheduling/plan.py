@@ -1,0 +1,101 @@
+"""What the solver answers: claims to create, pods for machines that exist, and reasons.
+
+Every pod of a problem is in exactly one of the lists. Pods and machines are named as users name
+them, so that a plan can be printed, compared and stored without the problem it came from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from karpenter.api.karpenter import NodeClassReference
+from karpenter.api.nodes import Taint
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+
+
+class Why(StrEnum):
+    """Why a pool, or the whole cluster, does not take a pod."""
+
+    NO_POOLS = "NoDynamicNodePools"
+    NO_INSTANCE_TYPES = "NoCompatibleInstanceTypes"
+    UNTOLERATED_TAINT = "UntoleratedTaint"
+    UNDEFINED_LABEL = "UndefinedLabel"
+    REQUIREMENT_CONFLICT = "RequirementConflict"
+    INSUFFICIENT_RESOURCES = "InsufficientResources"
+    NO_OFFERING = "NoOffering"
+    LIMIT_EXCEEDED = "LimitExceeded"
+    MIN_VALUES = "MinValues"
+    TOPOLOGY = "Topology"
+    VOLUME_CONFLICT = "VolumeConflict"
+    VOLUME_LIMIT = "VolumeLimit"
+    HOST_PORT = "HostPortConflict"
+    RESERVED_CAPACITY = "ReservedCapacityTaken"
+    DEVICES = "DynamicResources"
+    NOT_EVALUATED = "NotEvaluated"
+    POOL_NOT_READY = "NodePoolNotReady"
+    POOL_DELETING = "NodePoolDeleting"
+    CLASS_NOT_FOUND = "NodeClassNotFound"
+    CLASS_NOT_READY = "NodeClassNotReady"
+    CLASS_UNSUPPORTED = "NodeClassUnsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one pool does not take a pod; an empty pool means that none could."""
+
+    node_pool: str
+    why: Why
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The cheapest way to launch a claim as things stand."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedClaim:
+    """A NodeClaim to create."""
+
+    name: str
+    node_pool: str
+    pods: tuple[str, ...]  # "namespace/name", in the order they were placed
+    instance_types: tuple[str, ...]  # cheapest first
+    requirements: Requirements
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    startup_taints: tuple[Taint, ...]
+    requests: Resources
+    node_class_ref: NodeClassReference
+    expire_after: str
+    termination_grace_period: str | None
+    launch: Launch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A pod that no pool takes, with a reason for each pool."""
+
+    pod: str
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where the pods of a problem would go."""
+
+    claims: tuple[PlannedClaim, ...] = ()
+    existing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # machine -> pods
+    unplaced: tuple[Unplaced, ...] = ()
+    deferred: tuple[str, ...] = ()  # pods that wait for a reservation
+    unevaluated: tuple[str, ...] = ()  # pods whose turn did not come in time
+    empty_pools: tuple[Reason, ...] = ()  # pools that have no instance type left at all
+    hourly_cost: float = 0.0
+    lower_bound: float = 0.0

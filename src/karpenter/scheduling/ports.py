@@ -1,0 +1,42 @@
+"""Host ports: which pods cannot share a machine because they want the same door."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from karpenter.api.pods import PodSpec
+
+_UNSPECIFIED = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- compared with, never bound to
+
+
+class HostPort(NamedTuple):
+    """A port of the machine itself."""
+
+    address: str
+    port: int
+    protocol: str
+
+    def conflicts(self, other: "HostPort") -> bool:
+        """Whether two pods cannot hold both ports on one machine."""
+        if self.port != other.port or self.protocol != other.protocol:
+            return False
+        return (
+            self.address == other.address
+            or self.address in _UNSPECIFIED
+            or other.address in _UNSPECIFIED
+        )
+
+
+def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """The host ports of a pod's application containers."""
+    return tuple(
+        HostPort(port.host_ip or "0.0.0.0", port.host_port, port.protocol or "TCP")  # noqa: S104
+        for container in spec.containers
+        for port in container.ports
+        if port.host_port
+    )
+
+
+def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> HostPort | None:
+    """Return the first wanted port that is taken, or None when all are free."""
+    held = tuple(taken)
+    return next((port for port in wanted if any(port.conflicts(other) for other in held)), None)

@@ -1,0 +1,63 @@
+"""What the solver is asked: pods, machines, pools, and the settings that shape the answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.pods import Pod, TopologySpreadConstraint
+from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.scheduling.daemons import Daemon
+from karpenter.scheduling.devices.inputs import DeviceInputs
+from karpenter.scheduling.groups import NamespaceDirectory
+from karpenter.scheduling.volumes import PodVolumes
+from karpenter.state.nodes import StateNode
+
+MOST_INSTANCE_TYPES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The settings of the controller that change plans."""
+
+    respect_preferences: bool = True
+    best_effort_min_values: bool = False
+    ignore_device_claims: bool = True
+    reserved_capacity: bool = True
+    strict_reservations: bool = True  # rather wait than miss a reservation
+    most_instance_types: int = MOST_INSTANCE_TYPES  # listed on a claim
+    reservation_credits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCatalogue:
+    """A pool that may be used, with the instance types it may use."""
+
+    node_pool: NodePool
+    instance_types: tuple[InstanceType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundVolumes:
+    """What is attached to a machine, and what it could attach, by CSI driver."""
+
+    attached: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Everything a plan depends on."""
+
+    pods: Sequence[Pod]  # to be placed; they have passed intake
+    nodes: Sequence[StateNode]
+    pools: Sequence[PoolCatalogue]  # those that may be used
+    facts: ProviderFacts
+    options: Options = field(default_factory=Options)
+    daemons: Sequence[Daemon] = ()
+    namespaces: NamespaceDirectory = field(default_factory=lambda: NamespaceDirectory({}))
+    volumes: Mapping[str, PodVolumes] = field(default_factory=dict)  # pod uid -> its volumes
+    node_volumes: Mapping[str, BoundVolumes] = field(default_factory=dict)  # node name -> volumes
+    default_spread: Mapping[str, tuple[TopologySpreadConstraint, ...]] = field(
+        default_factory=dict
+    )  # pod uid -> constraints it gets because it states none
+    devices: DeviceInputs = field(default_factory=DeviceInputs)

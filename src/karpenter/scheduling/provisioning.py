@@ -1,0 +1,264 @@
+"""One pass over a cluster: which pods wait, where they would go, and what users would be told.
+
+Everything the controller and the command line have in common stands here. It is a function of a
+snapshot: reading the cluster and acting on the outcome are left to others.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeAlias
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.pods import Pod, TopologySpreadConstraint
+from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.scheduling.attachments import ResolvedVolumes, node_volumes, resolve_volumes
+from karpenter.scheduling.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.daemons import daemons_of
+from karpenter.scheduling.default_spread import default_spread
+from karpenter.scheduling.groups import NamespaceDirectory
+from karpenter.scheduling.ignored import Ignored
+from karpenter.scheduling.intake import take_in
+from karpenter.scheduling.overlays import RefusedOverlay, apply_overlays
+from karpenter.scheduling.plan import Plan, Reason, Unplaced, Why
+from karpenter.scheduling.pools import Pools, sort_out_pools
+from karpenter.scheduling.problem import Options, PoolCatalogue, Problem
+from karpenter.scheduling.solve import HasTime, Witness, always, solve
+from karpenter.scheduling.static import StaticOutcome, plan_static
+from karpenter.scheduling.storage import Storage
+from karpenter.state.departing import pods_to_move
+from karpenter.state.pods import key_of
+from karpenter.state.snapshot import Snapshot
+
+Catalogue: TypeAlias = Callable[[NodePool], tuple[InstanceType, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PassSettings:
+    """The settings and feature gates that shape a pass."""
+
+    options: Options = field(default_factory=Options)
+    overlays: bool = False
+    buffers: bool = False
+    static: bool = False
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BufferOutcome:
+    """What becomes of a buffer: how many pods it stands for and where they would be."""
+
+    name: str  # "namespace/name"
+    replicas: int
+    ready: bool  # all of it fits on machines that exist or are on their way
+    nodes: tuple[str, ...]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """An event that the controller would emit."""
+
+    target: str  # "Kind/name" or "Kind/namespace/name"
+    reason: str
+    message: str
+    is_warning: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisioningPlan:
+    """The outcome of a pass."""
+
+    plan: Plan
+    ignored: tuple[Ignored, ...]
+    pools: Pools
+    buffers: tuple[BufferOutcome, ...] = ()
+    static: tuple[StaticOutcome, ...] = ()
+    refused_overlays: tuple[RefusedOverlay, ...] = ()
+    events: tuple[Announcement, ...] = ()
+    waiting_for: tuple[str, ...] = ()  # claims that must launch before anything is planned
+
+
+def plan_provisioning(
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    facts: ProviderFacts,
+    settings: PassSettings,
+    *,
+    now: datetime,
+    has_time: HasTime = always,
+    first: Sequence[str] = (),
+    compiler: Compiler | None = None,
+    witness: Witness | None = None,
+) -> ProvisioningPlan:
+    """Plan one pass over a cluster; the other arguments are those of ``solve``."""
+    storage = Storage.of(snapshot)
+    pools = sort_out_pools(snapshot.node_pools.values(), snapshot.node_classes, facts)
+    overlaid = _catalogues(snapshot, pools, catalogue, settings)
+    intake = take_in(_candidates(snapshot), storage, facts)
+    buffers = _buffers(snapshot) if settings.buffers else ()
+    moving = pods_to_move(snapshot.nodes, snapshot.pdbs.values(), now=now)
+    virtual = [pod for buffer in buffers for pod in buffer.pods]
+    pods = _distinct([*intake.pods, *virtual, *moving])
+    volumes = resolve_volumes(pods, storage)
+    entering = [pod for pod in pods if pod.metadata.uid not in volumes.failures]
+    static = plan_static(pools.static, snapshot, now=now) if settings.static else ()
+    outcome = ProvisioningPlan(
+        Plan(),
+        intake.ignored,
+        pools,
+        static=static,
+        refused_overlays=overlaid.refused,
+        waiting_for=tuple(claim.metadata.name for claim in snapshot.unlaunched),
+    )
+    if outcome.waiting_for:
+        plan = Plan(deferred=tuple(sorted(key_of(pod) for pod in pods)))
+    elif not pools.dynamic:
+        plan = Plan(unplaced=tuple(_without_pools(pod, pools) for pod in pods))
+    else:
+        problem = _problem(snapshot, storage, overlaid.pools, entering, volumes, facts, settings)
+        plan = solve(problem, has_time, first, compiler, witness)
+        failures = [volumes.failures[uid] for uid in sorted(volumes.failures)]
+        plan = replace(plan, unplaced=(*plan.unplaced, *failures))
+    return _announced(replace(outcome, plan=plan), buffers, virtual)
+
+
+def _candidates(snapshot: Snapshot) -> list[Pod]:
+    """Pods that wait for a node, or look as if they did."""
+    return [
+        pod
+        for _, pod in sorted(snapshot.pods.items())
+        if not pod.spec.node_name
+        or any(condition.reason == "Unschedulable" for condition in pod.status.conditions)
+    ]
+
+
+def _catalogues(
+    snapshot: Snapshot, pools: Pools, catalogue: Catalogue, settings: PassSettings
+) -> "_Overlaid":
+    listed = [PoolCatalogue(pool, catalogue(pool)) for pool in pools.dynamic]
+    if not settings.overlays:
+        return _Overlaid(tuple(listed), ())
+    overlaid = apply_overlays(snapshot.node_overlays.values(), listed)
+    return _Overlaid(overlaid.pools, overlaid.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlaid:
+    pools: tuple[PoolCatalogue, ...]
+    refused: tuple[RefusedOverlay, ...]
+
+
+def _buffers(snapshot: Snapshot) -> tuple[ResolvedBuffer, ...]:
+    templates = {key: entry.template for key, entry in snapshot.pod_templates.items()}
+    scalables = {
+        (kind, key): Scalable(workload.spec.template, workload.spec.replicas)
+        for kind, workloads in (
+            ("Deployment", snapshot.deployments),
+            ("StatefulSet", snapshot.stateful_sets),
+            ("ReplicaSet", snapshot.replica_sets),
+        )
+        for key, workload in workloads.items()
+    }
+    resolved = (
+        resolve_buffer(buffer, templates, scalables)
+        for _, buffer in sorted(snapshot.capacity_buffers.items())
+    )
+    return tuple(buffer for buffer in resolved if buffer is not None)
+
+
+def _distinct(pods: Iterable[Pod]) -> list[Pod]:
+    return list({pod.metadata.uid: pod for pod in pods}.values())
+
+
+def _problem(
+    snapshot: Snapshot,
+    storage: Storage,
+    pools: Sequence[PoolCatalogue],
+    pods: Sequence[Pod],
+    volumes: ResolvedVolumes,
+    facts: ProviderFacts,
+    settings: PassSettings,
+) -> Problem:
+    return Problem(
+        pods=pods,
+        nodes=snapshot.nodes,
+        pools=pools,
+        facts=facts,
+        options=settings.options,
+        daemons=daemons_of(
+            snapshot.daemon_sets.values(),
+            snapshot.daemon_pods.values(),
+            ignore_device_claims=settings.options.ignore_device_claims,
+        ),
+        namespaces=NamespaceDirectory(snapshot.namespace_labels),
+        volumes=volumes.by_pod,
+        node_volumes=node_volumes(snapshot.nodes, pools, storage),
+        default_spread=default_spread(pods, settings.default_constraints, snapshot),
+    )
+
+
+def _without_pools(pod: Pod, pools: Pools) -> Unplaced:
+    reasons = pools.excluded or (
+        Reason("", Why.NO_POOLS, "there is no NodePool that could make a node for it"),
+    )
+    return Unplaced(key_of(pod), tuple(reasons))
+
+
+def _announced(
+    outcome: ProvisioningPlan, buffers: Sequence[ResolvedBuffer], virtual: Sequence[Pod]
+) -> ProvisioningPlan:
+    """Take virtual pods out of the plan, and say what users would be told."""
+    owner = {key_of(pod): buffer_of(pod) for pod in virtual}
+    outcomes = tuple(_buffer_outcome(buffer, outcome.plan, owner) for buffer in buffers)
+    plan = _without(outcome.plan, owner) if owner else outcome.plan
+    events = [
+        Announcement(f"Pod/{entry.pod}", "FailedScheduling", entry.detail)
+        for entry in outcome.ignored
+        if entry.has_event
+    ]
+    if outcome.pools.dynamic:
+        events += [
+            Announcement(f"Pod/{entry.pod}", "FailedScheduling", failure_message(entry))
+            for entry in plan.unplaced
+        ]
+    events += [
+        Announcement(f"NodePool/{reason.node_pool}", "NoCompatibleInstanceTypes", reason.detail)
+        for reason in plan.empty_pools
+    ]
+    return replace(outcome, plan=plan, buffers=outcomes, events=tuple(events))
+
+
+def failure_message(entry: Unplaced) -> str:
+    """Say in one sentence why no pool takes a pod."""
+    return "; ".join(
+        f"nodepool {reason.node_pool}: {reason.detail}" if reason.node_pool else reason.detail
+        for reason in entry.reasons
+    )
+
+
+def _buffer_outcome(buffer: ResolvedBuffer, plan: Plan, owner: Mapping[str, str]) -> BufferOutcome:
+    def holds(pods: Iterable[str]) -> int:
+        return sum(owner.get(pod) == buffer.name for pod in pods)
+
+    existing = {node: count for node, pods in plan.existing.items() if (count := holds(pods))}
+    made = [claim.name for claim in plan.claims if holds(claim.pods)]
+    ready = bool(buffer.pods) and sum(existing.values()) == len(buffer.pods)
+    nodes = (*sorted(existing), *made)
+    return BufferOutcome(buffer.name, len(buffer.pods), ready, nodes, buffer.detail)
+
+
+def _without(plan: Plan, virtual: Mapping[str, str]) -> Plan:
+    def real(pods: Iterable[str]) -> tuple[str, ...]:
+        return tuple(pod for pod in pods if pod not in virtual)
+
+    existing = {node: kept for node, pods in plan.existing.items() if (kept := real(pods))}
+    return replace(
+        plan,
+        claims=tuple(replace(claim, pods=real(claim.pods)) for claim in plan.claims),
+        existing=existing,
+        unplaced=tuple(entry for entry in plan.unplaced if entry.pod not in virtual),
+        deferred=real(plan.deferred),
+        unevaluated=real(plan.unevaluated),
+    )

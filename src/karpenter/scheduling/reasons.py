@@ -1,0 +1,280 @@
+"""Why a pool does not take a pod, found after the fact and in words a user can act on.
+
+The solver only notes that a pod failed. Here the same checks run once more against the state at the
+end of the pass, in the order in which they are decided, and the first that fails is the reason.
+Where a single change would have been enough, the reason says so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from karpenter.model.resources import CPU, NODES, readable_amount
+from karpenter.model.taints import first_untolerated, format_taint
+from karpenter.scheduling.claims import OpenClaim
+from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.joining import Joining, Refusal
+from karpenter.scheduling.node_demands import CONTRADICTION
+from karpenter.scheduling.plan import Reason, Why
+from karpenter.scheduling.ports import conflict
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.topology import (
+    Choice,
+    Closed,
+    GroupState,
+    Hosts,
+    open_domains,
+    open_hosts,
+)
+
+_A_MILLION_CPUS = 1_000_000_000  # in millicores
+
+
+class Step(StrEnum):
+    """The checks of a pool, in the order in which they are decided."""
+
+    TAINTS = "taints"
+    LABELS = "labels"
+    LIMITS = "limits"
+    ROOM = "room"
+    PORTS = "ports"
+    VOLUMES = "volumes"
+    DEVICES = "devices"
+    TOPOLOGY = "topology"  # finds fault with the next two as well
+    MIN_VALUES = "minValues"
+    RESERVATIONS = "reservations"
+
+
+class Diagnosis:
+    """The end of a pass, open to questions."""
+
+    def __init__(
+        self,
+        templates: Sequence[Template],
+        states: Sequence[GroupState],
+        joining: Joining,
+        well_known: frozenset[str],
+    ) -> None:
+        """Look back at a pass; nothing is changed."""
+        self.templates = templates
+        self.states = states
+        self.joining = joining
+        self._well_known = well_known
+
+    def with_limits(self, number: int, left: Mapping[str, int]) -> "Diagnosis":
+        """The same look back, had the pool with that number as much left of its limits."""
+        remaining = [dict(held) for held in self.joining.remaining]
+        remaining[number] = dict(left)
+        joining = self.joining.with_limits(remaining)
+        return Diagnosis(self.templates, self.states, joining, self._well_known)
+
+    def with_states(self, states: Sequence[GroupState]) -> "Diagnosis":
+        """The same look back, had pods been counted so."""
+        return Diagnosis(self.templates, states, self.joining, self._well_known)
+
+    def reasons(self, pod_class: PodClass) -> tuple[Reason, ...]:
+        """Why each pool does not take such a pod, once it has given up every wish."""
+        if pod_class.uses_devices and (why := self.joining.devices.refusal(pod_class)):
+            return (Reason("", Why.DEVICES, why),)
+        stage = pod_class.stages[-1]
+        return tuple(
+            Reason(template.name, *self.reason(template, pod_class, stage))
+            for template in self.templates
+        )
+
+    def reason(self, template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, str]:
+        """Why one pool does not take such a pod, which must be so."""
+        taint = first_untolerated(template.taints, stage.tolerations)
+        rest = self._apart_from_taints(template, pod_class, stage)
+        if taint is None:
+            return rest or (Why.NO_OFFERING, "no offering satisfies everything at once")
+        shown = format_taint(taint)
+        if rest is None and len(template.taints) == 1:
+            return Why.UNTOLERATED_TAINT, f"would fit if it tolerated {shown}"
+        return Why.UNTOLERATED_TAINT, f"does not tolerate {shown}"
+
+    def _apart_from_taints(
+        self, template: Template, pod_class: PodClass, stage: Stage
+    ) -> tuple[Why, str] | None:
+        found = (finding for _, finding in self.steps(template, pod_class, stage))
+        return next((finding for finding in found if finding is not None), None)
+
+    def steps(
+        self, template: Template, pod_class: PodClass, stage: Stage
+    ) -> Iterator[tuple[Step, tuple[Why, str] | None]]:
+        """Run the checks of a pool one after the other, each with what it objects to.
+
+        Taints are left out. What a step finds means something only while those before it pass.
+        """
+        remaining = self.joining.remaining[template.number]
+        yield Step.LABELS, self._labels(template, stage)
+        yield Step.LIMITS, _limits(template, remaining, pod_class, stage)
+        yield Step.ROOM, _room(template, pod_class, stage)
+        yield Step.PORTS, _ports(template, pod_class)
+        yield Step.VOLUMES, _volumes(template, pod_class, stage)
+        yield Step.DEVICES, self._lacking_devices(template, pod_class, stage)
+        yield Step.TOPOLOGY, self._topology(template, pod_class, stage)
+
+    def _labels(self, template: Template, stage: Stage) -> tuple[Why, str] | None:
+        contradiction = stage.requirements.get(CONTRADICTION)
+        if contradiction is not None:
+            return Why.REQUIREMENT_CONFLICT, f"its own demands conflict: {contradiction.any()}"
+        incompatible = template.requirements.incompatibility(stage.requirements, self._well_known)
+        if incompatible is None:
+            return None
+        undefined = incompatible.own is None
+        why = Why.UNDEFINED_LABEL if undefined else Why.REQUIREMENT_CONFLICT
+        return why, str(incompatible)
+
+    def _lacking_devices(
+        self, template: Template, pod_class: PodClass, stage: Stage
+    ) -> tuple[Why, str] | None:
+        shape = template.shapes.merged(template.shape, stage.requirements)
+        if not pod_class.uses_devices or shape is None:
+            return None
+        bits = _fitting(template, template.base & shape.bits, pod_class)
+        why = self.joining.devices.why_not(template, shape, bits, pod_class)
+        return None if why is None else (Why.DEVICES, why)
+
+    def _topology(
+        self, template: Template, pod_class: PodClass, stage: Stage
+    ) -> tuple[Why, str] | None:
+        hosts = open_hosts(self.states, stage.hosts) if stage.hosts else Hosts(-1, -1, True)
+        if isinstance(hosts, Closed):
+            return Why.TOPOLOGY, str(hosts)
+        if not hosts.new:
+            return Why.TOPOLOGY, "pod affinity binds it to machines that have no room for it"
+        choices = open_domains(self.states, stage.domains) if stage.domains else []
+        if isinstance(choices, Closed):
+            return Why.TOPOLOGY, str(choices)
+        return self._last(template, pod_class, stage, choices)
+
+    def _last(
+        self, template: Template, pod_class: PodClass, stage: Stage, choices: Sequence[Choice]
+    ) -> tuple[Why, str] | None:
+        claim = OpenClaim(0, template.number, template.shape, template.base)
+        outcome = self.joining.to_claim(
+            template, claim, pod_class, stage, choices, is_new=True, despite_taints=True
+        )
+        if outcome is Refusal.RESERVED:
+            return Why.RESERVED_CAPACITY, "every reservation it could use is taken in this pass"
+        if not isinstance(outcome, Refusal):
+            return None
+        if choices and not isinstance(
+            self.joining.to_claim(
+                template, claim, pod_class, stage, (), is_new=True, despite_taints=True
+            ),
+            Refusal,
+        ):
+            wanted = "; ".join(f"{c.key} one of {', '.join(c.domains)}" for c in choices)
+            return Why.TOPOLOGY, f"topology asks for {wanted}, where nothing that fits is offered"
+        short = template.shortfalls(claim.shape.requirements, claim.bits)
+        if template.min_values:
+            keys = ", ".join(str(s) for s in short) or ", ".join(k for k, _ in template.min_values)
+            return Why.MIN_VALUES, f"too little choice would be left: {keys}"
+        return None
+
+
+def _limits(
+    template: Template, remaining: Mapping[str, int], pod_class: PodClass, stage: Stage
+) -> tuple[Why, str] | None:
+    shape = template.shapes.merged(template.shape, stage.requirements)
+    if not remaining or not template.base or shape is None:
+        return None
+    if remaining.get(NODES, 1) <= 0:
+        return Why.LIMIT_EXCEEDED, f"limit of {template.limits[NODES]} nodes is reached"
+    bits = template.within(remaining)
+    fitting = _fitting(template, template.base & shape.bits, pod_class)
+    if bits & fitting or not fitting:
+        return None
+    left = ", ".join(
+        f"{readable_amount(name, amount) if amount >= 0 else 'less than no'} {name} left of"
+        f" {readable_amount(name, template.limits[name])}"
+        for name, amount in sorted(remaining.items())
+    )
+    return Why.LIMIT_EXCEEDED, (
+        f"every type that fits exceeds the pool's limits ({left}; a node that is planned counts as"
+        " the largest it may become)"
+    )
+
+
+def _room(template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, str] | None:
+    shape = template.shapes.merged(template.shape, stage.requirements)
+    if not template.offered:
+        return Why.NO_INSTANCE_TYPES, "no instance type satisfies the pool's own requirements"
+    if shape is None or not template.offered & shape.bits:
+        wanted = stage.requirements
+        return Why.NO_OFFERING, f"no available offering has {wanted}"
+    allowed = template.base & shape.bits
+    if _fitting(template, allowed, pod_class):
+        return None
+    return Why.INSUFFICIENT_RESOURCES, _nearest_miss(template, allowed, pod_class)
+
+
+def _nearest_miss(template: Template, allowed: int, pod_class: PodClass) -> str:
+    if not allowed:
+        return "daemons alone need more than any type it could use has"
+    for name, amount in pod_class.needs:
+        largest = template.levels(name).largest(allowed)
+        if largest < amount:
+            has = (
+                f"the largest type has {readable_amount(name, largest)}"
+                if largest
+                else "no type has any"
+            )
+            return f"needs {readable_amount(name, amount)} {name}; {has}{_unit_hint(name, amount)}"
+    shown = ", ".join(f"{readable_amount(name, n)} {name}" for name, n in pod_class.needs)
+    return f"no single type has all of {shown}"
+
+
+def _unit_hint(name: str, amount: int) -> str:
+    if name == CPU and amount >= _A_MILLION_CPUS:
+        return "; M means millions, m means thousandths"
+    return ""
+
+
+def _fitting(template: Template, bits: int, pod_class: PodClass) -> int:
+    for name, amount in pod_class.needs:
+        bits &= template.levels(name).at_least(amount)
+    return bits
+
+
+def _ports(template: Template, pod_class: PodClass) -> tuple[Why, str] | None:
+    if not pod_class.ports:
+        return None
+    free = template.base
+    taken = None
+    for group in template.daemon_groups:
+        clash = conflict(pod_class.ports, group.ports)
+        if clash is not None:
+            free &= ~group.bits
+            taken = clash
+    if _fitting(template, free, pod_class) or taken is None:
+        return None
+    return Why.HOST_PORT, f"a daemon already takes host port {taken.port}/{taken.protocol}"
+
+
+def _volumes(template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, str] | None:
+    volumes = pod_class.volumes
+    shape = template.shapes.merged(template.shape, stage.requirements)
+    if shape is None:
+        return None
+    possible = together = template.base & shape.bits
+    for driver, attached in sorted(volumes.attached.items()):
+        attaching = template.attaching(driver, len(attached))
+        if not possible & attaching:
+            limit = template.largest_attach_limit(driver, possible)
+            return Why.VOLUME_LIMIT, (
+                f"would exceed volume limit for all instance type options: {driver} attaches"
+                f" at most {limit} volumes, the pod has {len(attached)}"
+            )
+        together &= attaching
+    if not together:
+        return Why.VOLUME_LIMIT, "would exceed volume limit for all instance type options"
+    if volumes.alternatives and not any(
+        (reached := template.shapes.merged(shape, alternative)) is not None
+        and reached.bits & together
+        for alternative in volumes.alternatives
+    ):
+        wanted = " or ".join(str(alternative) for alternative in volumes.alternatives)
+        return Why.VOLUME_CONFLICT, f"its volumes can only be reached with {wanted}"
+    return None

@@ -1,0 +1,228 @@
+"""From packed claims to the NodeClaims that would be created."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.cloud.types import ProviderFacts
+from karpenter.model import labels
+from karpenter.model.min_values import Shortfall
+from karpenter.model.requirement import Operator, requirement
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+from karpenter.scheduling.claims import OpenClaim
+from karpenter.scheduling.plan import Launch, PlannedClaim
+from karpenter.scheduling.problem import Options
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.universe import Universe
+from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
+
+# Set while a node starts; a claim neither promises nor demands them
+_NOT_ON_CLAIMS: Final = frozenset({labels.HOSTNAME, labels.REGISTERED, labels.INITIALIZED})
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
+_SUFFIX_LENGTH: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What claims that were narrowed alike share, whichever pods they hold."""
+
+    instance_types: tuple[str, ...]
+    requirements: Requirements
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    overhead: Resources
+    launch: Launch | None
+
+
+class ClaimWriter:
+    """Writes out the claims of one packing."""
+
+    __slots__ = ("_facts", "_known", "_options")
+
+    def __init__(self, facts: ProviderFacts, options: Options) -> None:
+        """Begin with nothing written."""
+        self._facts = facts
+        self._options = options
+        self._known: dict[tuple[object, ...], _Common | list[Shortfall]] = {}
+
+    def planned(
+        self, template: Template, claim: OpenClaim, pods: Sequence[str]
+    ) -> PlannedClaim | list[Shortfall]:
+        """Write a claim out, or say which minimum choice its listed types no longer offer."""
+        key = (template.number, claim.shape, claim.bits, claim.bookings, claim.device_drivers)
+        common = self._known.get(key)
+        if common is None:
+            common = self._known[key] = self._common(template, claim)
+        if isinstance(common, list):
+            return common
+        spec = template.node_pool.spec.template.spec
+        return PlannedClaim(
+            name=_name(template.name, pods),
+            node_pool=template.name,
+            pods=tuple(pods),
+            instance_types=common.instance_types,
+            requirements=common.requirements,
+            labels=common.labels,
+            annotations=common.annotations,
+            taints=spec.taints,
+            startup_taints=spec.startup_taints,
+            requests=Resources.of(claim.requests) + common.overhead,
+            node_class_ref=spec.node_class_ref,
+            expire_after=spec.expire_after,
+            termination_grace_period=spec.termination_grace_period
+            or self._facts.default_termination_grace_period,
+            launch=common.launch,
+        )
+
+    def _common(self, template: Template, claim: OpenClaim) -> _Common | list[Shortfall]:
+        universe = template.universe
+        most = self._options.most_instance_types
+        held, wanted = _with_bookings(template, claim, self._facts)
+        bits = claim.bits
+        if template.has_reserved:
+            bits &= ~_too_small(universe, held, wanted, bits)
+        listed = _in_price_order(universe, wanted & bits, bits)
+        for index in listed[most:]:
+            bits &= ~universe.type_bits[index]
+        wanted &= bits
+        if template.min_values and not self._options.best_effort_min_values:
+            short = template.shortfalls(held, bits)
+            if short:
+                return short
+        names = tuple([universe.types[index].name for index in listed[:most]])
+        return _Common(
+            instance_types=names,
+            requirements=_requirements(held, names, _capacity_types(template, wanted)),
+            labels=_labels(template, held, self._facts),
+            annotations=_annotations(template, claim, bits),
+            overhead=_least_overhead(template, bits),
+            launch=launch_of(template, wanted),
+        )
+
+
+def _with_bookings(
+    template: Template, claim: OpenClaim, facts: ProviderFacts
+) -> tuple[Requirements, int]:
+    """What a claim finally asks for, and which of its offerings that leaves."""
+    held = claim.shape.requirements
+    if not claim.bookings:
+        return held, claim.bits
+    # a booking is worth more than a choice of capacity types, so no minimum of them remains
+    held = Requirements(entry for entry in held if entry.key != labels.CAPACITY_TYPE)
+    held &= (requirement(labels.CAPACITY_TYPE, Operator.IN, (labels.RESERVED,)),)
+    if facts.reservation_id_label:
+        held &= (requirement(facts.reservation_id_label, Operator.IN, sorted(claim.bookings)),)
+    universe = template.universe
+    booked = 0
+    for bit in universe.members(claim.bits & universe.reserved):
+        if universe.offerings[bit].reservation_id in claim.bookings:
+            booked |= 1 << bit
+    return held, booked
+
+
+def _too_small(universe: Universe, held: Requirements, wanted: int, bits: int) -> int:
+    """Offerings of types that hold the claim only on offerings it does not ask for in the end."""
+    capacity_types = universe.values(labels.CAPACITY_TYPE, wanted & universe.launchable)
+    if not capacity_types:
+        return 0
+    asked = (requirement(labels.CAPACITY_TYPE, Operator.IN, capacity_types),)
+    without_room = universe.allowed(held & asked) & ~bits
+    too_small = 0
+    for index in universe.types_in(without_room):
+        if not universe.type_bits[index] & wanted & universe.launchable:
+            too_small |= universe.type_bits[index]
+    return too_small
+
+
+def _in_price_order(universe: Universe, wanted: int, bits: int) -> list[int]:
+    """The types in ``bits``, those that have no offering in ``wanted`` at the end."""
+    cheapest_first = universe.types_in(wanted)
+    if wanted == bits:
+        return cheapest_first
+    known = set(cheapest_first)
+    return cheapest_first + [index for index in universe.types_in(bits) if index not in known]
+
+
+def _requirements(
+    held: Requirements, types: Sequence[str], capacity_types: Sequence[str]
+) -> Requirements:
+    chosen = [requirement(labels.INSTANCE_TYPE, Operator.IN, types)]
+    # to list fewer capacity types than the pool's minimum would make the claim invalid
+    if len(capacity_types) >= (held[labels.CAPACITY_TYPE].min_values or 1):
+        chosen.append(requirement(labels.CAPACITY_TYPE, Operator.IN, capacity_types))
+    kept = (entry for entry in held if entry.key not in _NOT_ON_CLAIMS)
+    return Requirements(kept) & chosen
+
+
+def _capacity_types(template: Template, bits: int) -> list[str]:
+    universe = template.universe
+    return universe.values(labels.CAPACITY_TYPE, bits & universe.launchable)
+
+
+def _labels(template: Template, held: Requirements, facts: ProviderFacts) -> Mapping[str, str]:
+    reference = template.node_pool.spec.template.spec.node_class_ref
+    found = dict(template.node_pool.spec.template.metadata.labels)
+    found[labels.NODEPOOL] = template.name
+    if reference.group:
+        found[f"{reference.group}/{reference.kind.lower()}"] = reference.name
+    for entry in held:
+        if entry.key in found or entry.key in facts.well_known_labels | _NOT_ON_CLAIMS:
+            continue
+        value = entry.any()
+        if value:
+            found[entry.key] = value
+    return found
+
+
+def _annotations(template: Template, claim: OpenClaim, bits: int) -> Mapping[str, str]:
+    found = dict(template.node_pool.spec.template.metadata.annotations)
+    found[labels.NODEPOOL_HASH] = template.hash
+    found[labels.NODEPOOL_HASH_VERSION] = NODEPOOL_HASH_VERSION
+    relaxed = any(
+        claim.shape.requirements[key].min_values != wanted for key, wanted in template.min_values
+    )
+    found[labels.MIN_VALUES_RELAXED] = "true" if relaxed else "false"
+    universe = template.universe
+    if bits & universe.overlaid:
+        found[labels.PRICE_OVERLAY_APPLIED] = "true"
+    if bits & universe.overlaid_capacity:
+        found[labels.CAPACITY_OVERLAY_APPLIED] = "true"
+    if claim.device_drivers:
+        found[labels.REQUESTED_DRA_DRIVERS] = ",".join(sorted(claim.device_drivers))
+    return found
+
+
+def _least_overhead(template: Template, bits: int) -> Resources:
+    overheads = [group.overhead for group in template.daemon_groups if group.bits & bits]
+    least = overheads[0] if overheads else Resources()
+    for overhead in overheads[1:]:
+        least = least.lowest(overhead)
+    return least
+
+
+def launch_of(template: Template, bits: int) -> Launch | None:
+    """The cheapest way to launch one of the offerings in ``bits``, or None."""
+    universe = template.universe
+    bits &= universe.launchable
+    if not bits:
+        return None
+    bit = universe.cheapest_bit(bits)
+    offering = universe.offerings[bit]
+    return Launch(
+        instance_type=universe.types[universe.type_of[bit]].name,
+        zone=offering.zone,
+        capacity_type=offering.capacity_type,
+        price=offering.price,
+    )
+
+
+def _name(pool: str, pods: Iterable[str]) -> str:
+    """A name that the same pods get again, so that plans can be compared."""
+    digest = int.from_bytes(hashlib.sha256("\n".join((pool, *pods)).encode()).digest()[:8])
+    suffix = ""
+    for _ in range(_SUFFIX_LENGTH):
+        digest, letter = divmod(digest, len(_SUFFIX_ALPHABET))
+        suffix += _SUFFIX_ALPHABET[letter]
+    return f"{pool}-{suffix}"

@@ -1,0 +1,197 @@
+"""The solver's front door: a problem in, a plan out.
+
+Exactly one place compares packings: ``solve`` keeps the cheapest of those that ``packings`` offers.
+Today that is the greedy one alone; whatever is added must leave no pod behind that it places.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from karpenter.api.pods import Pod
+from karpenter.model.resources import Resources, total
+from karpenter.scheduling.bound import lower_bound
+from karpenter.scheduling.classes import PodClass
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.devices.allocator import DeviceAllocator
+from karpenter.scheduling.devices.protocol import IGNORING_DEVICES, Devices
+from karpenter.scheduling.joining import Joining
+from karpenter.scheduling.packing import Packer, Packing
+from karpenter.scheduling.plan import Plan, PlannedClaim, Reason, Unplaced, Why
+from karpenter.scheduling.problem import Problem
+from karpenter.scheduling.reasons import Diagnosis
+from karpenter.scheduling.reservations import Reservations
+from karpenter.scheduling.result import ClaimWriter
+from karpenter.scheduling.world import World
+from karpenter.state.pods import key_of
+
+HasTime = Callable[[], bool]
+Witness = Callable[[World, "Attempt"], None]
+
+
+def always() -> bool:
+    """There is time."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One packing of a world's pods, with what is needed to look back at it."""
+
+    packing: Packing
+    diagnosis: Diagnosis
+
+
+def solve(
+    problem: Problem,
+    has_time: HasTime = always,
+    first: Sequence[str] = (),
+    compiler: Compiler | None = None,
+    witness: Witness | None = None,
+) -> Plan:
+    """Plan where the pods of a problem go.
+
+    Args:
+        has_time: asked now and then; once it says no, pods whose turn has not come are reported
+            as not evaluated.
+        first: uids of pods to begin with, in this order: those the last pass did not come to.
+        compiler: what was compiled for earlier passes, to be used again.
+        witness: is shown the packing that the plan was made from, to look back at it.
+    """
+    if not problem.pools:
+        return _without_pools(problem)
+    world = World(problem, compiler)
+    attempts = list(packings(world, has_time, first))
+    plans = [_plan(world, attempt) for attempt in attempts]
+    best = min(range(len(plans)), key=lambda n: (len(plans[n].unplaced), plans[n].hourly_cost))
+    if witness is not None:
+        witness(world, attempts[best])
+    return plans[best]
+
+
+def _without_pools(problem: Problem) -> Plan:
+    """Leave every pod as it is; machines that exist are not tried either."""
+    reason = Reason("", Why.NO_POOLS, "no dynamic node pool is ready")
+    names = sorted(key_of(pod) for pod in problem.pods)
+    return Plan(unplaced=tuple(Unplaced(name, (reason,)) for name in names))
+
+
+def packings(world: World, has_time: HasTime, first: Sequence[str]) -> Iterator[Attempt]:
+    """Yield the packings to choose from."""
+    yield pack(world, has_time, first)
+
+
+def pack(world: World, has_time: HasTime = always, first: Sequence[str] = ()) -> Attempt:
+    """Place the pods of a world's problem greedily, in Karpenter's order."""
+    problem = world.problem
+    options = problem.options
+    reservations = None
+    if options.reserved_capacity:
+        reservations = Reservations(
+            (template.universe for template in world.templates),
+            strict=options.strict_reservations,
+            credits=options.reservation_credits,
+        )
+    joining = Joining(
+        world.remaining_limits(),
+        reservations,
+        best_effort_min_values=options.best_effort_min_values,
+        devices=_devices(world),
+    )
+    states = world.states()
+    packer = Packer(
+        world.nodes,
+        world.templates,
+        states,
+        joining,
+        world.classes,
+        without_nodes=world.leaving_nodes,
+    )
+    order = pod_order(problem.pods, world.class_of, first)
+    packing = packer.pack(order, world.class_of, has_time)
+    well_known = problem.facts.well_known_labels
+    return Attempt(packing, Diagnosis(world.templates, states, joining, well_known))
+
+
+def _devices(world: World) -> Devices:
+    if world.problem.options.ignore_device_claims or not any(
+        pod_class.uses_devices for pod_class in world.classes
+    ):
+        return IGNORING_DEVICES
+    return DeviceAllocator(world)
+
+
+def pod_order(
+    pods: Sequence[Pod], class_of: Sequence[PodClass], first: Sequence[str] = ()
+) -> list[int]:
+    """The order in which pods are tried: largest cpu, then memory, then oldest, then by uid."""
+    rank = {uid: place for place, uid in enumerate(first)}
+    last = len(rank)
+    keys = []
+    for position, pod in enumerate(pods):
+        meta = pod.metadata
+        requests = class_of[position].requests
+        created = meta.creation_timestamp
+        age = created.timestamp() if created else 0.0
+        place = rank.get(meta.uid, last) if rank else 0
+        keys.append((place, -requests.cpu, -requests.memory, age, meta.uid, position))
+    keys.sort()
+    return [key[-1] for key in keys]
+
+
+def _plan(world: World, attempt: Attempt) -> Plan:
+    problem = world.problem
+    packing = attempt.packing
+    names = [key_of(pod) for pod in problem.pods]
+    claims: list[PlannedClaim] = []
+    unplaced = _unplaced(world, attempt, names)
+    served: list[Resources] = []
+    writer = ClaimWriter(problem.facts, problem.options)
+    for claim in packing.claims:
+        template = world.templates[claim.template]
+        pods = [names[position] for position in claim.members]
+        planned = writer.planned(template, claim, pods)
+        if isinstance(planned, PlannedClaim):
+            claims.append(planned)
+            served.append(Resources.of(claim.requests))
+            continue
+        detail = "; ".join(str(shortfall) for shortfall in planned)
+        reason = Reason(template.name, Why.MIN_VALUES, detail)
+        unplaced += [Unplaced(pod, (reason,)) for pod in pods]
+    return Plan(
+        claims=tuple(claims),
+        existing={
+            world.nodes.targets[number].name: tuple(names[p] for p in positions)
+            for number, positions in sorted(packing.on_nodes.items())
+        },
+        unplaced=tuple(sorted(unplaced, key=lambda entry: entry.pod)),
+        deferred=tuple(sorted(names[p] for p in packing.deferred)),
+        unevaluated=tuple(names[p] for p in packing.unevaluated),
+        empty_pools=_empty_pools(world),
+        hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
+        lower_bound=lower_bound(total(served), [template.universe for template in world.templates]),
+    )
+
+
+def _unplaced(world: World, attempt: Attempt, names: Sequence[str]) -> list[Unplaced]:
+    reasons: dict[int, tuple[Reason, ...]] = {}  # class -> why no pool takes it
+    found = []
+    for position in attempt.packing.failed:
+        pod_class = world.class_of[position]
+        if pod_class.number not in reasons:
+            reasons[pod_class.number] = attempt.diagnosis.reasons(pod_class)
+        found.append(Unplaced(names[position], reasons[pod_class.number]))
+    return found
+
+
+def _empty_pools(world: World) -> tuple[Reason, ...]:
+    found = []
+    for template in world.templates:
+        if not template.offered:
+            detail = "no instance type satisfies the pool's requirements"
+            found.append(Reason(template.name, Why.NO_INSTANCE_TYPES, detail))
+            continue
+        short = template.shortfalls(template.requirements, template.offered)
+        if short and not world.problem.options.best_effort_min_values:
+            detail = "; ".join(str(shortfall) for shortfall in short)
+            found.append(Reason(template.name, Why.MIN_VALUES, detail))
+    return tuple(found)

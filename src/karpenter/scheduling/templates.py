@@ -1,0 +1,269 @@
+"""What a pool can make: its requirements and taints, and the offerings that remain for pods.
+
+A template is a pool compiled against its catalogue. Daemons that will run on every node of the
+pool are subtracted from each offering beforehand, so "does it fit" is a question about pods alone.
+Building one is costly; it is done once for as long as pool, catalogue and daemons stay the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.nodes import Taint
+from karpenter.api.pods import Toleration
+from karpenter.cloud.types import ProviderFacts
+from karpenter.model import labels
+from karpenter.model.min_values import Shortfall
+from karpenter.model.requirement import Operator, requirement
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import NODES, Resources, total
+from karpenter.model.taints import PREFER_NO_SCHEDULE, first_untolerated
+from karpenter.scheduling.claims import Shapes
+from karpenter.scheduling.daemons import Daemon
+from karpenter.scheduling.ports import HostPort
+from karpenter.scheduling.universe import Levels, Universe, levels_of
+from karpenter.state.drift_hash import node_pool_hash
+
+# What a node will carry by the time daemons come; only daemons are told so beforehand
+_AS_IF_STARTED: Final = Requirements.from_labels(
+    {labels.REGISTERED: "true", labels.INITIALIZED: "true"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonGroup:
+    """Offerings that the same daemons will run on."""
+
+    bits: int
+    overhead: Resources
+    ports: tuple[HostPort, ...]
+
+
+class Template:
+    """A pool compiled against its catalogue."""
+
+    __slots__ = (
+        "_capacity",
+        "_domains",
+        "_hash",
+        "_levels",
+        "_room",
+        "base",
+        "daemon_groups",
+        "has_reserved",
+        "limits",
+        "min_values",
+        "name",
+        "node_pool",
+        "number",
+        "offered",
+        "requirements",
+        "shape",
+        "shapes",
+        "taints",
+        "universe",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        node_pool: NodePool,
+        universe: Universe,
+        shapes: Shapes,
+        daemons: Sequence[Daemon],
+        facts: ProviderFacts,
+    ) -> None:
+        """Compile ``node_pool``; ``shapes`` are those of ``universe``."""
+        self.number: Final = number
+        self.node_pool: Final = node_pool
+        self.name: Final = node_pool.metadata.name
+        self.universe: Final = universe
+        self.shapes: Final = shapes
+        self.taints: Final[tuple[Taint, ...]] = node_pool.spec.template.spec.taints
+        self.requirements: Final = template_requirements(node_pool)
+        self.limits: Final[Mapping[str, int]] = {
+            name: Resources.from_wire({name: limit})[name]
+            for name, limit in node_pool.spec.limits.items()
+        }
+        self.min_values: Final = tuple(
+            (r.key, r.min_values) for r in self.requirements if r.min_values is not None
+        )
+        self.daemon_groups: Final = _daemon_groups(self, daemons, facts)
+        self.has_reserved: Final = bool(universe.reserved)
+        self._room: Final = _room(universe, self.daemon_groups)
+        possible = 0
+        for room, bits in self._room:
+            if all(amount >= 0 for _, amount in room.items()):
+                possible |= bits
+        self.offered: Final = universe.allowed(self.requirements)
+        self.base: Final = self.offered & possible  # less what daemons alone would overfill
+        self.shape: Final = shapes.of(self.requirements)
+        self._hash = ""
+        self._domains: dict[str, set[str]] = {}
+        self._levels: dict[str, Levels] = {}
+        self._capacity: dict[str, Levels] = {}
+
+    def levels(self, name: str) -> Levels:
+        """Which offerings have how much of a resource left for pods."""
+        levels = self._levels.get(name)
+        if levels is None:
+            levels = self._levels[name] = levels_of(self._room, name)
+        return levels
+
+    def within(self, remaining: Mapping[str, int]) -> int:
+        """Offerings whose whole size stays within what is left of the pool's limits."""
+        bits = self.base
+        for name, amount in remaining.items():
+            if name == NODES:
+                if amount <= 0:
+                    return 0
+                continue
+            bits &= ~self._sizes(name).at_least(amount + 1) if amount >= 0 else 0
+        return bits
+
+    def attaching(self, driver: str, volumes: int) -> int:
+        """Offerings that can attach this many volumes of a driver; no stated limit means any."""
+        bits = 0
+        for index, instance_type in enumerate(self.universe.types):
+            limit = instance_type.volume_attachment_limits.get(driver)
+            if limit is None or limit >= volumes:
+                bits |= self.universe.type_bits[index]
+        return bits
+
+    def largest_attach_limit(self, driver: str, bits: int) -> int:
+        """The most volumes of a driver that any type in ``bits`` states it can attach."""
+        types = (self.universe.types[index] for index in self.universe.types_in(bits))
+        return max((t.volume_attachment_limits.get(driver, 0) for t in types), default=0)
+
+    def largest_size(self, name: str, bits: int) -> int:
+        """The largest capacity for one resource among the types in ``bits``."""
+        return self._sizes(name).largest(bits)
+
+    def largest_room(self, name: str) -> int:
+        """The most of one resource that any offering of the pool leaves for pods."""
+        return self.levels(name).largest(self.base)
+
+    def shortfalls(self, requirements: Requirements, bits: int) -> list[Shortfall]:
+        """The keys whose ``minValues`` the offerings in ``bits`` cannot reach."""
+        found = []
+        for key, _ in self.min_values:
+            held = requirements[key]
+            if held.min_values is None:
+                continue
+            count = sum(map(held.has, self._advertised(key, bits)))
+            if count < held.min_values:
+                found.append(Shortfall(key, held.min_values, count))
+        return found
+
+    def is_tolerated(self, tolerations: Iterable[Toleration]) -> bool:
+        """Whether pods with these tolerations may come to the pool."""
+        return first_untolerated(self.taints, tolerations) is None
+
+    def domains(self, key: str) -> set[str]:
+        """The values of a label that nodes of the pool could have, sold out or not."""
+        known = self._domains.get(key)
+        if known is not None:
+            return known
+        held = self.requirements[key]
+        found = set() if held.complement else set(held.values)
+        for advertised in {t.requirements.get(key) for t in self.universe.types}:
+            both = held.intersection(advertised) if advertised is not None else held
+            if not both.complement:
+                found |= both.values
+        self._domains[key] = found
+        return found
+
+    @property
+    def hash(self) -> str:
+        """The hash of the pool as it was compiled, whatever its annotations still say."""
+        if not self._hash:
+            self._hash = node_pool_hash(self.node_pool)
+        return self._hash
+
+    @property
+    def has_soft_taint(self) -> bool:
+        """Whether the pool would rather not have ordinary pods."""
+        return any(taint.effect == PREFER_NO_SCHEDULE for taint in self.taints)
+
+    def _advertised(self, key: str, bits: int) -> set[str]:
+        types = self.universe.types
+        values: set[str] = set()
+        for index in self.universe.types_in(bits):
+            advertised = types[index].requirements[key]
+            if not advertised.complement:
+                values |= advertised.values
+        return values
+
+    def _sizes(self, name: str) -> Levels:
+        levels = self._capacity.get(name)
+        if levels is None:
+            universe = self.universe
+            levels = self._capacity[name] = levels_of(
+                (
+                    (instance_type.capacity, universe.type_bits[index])
+                    for index, instance_type in enumerate(universe.types)
+                ),
+                name,
+            )
+        return levels
+
+
+def template_requirements(node_pool: NodePool) -> Requirements:
+    """What every node of a pool will satisfy."""
+    template = node_pool.spec.template
+    reference = template.spec.node_class_ref
+    stated = Requirements.from_wire(template.spec.requirements)
+    stated &= Requirements.from_labels(template.metadata.labels)
+    stated &= (requirement(labels.NODEPOOL, Operator.IN, (node_pool.metadata.name,)),)
+    if not reference.group:
+        return stated
+    class_label = f"{reference.group}/{reference.kind.lower()}"
+    return stated & (requirement(class_label, Operator.IN, (reference.name,)),)
+
+
+def _daemon_groups(
+    template: Template, daemons: Sequence[Daemon], facts: ProviderFacts
+) -> tuple[DaemonGroup, ...]:
+    universe = template.universe
+    pretended = template.requirements & _AS_IF_STARTED
+    expected = [
+        (daemon, terms)
+        for daemon in daemons
+        if daemon.tolerates(template.taints)
+        and (
+            terms := [
+                term
+                for term in daemon.terms
+                if pretended.is_compatible(term, facts.well_known_labels)
+            ]
+        )
+    ]
+    grouped: dict[frozenset[int], int] = {}
+    for index, instance_type in enumerate(universe.types):
+        running = frozenset(
+            position
+            for position, (_, terms) in enumerate(expected)
+            if any(instance_type.requirements.intersects(term) for term in terms)
+        )
+        grouped[running] = grouped.get(running, 0) | universe.type_bits[index]
+    return tuple(
+        DaemonGroup(
+            bits,
+            total(expected[i][0].requests for i in sorted(running)),
+            tuple(port for i in sorted(running) for port in expected[i][0].ports),
+        )
+        for running, bits in grouped.items()
+    )
+
+
+def _room(universe: Universe, groups: Sequence[DaemonGroup]) -> list[tuple[Resources, int]]:
+    """What each offering leaves for pods, equal ones together."""
+    room: dict[Resources, int] = {}
+    for group in groups:
+        for index in universe.types_in(group.bits):
+            instance_type = universe.types[index]
+            for bit in universe.members(universe.type_bits[index]):
+                left = instance_type.allocatable_of(universe.offerings[bit]) - group.overhead
+                room[left] = room.get(left, 0) | (1 << bit)
+    return list(room.items())

@@ -1,0 +1,255 @@
+"""Every offering of a catalogue as one bit, so that narrowing a claim is a chain of ``&``.
+
+Notation
+    bit         one available offering (instance type x zone x capacity type x reservation)
+    bits, mask  a set of offerings, held in one ``int``
+
+Bits are ordered by price, and offerings that cannot be launched (used-up reservations) come after
+all others, so the cheapest offering of a mask is its lowest set bit. A requirement on a label, and
+a demand for room, are each a mask that is computed once and remembered. A universe is built once
+per catalogue and never changes.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, compress
+from operator import or_
+from typing import Final
+
+from karpenter.cloud.types import InstanceType, Offering, comparable_price
+from karpenter.model.requirement import Requirement
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+
+_DIGITS_AS_FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
+
+
+class Universe:
+    """An index over the available offerings of one catalogue."""
+
+    __slots__ = (
+        "_by_key",
+        "_matching",
+        "_most_per_dollar",
+        "all_bits",
+        "launchable",
+        "offerings",
+        "overlaid",
+        "overlaid_capacity",
+        "reservations",
+        "reserved",
+        "type_bits",
+        "type_of",
+        "types",
+    )
+
+    def __init__(self, types: tuple[InstanceType, ...]) -> None:
+        """Index ``types``; only their available offerings become bits."""
+        self.types = types
+        ordered = sorted(
+            (
+                (not offering.is_launchable, comparable_price(offering.price), index, position)
+                for index, instance_type in enumerate(self.types)
+                for position, offering in enumerate(instance_type.offerings)
+                if offering.available
+            ),
+        )
+        self.type_of = [index for _, _, index, _ in ordered]  # bit -> index of its type
+        self.offerings = [self.types[index].offerings[at] for _, _, index, at in ordered]
+        self.all_bits = (1 << len(ordered)) - 1
+        self.launchable = _mask_of(
+            bit for bit, offering in enumerate(self.offerings) if offering.is_launchable
+        )
+        self.reserved = _mask_of(
+            bit for bit, offering in enumerate(self.offerings) if offering.is_reserved
+        )
+        self.overlaid = _mask_of(
+            bit for bit, offering in enumerate(self.offerings) if offering.overlaid
+        )
+        bits_of_type: list[list[int]] = [[] for _ in self.types]
+        for bit, index in enumerate(self.type_of):
+            bits_of_type[index].append(bit)
+        self.type_bits = [_mask_of(bits) for bits in bits_of_type]  # type index -> its bits
+        self.reservations = tuple(  # (id, how many machines it has room for), healthy or not
+            (offering.reservation_id, offering.reservation_capacity)
+            for instance_type in self.types
+            for offering in instance_type.offerings
+            if offering.reservation_id and offering.is_reserved
+        )
+        self.overlaid_capacity = 0
+        for bits, instance_type in zip(self.type_bits, self.types, strict=True):
+            if instance_type.overlaid_capacity:
+                self.overlaid_capacity |= bits
+        self._by_key: dict[str, _LabelIndex] = {}
+        self._matching: dict[Requirement, int] = {}
+        self._most_per_dollar: dict[str, float] = {}
+
+    def matching(self, requirement: Requirement) -> int:
+        """Offerings that satisfy a requirement, or say nothing about its label."""
+        found = self._matching.get(requirement)
+        if found is None:
+            found = self._matching[requirement] = self._label(requirement.key).matching(requirement)
+        return found
+
+    def allowed(self, requirements: Requirements) -> int:
+        """Offerings that satisfy every one of ``requirements``."""
+        bits = self.all_bits
+        for requirement in requirements:
+            bits &= self.matching(requirement)
+        return bits
+
+    def values(self, key: str, bits: int) -> list[str]:
+        """The values of a label that the offerings in ``bits`` can have, sorted."""
+        label = self._label(key)
+        return sorted(value for value, having in label.by_value.items() if having & bits)
+
+    def with_value(self, key: str, value: str) -> int:
+        """Offerings whose label has, or can have, exactly this value."""
+        return self._label(key).by_value.get(value, 0)
+
+    def cheapest(self, bits: int) -> Offering | None:
+        """The cheapest launchable offering in ``bits``, or None when there is none."""
+        bits &= self.launchable
+        return self.offerings[(bits & -bits).bit_length() - 1] if bits else None
+
+    def cheapest_bit(self, bits: int) -> int:
+        """The position of the cheapest offering in ``bits``, which must not be empty."""
+        return (bits & -bits).bit_length() - 1
+
+    def most_per_dollar(self, name: str) -> float:
+        """The most of a resource that a dollar per hour buys; no end of it if anything is free."""
+        found = self._most_per_dollar.get(name)
+        if found is None:
+            found = 0.0
+            for bit in self.members(self.launchable):
+                offering = self.offerings[bit]
+                if not offering.price > 0:
+                    found = math.inf
+                    break
+                room = self.types[self.type_of[bit]].allocatable_of(offering)
+                found = max(found, room[name] / offering.price)
+            self._most_per_dollar[name] = found
+        return found
+
+    def members(self, bits: int) -> Iterator[int]:
+        """Yield the positions of the offerings in ``bits``, cheapest first."""
+        return members(bits)
+
+    def types_in(self, bits: int) -> list[int]:
+        """The indices of the types in ``bits``, by the price of their cheapest offering."""
+        return list(dict.fromkeys(compress(self.type_of, _flags(bits))))
+
+    def _label(self, key: str) -> "_LabelIndex":
+        label = self._by_key.get(key)
+        if label is None:
+            label = self._by_key[key] = _LabelIndex(self, key)
+        return label
+
+
+class _LabelIndex:
+    """Which offerings carry which values of one label."""
+
+    __slots__ = ("absent", "by_value", "others", "undefined")
+
+    def __init__(self, universe: Universe, key: str) -> None:
+        self.undefined = 0  # offerings that say nothing about the label
+        self.absent = 0  # offerings that say it will not be there
+        self.others: dict[Requirement, int] = {}  # offerings known only by what they exclude
+        self.by_value: dict[str, int] = {}
+        for requirement, bits in _by_requirement(universe, key).items():
+            if requirement is None:
+                self.undefined |= bits
+            elif requirement.complement:
+                self.others[requirement] = bits
+            elif not requirement.values:
+                self.absent |= bits
+            else:
+                for value in requirement.values:
+                    self.by_value[value] = self.by_value.get(value, 0) | bits
+
+    def matching(self, wanted: Requirement) -> int:
+        """Offerings whose own requirement on the label goes with ``wanted``."""
+        bits = self.undefined
+        if wanted.allows_absence:
+            bits |= self.absent
+        for held, having in self.others.items():
+            if held.has_intersection(wanted) or (held.allows_absence and wanted.allows_absence):
+                bits |= having
+        if not wanted.complement:
+            for value in wanted.values:
+                bits |= self.by_value.get(value, 0)
+            return bits
+        for value, having in self.by_value.items():
+            if wanted.has(value):
+                bits |= having
+        return bits
+
+
+def _by_requirement(universe: Universe, key: str) -> dict[Requirement | None, int]:
+    grouped: dict[Requirement | None, int] = {}
+    for index, instance_type in enumerate(universe.types):
+        bits = universe.type_bits[index]
+        if not bits:
+            continue
+        held = instance_type.requirements.get(key)
+        for bit in universe.members(bits):
+            own = universe.offerings[bit].requirements.get(key) or held
+            grouped[own] = grouped.get(own, 0) | (1 << bit)
+    return grouped
+
+
+class Levels:
+    """For one resource: which bits have at least a given amount."""
+
+    __slots__ = ("_amounts", "_suffixes")
+
+    def __init__(self, bits_by_amount: Mapping[int, int]) -> None:
+        """Index masks by the amount their bits have."""
+        self._amounts = sorted(bits_by_amount)
+        masks = [bits_by_amount[amount] for amount in reversed(self._amounts)]
+        self._suffixes: list[int] = [*reversed(list(accumulate(masks, or_))), 0]
+
+    def at_least(self, amount: int) -> int:
+        """Bits that have ``amount`` or more."""
+        return self._suffixes[bisect_left(self._amounts, amount)]
+
+    def largest(self, bits: int) -> int:
+        """The most that any of these bits has; zero when there are none."""
+        low, high = 0, len(self._amounts)  # the answer is the last level that still has a bit
+        while low < high:
+            middle = (low + high) // 2
+            if self._suffixes[middle] & bits:
+                low = middle + 1
+            else:
+                high = middle
+        return self._amounts[low - 1] if low else 0
+
+
+def levels_of(amounts: Iterable[tuple[Resources, int]], name: str) -> Levels:
+    """Index (amounts, bits) pairs by one resource."""
+    by_amount: dict[int, int] = {}
+    for resources, bits in amounts:
+        amount = resources[name]
+        by_amount[amount] = by_amount.get(amount, 0) | bits
+    return Levels(by_amount)
+
+
+def members(bits: int) -> Iterator[int]:
+    """Yield the positions of the bits that are set, lowest first."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def _mask_of(bits: Iterable[int]) -> int:
+    mask = 0
+    for bit in bits:
+        mask |= 1 << bit
+    return mask
+
+
+def _flags(bits: int) -> bytes:
+    """One byte for each bit, lowest first; far quicker to walk than the integer itself."""
+    return f"{bits:b}".encode("ascii").translate(_DIGITS_AS_FLAGS)[::-1]

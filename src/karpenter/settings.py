@@ -1,0 +1,183 @@
+"""Every setting of the controller, with its default, read once and checked once.
+
+A setting has one name, its environment variable; its flag is the same in lower case with dashes.
+Text that cannot be read is refused with one sentence that names the setting, except that an
+unreadable number, boolean or duration in the *environment* falls back to the default, as operators
+of Karpenter are used to.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from karpenter.admission.durations import go_duration
+
+DEFAULT_GATES: Final[Mapping[str, bool]] = {
+    "NodeRepair": False,
+    "ReservedCapacity": True,
+    "SpotToSpotConsolidation": False,
+    "NodeOverlay": False,
+    "StaticCapacity": False,
+    "CapacityBuffer": False,
+    "TerminateFirstDrift": False,
+    "TerminateFirstRepair": False,
+    "PodDeletionCostManagement": False,
+}
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """Which optional features are on."""
+
+    gates: Mapping[str, bool] = field(default_factory=lambda: DEFAULT_GATES)
+
+    def __getitem__(self, name: str) -> bool:
+        """Whether a feature is on; one that nobody knows is off."""
+        return self.gates.get(name, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one controller."""
+
+    metrics_port: int = 8080
+    health_probe_port: int = 8081
+    kube_client_qps: int = 200
+    kube_client_burst: int = 300
+    enable_profiling: bool = False
+    disable_leader_election: bool = False
+    leader_election_name: str = "karpenter-leader-election"
+    leader_election_namespace: str = ""
+    disable_controller_warmup: bool = True
+    disable_cluster_state_observability: bool = False
+    memory_limit: int = -1
+    cpu_requests: int = 1000
+    log_level: str = "info"
+    log_output_paths: str = "stdout"
+    log_error_output_paths: str = "stderr"
+    batch_max_duration: timedelta = timedelta(seconds=10)
+    batch_idle_duration: timedelta = timedelta(seconds=1)
+    preference_policy: str = "Respect"
+    min_values_policy: str = "Strict"
+    ignore_dra_requests: bool = True
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    scheduler_config: str = ""
+    karpenter_service: str = ""
+    legacy_node_repair: bool = False
+
+
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "preference_policy": ("Respect", "Ignore"),
+    "min_values_policy": ("Strict", "BestEffort"),
+    "log_level": ("debug", "info", "error", ""),
+}
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return name.upper()
+
+
+def with_assignments(settings: Settings, assignments: Mapping[str, str]) -> Settings:
+    """Return settings changed by ``NAME=VALUE`` pairs, where NAME is an environment variable.
+
+    Raises:
+        SettingError: when a name is unknown or a value cannot be read.
+    """
+    known = {variable_of(entry.name): entry.name for entry in fields(Settings)}
+    changes: dict[str, Any] = {}
+    for variable, text in assignments.items():
+        name = known.get(variable.upper().replace("-", "_"))
+        if name is None:
+            near = difflib.get_close_matches(variable.upper(), known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise SettingError(f"no setting is called {variable}{hint}")
+        changes[name] = _read(name, text)
+    return replace(settings, **changes)
+
+
+def from_environment(environment: Mapping[str, str]) -> Settings:
+    """Read the settings an environment holds.
+
+    Raises:
+        SettingError: for a choice or feature gate that cannot be read; other unreadable values
+            fall back to their defaults.
+    """
+    changes: dict[str, Any] = {}
+    for entry in fields(Settings):
+        text = environment.get(variable_of(entry.name))
+        if text is None:
+            continue
+        try:
+            changes[entry.name] = _read(entry.name, text)
+        except SettingError:
+            if entry.name in _CHOICES or entry.name == "feature_gates":
+                raise
+    return replace(Settings(), **changes)
+
+
+def parse_gates(text: str) -> FeatureGates:
+    """Read ``Name=bool,Name=bool``; gates that are not named keep their defaults.
+
+    Raises:
+        SettingError: when a gate has no boolean.
+    """
+    gates = dict(DEFAULT_GATES)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = part.partition("=")
+        if value.lower() not in _BOOLEANS:
+            raise SettingError(f"FEATURE_GATES: {name} needs true or false, not {value!r}")
+        gates[name] = _BOOLEANS[value.lower()]
+    return FeatureGates(gates)
+
+
+def _read(name: str, text: str) -> object:
+    variable = variable_of(name)
+    choices = _CHOICES.get(name)
+    if choices is not None and text not in choices:
+        wanted = " or ".join(filter(None, choices))
+        raise SettingError(f"{variable}: {text!r} is none of the choices; use {wanted}")
+    reader = _READERS.get(type(getattr(Settings(), name)))
+    if reader is None:
+        return text
+    try:
+        return reader(text)
+    except SettingError:
+        raise
+    except ValueError as error:
+        raise SettingError(f"{variable}: {error}") from error
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return _BOOLEANS[text.lower()]
+
+
+def _duration(text: str) -> timedelta:
+    nanoseconds = go_duration(text)
+    if nanoseconds is None or nanoseconds < 0:
+        raise ValueError(f"{text!r} is not a duration such as 10s or 1m30s")
+    return timedelta(microseconds=nanoseconds / 1000)
+
+
+_READERS: Final[Mapping[type, Callable[[str], object]]] = {
+    int: _integer,
+    bool: _boolean,
+    timedelta: _duration,
+    FeatureGates: parse_gates,
+}

@@ -1,0 +1,1 @@
+"""What the cluster looks like, as values that planners can share."""

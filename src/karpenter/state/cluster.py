@@ -1,0 +1,249 @@
+"""The cluster as events tell it: fed one object at a time, asked for a snapshot at any time.
+
+Every object may be told of any number of times and in any order; telling the same again changes
+nothing. A snapshot costs about as much as what changed since the last one: machines nothing
+happened to are the same objects as before, kinds nothing happened to are the same mappings, and
+without any change the snapshot itself is the same.
+
+It is not made for more than one thread. Snapshots, which never change, are.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final, Generic, TypeVar, cast
+
+from karpenter.api import cluster, devices, karpenter, policy, storage, workloads
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.karpenter import NodeClaim, NodeClassReference
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.meta import Resource
+from karpenter.api.nodes import Node
+from karpenter.api.pods import Pod, PodTemplate
+from karpenter.state.machines import Machines
+from karpenter.state.pods import is_bound, is_daemon, is_finished
+from karpenter.state.scope import key_of, may_be_same
+from karpenter.state.snapshot import NodeClass, Snapshot
+
+R = TypeVar("R", bound=Resource)
+K = TypeVar("K")
+
+# What planners read, besides pods and machines; everything else passes by
+_KEPT: Final[tuple[type[Resource], ...]] = (
+    karpenter.NodePool,
+    karpenter.NodeOverlay,
+    karpenter.CapacityBuffer,
+    workloads.DaemonSet,
+    workloads.Deployment,
+    workloads.ReplicaSet,
+    workloads.ReplicationController,
+    workloads.StatefulSet,
+    workloads.Job,
+    PodTemplate,
+    cluster.Namespace,
+    cluster.Service,
+    policy.PodDisruptionBudget,
+    storage.PersistentVolumeClaim,
+    storage.PersistentVolume,
+    storage.StorageClass,
+    storage.CSINode,
+    storage.VolumeAttachment,
+    devices.DeviceClass,
+    devices.ResourceClaim,
+    devices.ResourceClaimTemplate,
+    devices.ResourceSlice,
+)
+
+
+class ClusterState:
+    """What is known about the cluster right now."""
+
+    def __init__(self) -> None:
+        """Begin with an empty cluster."""
+        self._machines = Machines()
+        self._pods: _Shelf[str, Pod] = _Shelf()
+        self._unbound: _Shelf[str, Pod] = _Shelf()
+        self._daemons: _Shelf[str, Pod] = _Shelf()
+        self._node_classes: _Shelf[NodeClassReference, NodeClass] = _Shelf()
+        self._kept: dict[type[Resource], _Shelf[str, Resource]] = {k: _Shelf() for k in _KEPT}
+        self._snapshot: Snapshot | None = None
+
+    def apply(self, resource: Resource) -> bool:
+        """Take in an object, new or changed; say whether it changes anything."""
+        match resource:
+            case Pod():
+                changed = self._put_pod(resource)
+            case Node():
+                changed = self._machines.put_node(resource)
+            case NodeClaim():
+                changed = self._machines.put_claim(resource)
+            case EC2NodeClass() | KWOKNodeClass():
+                changed = self._node_classes.put(_reference_to(resource), resource)
+            case _:
+                shelf = self._kept.get(type(resource))
+                changed = shelf is not None and shelf.put(key_of(resource), resource)
+        return self._note(changed)
+
+    def delete(self, resource: Resource) -> bool:
+        """Forget an object; say whether it was known.
+
+        Only the object itself is forgotten, never a later one that took over its name.
+        """
+        match resource:
+            case Pod():
+                changed = self._drop_pod(resource)
+            case Node():
+                changed = self._machines.drop_node(resource)
+            case NodeClaim():
+                changed = self._machines.drop_claim(resource)
+            case EC2NodeClass() | KWOKNodeClass():
+                changed = self._node_classes.drop(_reference_to(resource), resource)
+            case _:
+                shelf = self._kept.get(type(resource))
+                changed = shelf is not None and shelf.drop(key_of(resource), resource)
+        return self._note(changed)
+
+    def mark(self, name: str) -> None:
+        """Mark the machine of a Node or NodeClaim for deletion; an unknown name is passed over."""
+        self._note(self._machines.mark(name))
+
+    def unmark(self, name: str) -> None:
+        """Take back the mark of the machine of a Node or NodeClaim."""
+        self._note(self._machines.unmark(name))
+
+    def nominate(self, name: str, until: datetime) -> None:
+        """Expect pods on the machine of a Node or NodeClaim until then, or longer if so agreed."""
+        self._note(self._machines.nominate(name, until))
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every NodeClaim has a machine, so that no capacity is on its way unseen."""
+        return not self._machines.unlaunched
+
+    def knows(self, nodes: Iterable[str], node_claims: Iterable[str]) -> bool:
+        """Whether Nodes and NodeClaims with these names have been taken in.
+
+        Before the first plan, ask it with all names the API server has.
+        """
+        return self._machines.knows(nodes, node_claims)
+
+    def snapshot(self) -> Snapshot:
+        """Return the cluster as it is now."""
+        if self._snapshot is None:
+            self._snapshot = Snapshot(
+                nodes=self._machines.all(),
+                unlaunched=self._machines.unlaunched,
+                skipped_nodes=self._machines.skipped_nodes,
+                pods=self._pods.share(),
+                unbound_pods=self._unbound.share(),
+                daemon_pods=self._daemons.share(),
+                node_pools=self._all(karpenter.NodePool),
+                node_classes=self._node_classes.share(),
+                node_overlays=self._all(karpenter.NodeOverlay),
+                capacity_buffers=self._all(karpenter.CapacityBuffer),
+                daemon_sets=self._all(workloads.DaemonSet),
+                deployments=self._all(workloads.Deployment),
+                replica_sets=self._all(workloads.ReplicaSet),
+                replication_controllers=self._all(workloads.ReplicationController),
+                stateful_sets=self._all(workloads.StatefulSet),
+                jobs=self._all(workloads.Job),
+                pod_templates=self._all(PodTemplate),
+                namespaces=self._all(cluster.Namespace),
+                services=self._all(cluster.Service),
+                pdbs=self._all(policy.PodDisruptionBudget),
+                pvcs=self._all(storage.PersistentVolumeClaim),
+                pvs=self._all(storage.PersistentVolume),
+                storage_classes=self._all(storage.StorageClass),
+                csi_nodes=self._all(storage.CSINode),
+                volume_attachments=self._all(storage.VolumeAttachment),
+                device_classes=self._all(devices.DeviceClass),
+                resource_claims=self._all(devices.ResourceClaim),
+                resource_claim_templates=self._all(devices.ResourceClaimTemplate),
+                resource_slices=self._all(devices.ResourceSlice),
+            )
+        return self._snapshot
+
+    def _put_pod(self, pod: Pod) -> bool:
+        key = key_of(pod)
+        if not self._pods.put(key, pod):
+            return False
+        self._unbound.keep_if(not is_bound(pod), key, pod)
+        self._daemons.keep_if(is_daemon(pod), key, pod)
+        if is_bound(pod) and not is_finished(pod):
+            self._machines.bind(key, pod)
+        else:
+            self._machines.unbind(key)
+        return True
+
+    def _drop_pod(self, pod: Pod) -> bool:
+        key = key_of(pod)
+        if not self._pods.drop(key, pod):
+            return False
+        self._unbound.keep_if(False, key, pod)
+        self._daemons.keep_if(False, key, pod)
+        self._machines.unbind(key)
+        return True
+
+    def _all(self, kind: type[R]) -> Mapping[str, R]:
+        # sound, because apply() puts an object on the shelf of its own type
+        return cast(Mapping[str, R], self._kept[kind].share())
+
+    def _note(self, changed: bool) -> bool:
+        if changed:
+            self._snapshot = None
+        return changed
+
+
+def snapshot_of(resources: Iterable[Resource]) -> Snapshot:
+    """Return the cluster that consists of these objects."""
+    state = ClusterState()
+    for resource in resources:
+        state.apply(resource)
+    return state.snapshot()
+
+
+class _Shelf(Generic[K, R]):
+    """The objects of one kind by key; copied when changed after it was shared."""
+
+    __slots__ = ("_items", "_shared")
+
+    def __init__(self) -> None:
+        self._items: dict[K, R] = {}
+        self._shared = False
+
+    def put(self, key: K, item: R) -> bool:
+        """Add or replace an object; say whether that makes a difference."""
+        if self._items.get(key) == item:
+            return False
+        self._own()[key] = item
+        return True
+
+    def drop(self, key: K, item: R) -> bool:
+        """Remove an object, unless another one has its key by now; say whether it was here."""
+        found = self._items.get(key)
+        if found is None or not may_be_same(found, item):
+            return False
+        del self._own()[key]
+        return True
+
+    def keep_if(self, belongs: bool, key: K, item: R) -> None:
+        """Have exactly this object under its key, or none."""
+        if belongs:
+            self.put(key, item)
+        elif key in self._items:
+            del self._own()[key]
+
+    def share(self) -> Mapping[K, R]:
+        """All objects, as they stay from now on."""
+        self._shared = True
+        return self._items
+
+    def _own(self) -> dict[K, R]:
+        if self._shared:
+            self._items = dict(self._items)
+            self._shared = False
+        return self._items
+
+
+def _reference_to(node_class: NodeClass) -> NodeClassReference:
+    group = node_class.api_version.partition("/")[0]
+    return NodeClassReference(group=group, kind=node_class.kind, name=node_class.metadata.name)

@@ -1,0 +1,92 @@
+"""Requests that nobody wrote: those that follow from limits, and those a LimitRange gives.
+
+An API server fills them in when it stores a pod. What it would fill in for pods that have only
+been written down so far is worked out here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from karpenter.api.meta import Quantity, ResourceMap
+from karpenter.api.pods import Container, PodSpec, ResourceRequirements
+from karpenter.api.policy import LimitRange, LimitRangeItem
+from karpenter.state.scope import namespace_of
+
+_replace = msgspec.structs.replace
+
+
+def with_requests(spec: PodSpec) -> PodSpec:
+    """Let limits stand in for missing requests; a spec that has none missing stays as it is."""
+    whole = spec.resources
+    containers = (*spec.containers, *spec.init_containers)
+    if not any(map(_lacks_requests, containers)) and (whole is None or not whole.limits):
+        return spec
+    filled = _with_containers(
+        spec, [_container(each, each.resources.limits) for each in containers]
+    )
+    if whole is None:
+        return filled
+    return _replace(filled, resources=_whole(whole, (*filled.containers, *filled.init_containers)))
+
+
+class RangeDefaults:
+    """What the LimitRanges of a cluster give to containers that ask for nothing."""
+
+    def __init__(self, limit_ranges: Iterable[LimitRange]) -> None:
+        """Merge the ranges of each namespace; the first by name that has a default decides."""
+        self._by_namespace: dict[str, dict[str, Quantity]] = {}
+        self._filled: dict[tuple[str, int], tuple[PodSpec, PodSpec]] = {}  # pods share specs
+        for limit_range in sorted(limit_ranges, key=lambda each: each.metadata.name):
+            defaults = self._by_namespace.setdefault(namespace_of(limit_range), {})
+            for item in limit_range.spec.limits:
+                for name, amount in _default_requests(item).items():
+                    defaults.setdefault(name, amount)
+
+    def fill(self, namespace: str, spec: PodSpec) -> PodSpec:
+        """Give a pod's containers the requests they lack; equal objects stay one object."""
+        defaults = self._by_namespace.get(namespace)
+        if not defaults:
+            return spec
+        key = (namespace, id(spec))
+        if key not in self._filled:
+            containers = [
+                _container(e, defaults) for e in (*spec.containers, *spec.init_containers)
+            ]
+            self._filled[key] = (spec, _with_containers(spec, containers))
+        return self._filled[key][1]
+
+
+def _default_requests(item: LimitRangeItem) -> Mapping[str, Quantity]:
+    # the server completes a range in this way too: what is not said follows from what is
+    if item.type != "Container":
+        return {}
+    return {**item.min, **item.max, **item.default, **item.default_request}
+
+
+def _lacks_requests(container: Container) -> bool:
+    resources = container.resources
+    return any(name not in resources.requests for name in resources.limits)
+
+
+def _container(container: Container, defaults: ResourceMap) -> Container:
+    resources = container.resources
+    requests = {**defaults, **resources.requests}
+    return _replace(container, resources=_replace(resources, requests=requests))
+
+
+def _with_containers(spec: PodSpec, containers: Sequence[Container]) -> PodSpec:
+    """The spec with other containers: first those of the application, then the init containers."""
+    first_init = len(spec.containers)
+    return _replace(
+        spec,
+        containers=tuple(containers[:first_init]),
+        init_containers=tuple(containers[first_init:]),
+    )
+
+
+def _whole(whole: ResourceRequirements, containers: Sequence[Container]) -> ResourceRequirements:
+    """Requests of the pod as a whole; where containers ask for a resource, they say how much."""
+    asked = {name for container in containers for name in container.resources.requests}
+    limits: ResourceMap = {name: most for name, most in whole.limits.items() if name not in asked}
+    return _replace(whole, requests={**limits, **whole.requests})

@@ -1,0 +1,150 @@
+"""Pods on machines that are about to go: which of them will need room elsewhere.
+
+Three things hold a pod where it is: its own do-not-disrupt annotation, a disruption budget that
+never gives way, and its kind, since daemons and mirrored pods go down with their node. A pod that
+is held is not planned for, because nobody knows when it will move.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from karpenter.admission.durations import go_duration
+from karpenter.api.meta import IntOrString
+from karpenter.api.pods import Pod
+from karpenter.api.policy import PodDisruptionBudget
+from karpenter.model.labels import DO_NOT_DISRUPT
+from karpenter.model.selectors import selects
+from karpenter.model.taints import DISRUPTED, tolerates
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import (
+    is_active,
+    is_daemon,
+    is_mirror,
+    is_stateful,
+    is_terminating,
+)
+
+_FOREVER = "true"
+
+
+class Budgets:
+    """Disruption budgets, ready to be asked about pods."""
+
+    def __init__(self, pdbs: Iterable[PodDisruptionBudget]) -> None:
+        """Index the budgets by namespace."""
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        for pdb in sorted(pdbs, key=lambda pdb: pdb.metadata.name):
+            namespace = pdb.metadata.namespace or "default"
+            self._by_namespace.setdefault(namespace, []).append(pdb)
+
+    def matching(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets an eviction of the pod has to respect, by name.
+
+        One that always lets unhealthy pods go does not stand in the way of a pod that is not ready.
+        """
+        held = self._by_namespace.get(pod.metadata.namespace or "default", ())
+        return [
+            pdb
+            for pdb in held
+            if selects(pdb.spec.selector, pod.metadata.labels)
+            and not (pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow" and _is_unready(pod))
+        ]
+
+    def fully_blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets that will never let the pod go; none when it may go some day.
+
+        Kubernetes refuses to evict a pod that several budgets match, whatever they say.
+        """
+        matching = self.matching(pod)
+        if len(matching) > 1 or (matching and _never_gives_way(matching[0])):
+            return matching
+        return []
+
+
+def pods_to_move(
+    nodes: Iterable[StateNode], pdbs: Iterable[PodDisruptionBudget], *, now: datetime
+) -> list[Pod]:
+    """Return the pods that need room because their machines are being removed."""
+    budgets = Budgets(pdbs)
+    return [
+        pod
+        for node in nodes
+        if node.is_deleting and node.node is not None
+        for pod in node.pods
+        if must_move(pod, budgets, now=now)
+    ]
+
+
+def must_move(pod: Pod, budgets: Budgets, *, now: datetime) -> bool:
+    """Whether a pod of a machine that is being removed needs room elsewhere now."""
+    if not is_reschedulable(pod):
+        return False
+    if is_active(pod) and is_protected(pod, now=now):
+        return False
+    return not (is_evictable(pod, now=now) and budgets.fully_blocking(pod))
+
+
+def is_reschedulable(pod: Pod) -> bool:
+    """Whether the pod, or one that takes its place, would run elsewhere without its machine.
+
+    A StatefulSet makes its next pod only once the old one is gone, so its terminating pods count.
+    """
+    lives_on = is_active(pod) or (is_stateful(pod) and is_terminating(pod))
+    return lives_on and not is_daemon(pod) and not is_mirror(pod)
+
+
+def is_evictable(pod: Pod, *, now: datetime) -> bool:
+    """Whether a drain would ask for the pod to be evicted."""
+    return (
+        is_active(pod)
+        and not any(tolerates(toleration, DISRUPTED) for toleration in pod.spec.tolerations)
+        and not is_mirror(pod)
+        and not is_protected(pod, now=now)
+    )
+
+
+def is_protected(pod: Pod, *, now: datetime) -> bool:
+    """Whether a do-not-disrupt annotation holds the pod at this time."""
+    wish = pod.metadata.annotations.get(DO_NOT_DISRUPT)
+    if wish is None:
+        return False
+    if wish == _FOREVER:
+        return True
+    nanoseconds = go_duration(wish)
+    if nanoseconds is None or nanoseconds <= 0:
+        return False
+    if pod.status.start_time is None:
+        return True
+    elapsed = (now - pod.status.start_time) // timedelta(microseconds=1)
+    return elapsed * 1000 < nanoseconds
+
+
+def annotation_problem(annotations: Mapping[str, str]) -> str | None:
+    """Say what is wrong with a pod's do-not-disrupt annotation, or None when nothing is."""
+    wish = annotations.get(DO_NOT_DISRUPT)
+    if wish is None or wish == _FOREVER or (go_duration(wish) or 0) > 0:
+        return None
+    return f'{DO_NOT_DISRUPT} is {wish!r} and has no effect; use "true" or a duration such as 30m'
+
+
+def _is_unready(pod: Pod) -> bool:
+    return any(c.type == "Ready" and c.status == "False" for c in pod.status.conditions)
+
+
+def _never_gives_way(pdb: PodDisruptionBudget) -> bool:
+    """Whether the budget allows no disruption at all, however many pods there are.
+
+    A number of pods that must stay says nothing: there may be more of them one day.
+    """
+    most_unavailable = pdb.spec.max_unavailable
+    return (
+        most_unavailable == 0
+        or _percent(most_unavailable) == 0
+        or _percent(pdb.spec.min_available) == 100
+    )
+
+
+def _percent(amount: IntOrString | None) -> int | None:
+    if isinstance(amount, str) and amount.endswith("%") and amount[:-1].isdecimal():
+        return int(amount[:-1])
+    return None

@@ -1,0 +1,184 @@
+"""What a set of manifests stands for: the cluster an API server and its controllers would make.
+
+Files hold what people wrote, not what a cluster would have made of it. Here the missing part is
+filled in: namespaces, names and uids, requests nobody wrote, pods a workload lacks, and the
+conditions that a scheduler and a pool's controller would have set. Everything is derived from
+the objects themselves, so the same files always stand for the same cluster, in whatever order they
+are read.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.meta import Condition, Resource
+from karpenter.api.pods import Pod, PodTemplate, PodTemplateSpec
+from karpenter.api.policy import LimitRange
+from karpenter.api.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from karpenter.state.defaults import RangeDefaults, with_requests
+from karpenter.state.pods import is_active, is_bound
+from karpenter.state.replicas import TooManyPodsError, missing_objects
+from karpenter.state.scope import identity_of, is_namespaced, key_of, namespace_of, uid_of
+
+UNSCHEDULABLE: Final = Condition(type="PodScheduled", status="False", reason="Unschedulable")
+GATED: Final = Condition(type="PodScheduled", status="False", reason="SchedulingGated")
+READY: Final = Condition(type="Ready", status="True", reason="Ready")
+
+_replace = msgspec.structs.replace
+_canonical: Final = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class InputProblem:
+    """What is wrong with the objects at some positions of the input."""
+
+    text: str
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """The objects that manifests stand for, sorted; none when there are problems."""
+
+    objects: tuple[Resource, ...] = ()
+    problems: tuple[InputProblem, ...] = ()
+
+
+def expand(objects: Sequence[Resource]) -> Expansion:
+    """Fill in what an API server and its controllers would have added to ``objects``."""
+    given = _named([_scoped(resource) for resource in objects])
+    problems = (*_nameless(given), *_duplicates(given))
+    if problems:
+        return Expansion(problems=problems)
+    uids = _uids_by_reference(given)
+    ranges = RangeDefaults(each for each in given if isinstance(each, LimitRange))
+    completed = [_identified(_complete(resource, ranges), uids) for resource in given]
+    completed.sort(key=identity_of)
+    try:
+        made = missing_objects(completed)
+    except TooManyPodsError as error:
+        places = {identity_of(resource): at for at, resource in enumerate(given)}
+        at = places[identity_of(error.workload)]
+        return Expansion(problems=(InputProblem(str(error), (at,)),))
+    completed += [_identified(_complete(resource, ranges), uids) for resource in made]
+    completed.sort(key=identity_of)
+    return Expansion(tuple(completed))
+
+
+def _complete(resource: Resource, ranges: RangeDefaults) -> Resource:
+    match resource:
+        case Pod():
+            return _pod(resource, ranges)
+        case PodTemplate():
+            return _replace(resource, template=_template(resource.template))
+        case (
+            DaemonSet()
+            | Deployment()
+            | Job()
+            | ReplicaSet()
+            | ReplicationController()
+            | StatefulSet()
+        ):
+            spec = _replace(resource.spec, template=_template(resource.spec.template))
+            return _replace(resource, spec=spec)
+        case NodePool() if all(each.type != READY.type for each in resource.status.conditions):
+            conditions = (*resource.status.conditions, READY)
+            return _replace(resource, status=_replace(resource.status, conditions=conditions))
+    return resource
+
+
+def _pod(pod: Pod, ranges: RangeDefaults) -> Pod:
+    """Complete a pod; one without a node or any condition counts as given up on by the scheduler.
+
+    A pod that a server has stored, which its uid shows, has got what LimitRanges give.
+    """
+    spec = with_requests(pod.spec)
+    if not pod.metadata.uid and not is_bound(pod):
+        spec = ranges.fill(namespace_of(pod), spec)
+    status = pod.status
+    if not is_bound(pod) and is_active(pod) and not status.conditions:
+        condition = GATED if pod.spec.scheduling_gates else UNSCHEDULABLE
+        status = _replace(status, phase=status.phase or "Pending", conditions=(condition,))
+    return _replace(pod, spec=spec, status=status)
+
+
+def _template(template: PodTemplateSpec) -> PodTemplateSpec:
+    return _replace(template, spec=with_requests(template.spec))
+
+
+def _scoped(resource: Resource) -> Resource:
+    namespace = namespace_of(resource) if is_namespaced(type(resource)) else ""
+    if namespace == resource.metadata.namespace:
+        return resource
+    return _replace(resource, metadata=_replace(resource.metadata, namespace=namespace))
+
+
+def _named(resources: Sequence[Resource]) -> list[Resource]:
+    """Give names to objects that only say how their name begins."""
+    seen: Counter[str] = Counter()
+    named = []
+    for resource in resources:
+        metadata = resource.metadata
+        if not metadata.name and metadata.generate_name:
+            digest = hashlib.sha256(_canonical.encode(resource)).hexdigest()[:5]
+            name = f"{metadata.generate_name}{digest}"
+            copy = seen[name]  # equal objects differ by number, whichever comes first
+            seen[name] += 1
+            named.append(
+                _replace(
+                    resource, metadata=_replace(metadata, name=f"{name}-{copy}" if copy else name)
+                )
+            )
+        else:
+            named.append(resource)
+    return named
+
+
+def _nameless(resources: Iterable[Resource]) -> Iterator[InputProblem]:
+    for position, resource in enumerate(resources):
+        if not resource.metadata.name:
+            text = f"this {resource.kind} has no name; set metadata.name"
+            yield InputProblem(text, (position,))
+
+
+def _duplicates(resources: Iterable[Resource]) -> Iterator[InputProblem]:
+    first: dict[tuple[str, str, str], int] = {}
+    for position, resource in enumerate(resources):
+        earlier = first.setdefault(identity_of(resource), position)
+        if earlier != position and resource.metadata.name:
+            text = f"{resource.kind} {key_of(resource)} is given twice; remove one of the two"
+            yield InputProblem(text, (earlier, position))
+
+
+def _uids_by_reference(resources: Iterable[Resource]) -> Mapping[tuple[str, str], str]:
+    """The uids that owner references know, by kind and key of the owner.
+
+    An owner written down without its uid is still the owner its pods mean.
+    """
+    known: dict[tuple[str, str], str] = {}
+    for resource in resources:
+        for owner in resource.metadata.owner_references:
+            key = (owner.kind, f"{namespace_of(resource)}/{owner.name}")
+            if owner.uid:
+                known[key] = min(owner.uid, known.get(key, owner.uid))
+    return known
+
+
+def _identified(resource: Resource, uids: Mapping[tuple[str, str], str]) -> Resource:
+    metadata = resource.metadata
+    if metadata.uid:
+        return resource
+    uid = uids.get((resource.kind, key_of(resource))) or uid_of(resource)
+    return _replace(resource, metadata=_replace(metadata, uid=uid))

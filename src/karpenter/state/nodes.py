@@ -1,0 +1,182 @@
+"""Machines as the planner sees them: a Node and its NodeClaim fused into one.
+
+While a machine starts, its NodeClaim knows best what it will be; once it is registered its Node
+speaks for labels and taints, and once it is initialized for its size as well. A Node without a
+NodeClaim is somebody else's machine: it takes pods, and nothing else is done with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.nodes import Node, Taint
+from karpenter.api.pods import Pod
+from karpenter.model import labels as keys
+from karpenter.model.resources import Resources, total
+from karpenter.model.taints import REBOOTING, is_known_ephemeral, matches
+from karpenter.state.pods import is_daemon
+from karpenter.state.requests import pod_requests
+
+_TRUE = "true"
+_SHORTEST_NOMINATION = timedelta(seconds=10)
+
+
+@dataclass(frozen=True)
+class StateNode:
+    """One machine; at least one of ``node`` and ``node_claim`` is there.
+
+    What follows from these is worked out once and kept, so share the object while nothing changes.
+    """
+
+    node: Node | None
+    node_claim: NodeClaim | None
+    pods: tuple[Pod, ...] = ()  # bound here and not finished, those being deleted included
+    is_marked: bool = False  # a disruption in progress means to remove it
+    nominated_until: datetime | None = None
+
+    @cached_property
+    def name(self) -> str:
+        """The Node's name, or the NodeClaim's while there is no Node."""
+        if self.node is not None and (self.is_registered or self.node_claim is None):
+            return self.node.metadata.name
+        assert self.node_claim is not None
+        return self.node_claim.metadata.name
+
+    @property
+    def hostname(self) -> str:
+        """What the hostname label says or will say."""
+        return self.labels.get(keys.HOSTNAME) or self.name
+
+    @property
+    def provider_id(self) -> str:
+        """The cloud's name for the machine; nothing for a claim that has not launched."""
+        if self.node is not None and self.node.spec.provider_id:
+            return self.node.spec.provider_id
+        return self.node_claim.status.provider_id if self.node_claim else ""
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether the machine is ours."""
+        return self.node_claim is not None
+
+    @cached_property
+    def is_registered(self) -> bool:
+        """Whether the Node has been taken over from the NodeClaim."""
+        return not self.is_managed or self._node_has(keys.REGISTERED)
+
+    @cached_property
+    def is_initialized(self) -> bool:
+        """Whether the machine has everything it was promised to have."""
+        return not self.is_managed or self._node_has(keys.INITIALIZED)
+
+    @property
+    def is_rebooting(self) -> bool:
+        """Whether a reboot in place is under way."""
+        return self._claim_condition("Rebooting") == "True"
+
+    @cached_property
+    def is_deleting(self) -> bool:
+        """Whether the machine is on its way out."""
+        if self.is_marked:
+            return True
+        if self.node_claim is not None:
+            terminating = self._claim_condition("InstanceTerminating") == "True"
+            return terminating or self.node_claim.metadata.deletion_timestamp is not None
+        return self.node is not None and self.node.metadata.deletion_timestamp is not None
+
+    def is_nominated(self, now: datetime) -> bool:
+        """Whether pods are expected to arrive, so that the machine must stay."""
+        return self.nominated_until is not None and now < self.nominated_until
+
+    @property
+    def node_pool(self) -> str:
+        """The pool the machine belongs to, or nothing."""
+        return self.labels.get(keys.NODEPOOL, "")
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """The labels that count."""
+        return self._speaker.metadata.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations that count."""
+        return self._speaker.metadata.annotations
+
+    @cached_property
+    def taints(self) -> tuple[Taint, ...]:
+        """The taints that keep pods away; those that only pass by while it starts do not."""
+        claim = self.node_claim
+        if claim is None:
+            return self.node.spec.taints if self.node else ()
+        if not self.is_registered:
+            held = claim.spec.taints
+        else:
+            held = self.node.spec.taints if self.node else ()
+        if self.is_initialized and not self.is_rebooting:
+            return held
+        return tuple(taint for taint in held if not self._passes_by(taint, claim))
+
+    @cached_property
+    def capacity(self) -> Resources:
+        """The size of the machine, promised or real."""
+        return self._size(
+            self.node.status.capacity if self.node else {},
+            self.node_claim.status.capacity if self.node_claim else {},
+        )
+
+    @cached_property
+    def allocatable(self) -> Resources:
+        """What the machine has for pods, promised or real."""
+        return self._size(
+            self.node.status.allocatable if self.node else {},
+            self.node_claim.status.allocatable if self.node_claim else {},
+        )
+
+    @cached_property
+    def requested(self) -> Resources:
+        """What the pods on the machine ask for."""
+        return total(pod_requests(pod) for pod in self.pods)
+
+    @cached_property
+    def requested_by_daemons(self) -> Resources:
+        """The part of it that daemons ask for."""
+        return total(pod_requests(pod) for pod in self.pods if is_daemon(pod))
+
+    @property
+    def _speaker(self) -> Node | NodeClaim:
+        if self.node is not None and self.is_registered:
+            return self.node
+        assert self.node_claim is not None
+        return self.node_claim
+
+    def _size(
+        self, real: Mapping[str, str | int | float], promised: Mapping[str, str | int | float]
+    ) -> Resources:
+        has = Resources.from_wire(real)
+        if self.is_initialized:
+            return has
+        return Resources.of(dict(Resources.from_wire(promised).items()) | dict(has.items()))
+
+    def _passes_by(self, taint: Taint, claim: NodeClaim) -> bool:
+        if is_known_ephemeral(taint) or any(matches(taint, t) for t in claim.spec.startup_taints):
+            return True
+        return self.is_rebooting and matches(taint, REBOOTING)
+
+    def _node_has(self, label: str) -> bool:
+        return self.node is not None and self.node.metadata.labels.get(label) == _TRUE
+
+    def _claim_condition(self, kind: str) -> str:
+        if self.node_claim is None:
+            return ""
+        for condition in self.node_claim.status.conditions:
+            if condition.type == kind:
+                return condition.status
+        return ""
+
+
+def nomination_window(batch_max: timedelta) -> timedelta:
+    """How long a machine that was promised pods waits for them."""
+    return max(2 * batch_max, _SHORTEST_NOMINATION)

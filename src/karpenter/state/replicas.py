@@ -1,0 +1,286 @@
+"""Pods that workloads would make: as many as are wanted, less those that exist.
+
+A pod belongs to the workload that controls it, or that selects it while nobody controls it.
+Finished and terminating pods do not count, since their workload replaces them. New pods are named
+after the workload and numbered from zero; names that are taken are left out. A StatefulSet's pods
+come with their claims, and a Deployment's with the ReplicaSet that would control them.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from karpenter.api.meta import ObjectMeta, OwnerReference, Resource
+from karpenter.api.pods import PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume
+from karpenter.api.selectors import LabelSelector
+from karpenter.api.storage import PersistentVolumeClaim
+from karpenter.api.workloads import (
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicaSetSpec,
+    ReplicationController,
+    StatefulSet,
+)
+from karpenter.model.selectors import selects, with_values
+from karpenter.state.pods import is_active
+from karpenter.state.scope import key_of, namespace_of, uid_of
+
+MOST_PODS: Final = 150_000  # what Kubernetes promises to run in one cluster
+TEMPLATE_HASH: Final = "pod-template-hash"
+JOB_NAME: Final = "batch.kubernetes.io/job-name"
+LEGACY_JOB_NAME: Final = "job-name"
+POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+
+R = TypeVar("R", bound=Resource)
+_LabelSets: TypeAlias = Counter[frozenset[tuple[str, str]]]  # labels -> how many pods have them
+
+_replace = msgspec.structs.replace
+_canonical: Final = msgspec.json.Encoder(order="deterministic")
+
+
+class TooManyPodsError(ValueError):
+    """A workload that asks for more pods than a cluster can hold."""
+
+    def __init__(self, workload: Resource, wanted: int) -> None:
+        """Name the workload and how many pods it asks for."""
+        super().__init__(
+            f"{workload.kind} {key_of(workload)} asks for {wanted} pods, which makes more than"
+            f" the {MOST_PODS} a cluster can hold; ask for fewer"
+        )
+        self.workload = workload
+
+
+def missing_objects(objects: Sequence[Resource]) -> list[Resource]:
+    """Return the pods that the workloads among ``objects`` lack, and what comes with them.
+
+    Raises:
+        TooManyPodsError: for the workload that asks for more than a cluster can hold.
+    """
+    maker = _Maker(objects)
+    # ordinals are names that nobody else may take, so StatefulSets come first
+    for stateful_set in _of_kind(objects, StatefulSet):
+        maker.number(stateful_set)
+    deployments = {key_of(deployment) for deployment in _of_kind(objects, Deployment)}
+    rolled_out: dict[str, list[ReplicaSet]] = defaultdict(list)  # key of a Deployment -> its own
+    for replica_set in _of_kind(objects, ReplicaSet):
+        owner = _deployment_of(replica_set)
+        if owner in deployments:
+            rolled_out[owner].append(replica_set)
+        else:
+            maker.fill(replica_set, replica_set.spec.selector)
+    for controller in _of_kind(objects, ReplicationController):
+        maker.fill(controller, LabelSelector(match_labels=controller.spec.selector))
+    for deployment in _of_kind(objects, Deployment):
+        maker.roll_out(deployment, rolled_out[key_of(deployment)])
+    for job in _of_kind(objects, Job):
+        maker.run(job)
+    return maker.made
+
+
+class _Maker:
+    """Makes pods, minding names that are taken and pods that exist."""
+
+    def __init__(self, objects: Sequence[Resource]) -> None:
+        self.made: list[Resource] = []
+        self._room = MOST_PODS
+        self._taken: set[str] = set()  # keys of pods
+        self._claims = {key_of(claim) for claim in _of_kind(objects, PersistentVolumeClaim)}
+        self._replica_sets = {key_of(each) for each in _of_kind(objects, ReplicaSet)}
+        self._of_nobody: dict[str, _LabelSets] = defaultdict(Counter)  # by namespace
+        self._controlled: Counter[tuple[str, str]] = Counter()  # (kind, key) -> pods
+        self._of_absent: dict[str, _LabelSets] = defaultdict(Counter)
+        # key of a Deployment -> pods of those of its ReplicaSets that are not given
+        for pod in _of_kind(objects, Pod):
+            self._taken.add(key_of(pod))
+            if is_active(pod):
+                self._count(pod)
+
+    def number(self, stateful_set: StatefulSet) -> None:
+        """Make the pods that a StatefulSet lacks, and their claims."""
+        spec = stateful_set.spec
+        namespace = namespace_of(stateful_set)
+        self._make_room(stateful_set, spec.replicas)
+        for ordinal in range(spec.ordinals.start, spec.ordinals.start + spec.replicas):
+            name = f"{stateful_set.metadata.name}-{ordinal}"
+            if f"{namespace}/{name}" in self._taken:
+                continue
+            template = _labelled(spec.template, {POD_NAME: name, POD_INDEX: str(ordinal)})
+            mounted = tuple(self._mounted_claims(stateful_set, name))
+            self._add(stateful_set, name, _mounting(template, mounted) if mounted else template)
+
+    def fill(
+        self, workload: ReplicaSet | ReplicationController, selector: LabelSelector | None
+    ) -> None:
+        """Make the pods that a ReplicaSet or ReplicationController lacks."""
+        existing = self._controlled_by(workload) + self._adopted(workload, selector)
+        spec = workload.spec
+        self._make(workload, workload, spec.template, spec.replicas - existing)
+
+    def roll_out(self, deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -> None:
+        """Make the pods that a Deployment lacks, and their ReplicaSet unless there is one."""
+        spec = deployment.spec
+        existing = (
+            self._controlled_by(deployment)
+            + sum(self._controlled_by(replica_set) for replica_set in replica_sets)
+            + _selected(self._of_absent[key_of(deployment)], spec.selector)
+            + self._adopted(deployment, spec.selector)
+        )
+        if spec.replicas <= existing:
+            return
+        current = next((each for each in replica_sets if _is_current(each, deployment)), None)
+        if current is None:
+            current = _replica_set_of(deployment)
+            self.made.append(current)
+        self._make(deployment, current, current.spec.template, spec.replicas - existing)
+
+    def run(self, job: Job) -> None:
+        """Make the pods that a Job would run at the same time and does not."""
+        spec, status = job.spec, job.status
+        if spec.suspend or any(c.status == "True" for c in status.conditions if _is_final(c.type)):
+            return
+        wanted = 1 if spec.parallelism is None else spec.parallelism
+        if spec.completions is not None:
+            wanted = min(wanted, spec.completions - status.succeeded)
+        elif status.succeeded:
+            return  # once a pod has succeeded, the work is done or the queue is empty
+        name = job.metadata.name
+        template = _labelled(spec.template, {JOB_NAME: name, LEGACY_JOB_NAME: name})
+        self._make(job, job, template, wanted - self._controlled_by(job))
+
+    def _count(self, pod: Pod) -> None:
+        namespace = namespace_of(pod)
+        held = frozenset(pod.metadata.labels.items())
+        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+        if owner is None:
+            self._of_nobody[namespace][held] += 1
+            return
+        key = f"{namespace}/{owner.name}"
+        self._controlled[owner.kind, key] += 1
+        if owner.kind == "ReplicaSet" and key not in self._replica_sets:
+            # a Deployment appends one word to its name
+            self._of_absent[key.rpartition("-")[0]][held] += 1
+
+    def _controlled_by(self, workload: Resource) -> int:
+        return self._controlled[workload.kind, key_of(workload)]
+
+    def _adopted(self, workload: Resource, selector: LabelSelector | None) -> int:
+        """How many pods that nobody controls a workload selects; they are its own from then on."""
+        of_nobody = self._of_nobody[namespace_of(workload)]
+        adopted = [held for held in of_nobody if selects(selector, dict(held))]
+        return sum(of_nobody.pop(held) for held in adopted)
+
+    def _mounted_claims(self, stateful_set: StatefulSet, pod: str) -> Iterator[Volume]:
+        for template in stateful_set.spec.volume_claim_templates:
+            namespace = namespace_of(stateful_set)
+            name = f"{template.metadata.name}-{pod}"
+            if f"{namespace}/{name}" not in self._claims:
+                metadata = _replace(template.metadata, name=name, namespace=namespace)
+                self.made.append(PersistentVolumeClaim(metadata=metadata, spec=template.spec))
+            source = PersistentVolumeClaimVolumeSource(claim_name=name)
+            yield Volume(name=template.metadata.name, persistent_volume_claim=source)
+
+    def _make(
+        self, workload: Resource, controller: Resource, template: PodTemplateSpec, count: int
+    ) -> None:
+        self._make_room(workload, count)
+        number = 0
+        for _ in range(count):
+            while f"{key_of(workload)}-{number}" in self._taken:
+                number += 1
+            self._add(controller, f"{workload.metadata.name}-{number}", template)
+
+    def _make_room(self, workload: Resource, count: int) -> None:
+        self._room -= max(0, count)
+        if self._room < 0:
+            raise TooManyPodsError(workload, count)
+
+    def _add(self, controller: Resource, name: str, template: PodTemplateSpec) -> None:
+        namespace = namespace_of(controller)
+        self._taken.add(f"{namespace}/{name}")
+        self.made.append(
+            Pod(
+                metadata=ObjectMeta(
+                    name=name,
+                    namespace=namespace,
+                    labels=template.metadata.labels,
+                    annotations=template.metadata.annotations,
+                    owner_references=(_controlled_through(controller),),
+                ),
+                spec=template.spec,
+            )
+        )
+
+
+def _of_kind(objects: Sequence[Resource], kind: type[R]) -> Iterator[R]:
+    return (each for each in objects if isinstance(each, kind))
+
+
+def _deployment_of(replica_set: ReplicaSet) -> str:
+    """The key of the Deployment that controls a ReplicaSet, or nothing."""
+    for owner in replica_set.metadata.owner_references:
+        if owner.controller and owner.kind == "Deployment":
+            return f"{namespace_of(replica_set)}/{owner.name}"
+    return ""
+
+
+def _is_current(replica_set: ReplicaSet, deployment: Deployment) -> bool:
+    """Whether a ReplicaSet was made from what the Deployment says now."""
+    template = replica_set.spec.template
+    labels = {k: v for k, v in template.metadata.labels.items() if k != TEMPLATE_HASH}
+    metadata = _replace(template.metadata, labels=labels)
+    return _replace(template, metadata=metadata) == deployment.spec.template
+
+
+def _replica_set_of(deployment: Deployment) -> ReplicaSet:
+    spec = deployment.spec
+    digest = hashlib.sha256(_canonical.encode(spec.template)).hexdigest()[:10]
+    revision = {TEMPLATE_HASH: digest}
+    return ReplicaSet(
+        metadata=ObjectMeta(
+            name=f"{deployment.metadata.name}-{digest}",
+            namespace=namespace_of(deployment),
+            labels={**spec.template.metadata.labels, **revision},
+            owner_references=(_controlled_through(deployment),),
+        ),
+        spec=ReplicaSetSpec(
+            replicas=spec.replicas,
+            selector=with_values(spec.selector, revision),
+            template=_labelled(spec.template, revision),
+        ),
+    )
+
+
+def _is_final(condition: str) -> bool:
+    return condition in ("Complete", "Failed")
+
+
+def _selected(pods: _LabelSets, selector: LabelSelector | None) -> int:
+    return sum(count for held, count in pods.items() if selects(selector, dict(held)))
+
+
+def _labelled(template: PodTemplateSpec, labels: Mapping[str, str]) -> PodTemplateSpec:
+    held = {**template.metadata.labels, **labels}
+    return _replace(template, metadata=_replace(template.metadata, labels=held))
+
+
+def _mounting(template: PodTemplateSpec, volumes: tuple[Volume, ...]) -> PodTemplateSpec:
+    """The template with these volumes, in place of any that have the same names."""
+    names = {volume.name for volume in volumes}
+    kept = (volume for volume in template.spec.volumes if volume.name not in names)
+    return _replace(template, spec=_replace(template.spec, volumes=(*kept, *volumes)))
+
+
+def _controlled_through(controller: Resource) -> OwnerReference:
+    return OwnerReference(
+        api_version=controller.api_version,
+        kind=controller.kind,
+        name=controller.metadata.name,
+        uid=uid_of(controller),
+        controller=True,
+        block_owner_deletion=True,
+    )

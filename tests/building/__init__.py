@@ -1,0 +1,1 @@
+"""Objects for tests, by subject; tests import them from ``builders``."""

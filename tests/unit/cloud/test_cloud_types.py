@@ -1,0 +1,60 @@
+"""Offerings and instance types: what can be launched, and what is left for pods."""
+
+import math
+
+import pytest
+from builders import instance_type, offering
+
+from karpenter.cloud.types import Offering, allocatable, comparable_price
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+
+GI = 2**30
+
+
+def test_an_offering_bound_to_no_zone_and_no_capacity_type_names_neither() -> None:
+    bare = Offering(Requirements(), 1.0)
+
+    assert ("", "") == (bare.zone, bare.capacity_type)
+
+
+@pytest.mark.parametrize(
+    ("capacity_type", "available", "count", "expected"),
+    [
+        pytest.param("spot", True, 0, True, id="spot-needs-no-reservation"),
+        pytest.param("spot", False, 0, False, id="unhealthy"),
+        pytest.param("reserved", True, 1, True, id="a-reservation-with-room"),
+        pytest.param("reserved", True, 0, False, id="a-reservation-that-is-used-up"),
+    ],
+)
+def test_what_can_be_launched(
+    capacity_type: str, available: bool, count: int, expected: bool
+) -> None:
+    requirements = Requirements.from_labels({"karpenter.sh/capacity-type": capacity_type})
+    made = Offering(requirements, 1.0, available, "r-1", count)
+
+    assert expected == made.is_launchable
+
+
+def test_huge_pages_come_out_of_memory_and_leave_no_less_than_nothing() -> None:
+    capacity = Resources.of({"memory": 20 * GI, "hugepages-2Mi": 5 * GI, "hugepages-1Gi": 10 * GI})
+
+    left = allocatable(capacity, Resources(memory=GI))
+    none = allocatable(Resources.of({"memory": GI, "hugepages-2Mi": 2 * GI}), Resources())
+
+    assert (4 * GI, 0) == (left.memory, none.memory)
+
+
+def test_an_offering_may_replace_capacity_and_overhead() -> None:
+    machine = instance_type("m", cpu="4", memory="8Gi")
+    base = offering(zone="z1")
+    other = Offering(
+        base.requirements, 1.0, capacity=Resources(cpu=8000), overhead=Resources(cpu=500)
+    )
+
+    assert 7500 == machine.allocatable_of(other).cpu
+    assert machine.allocatable.memory <= machine.allocatable_of(other).memory
+
+
+def test_a_price_that_is_no_number_is_dearer_than_any() -> None:
+    assert math.inf == comparable_price(math.nan)

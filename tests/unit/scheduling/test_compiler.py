@@ -1,0 +1,25 @@
+"""What is kept from one solve to the next never changes an answer."""
+
+from dataclasses import replace
+
+from builders import node_pool, pod
+from karpenter.model import labels as keys
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.problem import PoolCatalogue
+from karpenter.scheduling.solve import solve
+from solving import FIXTURE_F, launch_of, question
+
+
+def test_requirements_of_an_earlier_problem_are_not_mistaken_for_later_ones() -> None:
+    """They were known by identity, and Python gives the identity of a dead object to a new one."""
+    compiler = Compiler()
+    pools = (PoolCatalogue(node_pool(), FIXTURE_F),)
+    wanted = [f"z{1 + number % 3}" for number in range(100)]
+
+    found = []
+    for zone in wanted:
+        problem = replace(question([pod(node_selector={keys.ZONE: zone})]), pools=pools)
+        (claim,) = solve(problem, compiler=compiler).claims
+        found.append(launch_of(claim).zone)
+
+    assert wanted == found

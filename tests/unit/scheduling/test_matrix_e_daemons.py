@@ -1,0 +1,248 @@
+"""DaemonSets: the room they take on nodes that are yet to come and on nodes that exist."""
+
+from datetime import timedelta
+from typing import Unpack
+
+import pytest
+
+from builders import (
+    NOW,
+    SIZE,
+    PodOptions,
+    daemon_pod,
+    daemon_set,
+    expression,
+    managed_node,
+    node_pool,
+    pod,
+    pods,
+    taint,
+    toleration,
+    unmanaged_node,
+)
+from karpenter.api.workloads import DaemonSet
+from karpenter.model import labels as keys
+from karpenter.model.resources import Resources
+from karpenter.scheduling.plan import Why
+from solving import Setting, solved
+
+MIB = 2**20
+DEDICATED = taint("dedicated=db:NoSchedule")
+
+
+def large_daemon(**options: Unpack[PodOptions]) -> DaemonSet:
+    options["cpu"], options["memory"] = "2", "2Gi"
+    return daemon_set(**options)
+
+
+@pytest.mark.parametrize(
+    ("daemons", "setting", "launched"),
+    [
+        pytest.param([large_daemon()], Setting(), "std", id="E-84 a daemon takes its room"),
+        pytest.param(
+            [large_daemon()],
+            Setting(pools=[node_pool(startup_taints=[DEDICATED])]),
+            "std",
+            id="E-85 startup taints do not keep daemons away",
+        ),
+        pytest.param(
+            [large_daemon()],
+            Setting(pools=[node_pool(taints=[DEDICATED])]),
+            "small",
+            id="E-86 a taint the daemon does not tolerate does",
+        ),
+        pytest.param(
+            [large_daemon(tolerations=[toleration("dedicated")])],
+            Setting(pools=[node_pool(taints=[DEDICATED])]),
+            "std",
+            id="a taint the daemon tolerates does not",
+        ),
+        pytest.param(
+            [large_daemon(node_selector={"k": "v"})],
+            Setting(),
+            "small",
+            id="E-87 it selects a label that no pool defines",
+        ),
+        pytest.param(
+            [large_daemon(node_selector={keys.INSTANCE_TYPE: "nope"})],
+            Setting(),
+            "small",
+            id="E-88 it asks for a type that does not exist",
+        ),
+        pytest.param(
+            [large_daemon(node_selector={"k": "v"})],
+            Setting(pools=[node_pool(labels={"k": "v"})]),
+            "std",
+            id="E-89 it selects the pool's label",
+        ),
+        pytest.param(
+            [
+                daemon_set("a", cpu="1", node_selector={SIZE: "small"}),
+                daemon_set("b", cpu="10", node_selector={SIZE: "large"}),
+            ],
+            Setting(),
+            "std",
+            id="E-90 each type has the daemons that will run on it",
+        ),
+        pytest.param(
+            [large_daemon(required=[[expression("foo", "NotIn", "bar")]])],
+            Setting(),
+            "std",
+            id="E-91 NotIn is content with no label",
+        ),
+        pytest.param(
+            [
+                large_daemon(
+                    required=[[expression("foo", "In", "voo")], [expression("foo", "In", "bar")]]
+                )
+            ],
+            Setting(pools=[node_pool(labels={"foo": "bar"})]),
+            "std",
+            id="E-92 one of its alternatives is enough",
+        ),
+        pytest.param(
+            [large_daemon(preferred=[(1, [expression("foo", "In", "bar")])])],
+            Setting(),
+            "std",
+            id="E-93 a preference keeps no daemon away",
+        ),
+        pytest.param(
+            [large_daemon()],
+            Setting(pools=[node_pool(taints=[taint("k=v:PreferNoSchedule")])]),
+            "std",
+            id="E-93 a pool's preference keeps no daemon away",
+        ),
+    ],
+)
+def test_daemons_decide_the_type(daemons: list[DaemonSet], setting: Setting, launched: str) -> None:
+    wanted = pod(cpu="1", memory="1Gi", tolerations=[toleration("dedicated")])
+
+    answer = solved([wanted], **(setting | {"daemon_sets": daemons}))
+
+    assert [launched] == answer.types
+
+
+def test_e_94_a_daemon_is_as_large_as_its_newest_pod() -> None:
+    daemon = daemon_set(cpu="4")
+    shrunk = daemon_pod(daemon, "elsewhere", cpu="2")
+
+    answer = solved([pod(cpu="1")], daemon_sets=[daemon], daemon_pods=[shrunk])
+
+    assert 3000 == answer.only.requests.cpu
+
+
+def test_e_94_the_newest_of_several_pods_counts() -> None:
+    daemon = daemon_set(cpu="4")
+    running = [
+        daemon_pod(daemon, "old", cpu="3", created=NOW - timedelta(hours=2)),
+        daemon_pod(daemon, "new", cpu="2", created=NOW - timedelta(hours=1)),
+        daemon_pod(daemon, "older", cpu="1", created=NOW - timedelta(hours=3)),
+    ]
+
+    answer = solved([pod(cpu="1")], daemon_sets=[daemon], daemon_pods=running)
+
+    assert 3000 == answer.only.requests.cpu
+
+
+def test_e_95_limits_stand_in_for_missing_requests() -> None:
+    daemon = daemon_set(limits={"cpu": "10000"})
+
+    answer = solved([pod("p")], daemon_sets=[daemon])
+
+    assert {"p": {Why.INSUFFICIENT_RESOURCES}} == answer.unplaced
+
+
+def test_e_96_a_claim_asks_for_its_pods_and_daemons_once() -> None:
+    daemon = daemon_set(cpu="1", memory="1Mi")
+
+    answer = solved(pods(2, cpu="1", memory="1Mi"), daemon_sets=[daemon])
+
+    assert Resources(3000, 3 * MIB, 3) == answer.only.requests
+
+
+def test_a_claim_asks_for_the_least_that_daemons_take_on_any_of_its_types() -> None:
+    daemons = [
+        daemon_set("a", cpu="1", memory="2Mi", node_selector={SIZE: "small"}),
+        daemon_set("b", cpu="10", memory="1Mi", node_selector={SIZE: "large"}),
+    ]
+
+    claim = solved([pod(cpu="0.5")], daemon_sets=daemons).only
+
+    assert {"small", "arm"} <= set(claim.instance_types)
+    assert Resources(1500, MIB, 2) == claim.requests
+
+
+def test_e_97_a_daemon_takes_its_host_port_on_every_node() -> None:
+    answer = solved([pod("p", host_ports=[8080])], daemon_sets=[daemon_set(host_ports=[8080])])
+
+    assert {"p": {Why.HOST_PORT}} == answer.unplaced
+
+
+def test_e_98_a_host_port_is_free_where_the_daemon_does_not_run() -> None:
+    daemon = daemon_set(host_ports=[8080], node_selector={SIZE: "large"})
+
+    answer = solved(
+        [pod("p", host_ports=[8080], node_selector={SIZE: "small"})], daemon_sets=[daemon]
+    )
+
+    assert ["p"] == answer.placed
+
+
+def test_e_99_daemons_that_wait_for_initialized_nodes_count() -> None:
+    daemon = daemon_set(cpu="1", node_selector={keys.INITIALIZED: "true"})
+
+    claim = solved([pod(cpu="1")], daemon_sets=[daemon]).only
+
+    assert 2000 == claim.requests.cpu
+    assert keys.INITIALIZED not in claim.labels
+    assert claim.requirements.get(keys.INITIALIZED) is None
+
+
+def test_e_100_a_daemon_that_runs_already_takes_no_more_room() -> None:
+    daemon = daemon_set(cpu="1")
+    held = managed_node("n", cpu="15.9", pods=[daemon_pod(daemon, "n", cpu="1")])
+
+    answer = solved([pod("p", cpu="14.9")], nodes=[held], daemon_sets=[daemon])
+
+    assert {"n": ["p"]} == answer.existing
+
+
+def test_a_daemon_that_is_yet_to_come_is_given_its_room() -> None:
+    answer = solved(
+        [pod("p", cpu="15")],
+        nodes=[managed_node("n", cpu="15.9")],
+        daemon_sets=[daemon_set(cpu="1")],
+    )
+
+    assert {} == answer.existing
+
+
+def test_a_daemon_larger_than_expected_gives_no_room_back() -> None:
+    daemon = daemon_set(cpu="1")
+    held = managed_node("n", cpu="15.9", pods=[daemon_pod(daemon, "n", cpu="3")])
+
+    answer = solved([pod("p", cpu="13")], nodes=[held], daemon_sets=[daemon])
+
+    assert {} == answer.existing
+
+
+def test_e_101_a_daemon_nobody_expected_takes_room_as_well() -> None:
+    held = managed_node("n", cpu="15.9", pods=[daemon_pod(daemon_set(), "n", cpu="1")])
+
+    answer = solved([pod("p", cpu="15.5")], nodes=[held])
+
+    assert {} == answer.existing
+    assert ["arm"] == answer.types
+
+
+def test_e_102_a_daemon_that_fills_new_nodes_leaves_the_old_one_alone() -> None:
+    daemon = daemon_set(cpu="1000", node_selector={keys.ZONE: "z1"})
+
+    answer = solved(
+        [pod("a", cpu="1"), pod("b", cpu="1")],
+        nodes=[unmanaged_node("n", cpu="1", zone="")],
+        daemon_sets=[daemon],
+    )
+
+    assert {"n": ["a"]} == answer.existing
+    assert {"b": {Why.INSUFFICIENT_RESOURCES}} == answer.unplaced

@@ -1,0 +1,150 @@
+"""A pod asks of its node what its phases need at most, whatever its containers are called."""
+
+import pytest
+
+from builders import PodOptions, condition, container, instance_type, pod, pod_spec
+from karpenter.api.pods import ActualResources, ContainerStatus
+from karpenter.model.resources import Resources
+from karpenter.state.requests import pod_requests, template_requests, with_limits_as_requests
+
+
+def status(cpu: str | None = None, allocated: str | None = None) -> ContainerStatus:
+    return ContainerStatus(
+        name="app",
+        resources=ActualResources(requests={"cpu": cpu}) if cpu else None,
+        allocated_resources={"cpu": allocated} if allocated else {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({}, {}, id="a pod that asks for nothing still takes a slot"),
+        pytest.param(
+            {"containers": [container("1", name="a"), container("500m", "1Gi", name="b")]},
+            {"cpu": "1500m", "memory": "1Gi"},
+            id="containers add up",
+        ),
+        pytest.param(
+            {"cpu": "1", "init_containers": [container("2", name="init")]},
+            {"cpu": "2"},
+            id="D-75 an init container that needs more than the application decides",
+        ),
+        pytest.param(
+            {
+                "cpu": "6",
+                "init_containers": [container("10", name="i"), container("4.9", sidecar=True)],
+            },
+            {"cpu": "10.9"},
+            id="D-76 a sidecar after a large init container runs beside the application",
+        ),
+        pytest.param(
+            {
+                "cpu": "6",
+                "init_containers": [container("4.9", sidecar=True), container("5", name="i")],
+            },
+            {"cpu": "10.9"},
+            id="D-77 a sidecar runs beside the init container after it",
+        ),
+        pytest.param(
+            {
+                "cpu": "5",
+                "init_containers": [container("4.9", sidecar=True), container("6", name="i")],
+            },
+            {"cpu": "10.9"},
+            id="D-78 an init container beside a sidecar may need more than the application",
+        ),
+        pytest.param(
+            {
+                "cpu": "1",
+                "init_containers": [
+                    container("3", "1Gi", name="i"),
+                    container("1", "2Gi", name="j"),
+                ],
+            },
+            {"cpu": "3", "memory": "2Gi"},
+            id="the peak is taken resource by resource",
+        ),
+        pytest.param(
+            {
+                "cpu": "1",
+                "memory": "1Gi",
+                "pod_level": {"cpu": "9.9", "memory": "3.9Gi"},
+            },
+            {"cpu": "9.9", "memory": "3.9Gi"},
+            id="D-79 requests of the pod as a whole replace those of its containers",
+        ),
+        pytest.param(
+            {
+                "requests": {"acme/gpu-a": "1", "hugepages-2Mi": "2Mi"},
+                "pod_level": {"hugepages-2Mi": "4Mi", "acme/gpu-a": "7"},
+            },
+            {"acme/gpu-a": "1", "hugepages-2Mi": "4Mi"},
+            id="only cpu, memory and huge pages can be asked for as a whole",
+        ),
+        pytest.param(
+            {"cpu": "1", "overhead": {"cpu": "2"}},
+            {"cpu": "3"},
+            id="D-80 the overhead of the runtime comes on top",
+        ),
+        pytest.param(
+            {"cpu": "2", "statuses": [status(allocated="6")]},
+            {"cpu": "6"},
+            id="D-81 what is still allocated counts while a pod shrinks",
+        ),
+        pytest.param(
+            {"cpu": "8", "statuses": [status(allocated="2")]},
+            {"cpu": "8"},
+            id="D-81 what is asked for counts while a pod grows",
+        ),
+        pytest.param(
+            {"cpu": "1", "statuses": [status(cpu="5", allocated="2")]},
+            {"cpu": "5"},
+            id="what the container really has counts",
+        ),
+        pytest.param(
+            {
+                "cpu": "8",
+                "statuses": [status(cpu="2", allocated="2")],
+                "conditions": [condition("PodResizePending", "True", "Infeasible")],
+            },
+            {"cpu": "2"},
+            id="a growth that will never happen does not count",
+        ),
+    ],
+)
+def test_pod_requests(options: PodOptions, expected: dict[str, str]) -> None:
+    requests = pod_requests(pod(**options))
+
+    assert Resources.from_wire({"pods": 1, **expected}) == requests
+
+
+def test_a_template_asks_for_what_its_pods_will() -> None:
+    spec = pod_spec(cpu="1", limits={"cpu": "4", "memory": "1Gi"})
+
+    assert Resources.from_wire({"pods": 1, "cpu": "1"}) == template_requests(spec)
+
+
+def test_limits_stand_in_for_requests_that_are_missing() -> None:
+    spec = pod_spec(cpu="1", limits={"cpu": "4", "memory": "1Gi"})
+
+    expected = Resources.from_wire({"pods": 1, "cpu": "1", "memory": "1Gi"})
+    assert expected == with_limits_as_requests(spec)
+
+
+@pytest.mark.parametrize(
+    ("memory", "left"),
+    [
+        pytest.param("20Gi", "4Gi", id="D-82 huge pages come out of memory"),
+        pytest.param("12Gi", "0", id="D-82 down to nothing"),
+    ],
+)
+def test_huge_pages_are_not_for_ordinary_pods(memory: str, left: str) -> None:
+    machine = instance_type(
+        "huge",
+        memory=memory,
+        resources={"hugepages-2Mi": "5Gi", "hugepages-1Gi": "10Gi"},
+        reserved_system=Resources.from_wire({"memory": "1Gi"}),
+    )
+
+    assert Resources.from_wire({"memory": left}).memory == machine.allocatable.memory
