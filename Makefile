@@ -7,10 +7,10 @@ STAMP  := $(VENV)/.installed
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check slow bench conformance lock clean
+.PHONY: help install run test check slow bench bench-compare conformance lock clean
 
 help: ## say what each target does
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## make .venv with the program in it
 
@@ -22,14 +22,12 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-run: install ## try the best thing there is so far: convert a legacy manifest
-	@echo "A Provisioner and its AWSNodeTemplate, as many clusters still have them:"
+run: install ## try the best thing there is so far: a plan for a small cluster
+	@echo '$$ karpenter plan examples/plan'
 	@echo
-	@sed 's/^/    /' examples/legacy/provisioner.yaml
+	@$(BIN)/karpenter plan examples/plan
 	@echo
-	@echo "The same in karpenter.sh/v1 (karpenter convert examples/legacy/provisioner.yaml --node-role KarpenterNodeRole-demo):"
-	@echo
-	@$(BIN)/karpenter convert examples/legacy/provisioner.yaml --node-role KarpenterNodeRole-demo
+	@echo 'Ask why:  $(BIN)/karpenter explain pod NAME examples/plan'
 
 test: install ## the fast tests
 	$(BIN)/python -m pytest -n auto -q -m "not slow"
@@ -46,6 +44,10 @@ slow: install ## the slower tests
 bench: install ## the benchmarks, with their figures
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
+	$(BIN)/python benchmarks/solver.py $(BENCH_FLAGS)
+
+bench-compare: install ## our solver beside Karpenter's own benchmark (needs Go)
+	$(BIN)/python benchmarks/compare.py $(BENCH_FLAGS)
 
 conformance: install ## which rows of the conformance ledger have a passing test
 	$(BIN)/python -m pytest -n auto -q -m row --conformance

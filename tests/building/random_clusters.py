@@ -69,6 +69,7 @@ class Question:
     claims: tuple[PersistentVolumeClaim, ...] = ()
     volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
+    default_spread: tuple[TopologySpreadConstraint, ...] = ()  # of pods that state none
     options: Options = field(default_factory=Options)
 
     @property
@@ -91,6 +92,7 @@ class Question:
             namespaces=NamespaceDirectory(NAMESPACES),
             volumes=resolve_volumes(self.pods, storage).by_pod,
             node_volumes=node_volumes(self.nodes, self._catalogues, storage),
+            default_spread=self._spread_by_uid,
         )
 
     @property
@@ -112,6 +114,7 @@ class Question:
             claims=self.claims,
             volumes=self.volumes,
             storage_classes=self.storage_classes,
+            default_spread=self._spread_by_uid,
         )
 
     def shuffled(self, random: Random) -> "Question":
@@ -135,6 +138,14 @@ class Question:
     @property
     def _catalogues(self) -> tuple[PoolCatalogue, ...]:
         return tuple(PoolCatalogue(pool, self.types) for pool in self.pools)
+
+    @property
+    def _spread_by_uid(self) -> dict[str, tuple[TopologySpreadConstraint, ...]]:
+        return {
+            pod.metadata.uid: self.default_spread
+            for pod in self.pods
+            if self.default_spread and not pod.spec.topology_spread_constraints
+        }
 
     @property
     def _daemon_pods(self) -> tuple[Pod, ...]:
@@ -178,7 +189,8 @@ class Recipe:
                 for n in range(self.types)
             ),
             nodes=tuple(
-                _machine(self._random("node", n), f"n{n}", daemons) for n in range(self.nodes)
+                _machine(self._random("node", n), f"n{n}", daemons, self.topology)
+                for n in range(self.nodes)
             ),
             daemon_sets=daemons,
             claims=tuple(
@@ -188,6 +200,7 @@ class Recipe:
             ),
             volumes=(pv("v0", driver=DRIVER, terms=[[expression(keys.ZONE, "In", "z2", "z3")]]),),
             storage_classes=(storage_class("zonal", provisioner=DRIVER, zones=("z1", "z2")),),
+            default_spread=_default_spread(self._random("spread", 0)) if self.topology else (),
             options=_options(self._random("options", 0)),
         )
 
@@ -230,6 +243,8 @@ def _options(random: Random) -> Options:
         respect_preferences=random.random() < 0.8,
         best_effort_min_values=random.random() < 0.2,
         reserved_capacity=random.random() < 0.8,
+        strict_reservations=random.random() < 0.8,
+        most_instance_types=random.choice((600, 600, 600, 3)),
     )
 
 
@@ -285,7 +300,7 @@ def _expression(random: Random) -> NodeSelectorRequirement:
     return expression(TEAM, operator, *(random.choice("ab") if "In" in operator else ()))
 
 
-def _expressions(random: Random, most: int) -> list[NodeSelectorRequirement]:
+def random_expressions(random: Random, most: int) -> list[NodeSelectorRequirement]:
     """Up to so many, one per label: "exists" and "not this value" together lose the former."""
     found = {e.key: e for e in (_expression(random) for _ in range(random.randint(1, most)))}
     return list(found.values())
@@ -306,7 +321,7 @@ def _tolerations(random: Random) -> list[Toleration]:
 
 def _pool(random: Random, name: str, limited: bool) -> NodePool:
     requirements: list[NodeSelectorRequirement | NodeRequirement] = [
-        *_at_times(random, lambda: _expressions(random, 2))
+        *_at_times(random, lambda: random_expressions(random, 2))
     ]
     about_team = any(entry.key == TEAM for entry in requirements)
     if random.random() < 0.25:
@@ -351,55 +366,117 @@ def _spread(random: Random) -> TopologySpreadConstraint:
     )
 
 
+def _default_spread(random: Random) -> tuple[TopologySpreadConstraint, ...]:
+    return (_spread(random),) if random.random() < 0.1 else ()
+
+
 def _pod_options(random: Random, topology: bool) -> PodOptions:
-    required = [_expressions(random, 2) for _ in range(random.choice((0, 0, 0, 1, 2, 3)))]
-    taken = {e.key for alternative in required for e in alternative}
-    chosen = _at_times(random, lambda: _expressions(random, 2))
+    """A pod with up to three wishes, so that most pods still find a place."""
     options = PodOptions(
-        namespace="other" if random.random() < 0.15 else "default",
-        labels=random.choice(({}, {"app": "t"}, {"app": "u"}, {"app": "t", "rev": "1"})),
-        cpu=random.choice(("10m", "500m", "1", "1", "3", "7", "100")),
-        memory=random.choice(("1Mi", "512Mi", "1Gi", "6Gi")),
-        requests=random.choice(({}, {}, {}, {}, {"acme/gpu": "1"}, {"acme/none": "0"})),
-        node_selector={
-            e.key: e.values[0] for e in chosen if e.operator == "In" and e.key not in taken
-        },
-        required=required,
-        preferred=[
-            (random.randint(1, 3), [_expression(random)])
-            for _ in range(random.choice((0, 0, 0, 1, 2)))
-        ],
-        tolerations=_at_times(random, lambda: _tolerations(random)),
-        host_ports=random.choice(_PORTS),
+        namespace="other" if random.random() < 0.1 else "default",
+        labels=random.choice(
+            ({}, {"app": "t"}, {"app": "t"}, {"app": "u"}, {"app": "t", "rev": "1"})
+        ),
+        cpu=random.choice(("10m", "100m", "500m", "1", "1", "3", "3", "7")),
+        memory=random.choice(("1Mi", "512Mi", "512Mi", "1Gi", "6Gi")),
     )
-    if topology:
-        options["claims"] = _some(random, ("c0", "c1", "c2")) if random.random() < 0.15 else []
-        options["affinity"] = _terms(random)
-        options["anti_affinity"] = _terms(random)
-        options["preferred_affinity"] = [(random.randint(1, 3), t) for t in _terms(random)]
-        options["preferred_anti_affinity"] = [(random.randint(1, 3), t) for t in _terms(random)]
-        options["spread"] = [_spread(random) for _ in range(random.choice((0, 0, 1, 1, 2)))]
+    wishes = (*_WISHES, *_WISHES_ABOUT_OTHERS * 2) if topology else _WISHES
+    for wish in random.sample(wishes, random.choice((0, 1, 1, 2, 2, 3))):
+        wish(random, options)
     return options
 
 
-_PORTS: Final[Sequence[Sequence[int | ContainerPort]]] = (
-    *([],) * 5,
-    [80],
-    [81],
-    [ContainerPort(host_port=80, host_ip="10.0.0.1")],
-    [ContainerPort(host_port=80, host_ip="10.0.0.2"), ContainerPort(host_port=81, protocol="UDP")],
+def _wants_labels(random: Random, options: PodOptions) -> None:
+    taken = {e.key for alternative in options.get("required", ()) for e in alternative}
+    options["node_selector"] = {
+        e.key: e.values[0]
+        for e in random_expressions(random, 2)
+        if e.operator == "In" and e.key not in taken
+    }
+
+
+def _wants_alternatives(random: Random, options: PodOptions) -> None:
+    taken = options.get("node_selector", {})
+    alternatives = [random_expressions(random, 2) for _ in range(random.randint(1, 3))]
+    options["required"] = [[e for e in one if e.key not in taken] for one in alternatives]
+
+
+def _prefers_nodes(random: Random, options: PodOptions) -> None:
+    options["preferred"] = [
+        (random.randint(1, 3), [_expression(random)]) for _ in range(random.randint(1, 2))
+    ]
+
+
+def _tolerates(random: Random, options: PodOptions) -> None:
+    options["tolerations"] = _tolerations(random)
+
+
+def _wants_ports(random: Random, options: PodOptions) -> None:
+    options["host_ports"] = random.choice(
+        (
+            [80],
+            [81],
+            [ContainerPort(host_port=80, host_ip="10.0.0.1")],
+            [
+                ContainerPort(host_port=80, host_ip="10.0.0.2"),
+                ContainerPort(host_port=81, protocol="UDP"),
+            ],
+        )
+    )
+
+
+def _wants_much(random: Random, options: PodOptions) -> None:
+    options["requests"] = random.choice(({"acme/gpu": "1"}, {"acme/none": "0"}, {"cpu": "100"}))
+
+
+def _mounts_volumes(random: Random, options: PodOptions) -> None:
+    options["claims"] = _some(random, ("c0", "c1", "c2"))
+
+
+def _wants_neighbours(random: Random, options: PodOptions) -> None:
+    options["affinity"] = [_term(random) for _ in range(random.choice((1, 1, 2)))]
+
+
+def _wants_no_neighbours(random: Random, options: PodOptions) -> None:
+    options["anti_affinity"] = [_term(random) for _ in range(random.choice((1, 1, 2)))]
+
+
+def _prefers_neighbours(random: Random, options: PodOptions) -> None:
+    options["preferred_affinity"] = [(random.randint(1, 3), _term(random))]
+
+
+def _prefers_no_neighbours(random: Random, options: PodOptions) -> None:
+    options["preferred_anti_affinity"] = [(random.randint(1, 3), _term(random)) for _ in range(2)]
+
+
+def _spreads(random: Random, options: PodOptions) -> None:
+    options["spread"] = [_spread(random) for _ in range(random.choice((1, 1, 2)))]
+
+
+_WISHES: Final = (
+    _wants_labels,
+    _wants_alternatives,
+    _prefers_nodes,
+    _tolerates,
+    _wants_ports,
+    _wants_much,
+)
+_WISHES_ABOUT_OTHERS: Final = (
+    _mounts_volumes,
+    _wants_neighbours,
+    _wants_no_neighbours,
+    _prefers_neighbours,
+    _prefers_no_neighbours,
+    _spreads,
+    _spreads,
 )
 
 
-def _terms(random: Random) -> list[PodAffinityTerm]:
-    return [_term(random) for _ in range(random.choice((0, 0, 0, 0, 1, 2)))]
-
-
-def _machine(random: Random, name: str, daemons: Iterable[DaemonSet]) -> StateNode:
+def _machine(random: Random, name: str, daemons: Iterable[DaemonSet], topology: bool) -> StateNode:
     bound = [
         pod(
             f"bound-{name}-{number}",
-            **_pod_options(random, True)
+            **_pod_options(random, topology)
             | PodOptions(node_name=name)
             | (PodOptions(deleted=NOW) if random.random() < 0.2 else PodOptions()),
         )
@@ -408,13 +485,13 @@ def _machine(random: Random, name: str, daemons: Iterable[DaemonSet]) -> StateNo
     bound += [daemon_pod(each, name, cpu="100m") for each in daemons if random.random() < 0.5]
     options: dict[str, Any] = {
         "pool": random.choice(("a", "b", "np")),
-        "zone": random.choice((*ZONES, "z9", "")),
+        "zone": random.choice((*ZONES, *ZONES, "z9", "")),
         "instance_type": random.choice(("t0", "t1", "unknown")),
         "capacity_type": random.choice(("spot", "on-demand")),
         "labels": random.choice(({}, {}, {TEAM: "a"}, {TEAM: "b"})),
-        "cpu": random.choice(("1", "4", "8")),
-        "memory": random.choice(("1Gi", "16Gi")),
-        "slots": random.choice((2, 8)),
+        "cpu": random.choice(("4", "8", "16")),
+        "memory": random.choice(("4Gi", "16Gi")),
+        "slots": random.choice((3, 8)),
         "taints": [taint(t) for t in _at_times(random, lambda: _some(random, _NODE_TAINTS))],
         "startup_taints": [taint("starting:NoSchedule")],
     }

@@ -97,13 +97,13 @@ def _unknown_field(path: Path, version: CompiledVersion) -> FieldWarning:
 def _kubernetes_errors(obj: Mapping[str, Any]) -> list[FieldError]:
     errors = metadata_errors(obj)
     try:
-        convert(obj)
+        resource = convert(obj)
     except DecodeError as error:
         if not any(is_below(error.path, known.path) for known in errors):
             kind = ErrorKind.REQUIRED if error.missing else ErrorKind.TYPE_INVALID
             errors.append(FieldError(kind, error.path, error.problem))
         return errors
-    return [*errors, *quantity_errors(obj)]
+    return [*errors, *quantity_errors(resource)]
 
 
 def _no_match(api_version: str, kind: str) -> FieldError:

@@ -1,42 +1,36 @@
 """Amounts of resources in Kubernetes' own kinds: each a quantity, and none negative.
 
-Only places the planners read are looked at: what pods and their templates ask for, and what nodes
-have. An API server refuses the same; a file has nobody else to do it.
+An API server refuses the same; a file has nobody else to do it. Where amounts stand follows from
+the wire models, so whatever the project reads is looked at, and nothing else.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Any, Final, TypeAlias, Union, get_args, get_origin
+
+import msgspec
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
+from karpenter.api.meta import Quantity, Resource
 from karpenter.model.quantity import QuantityError, parse
 
-# kind -> where the specs of its pods stand
-_POD_SPECS: Final[Mapping[str, Path]] = {
-    "Pod": ("spec",),
-    "PodTemplate": ("template", "spec"),
-    "ReplicationController": ("spec", "template", "spec"),
-    "DaemonSet": ("spec", "template", "spec"),
-    "Deployment": ("spec", "template", "spec"),
-    "ReplicaSet": ("spec", "template", "spec"),
-    "StatefulSet": ("spec", "template", "spec"),
-    "Job": ("spec", "template", "spec"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
-}
-_CONTAINERS: Final = ("containers", "initContainers")
-_STATUSES: Final = ("containerStatuses", "initContainerStatuses")
-_Amounts: TypeAlias = tuple[Path, Mapping[str, Any]]
+_Found: TypeAlias = Iterator[tuple[Path, Any]]  # where an amount stands, and the amount
+_Walk: TypeAlias = Callable[[Any, Path], _Found]
+
+_UNIONS: Final = (Union, UnionType)
 
 
-def quantity_errors(obj: Mapping[str, Any]) -> list[FieldError]:
-    """Say which amounts cannot be; ``obj`` has the shape of its kind."""
-    found = []
-    for path, amounts in _amounts(obj):
-        for name, amount in amounts.items():
-            problem = _problem(amount)
-            if problem is not None:
-                found.append(FieldError(ErrorKind.INVALID, (*path, name), problem, amount))
-    return found
+def quantity_errors(resource: Resource) -> list[FieldError]:
+    """Say which amounts of an object cannot be."""
+    walk = _walk_of(type(resource))
+    if walk is None:
+        return []
+    return [
+        FieldError(ErrorKind.INVALID, path, problem, amount)
+        for path, amount in walk(resource, ())
+        if (problem := _problem(amount)) is not None
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -48,48 +42,60 @@ def _problem(amount: str | int | float) -> str | None:
     return "must not be negative" if value < 0 else None
 
 
-def _amounts(obj: Mapping[str, Any]) -> Iterator[_Amounts]:
-    kind = obj["kind"]
-    if kind == "Node":
-        yield from _maps(obj.get("status"), ("status",), ("capacity", "allocatable"))
-        return
-    where = _POD_SPECS.get(kind)
-    if where is None:
-        return
-    yield from _of_pods(_at(obj, where), where)
-    if kind == "Pod":
-        yield from _of_status(obj.get("status") or {})
+@cache
+def _walk_of(kind: Any) -> _Walk | None:
+    """How to find the amounts in values of a type, or None when it can hold none."""
+    if kind == Quantity:
+        return _amount
+    if kind == Quantity | None:
+        return _if_there(_amount)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in _UNIONS:
+        walks = [walk for arg in args if (walk := _walk_of(arg)) is not None]
+        return _if_there(walks[0]) if len(walks) == 1 else None
+    if origin is tuple:
+        inner = _walk_of(args[0])
+        return _each(inner, enumerate) if inner is not None else None
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        inner = _walk_of(args[1])
+        return _each(inner, lambda value: value.items()) if inner is not None else None
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _fields(kind)
+    return None
 
 
-def _of_pods(spec: Any, where: Path) -> Iterator[_Amounts]:
-    if not spec:
-        return
-    yield from _maps(spec, where, ("overhead",))
-    yield from _of_resources(spec, where)
-    for field in _CONTAINERS:
-        for index, container in enumerate(spec.get(field) or ()):
-            yield from _of_resources(container, (*where, field, index))
+def _amount(value: Any, path: Path) -> _Found:
+    yield path, value
 
 
-def _of_status(status: Mapping[str, Any]) -> Iterator[_Amounts]:
-    for field in _STATUSES:
-        for index, container in enumerate(status.get(field) or ()):
-            where: Path = ("status", field, index)
-            yield from _maps(container, where, ("allocatedResources",))
-            yield from _of_resources(container, where)
+def _if_there(walk: _Walk) -> _Walk:
+    def found(value: Any, path: Path) -> _Found:
+        return walk(value, path) if value is not None else iter(())
+
+    return found
 
 
-def _of_resources(holder: Mapping[str, Any], where: Path) -> Iterator[_Amounts]:
-    yield from _maps(holder.get("resources"), (*where, "resources"), ("requests", "limits"))
+def _each(walk: _Walk, items: Callable[[Any], Any]) -> _Walk:
+    def found(value: Any, path: Path) -> _Found:
+        for key, item in items(value):
+            yield from walk(item, (*path, key))
+
+    return found
 
 
-def _maps(holder: Any, where: Path, fields: tuple[str, ...]) -> Iterator[_Amounts]:
-    for field in fields:
-        if holder and holder.get(field):
-            yield (*where, field), holder[field]
+def _fields(kind: type[msgspec.Struct]) -> _Walk | None:
+    walks = [
+        (field.name, field.encode_name, walk)
+        for field in msgspec.structs.fields(kind)
+        if (walk := _walk_of(field.type)) is not None
+    ]
+    if not walks:
+        return None
 
+    def found(value: Any, path: Path) -> _Found:
+        for name, written, walk in walks:
+            held = getattr(value, name)
+            if held:
+                yield from walk(held, (*path, written))
 
-def _at(obj: Any, path: Path) -> Any:
-    for key in path:
-        obj = obj.get(key) if obj else None
-    return obj
+    return found

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from karpenter import __version__
-from karpenter.cli import convert, crds
+from karpenter.cli import convert, crds, explain, plan
 
 app = typer.Typer(
     name="karpenter",
@@ -19,6 +19,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.command(help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
+app.add_typer(explain.explain, name="explain", help=explain.HELP)
 app.command(help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
 app.command(help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 

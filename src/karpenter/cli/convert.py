@@ -1,18 +1,17 @@
 """``karpenter convert``: legacy manifests to v1, all of them or none."""
 
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from karpenter.cli import output
+from karpenter.cli import inputs, output
+from karpenter.cli.inputs import Filenames, Recursive
 from karpenter.cli.output import Format
 
 if TYPE_CHECKING:
     from karpenter.conversion.convert import Result
     from karpenter.manifests.files import Loaded
-    from karpenter.manifests.reader import Document
 
 HELP = """\
 Convert legacy manifests to karpenter.sh/v1.
@@ -47,19 +46,8 @@ def convert(
             show_default=False,
         ),
     ] = None,
-    filenames: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filename",
-            "-f",
-            metavar="FILE",
-            help="The same as FILE, for those who are used to kubectl.",
-            show_default=False,
-        ),
-    ] = None,
-    recursive: Annotated[
-        bool, typer.Option("--recursive", "-R", help="Look into the subfolders of folders, too.")
-    ] = False,
+    filenames: Filenames = None,
+    recursive: Recursive = False,
     form: Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")] = (
         "yaml"
     ),
@@ -108,7 +96,7 @@ def convert(
     """Convert legacy manifests to v1 and print the result."""
     from karpenter.conversion.convert import Options, convert_all
 
-    loaded = _load([*(files or ()), *(filenames or ())], recursive=recursive)
+    loaded = inputs.load_documents([*(files or ()), *(filenames or ())], recursive=recursive)
     options = Options(
         node_role=node_role,
         instance_profile=instance_profile,
@@ -119,7 +107,7 @@ def convert(
     results = convert_all([document.data for document in loaded.documents], options).results
     errors = _report(loaded, results)
     if errors:
-        output.fail(f"nothing is converted: {errors} problem{'s' if errors > 1 else ''} above")
+        output.fail(f"nothing is converted: {inputs.problems(errors)}")
     objects = [item for result in results for item in result.objects]
     if not objects:
         what = "holds no object that needs it" if loaded.documents else "is empty"
@@ -128,39 +116,10 @@ def convert(
         output.write(output.render(objects, form))
 
 
-def _load(names: Sequence[str], *, recursive: bool) -> "Loaded":
-    from karpenter.manifests.files import STANDARD_INPUT, load
-
-    if not names:
-        output.fail("no input: name a file or a folder, or - for standard input (see --help)")
-    if names.count(STANDARD_INPUT) > 1:
-        output.fail("standard input can be read only once: name - only once")
-    standard_input = sys.stdin.buffer if sys.stdin else None  # None where a shell closed it
-    return load(names, recursive=recursive, standard_input=standard_input)
-
-
 def _report(loaded: "Loaded", results: "Sequence[Result]") -> int:
     """Print every finding in the order of the input and return how many of them are errors."""
     for unreadable in loaded.errors:
         output.error(str(unreadable))
     for document, result in zip(loaded.documents, results, strict=True):
-        _report_one(document, result)
+        inputs.report(document, result.errors, result.warnings)
     return len(loaded.errors) + sum(len(result.errors) for result in results)
-
-
-def _report_one(document: "Document", result: "Result") -> None:
-    """Print the findings of one object from top to bottom, with file, line, object and field."""
-    said = [(output.warning, warning.path, str(warning)) for warning in result.warnings]
-    said += [(output.error, error.path, str(error)) for error in result.errors]
-    lines = {path: document.line(path) for _, path, _ in said}
-    for say, path, text in sorted(said, key=lambda item: lines[item[1]]):
-        title = _title(document.data) + ("" if path else ":")
-        say(f"{document.source.name}:{lines[path]}: {title} {text}")
-
-
-def _title(data: dict[str, Any]) -> str:
-    """Name an object the way kubectl does, as far as it has a kind and a name."""
-    metadata = data.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    parts = [part for part in (data.get("kind"), name) if isinstance(part, str) and part]
-    return "/".join(parts) or "object"

@@ -7,7 +7,8 @@ the next. Findings are coloured only for people: on a terminal, and not where ``
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import typer
@@ -43,6 +44,18 @@ def fail(text: str, code: int = EXIT_BAD_INPUT) -> NoReturn:
     """Print an error and end the command."""
     error(text)
     raise typer.Exit(code)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Show people that something takes its time, for as long as it does."""
+    if not _for_people():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"{what} …"):
+        yield
 
 
 def write(text: str) -> None:

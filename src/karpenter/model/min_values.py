@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
 
 
@@ -40,3 +41,14 @@ def shortfalls(claim: Requirements, instance_types: Iterable[Requirements]) -> l
         for key, least in sorted(wanted.items())
         if counts[key] < least
     ]
+
+
+def lowered(claim: Requirements, short: Iterable[Shortfall]) -> Requirements:
+    """Return requirements that are content with what was found where it is too little."""
+    found = {shortfall.key: shortfall.found for shortfall in short}
+    return Requirements(
+        Requirement(r.key, r.complement, r.values, r.gte, r.lte, found[r.key])
+        if r.key in found
+        else r
+        for r in claim
+    )

@@ -59,11 +59,15 @@ def parse(value: object) -> Decimal:
 
 def units(value: object) -> int:
     """Read a quantity in whole units, rounded away from zero (Kubernetes' ``Value``)."""
+    if isinstance(value, str):
+        return _units_of(value)
     return _divide_away_from_zero(_read(value)[0], _NANO)
 
 
 def millis(value: object) -> int:
     """Read a quantity in thousandths, rounded away from zero (Kubernetes' ``MilliValue``)."""
+    if isinstance(value, str):
+        return _millis_of(value)
     return _divide_away_from_zero(_read(value)[0], _NANO // 1000)
 
 
@@ -104,6 +108,16 @@ def _read(value: object) -> tuple[int, Family]:
 
 
 # A cluster's thousands of pods share a few dozen texts; remembering them makes reading 4x as fast
+@lru_cache(maxsize=4096)
+def _units_of(text: str) -> int:
+    return _divide_away_from_zero(_scan(text)[0], _NANO)
+
+
+@lru_cache(maxsize=4096)
+def _millis_of(text: str) -> int:
+    return _divide_away_from_zero(_scan(text)[0], _NANO // 1000)
+
+
 @lru_cache(maxsize=4096)
 def _scan(text: str) -> tuple[int, Family]:
     if len(text) > _LONGEST_TEXT:

@@ -76,9 +76,16 @@ class Requirement:
         """Whether a node without the label satisfies the requirement."""
         return self.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
 
+    @property
+    def allows_anything(self) -> bool:
+        """Whether every value satisfies the requirement."""
+        return self.complement and not self.values and not self._is_bounded
+
     def has(self, value: str) -> bool:
         """Whether a label with ``value`` satisfies the requirement."""
-        return (value in self.values) != self.complement and self._is_within_bounds(value)
+        return (value in self.values) != self.complement and (
+            (self.gte is None and self.lte is None) or _is_between(value, self.gte, self.lte)
+        )
 
     def intersection(self, other: "Requirement") -> "Requirement":
         """Return the values that satisfy both; ``min_values`` is the larger of the two."""
@@ -184,9 +191,6 @@ class Requirement:
     @property
     def _is_bounded(self) -> bool:
         return self.gte is not None or self.lte is not None
-
-    def _is_within_bounds(self, value: str) -> bool:
-        return not self._is_bounded or _is_between(value, self.gte, self.lte)
 
 
 def requirement(

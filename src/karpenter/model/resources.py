@@ -23,6 +23,7 @@ EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 NODES: Final = "nodes"
 HUGEPAGES_PREFIX: Final = "hugepages-"
 
+_OF_EVERY_NODE: Final = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE)
 _NANOS_PER_MILLI: Final = 10**6
 _NANOS_PER_UNIT: Final = 10**9
 _MANY_CPUS: Final = 10**9  # a million, in millicores
@@ -70,13 +71,15 @@ class Resources:
         Raises:
             QuantityError: naming the resource whose quantity cannot be read.
         """
-        amounts = {}
+        amounts = dict.fromkeys(_OF_EVERY_NODE, 0)
         for name, quantity in quantities.items():
             try:
                 amounts[name] = millis(quantity) if name == CPU else units(quantity)
             except QuantityError as error:
                 raise QuantityError(f"{name}: {error}") from error
-        return cls.of(amounts)
+        if len(amounts) > len(_OF_EVERY_NODE):
+            return cls.of(amounts)
+        return cls(amounts[CPU], amounts[MEMORY], amounts[PODS], amounts[EPHEMERAL_STORAGE])
 
     def to_wire(self) -> dict[str, str]:
         """Write every amount that is not zero as a canonical quantity, by resource name."""

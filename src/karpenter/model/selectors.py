@@ -16,7 +16,8 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     for key, value in selector.match_labels.items():
         if labels.get(key) != value:
             return False
-    return all(_holds(expression, labels) for expression in selector.match_expressions)
+    expressions = selector.match_expressions
+    return not expressions or all(_holds(expression, labels) for expression in expressions)
 
 
 def is_empty(selector: LabelSelector | None) -> bool:

@@ -22,6 +22,7 @@ from karpenter.state.requests import template_requests
 
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 SCALABLE_KINDS: Final = ("Deployment", "StatefulSet", "ReplicaSet")
+MOST_VIRTUAL_PODS: Final = 20_000  # of one buffer; beyond that it is a mistake, not headroom
 _LOWEST_PRIORITY: Final = -(2**31)
 _WAITING: Final = PodStatus(
     conditions=(Condition(type="PodScheduled", status="False", reason="Unschedulable"),)
@@ -136,6 +137,9 @@ def _resolved(
     buffer: CapacityBuffer, name: str, template: PodTemplateSpec, replicas: int | None
 ) -> ResolvedBuffer:
     count = buffer_replicas(buffer, template, replicas)
+    if count > MOST_VIRTUAL_PODS:
+        many = f"it stands for {count} pods; at most {MOST_VIRTUAL_PODS} can be kept room for"
+        return ResolvedBuffer(name, Resolution.FAILED, many)
     pods = tuple(_virtual_pod(buffer, template, number) for number in range(count))
     return ResolvedBuffer(name, Resolution.RESOLVED, pods=pods)
 

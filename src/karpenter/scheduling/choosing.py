@@ -7,7 +7,6 @@ before the claim is given up.
 
 from collections.abc import Iterator, Sequence
 
-from karpenter.model.requirement import Requirement
 from karpenter.scheduling.claims import Shape, Shapes
 from karpenter.scheduling.topology import Choice
 
@@ -33,18 +32,8 @@ def settled_in(
 
 
 def _ways(shapes: Shapes, shape: Shape, bits: int, choice: Choice) -> Iterator[tuple[Shape, int]]:
-    key = choice.key
-    held = shape.requirements.get(key)
-    if held is None:
-        if not shapes.may_be_undefined(key):
-            return  # nodes of this pool will not have the label
-        held = Requirement(key)
     apart = ((domain,) for domain in choice.domains)
     for domains in apart if choice.pin else (choice.domains,):
-        allowed = frozenset(filter(held.has, domains))
-        if not allowed:
-            continue
-        narrowed = shapes.narrowed(shape, Requirement(key, False, allowed))
-        left = bits & narrowed.bits
-        if left:
+        narrowed = shapes.settled(shape, choice.key, domains)
+        if narrowed is not None and (left := bits & narrowed.bits):
             yield narrowed, left

@@ -30,7 +30,7 @@ class Shape:
 class Shapes:
     """Every shape of one universe, each made once."""
 
-    __slots__ = ("_by_requirements", "_held", "_merged", "_narrowed", "_universe", "_well_known")
+    __slots__ = ("_by_requirements", "_held", "_merged", "_settled", "_universe", "_well_known")
 
     def __init__(self, universe: Universe, well_known: frozenset[str]) -> None:
         """Make shapes over ``universe``; well-known labels need no definition by the pool."""
@@ -39,7 +39,11 @@ class Shapes:
         self._by_requirements: dict[Requirements, Shape] = {}
         self._merged: dict[tuple[int, int], Shape | None] = {}  # (shape, incoming id) -> result
         self._held: list[Requirements] = []  # incoming; an identity lasts as long as its object
-        self._narrowed: dict[tuple[int, Requirement], Shape] = {}
+        self._settled: dict[tuple[int, str, tuple[str, ...]], Shape | None] = {}
+
+    def __len__(self) -> int:
+        """How many shapes there are so far."""
+        return len(self._by_requirements)
 
     def of(self, requirements: Requirements) -> Shape:
         """The shape with exactly these requirements."""
@@ -69,17 +73,25 @@ class Shapes:
         self._merged.clear()
         self._held.clear()
 
-    def narrowed(self, shape: Shape, requirement: Requirement) -> Shape:
-        """The shape after one label was narrowed further."""
-        key = (shape.number, requirement)
-        found = self._narrowed.get(key)
-        if found is None:
-            found = self._narrowed[key] = self.of(shape.requirements & (requirement,))
-        return found
+    def settled(self, shape: Shape, key: str, domains: tuple[str, ...]) -> Shape | None:
+        """The shape after a label was narrowed to some values, or None when it allows none."""
+        known = (shape.number, key, domains)
+        try:
+            return self._settled[known]
+        except KeyError:
+            found = self._settled[known] = self._settle(shape, key, domains)
+            return found
 
-    def may_be_undefined(self, key: str) -> bool:
-        """Whether a label can be narrowed though the pool does not mention it."""
-        return key in self._well_known
+    def _settle(self, shape: Shape, key: str, domains: tuple[str, ...]) -> Shape | None:
+        held = shape.requirements.get(key)
+        if held is None:
+            if key not in self._well_known:
+                return None  # nodes of this pool will not have the label
+            held = Requirement(key)
+        allowed = frozenset(filter(held.has, domains))
+        return (
+            self.of(shape.requirements & (Requirement(key, False, allowed),)) if allowed else None
+        )
 
     def _merge(self, shape: Shape, incoming: Requirements) -> Shape | None:
         if not shape.requirements.is_compatible(incoming, self._well_known):

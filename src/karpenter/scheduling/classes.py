@@ -6,9 +6,8 @@ tries them in turn.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
@@ -16,6 +15,7 @@ from karpenter.api.pods import Pod, PodAffinityTerm, PodSpec, Toleration, Topolo
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.scheduling.fingerprints import fingerprint
 from karpenter.scheduling.groups import (
     Group,
     GroupKind,
@@ -30,8 +30,6 @@ from karpenter.scheduling.relaxation import Demands, demands_of, stages
 from karpenter.scheduling.topology import Membership
 from karpenter.scheduling.volumes import PodVolumes
 from karpenter.state.requests import is_resize_infeasible, pod_requests
-
-_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 @dataclass(slots=True, eq=False)  # not frozen: thousands are made, and freezing triples the cost
@@ -91,12 +89,15 @@ def class_key(
     if status.container_statuses or status.init_container_statuses:
         sizes = (status.container_statuses, status.init_container_statuses)
         resized = (sizes, is_resize_infeasible(pod))
-    # a generic ephemeral volume is a claim named after its pod, so no two such pods are alike
-    own = pod.metadata.name if any(v.ephemeral for v in pod.spec.volumes) else ""
+    spec = pod.spec
+    own = ""
+    if spec.volumes:
+        # a generic ephemeral volume is a claim named after its pod, so no two such pods are alike
+        own = pod.metadata.name if any(v.ephemeral for v in spec.volumes) else ""
+        spec = _without_plain_volumes(spec)
     added = spread if spread is not pod.spec.topology_spread_constraints else ()
     labels = pod.metadata.labels
-    spec = _without_plain_volumes(pod.spec)
-    return _encode((pod.metadata.namespace, labels, spec, resized, own, added, claims))
+    return fingerprint((pod.metadata.namespace, labels, spec, resized, own, added, claims))
 
 
 def _without_plain_volumes(spec: PodSpec) -> PodSpec:
@@ -108,17 +109,32 @@ def _without_plain_volumes(spec: PodSpec) -> PodSpec:
 
 
 def constraint_key(pod: Pod, spread: tuple[TopologySpreadConstraint, ...]) -> bytes:
-    """Equal for pods that may differ in size but not in where they may go."""
+    """Equal for pods that ask for the same places, whatever their size and, mostly, their labels."""
     spec = pod.spec
-    return _encode(
+    return fingerprint(
         (
             pod.metadata.namespace,
-            pod.metadata.labels,
+            pod.metadata.labels if _speaks_of_its_labels(spec, spread) else None,
             spec.node_selector,
             spec.affinity,
             spec.tolerations,
             spread,
         )
+    )
+
+
+def _speaks_of_its_labels(spec: PodSpec, spread: tuple[TopologySpreadConstraint, ...]) -> bool:
+    """Whether what a pod asks for depends on the values of its own labels."""
+    if any(constraint.match_label_keys for constraint in spread):
+        return True
+    affinity = spec.affinity
+    if affinity is None:
+        return False
+    return any(
+        term.match_label_keys or term.mismatch_label_keys
+        for side in (affinity.pod_affinity, affinity.pod_anti_affinity)
+        if side is not None
+        for term in (*side.required, *(weighted.pod_affinity_term for weighted in side.preferred))
     )
 
 
@@ -149,17 +165,10 @@ class Groups:
             listed.append(found)
         return found
 
-    def counting(self, pod: Pod) -> tuple[int, ...]:
-        """The numbers of the groups that count the pod wherever it is."""
-        return self._meaning(pod)[0]
-
-    def binding(self, pod: Pod) -> tuple[int, ...]:
-        """The numbers of the groups by which other pods keep the pod away."""
-        return self._meaning(pod)[1]
-
-    def _meaning(self, pod: Pod) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def meaning(self, pod: Pod) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The groups that count the pod wherever it is, and those that keep it away from others."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        key = _encode((namespace, labels))
+        key = fingerprint((namespace, labels))
         met, counted, binding = self._meant.get(key, (0, (), ()))
         if met < len(self.known):
             found = [
@@ -198,16 +207,19 @@ class ClassBuilder:
         self._soft_taints = soft_taints_exist
         self._spread_of = spread_of
         self._volumes_of = volumes_of
+        self._requirements: dict[Requirements, Requirements] = {}
         self._declared: dict[bytes, list[tuple[Demands, list[int]]]] = {}
-        self._rules: dict[bytes, _Rules] = {}
+        self._rules: dict[tuple[bytes, tuple[int, ...], tuple[int, ...]], _Rules] = {}
 
     def declare(self, pod: Pod) -> bytes:
         """Make known the groups that a pod's class brings along; return the key of its rules."""
         key = constraint_key(pod, self._spread_of(pod))
         if key not in self._declared:
+            stages = self._stages(pod)
+            filters = self._node_filters(pod, stages[0])
             self._declared[key] = [
-                (demands, [self._groups.number(group) for group in self._groups_of(pod, demands)])
-                for demands in self._stages(pod)
+                (demands, [self._groups.number(g) for g in self._groups_of(pod, demands, filters)])
+                for demands in stages
             ]
             for group in inverse_groups(pod, self._directory):
                 self._groups.number(group)
@@ -215,9 +227,11 @@ class ClassBuilder:
 
     def build(self, number: int, pod: Pod, key: bytes) -> PodClass:
         """Work out the class of a pod; all pods of the problem must have been declared."""
-        rules = self._rules.get(key)
+        counted, binding = self._groups.meaning(pod)
+        rules = self._rules.get((key, counted, binding))
         if rules is None:
-            rules = self._rules[key] = self._work_out(pod, self._declared[key])
+            rules = self._work_out(pod, self._declared[key])
+            self._rules[key, counted, binding] = rules
         requests = pod_requests(pod)
         spec = pod.spec
         ports, volumes = host_ports(spec), self._volumes_of(pod)
@@ -238,12 +252,15 @@ class ClassBuilder:
 
     def _work_out(self, pod: Pod, declared: Sequence[tuple[Demands, list[int]]]) -> "_Rules":
         known = self._groups.known
-        binding = sorted(self._groups.binding(pod), key=lambda number: known[number].rank)
+        counted, keeping_away = self._groups.meaning(pod)
+        meant = {*counted, *keeping_away}
+        binding = sorted(keeping_away, key=lambda number: known[number].rank)
         return _Rules(
             stages=tuple(
-                self._stage(pod, demands, [*numbers, *binding]) for demands, numbers in declared
+                self._stage(pod, demands, [*numbers, *binding], meant)
+                for demands, numbers in declared
             ),
-            counted=self._groups.counting(pod),
+            counted=counted,
             repels=tuple(self._groups.number(g) for g in inverse_groups(pod, self._directory)),
         )
 
@@ -251,34 +268,40 @@ class ClassBuilder:
         demands = demands_of(pod.spec, self._spread_of(pod), respect_preferences=self._respect)
         return list(stages(demands, soft_taints_exist=self._soft_taints))
 
-    def _stage(self, pod: Pod, demands: Demands, groups: Sequence[int]) -> Stage:
+    def _stage(
+        self, pod: Pod, demands: Demands, groups: Sequence[int], meant: Container[int]
+    ) -> Stage:
         selector = selector_demands(pod.spec.node_selector)
-        strict = with_terms(selector, demands.alternatives[:1])
+        strict = self._same(with_terms(selector, demands.alternatives[:1]))
         preferred = tuple(term.preference for term in demands.preferred_nodes[:1])
-        memberships = [self._membership(pod, number, strict) for number in groups]
+        known = self._groups.known
+        memberships = [Membership(n, strict[known[n].key], n in meant) for n in groups]
         return Stage(
-            requirements=with_terms(strict, preferred) if preferred else strict,
+            requirements=self._same(with_terms(strict, preferred)) if preferred else strict,
             strict=strict,
             tolerations=demands.tolerations,
             hosts=tuple(m for m in memberships if self._key(m) == HOSTNAME),
             domains=tuple(m for m in memberships if self._key(m) != HOSTNAME),
         )
 
-    def _membership(self, pod: Pod, number: int, strict: Requirements) -> Membership:
-        group = self._groups.known[number]
-        counts = group.counts(pod.metadata.namespace, pod.metadata.labels)
-        return Membership(number, strict[group.key], counts)
+    def _same(self, requirements: Requirements) -> Requirements:
+        """One object for equal requirements, since shapes know them by identity."""
+        return self._requirements.setdefault(requirements, requirements)
 
     def _key(self, membership: Membership) -> str:
         return self._groups.known[membership.number].key
 
-    def _groups_of(self, pod: Pod, demands: Demands) -> list[Group]:
+    def _node_filters(self, pod: Pod, demands: Demands) -> tuple[Requirements, ...]:
+        """The nodes a pod's spread looks at: any it could ever use, whatever it gives up later."""
         selector = selector_demands(pod.spec.node_selector)
         terms = tuple(with_terms(selector, (term,)) for term in demands.alternatives)
-        if not terms and pod.spec.node_selector:
-            terms = (selector,)
+        return terms or ((selector,) if pod.spec.node_selector else ())
+
+    def _groups_of(
+        self, pod: Pod, demands: Demands, filters: tuple[Requirements, ...]
+    ) -> list[Group]:
         found = [
-            spread_group(pod, constraint, terms, demands.tolerations)
+            spread_group(pod, constraint, filters, demands.tolerations)
             for constraint in demands.spread
         ]
         toward = (*demands.affinity, *(t.pod_affinity_term for t in demands.preferred_affinity))

@@ -5,6 +5,7 @@ change. What a solve does not use is forgotten afterwards.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from karpenter.scheduling.claims import Shapes
 from karpenter.scheduling.daemons import Daemon
@@ -14,6 +15,8 @@ from karpenter.scheduling.problem import PoolCatalogue, Problem
 from karpenter.scheduling.templates import Template
 from karpenter.scheduling.universe import Universe
 from karpenter.state.nodes import StateNode
+
+_MOST_SHAPES: Final = 20_000  # more than any cluster narrows to; then it is time to begin anew
 
 
 class Compiler:
@@ -33,7 +36,10 @@ class Compiler:
             self._daemons = problem.daemons
         by_name = sorted(problem.pools, key=lambda p: p.node_pool.metadata.name, reverse=True)
         ordered = sorted(by_name, key=lambda pool: -(pool.node_pool.spec.weight or 0))
-        used = {id(pool.instance_types): self._universe(problem, pool) for pool in ordered}
+        used: dict[int, tuple[Universe, Shapes]] = {}
+        for pool in ordered:
+            if id(pool.instance_types) not in used:
+                used[id(pool.instance_types)] = self._universe(problem, pool)
         self._universes = used
         for _, shapes in used.values():
             shapes.forget_incoming()
@@ -52,7 +58,11 @@ class Compiler:
 
     def _universe(self, problem: Problem, pool: PoolCatalogue) -> tuple[Universe, Shapes]:
         known = self._universes.get(id(pool.instance_types))
-        if known is not None and known[0].types is pool.instance_types:
+        if (
+            known is not None
+            and known[0].types is pool.instance_types
+            and len(known[1]) <= _MOST_SHAPES
+        ):
             return known
         universe = Universe(pool.instance_types)
         return universe, Shapes(universe, problem.facts.well_known_labels)

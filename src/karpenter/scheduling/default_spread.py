@@ -7,7 +7,7 @@ to those.
 """
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,12 +16,11 @@ from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.api.selectors import LabelSelector, LabelSelectorRequirement
 from karpenter.api.workloads import ReplicaSet, StatefulSet
 from karpenter.model.selectors import selects
+from karpenter.scheduling.fingerprints import fingerprint
 from karpenter.state.scope import DEFAULT_NAMESPACE
 from karpenter.state.snapshot import Snapshot
 
 Constraints: TypeAlias = tuple[TopologySpreadConstraint, ...]
-
-_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def default_spread(
@@ -40,7 +39,7 @@ def default_spread(
             continue
         owner = _controller(pod)
         identity = (owner.api_version, owner.kind, owner.name) if owner is not None else None
-        key = _encode((pod.metadata.namespace, pod.metadata.labels, identity))
+        key = fingerprint((pod.metadata.namespace, pod.metadata.labels, identity))
         if key not in known:
             known[key] = _counting(constraints, deduced_selector(pod, snapshot))
         if known[key]:

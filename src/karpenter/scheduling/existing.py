@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from karpenter.api.nodes import Taint
+from karpenter.api.pods import Pod
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
@@ -16,7 +17,7 @@ from karpenter.model.resources import Resources
 from karpenter.model.taints import first_untolerated
 from karpenter.scheduling.classes import PodClass, Stage
 from karpenter.scheduling.ports import HostPort
-from karpenter.scheduling.universe import Levels, levels_of
+from karpenter.scheduling.universe import Levels, levels_of, members
 
 
 class NodeTarget:
@@ -29,6 +30,7 @@ class NodeTarget:
         "kinds",
         "name",
         "ports",
+        "repelling",
         "requirements",
         "taints",
     )
@@ -43,12 +45,14 @@ class NodeTarget:
         attached: Mapping[str, frozenset[str]] | None = None,
         attach_limits: Mapping[str, int] | None = None,
         kinds: tuple[bytes, ...] = (),
+        repelling: tuple[tuple[bytes, Pod], ...] = (),
     ) -> None:
         """Describe a machine.
 
         Args:
             requirements: its labels, its hostname among them.
             kinds: for each pod on it, something equal for pods that count alike for topology.
+            repelling: those of the pods on it that keep others away, with their kinds.
         """
         self.name: Final = name
         self.requirements: Final = requirements
@@ -58,12 +62,13 @@ class NodeTarget:
         self.attached: Final = attached or {}
         self.attach_limits: Final = attach_limits or {}
         self.kinds: Final = kinds
+        self.repelling: Final = repelling
 
 
 class NodeIndex:
     """Every machine of a cluster, indexed by label, taint and free room."""
 
-    __slots__ = ("_by_taints", "_levels", "_values", "everything", "targets")
+    __slots__ = ("_by_taints", "_domains", "_levels", "_values", "everything", "targets")
 
     def __init__(self, targets: Sequence[NodeTarget]) -> None:
         """Index machines in the order they are to be tried."""
@@ -83,6 +88,7 @@ class NodeIndex:
                     values[value] = values.get(value, 0) | bit
             self._by_taints[target.taints] = self._by_taints.get(target.taints, 0) | bit
         self._levels: dict[str, Levels] = {}
+        self._domains: dict[str, list[str | None]] = {}  # label -> value of each machine
 
     def suitable(self, pod_class: PodClass, stage: Stage) -> int:
         """Machines a pod could go to as far as labels, taints and initial room are concerned."""
@@ -103,7 +109,10 @@ class NodeIndex:
     def in_domains(self, key: str, domains: Iterable[str]) -> int:
         """Machines whose label has one of these values."""
         values = self._values.get(key, {})
-        return _union(values.get(domain, 0) for domain in domains)
+        machines = 0
+        for domain in domains:
+            machines |= values.get(domain, 0)
+        return machines
 
     def domains(self, key: str) -> Mapping[str, int]:
         """The values that machines have of a label, each with the machines that have it."""
@@ -111,8 +120,13 @@ class NodeIndex:
 
     def domain_of(self, number: int, key: str) -> str | None:
         """The value of a machine's label, or None when it has none."""
-        requirement = self.targets[number].requirements.get(key)
-        return requirement.any() if requirement is not None else None
+        found = self._domains.get(key)
+        if found is None:
+            found = self._domains[key] = [None] * len(self.targets)
+            for value, machines in self.domains(key).items():
+                for machine in members(machines):
+                    found[machine] = value
+        return found[number]
 
     def with_label(self, requirement: Requirement) -> int:
         """Machines that satisfy a requirement; a label that is missing satisfies only absence."""

@@ -109,6 +109,7 @@ def spread_group(
     if revisions and selector is not None:
         selector = with_values(selector, revisions)
     honoured = tolerations if constraint.node_taints_policy == "Honor" else None
+    looked_at = terms if constraint.node_affinity_policy != "Ignore" else ()
     return Group(
         GroupKind.SPREAD,
         normalise(constraint.topology_key),
@@ -117,9 +118,9 @@ def spread_group(
         selector,
         max_skew=constraint.max_skew,
         min_domains=constraint.min_domains or 0,
-        node_filter=NodeFilter(
-            terms if constraint.node_affinity_policy != "Ignore" else (), honoured
-        ),
+        node_filter=NodeFilter(looked_at, honoured)
+        if looked_at or honoured is not None
+        else EVERY_NODE,
         tolerations=honoured,
     )
 

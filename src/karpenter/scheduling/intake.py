@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from karpenter.api.pods import Pod, PodSpec
 from karpenter.cloud.types import ProviderFacts
+from karpenter.scheduling.fingerprints import fingerprint
 from karpenter.scheduling.ignored import Ignored, Objection, WhyIgnored
 from karpenter.scheduling.node_constraints import node_constraint_objection, opts_out
 from karpenter.scheduling.storage import Storage
@@ -25,8 +24,6 @@ from karpenter.state.pods import is_bound, is_daemon, is_mirror, key_of
 _SCHEDULED: Final = "PodScheduled"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _GATED: Final = "SchedulingGated"
-
-_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ class _Checker:
 
     def _on_its_node(self, spec: PodSpec) -> Objection | None:
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-        key = _encode((spec.node_selector, affinity))
+        key = fingerprint((spec.node_selector, affinity))
         if key not in self._verdicts:
             self._verdicts[key] = (
                 (

@@ -8,7 +8,7 @@ offerings; nothing is changed until the caller takes the outcome.
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from karpenter.model.requirement import Requirement
+from karpenter.model.min_values import lowered
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import NODES
 from karpenter.model.taints import first_untolerated
@@ -58,10 +58,9 @@ class Joining:
     ) -> OpenClaim | Refusal:
         """Open an empty claim for a pod, when pool and pod go together and limits allow it."""
         shape = template.shape
-        if (
-            not self._tolerates(template, stage)
-            or template.shapes.merged(shape, stage.requirements) is None
-        ):
+        if (template.taints and not self._tolerates(template, stage)) or template.shapes.merged(
+            shape, stage.requirements
+        ) is None:
             return Refusal.FINAL
         remaining = self._remaining[template.number]
         bits = template.within(remaining) if remaining else template.base
@@ -87,19 +86,19 @@ class Joining:
         The grant is of the devices it would use, if any; they are not taken yet.
         ``is_new`` says that the pod would be its first; ``despite_taints`` asks what if.
         """
-        if not despite_taints and not self._tolerates(template, stage):
+        if template.taints and not despite_taints and not self._tolerates(template, stage):
             return Refusal.FINAL
         shape = template.shapes.merged(claim.shape, stage.requirements)
         if shape is None:
             return Refusal.FINAL
         bits = claim.bits if shape is claim.shape else claim.bits & shape.bits
-        requests = claim.requests
-        for name, amount in pod_class.needs:
-            bits &= template.levels(name).at_least(requests.get(name, 0) + amount)
+        bits = template.room.fitting(bits, claim.requests, pod_class.needs)
         if pod_class.has_extras:
             bits = _with_extras(template, claim, pod_class, bits)
         if not bits:
             return Refusal.FINAL
+        if not (choices or pod_class.has_extras or pod_class.uses_devices or template.is_picky):
+            return shape, bits, None
         for alternative in pod_class.volumes.alternatives or (None,):
             outcome = self._narrowed(
                 template, claim, pod_class, shape, bits, alternative, choices, is_new
@@ -135,7 +134,7 @@ class Joining:
             if narrowed is None:
                 return Refusal.PASSING
             shape, bits = narrowed
-        if template.min_values or template.has_reserved:
+        if template.is_picky:
             settled = self._settled(template, claim, shape, bits, is_new)
             if isinstance(settled, Refusal):
                 return settled
@@ -166,19 +165,9 @@ class Joining:
             return shape
         if not (is_new and self._best_effort):
             return None
-        found = {shortfall.key: shortfall.found for shortfall in short}
-        return template.shapes.of(
-            Requirements(
-                Requirement(r.key, r.complement, r.values, r.gte, r.lte, found[r.key])
-                if r.key in found
-                else r
-                for r in shape.requirements
-            )
-        )
+        return template.shapes.of(lowered(shape.requirements, short))
 
     def _tolerates(self, template: Template, stage: Stage) -> bool:
-        if not template.taints:
-            return True
         key = (template.number, stage)
         known = self._tolerated.get(key)
         if known is None:

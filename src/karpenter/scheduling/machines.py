@@ -7,19 +7,16 @@ machines are known by identity. Most of a large cluster is the same from one sol
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from karpenter.api.pods import Pod
 from karpenter.scheduling.daemons import Daemon, reserve_on
 from karpenter.scheduling.existing import NodeIndex, NodeTarget, machine_requirements
+from karpenter.scheduling.fingerprints import fingerprint
 from karpenter.scheduling.ports import host_ports
 from karpenter.scheduling.problem import BoundVolumes, Problem
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_active
 
 _NO_BOUND_VOLUMES: Final = BoundVolumes()
-
-_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Machines:
@@ -57,6 +54,7 @@ class Machines:
 
 def _target(node: StateNode, volumes: BoundVolumes, daemons: Sequence[Daemon]) -> NodeTarget:
     requirements = machine_requirements(node.labels, node.hostname)
+    kinds = tuple(_kind(pod) for pod in node.pods)
     return NodeTarget(
         name=node.name,
         requirements=requirements,
@@ -65,7 +63,17 @@ def _target(node: StateNode, volumes: BoundVolumes, daemons: Sequence[Daemon]) -
         ports=tuple(port for pod in node.pods for port in host_ports(pod.spec)),
         attached=volumes.attached,
         attach_limits=volumes.limits,
-        kinds=tuple(_kind(pod) for pod in node.pods),
+        kinds=kinds,
+        repelling=tuple(
+            (kind, pod) for kind, pod in zip(kinds, node.pods, strict=True) if _keeps_away(pod)
+        ),
+    )
+
+
+def _keeps_away(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    return affinity is not None and bool(
+        affinity.pod_anti_affinity and affinity.pod_anti_affinity.required
     )
 
 
@@ -73,4 +81,4 @@ def _kind(pod: Pod) -> bytes:
     """Equal for pods that count alike for topology."""
     affinity = pod.spec.affinity
     apart = affinity.pod_anti_affinity if affinity is not None else None
-    return _encode((pod.metadata.namespace, pod.metadata.labels, apart, is_active(pod)))
+    return fingerprint((pod.metadata.namespace, pod.metadata.labels, apart, is_active(pod)))

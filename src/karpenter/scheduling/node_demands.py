@@ -12,11 +12,14 @@ from karpenter.api.selectors import NodeSelectorTerm
 from karpenter.model.requirement import Operator, Requirement, RequirementError, requirement
 from karpenter.model.requirements import Requirements
 
+_NO_DEMANDS: Final = Requirements()
 CONTRADICTION: Final = ""  # no label has an empty key; its value tells what contradicts what
 
 
 def selector_demands(node_selector: Mapping[str, str]) -> Requirements:
     """What a node selector asks for."""
+    if not node_selector:
+        return _NO_DEMANDS
     wanted = (requirement(key, Operator.IN, (value,)) for key, value in node_selector.items())
     return _all_of(Requirements(), wanted)
 

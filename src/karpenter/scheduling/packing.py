@@ -22,6 +22,7 @@ from karpenter.scheduling.claims import OpenClaim, Shape
 from karpenter.scheduling.classes import PodClass, Stage
 from karpenter.scheduling.devices.protocol import Grant
 from karpenter.scheduling.existing import NodeIndex
+from karpenter.scheduling.full import FullClaims
 from karpenter.scheduling.joining import Joining, Refusal
 from karpenter.scheduling.occupancy import NodeRoom
 from karpenter.scheduling.templates import Template
@@ -58,7 +59,7 @@ class Packer:
         templates: Sequence[Template],
         states: Sequence[GroupState],
         joining: Joining,
-        classes: Iterable[PodClass],
+        classes: Sequence[PodClass],
         *,
         without_nodes: int = 0,
     ) -> None:
@@ -75,6 +76,7 @@ class Packer:
         self._joining = joining
         self._book = ClaimBook(sorted({s.group.key for s in states if not s.is_hostname}))
         self._room = NodeRoom(nodes, joining.devices, classes)
+        self._full = FullClaims(classes)
         self._without_nodes = without_nodes
         self._alive_nodes: dict[Stage, int] = {}
         self._alive_claims: dict[Stage, int] = {}
@@ -180,7 +182,7 @@ class Packer:
         choices: Sequence[Choice],
     ) -> bool:
         alive = self._alive_claims.get(stage, -1)
-        open_claims = alive & hosts.claims
+        open_claims = alive & hosts.claims & self._full.others(pod_class)
         for choice in choices:
             open_claims &= self._book.open_to(choice.key, choice.domains)
         if not open_claims:
@@ -191,6 +193,7 @@ class Packer:
             if isinstance(outcome, Refusal):
                 if outcome.is_final:
                     self._alive_claims[stage] = alive = alive & ~(1 << claim.index)
+                    self._full.note(template, claim)
                 continue
             self._join(claim, outcome, pod_class, position)
             return True
@@ -231,8 +234,11 @@ class Packer:
             self._book.reshape(claim, shape)
         claim.take(pod_class, position, bits)
         self._book.grow(claim, len(claim.members) - 1, len(claim.members))
-        self._joining.book(self._templates[claim.template], claim)
-        self._count_on_claim(pod_class, claim)
+        template = self._templates[claim.template]
+        if template.has_reserved:
+            self._joining.book(template, claim)
+        if pod_class.counted or pod_class.repels:
+            self._count_on_claim(pod_class, claim)
 
     def _count_on_node(self, pod_class: PodClass, number: int) -> None:
         if not (pod_class.counted or pod_class.repels):

@@ -17,6 +17,7 @@ from karpenter.scheduling.buffers import ResolvedBuffer, Scalable, buffer_of, re
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.daemons import daemons_of
 from karpenter.scheduling.default_spread import default_spread
+from karpenter.scheduling.devices.inputs import DeviceInputs
 from karpenter.scheduling.groups import NamespaceDirectory
 from karpenter.scheduling.ignored import Ignored
 from karpenter.scheduling.intake import take_in
@@ -196,6 +197,11 @@ def _problem(
         volumes=volumes.by_pod,
         node_volumes=node_volumes(snapshot.nodes, pools, storage),
         default_spread=default_spread(pods, settings.default_constraints, snapshot),
+        devices=DeviceInputs(
+            claims=tuple(snapshot.resource_claims.values()),
+            slices=tuple(snapshot.resource_slices.values()),
+            classes=tuple(snapshot.device_classes.values()),
+        ),
     )
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model import labels
-from karpenter.model.min_values import Shortfall
-from karpenter.model.requirement import Operator, requirement
+from karpenter.model.min_values import Shortfall, lowered
+from karpenter.model.requirement import Operator, Requirement, requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
 from karpenter.scheduling.claims import OpenClaim
@@ -87,16 +87,16 @@ class ClaimWriter:
         for index in listed[most:]:
             bits &= ~universe.type_bits[index]
         wanted &= bits
-        if template.min_values and not self._options.best_effort_min_values:
-            short = template.shortfalls(held, bits)
-            if short:
-                return short
-        names = tuple([universe.types[index].name for index in listed[:most]])
+        short = template.shortfalls(held, bits)
+        if short and not self._options.best_effort_min_values:
+            return short
+        held = lowered(held, short) if short else held
+        names = tuple(map(universe.type_names.__getitem__, listed[:most]))
         return _Common(
             instance_types=names,
             requirements=_requirements(held, names, _capacity_types(template, wanted)),
             labels=_labels(template, held, self._facts),
-            annotations=_annotations(template, claim, bits),
+            annotations=_annotations(template, claim, bits, is_short=bool(short)),
             overhead=_least_overhead(template, bits),
             launch=launch_of(template, wanted),
         )
@@ -136,19 +136,20 @@ def _too_small(universe: Universe, held: Requirements, wanted: int, bits: int) -
     return too_small
 
 
-def _in_price_order(universe: Universe, wanted: int, bits: int) -> list[int]:
+def _in_price_order(universe: Universe, wanted: int, bits: int) -> tuple[int, ...]:
     """The types in ``bits``, those that have no offering in ``wanted`` at the end."""
     cheapest_first = universe.types_in(wanted)
     if wanted == bits:
         return cheapest_first
     known = set(cheapest_first)
-    return cheapest_first + [index for index in universe.types_in(bits) if index not in known]
+    rest = (index for index in universe.types_in(bits) if index not in known)
+    return (*cheapest_first, *rest)
 
 
 def _requirements(
     held: Requirements, types: Sequence[str], capacity_types: Sequence[str]
 ) -> Requirements:
-    chosen = [requirement(labels.INSTANCE_TYPE, Operator.IN, types)]
+    chosen = [Requirement(labels.INSTANCE_TYPE, complement=False, values=frozenset(types))]
     # to list fewer capacity types than the pool's minimum would make the claim invalid
     if len(capacity_types) >= (held[labels.CAPACITY_TYPE].min_values or 1):
         chosen.append(requirement(labels.CAPACITY_TYPE, Operator.IN, capacity_types))
@@ -176,11 +177,13 @@ def _labels(template: Template, held: Requirements, facts: ProviderFacts) -> Map
     return found
 
 
-def _annotations(template: Template, claim: OpenClaim, bits: int) -> Mapping[str, str]:
+def _annotations(
+    template: Template, claim: OpenClaim, bits: int, *, is_short: bool
+) -> Mapping[str, str]:
     found = dict(template.node_pool.spec.template.metadata.annotations)
     found[labels.NODEPOOL_HASH] = template.hash
     found[labels.NODEPOOL_HASH_VERSION] = NODEPOOL_HASH_VERSION
-    relaxed = any(
+    relaxed = is_short or any(
         claim.shape.requirements[key].min_values != wanted for key, wanted in template.min_values
     )
     found[labels.MIN_VALUES_RELAXED] = "true" if relaxed else "false"

@@ -123,19 +123,36 @@ def _devices(world: World) -> Devices:
 def pod_order(
     pods: Sequence[Pod], class_of: Sequence[PodClass], first: Sequence[str] = ()
 ) -> list[int]:
-    """The order in which pods are tried: largest cpu, then memory, then oldest, then by uid."""
-    rank = {uid: place for place, uid in enumerate(first)}
-    last = len(rank)
-    keys = []
-    for position, pod in enumerate(pods):
-        meta = pod.metadata
-        requests = class_of[position].requests
-        created = meta.creation_timestamp
-        age = created.timestamp() if created else 0.0
-        place = rank.get(meta.uid, last) if rank else 0
-        keys.append((place, -requests.cpu, -requests.memory, age, meta.uid, position))
-    keys.sort()
-    return [key[-1] for key in keys]
+    """The order in which pods are tried: largest cpu, then memory, then oldest, then by uid.
+
+    Names tell apart what has no uid, so that the order the pods come in never matters.
+    """
+    # sorting is stable, so it is done once for each key, the last one to decide first; keys that
+    # are one number or text each sort several times as fast as tuples
+    metas = [pod.metadata for pod in pods]
+    uids = [meta.uid for meta in metas]
+    order = list(range(len(pods)))
+    if len(set(uids)) < len(uids):
+        order.sort(key=lambda position: (metas[position].namespace, metas[position].name))
+    order.sort(key=uids.__getitem__)
+    created = [meta.creation_timestamp for meta in metas]
+    if any(created):
+        ages = [moment.timestamp() if moment else 0.0 for moment in created]
+        order.sort(key=ages.__getitem__)
+    sizes = _ranks_by_size(class_of)
+    order.sort(key=sizes.__getitem__)
+    if first:
+        place = {uid: number for number, uid in enumerate(first)}
+        order.sort(key=lambda position: place.get(uids[position], len(place)))
+    return order
+
+
+def _ranks_by_size(class_of: Sequence[PodClass]) -> list[int]:
+    """A number for each pod: the larger the pod, the lower."""
+    sizes = {c.number: (-c.requests.cpu, -c.requests.memory) for c in class_of}
+    ranks = {size: rank for rank, size in enumerate(sorted(set(sizes.values())))}
+    rank_of = {number: ranks[size] for number, size in sizes.items()}
+    return [rank_of[c.number] for c in class_of]
 
 
 def _plan(world: World, attempt: Attempt) -> Plan:
@@ -159,10 +176,7 @@ def _plan(world: World, attempt: Attempt) -> Plan:
         unplaced += [Unplaced(pod, (reason,)) for pod in pods]
     return Plan(
         claims=tuple(claims),
-        existing={
-            world.nodes.targets[number].name: tuple(names[p] for p in positions)
-            for number, positions in sorted(packing.on_nodes.items())
-        },
+        existing=_existing(world, packing, names),
         unplaced=tuple(sorted(unplaced, key=lambda entry: entry.pod)),
         deferred=tuple(sorted(names[p] for p in packing.deferred)),
         unevaluated=tuple(names[p] for p in packing.unevaluated),
@@ -170,6 +184,14 @@ def _plan(world: World, attempt: Attempt) -> Plan:
         hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
         lower_bound=lower_bound(total(served), [template.universe for template in world.templates]),
     )
+
+
+def _existing(world: World, packing: Packing, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for number, positions in sorted(packing.on_nodes.items()):
+        name = world.nodes.targets[number].name  # a Node and a NodeClaim may share it
+        found[name] = (*found.get(name, ()), *(names[p] for p in positions))
+    return found
 
 
 def _unplaced(world: World, attempt: Attempt, names: Sequence[str]) -> list[Unplaced]:

@@ -17,12 +17,12 @@ from karpenter.model import labels
 from karpenter.model.min_values import Shortfall
 from karpenter.model.requirement import Operator, requirement
 from karpenter.model.requirements import Requirements
-from karpenter.model.resources import NODES, Resources, total
+from karpenter.model.resources import NO_RESOURCES, NODES, Resources, total
 from karpenter.model.taints import PREFER_NO_SCHEDULE, first_untolerated
 from karpenter.scheduling.claims import Shapes
 from karpenter.scheduling.daemons import Daemon
 from karpenter.scheduling.ports import HostPort
-from karpenter.scheduling.universe import Levels, Universe, levels_of
+from karpenter.scheduling.universe import Levels, Universe
 from karpenter.state.drift_hash import node_pool_hash
 
 # What a node will carry by the time daemons come; only daemons are told so beforehand
@@ -44,14 +44,12 @@ class Template:
     """A pool compiled against its catalogue."""
 
     __slots__ = (
-        "_capacity",
         "_domains",
         "_hash",
-        "_levels",
-        "_room",
         "base",
         "daemon_groups",
         "has_reserved",
+        "is_picky",
         "limits",
         "min_values",
         "name",
@@ -59,6 +57,7 @@ class Template:
         "number",
         "offered",
         "requirements",
+        "room",
         "shape",
         "shapes",
         "taints",
@@ -91,25 +90,19 @@ class Template:
         )
         self.daemon_groups: Final = _daemon_groups(self, daemons, facts)
         self.has_reserved: Final = bool(universe.reserved)
-        self._room: Final = _room(universe, self.daemon_groups)
-        possible = 0
-        for room, bits in self._room:
-            if all(amount >= 0 for _, amount in room.items()):
-                possible |= bits
+        self.is_picky: Final = bool(self.min_values) or self.has_reserved
+        self.room: Final = universe.room(
+            tuple((group.bits, group.overhead) for group in self.daemon_groups)
+        )
         self.offered: Final = universe.allowed(self.requirements)
-        self.base: Final = self.offered & possible  # less what daemons alone would overfill
+        self.base: Final = self.offered & self.room.possible  # less what daemons would overfill
         self.shape: Final = shapes.of(self.requirements)
         self._hash = ""
         self._domains: dict[str, set[str]] = {}
-        self._levels: dict[str, Levels] = {}
-        self._capacity: dict[str, Levels] = {}
 
     def levels(self, name: str) -> Levels:
         """Which offerings have how much of a resource left for pods."""
-        levels = self._levels.get(name)
-        if levels is None:
-            levels = self._levels[name] = levels_of(self._room, name)
-        return levels
+        return self.room.levels(name)
 
     def within(self, remaining: Mapping[str, int]) -> int:
         """Offerings whose whole size stays within what is left of the pool's limits."""
@@ -119,7 +112,7 @@ class Template:
                 if amount <= 0:
                     return 0
                 continue
-            bits &= ~self._sizes(name).at_least(amount + 1) if amount >= 0 else 0
+            bits &= ~self.universe.sizes(name).at_least(amount + 1) if amount >= 0 else 0
         return bits
 
     def attaching(self, driver: str, volumes: int) -> int:
@@ -138,7 +131,7 @@ class Template:
 
     def largest_size(self, name: str, bits: int) -> int:
         """The largest capacity for one resource among the types in ``bits``."""
-        return self._sizes(name).largest(bits)
+        return self.universe.sizes(name).largest(bits)
 
     def largest_room(self, name: str) -> int:
         """The most of one resource that any offering of the pool leaves for pods."""
@@ -195,19 +188,6 @@ class Template:
                 values |= advertised.values
         return values
 
-    def _sizes(self, name: str) -> Levels:
-        levels = self._capacity.get(name)
-        if levels is None:
-            universe = self.universe
-            levels = self._capacity[name] = levels_of(
-                (
-                    (instance_type.capacity, universe.type_bits[index])
-                    for index, instance_type in enumerate(universe.types)
-                ),
-                name,
-            )
-        return levels
-
 
 def template_requirements(node_pool: NodePool) -> Requirements:
     """What every node of a pool will satisfy."""
@@ -239,6 +219,8 @@ def _daemon_groups(
             ]
         )
     ]
+    if not expected:
+        return (DaemonGroup(universe.all_bits, NO_RESOURCES, ()),)
     grouped: dict[frozenset[int], int] = {}
     for index, instance_type in enumerate(universe.types):
         running = frozenset(
@@ -255,15 +237,3 @@ def _daemon_groups(
         )
         for running, bits in grouped.items()
     )
-
-
-def _room(universe: Universe, groups: Sequence[DaemonGroup]) -> list[tuple[Resources, int]]:
-    """What each offering leaves for pods, equal ones together."""
-    room: dict[Resources, int] = {}
-    for group in groups:
-        for index in universe.types_in(group.bits):
-            instance_type = universe.types[index]
-            for bit in universe.members(universe.type_bits[index]):
-                left = instance_type.allocatable_of(universe.offerings[bit]) - group.overhead
-                room[left] = room.get(left, 0) | (1 << bit)
-    return list(room.items())

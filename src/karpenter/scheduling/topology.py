@@ -37,11 +37,12 @@ class HostCounts:
         """Count more pods on a host."""
         before = self._counts.get(host, 0)
         self._counts[host] = before + pods
-        while len(self.levels) < before + pods:
-            self.levels.append(0)
         bit = 1 << host
         for level in range(before, before + pods):
-            self.levels[level] |= bit
+            if level < len(self.levels):
+                self.levels[level] |= bit
+            else:
+                self.levels.append(bit)
 
     def remove(self, host: int) -> None:
         """Count one pod less on a host that has some."""
@@ -96,7 +97,7 @@ class GroupState:
 
     def count_claim(self, index: int, node: Requirements, taints: tuple[Taint, ...]) -> None:
         """Count a pod that joined a claim, in its domain or in every one it might end up in."""
-        if not self.admits(node, taints):
+        if self._filter is not EVERY_NODE and not self._filter.admits(node, taints):
             return
         if self.is_hostname:
             self.claims.add(index, 1)
@@ -163,6 +164,8 @@ def open_hosts(states: Sequence[GroupState], memberships: Iterable[Membership]) 
         kind = state.group.kind
         if kind is GroupKind.SPREAD:
             most = state.group.max_skew - member.counts_itself
+            if most < 0:
+                return Closed(state.group, member.allowed, {})  # a skew of nothing allows no pod
             nodes &= ~state.nodes.above(most)
             claims &= ~state.claims.above(most)
         elif kind is GroupKind.AFFINITY:
@@ -203,13 +206,15 @@ def _open_in(state: GroupState, member: Membership) -> Choice | None:
     counts = state.counts
     may = member.allowed.has
     if group.kind is GroupKind.SPREAD:
-        known = {domain: count for domain, count in counts.items() if may(domain)}
+        known = counts
+        if not member.allowed.allows_anything:
+            known = {domain: count for domain, count in counts.items() if may(domain)}
         if not known:
             return None
         least = 0 if group.min_domains > len(known) else min(known.values())
         most = least + group.max_skew - member.counts_itself
-        within = sorted((count, domain) for domain, count in known.items() if count <= most)
-        return Choice(group.key, tuple(domain for _, domain in within), True) if within else None
+        within = sorted([(count, domain) for domain, count in known.items() if count <= most])
+        return Choice(group.key, tuple([domain for _, domain in within]), True) if within else None
     if group.kind is GroupKind.AFFINITY:
         occupied = sorted(domain for domain, count in counts.items() if count and may(domain))
         if occupied:

@@ -5,9 +5,10 @@ Notation
     bits, mask  a set of offerings, held in one ``int``
 
 Bits are ordered by price, and offerings that cannot be launched (used-up reservations) come after
-all others, so the cheapest offering of a mask is its lowest set bit. A requirement on a label, and
-a demand for room, are each a mask that is computed once and remembered. A universe is built once
-per catalogue and never changes.
+all others, so the cheapest offering of a mask is its lowest set bit. Among equally dear ones size
+and names decide, never the order they came in. A requirement on a label, and a demand for room, are
+each a mask that is computed once and remembered. A universe is built once per catalogue and never
+changes.
 """
 
 import math
@@ -15,13 +16,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, compress
 from operator import or_
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from karpenter.cloud.types import InstanceType, Offering, comparable_price
+from karpenter.model import labels
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
 
+Overheads: TypeAlias = tuple[tuple[int, Resources], ...]  # (mask of offerings, what is taken)
+
+_MASKS_REMEMBERED: Final = 512  # claims narrowed alike list the same types, pass after pass
 _DIGITS_AS_FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 
 
@@ -32,6 +37,9 @@ class Universe:
         "_by_key",
         "_matching",
         "_most_per_dollar",
+        "_rooms",
+        "_sizes",
+        "_types_in",
         "all_bits",
         "launchable",
         "offerings",
@@ -40,6 +48,7 @@ class Universe:
         "reservations",
         "reserved",
         "type_bits",
+        "type_names",
         "type_of",
         "types",
     )
@@ -47,22 +56,21 @@ class Universe:
     def __init__(self, types: tuple[InstanceType, ...]) -> None:
         """Index ``types``; only their available offerings become bits."""
         self.types = types
+        self.type_names = [instance_type.name for instance_type in types]
         ordered = sorted(
-            (
-                (not offering.is_launchable, comparable_price(offering.price), index, position)
-                for index, instance_type in enumerate(self.types)
+            [
+                _rank(instance_type, offering, index, position)
+                for index, instance_type in enumerate(types)
                 for position, offering in enumerate(instance_type.offerings)
                 if offering.available
-            ),
+            ]
         )
-        self.type_of = [index for _, _, index, _ in ordered]  # bit -> index of its type
-        self.offerings = [self.types[index].offerings[at] for _, _, index, at in ordered]
+        self.type_of = [rank.type_index for rank in ordered]  # bit -> index of its type
+        self.offerings = [types[rank.type_index].offerings[rank.position] for rank in ordered]
         self.all_bits = (1 << len(ordered)) - 1
-        self.launchable = _mask_of(
-            bit for bit, offering in enumerate(self.offerings) if offering.is_launchable
-        )
+        self.launchable = (1 << sum(not rank.is_used_up for rank in ordered)) - 1
         self.reserved = _mask_of(
-            bit for bit, offering in enumerate(self.offerings) if offering.is_reserved
+            bit for bit, rank in enumerate(ordered) if rank.capacity_type == labels.RESERVED
         )
         self.overlaid = _mask_of(
             bit for bit, offering in enumerate(self.offerings) if offering.overlaid
@@ -84,6 +92,9 @@ class Universe:
         self._by_key: dict[str, _LabelIndex] = {}
         self._matching: dict[Requirement, int] = {}
         self._most_per_dollar: dict[str, float] = {}
+        self._types_in: dict[int, tuple[int, ...]] = {}
+        self._rooms: dict[Overheads, Room] = {}
+        self._sizes: dict[str, Levels] = {}
 
     def matching(self, requirement: Requirement) -> int:
         """Offerings that satisfy a requirement, or say nothing about its label."""
@@ -107,6 +118,21 @@ class Universe:
     def with_value(self, key: str, value: str) -> int:
         """Offerings whose label has, or can have, exactly this value."""
         return self._label(key).by_value.get(value, 0)
+
+    def room(self, overheads: "Overheads") -> "Room":
+        """What offerings leave for pods, once each mask of them has given up its overhead."""
+        room = self._rooms.get(overheads)
+        if room is None:
+            room = self._rooms[overheads] = Room(self, overheads)
+        return room
+
+    def sizes(self, name: str) -> "Levels":
+        """Which offerings are of a type with how much of a resource, before anything is taken."""
+        levels = self._sizes.get(name)
+        if levels is None:
+            pairs = ((t.capacity, bits) for t, bits in zip(self.types, self.type_bits, strict=True))
+            levels = self._sizes[name] = levels_of(pairs, name)
+        return levels
 
     def cheapest(self, bits: int) -> Offering | None:
         """The cheapest launchable offering in ``bits``, or None when there is none."""
@@ -136,15 +162,50 @@ class Universe:
         """Yield the positions of the offerings in ``bits``, cheapest first."""
         return members(bits)
 
-    def types_in(self, bits: int) -> list[int]:
+    def types_in(self, bits: int) -> tuple[int, ...]:
         """The indices of the types in ``bits``, by the price of their cheapest offering."""
-        return list(dict.fromkeys(compress(self.type_of, _flags(bits))))
+        found = self._types_in.get(bits)
+        if found is None:
+            if len(self._types_in) >= _MASKS_REMEMBERED:
+                self._types_in.clear()
+            found = tuple(dict.fromkeys(compress(self.type_of, _flags(bits))))
+            self._types_in[bits] = found
+        return found
 
     def _label(self, key: str) -> "_LabelIndex":
         label = self._by_key.get(key)
         if label is None:
             label = self._by_key[key] = _LabelIndex(self, key)
         return label
+
+
+class _Rank(NamedTuple):
+    """Where an offering comes in the order of bits, which no order of the catalogue changes."""
+
+    is_used_up: bool
+    price: float
+    smallness: tuple[int, int, int]  # of two types at one price the larger comes first
+    type_name: str
+    zone: str
+    capacity_type: str
+    reservation_id: str
+    type_index: int
+    position: int  # among the offerings of its type
+
+
+def _rank(instance_type: InstanceType, offering: Offering, index: int, position: int) -> _Rank:
+    capacity_type, size = offering.capacity_type, instance_type.capacity
+    return _Rank(
+        is_used_up=capacity_type == labels.RESERVED and offering.reservation_capacity <= 0,
+        price=comparable_price(offering.price),
+        smallness=(-size.cpu, -size.memory, -size.pods),
+        type_name=instance_type.name,
+        zone=offering.zone,
+        capacity_type=capacity_type,
+        reservation_id=offering.reservation_id,
+        type_index=index,
+        position=position,
+    )
 
 
 class _LabelIndex:
@@ -202,28 +263,66 @@ def _by_requirement(universe: Universe, key: str) -> dict[Requirement | None, in
 class Levels:
     """For one resource: which bits have at least a given amount."""
 
-    __slots__ = ("_amounts", "_suffixes")
+    __slots__ = ("amounts", "masks")
 
     def __init__(self, bits_by_amount: Mapping[int, int]) -> None:
         """Index masks by the amount their bits have."""
-        self._amounts = sorted(bits_by_amount)
-        masks = [bits_by_amount[amount] for amount in reversed(self._amounts)]
-        self._suffixes: list[int] = [*reversed(list(accumulate(masks, or_))), 0]
+        self.amounts = sorted(bits_by_amount)
+        having = [bits_by_amount[amount] for amount in reversed(self.amounts)]
+        # for each amount the bits that have it or more, and none for what nobody has
+        self.masks: list[int] = [*reversed(list(accumulate(having, or_))), 0]
 
     def at_least(self, amount: int) -> int:
         """Bits that have ``amount`` or more."""
-        return self._suffixes[bisect_left(self._amounts, amount)]
+        return self.masks[bisect_left(self.amounts, amount)]
 
     def largest(self, bits: int) -> int:
         """The most that any of these bits has; zero when there are none."""
-        low, high = 0, len(self._amounts)  # the answer is the last level that still has a bit
+        low, high = 0, len(self.amounts)  # the answer is the last level that still has a bit
         while low < high:
             middle = (low + high) // 2
-            if self._suffixes[middle] & bits:
+            if self.masks[middle] & bits:
                 low = middle + 1
             else:
                 high = middle
-        return self._amounts[low - 1] if low else 0
+        return self.amounts[low - 1] if low else 0
+
+
+class Room:
+    """What offerings leave for pods; worked out once for all pools with the same overheads."""
+
+    __slots__ = ("_left", "_levels", "possible")
+
+    def __init__(self, universe: Universe, overheads: Overheads) -> None:
+        """Subtract the overhead of each mask from the offerings in it."""
+        left: dict[Resources, int] = {}
+        for bits, overhead in overheads:
+            for index in universe.types_in(bits):
+                instance_type = universe.types[index]
+                for bit in universe.members(universe.type_bits[index]):
+                    rest = instance_type.allocatable_of(universe.offerings[bit]) - overhead
+                    left[rest] = left.get(rest, 0) | (1 << bit)
+        self._left = list(left.items())
+        self._levels: dict[str, Levels] = {}
+        self.possible = 0  # offerings that overheads alone do not overfill
+        for rest, bits in self._left:
+            if all(amount >= 0 for _, amount in rest.items()):
+                self.possible |= bits
+
+    def fitting(self, bits: int, held: Mapping[str, int], needs: Iterable[tuple[str, int]]) -> int:
+        """Those of ``bits`` that leave enough for ``needs`` on top of what is ``held``."""
+        known = self._levels
+        for name, amount in needs:
+            levels = known.get(name) or self.levels(name)
+            bits &= levels.masks[bisect_left(levels.amounts, held.get(name, 0) + amount)]
+        return bits
+
+    def levels(self, name: str) -> Levels:
+        """Which offerings leave how much of a resource."""
+        levels = self._levels.get(name)
+        if levels is None:
+            levels = self._levels[name] = levels_of(self._left, name)
+        return levels
 
 
 def levels_of(amounts: Iterable[tuple[Resources, int]], name: str) -> Levels:

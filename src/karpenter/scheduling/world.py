@@ -85,14 +85,15 @@ class World:
         return [by_key[key] for key in keys]
 
     def _declare_bound_pods(self) -> None:
-        kinds = {
-            id(node): target.kinds
+        repelling = {
+            id(node): target.repelling
             for node, target in zip(self.state_nodes, self.nodes.targets, strict=True)
+            if target.repelling
         }
         declared: set[bytes] = set()
-        for node in self.problem.nodes:
-            for pod, kind in zip(node.pods, kinds[id(node)], strict=True):
-                if pod.spec.affinity is not None and kind not in declared:
+        for node in self.problem.nodes if repelling else ():
+            for kind, pod in repelling.get(id(node), ()):
+                if kind not in declared:
                     declared.add(kind)
                     for group in inverse_groups(pod, self.problem.namespaces):
                         self.groups.number(group)
@@ -136,27 +137,26 @@ class World:
         if not self._base:
             return
         ours = {pod.metadata.uid for pod in self.problem.pods if pod.metadata.uid}
-        groups: dict[bytes, tuple[int, ...]] = {}  # kind of pod -> groups that count it
+        counting: dict[bytes, list[GroupState]] = {}  # kind of pod -> groups that count it
         for number, node in enumerate(self.state_nodes):
             if node.node is None:
                 continue
             for pod, kind in zip(node.pods, self.nodes.targets[number].kinds, strict=True):
                 if pod.metadata.uid in ours:
                     continue
-                if kind not in groups:
-                    groups[kind] = self._groups_of_bound(pod)
-                if groups[kind]:
-                    self._count(groups[kind], number)
+                if kind not in counting:
+                    counting[kind] = self._counting(pod)
+                if counting[kind]:
+                    self._count(counting[kind], number)
 
-    def _groups_of_bound(self, pod: Pod) -> tuple[int, ...]:
-        counted = self.groups.counting(pod) if is_active(pod) else ()
+    def _counting(self, pod: Pod) -> list[GroupState]:
+        counted = self.groups.meaning(pod)[0] if is_active(pod) else ()
         inverse = inverse_groups(pod, self.problem.namespaces)
-        return (*counted, *(self.groups.number(group) for group in inverse))
+        return [self._base[n] for n in (*counted, *map(self.groups.number, inverse))]
 
-    def _count(self, groups: Iterable[int], number: int) -> None:
+    def _count(self, counting: Iterable[GroupState], number: int) -> None:
         target = self.nodes.targets[number]
-        for group in groups:
-            state = self._base[group]
+        for state in counting:
             if not state.admits(target.requirements, target.taints):
                 continue
             if state.is_hostname:

@@ -9,7 +9,7 @@ A pod needs the larger of base and peaks, resource by resource. Requests for the
 those of its containers where Kubernetes allows it, and the runtime's overhead comes on top.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from karpenter.api.pods import Container, ContainerStatus, Pod, PodSpec
@@ -48,7 +48,7 @@ def with_limits_as_requests(spec: PodSpec) -> Resources:
 
 
 def _of(spec: PodSpec, known: Mapping[str, Resources]) -> Resources:
-    base = total(_needs(container, known) for container in spec.containers)
+    base = _together(spec.containers, known)
     beside = NO_RESOURCES  # sidecars started so far
     peak = NO_RESOURCES
     for container in spec.init_containers:
@@ -62,6 +62,12 @@ def _of(spec: PodSpec, known: Mapping[str, Resources]) -> Resources:
     if spec.resources is not None and spec.resources.requests:
         needed = _replaced(needed, spec.resources.requests)
     return needed + Resources.from_wire(spec.overhead) if spec.overhead else needed
+
+
+def _together(containers: Sequence[Container], known: Mapping[str, Resources]) -> Resources:
+    if len(containers) == 1:
+        return _needs(containers[0], known)
+    return total(_needs(container, known) for container in containers)
 
 
 def _needs(container: Container, known: Mapping[str, Resources]) -> Resources:
@@ -80,7 +86,7 @@ def _replaced(needed: Resources, whole: Mapping[str, str | int | float]) -> Reso
 
 def _resized(pod: Pod) -> dict[str, Resources]:
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    if not any(_reports_resources(status) for status in statuses):
+    if not statuses or not any(_reports_resources(status) for status in statuses):
         return {}
     by_name = {status.name: status for status in statuses}
     infeasible = is_resize_infeasible(pod)

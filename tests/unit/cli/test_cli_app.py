@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from karpenter import __version__
-from karpenter.cli import convert, output
+from karpenter.cli import inputs, output
 from unit.cli.commands import run
 
 
@@ -22,7 +22,7 @@ def test_help_lists_the_commands(flag: str) -> None:
     ran = run(flag)
 
     assert ran.code == 0
-    assert all(command in ran.out for command in ("convert", "crds"))
+    assert all(command in ran.out for command in ("plan", "explain", "convert", "crds"))
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ def test_help_lists_the_commands(flag: str) -> None:
     [
         ("convert", ["Examples", "--node-role", "--legacy-defaults", "--recursive", "Provisioner"]),
         ("crds", ["Examples", "--legacy", "kubectl apply"]),
+        ("plan", ["Examples", "--instance-types", "--set", "--now", "--only", "--time-budget"]),
     ],
 )
 def test_help_of_a_command_has_examples(command: str, words: list[str]) -> None:
@@ -65,7 +66,7 @@ def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(convert, "_load", interrupt)
+    monkeypatch.setattr(inputs, "load_documents", interrupt)
 
     ran = run("convert", "-")
 

@@ -13,7 +13,7 @@ FILES = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob(
 
 
 def test_there_are_examples() -> None:
-    assert {"legacy", "v1"} == {name.partition("/")[0] for name in FILES}
+    assert {"legacy", "plan", "v1"} == {name.partition("/")[0] for name in FILES}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -45,7 +45,18 @@ def test_help_imports_no_heavy_library(flag: str) -> None:
     assert set() == loaded_by(flag) & HEAVY
 
 
-@pytest.mark.parametrize("args", [["convert", "--help"], ["crds", "--help"], ["nonsense"]])
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["convert", "--help"],
+        ["crds", "--help"],
+        ["plan", "--help"],
+        ["plan", "--schema"],
+        ["explain", "--help"],
+        ["explain", "pod", "--help"],
+        ["nonsense"],
+    ],
+)
 def test_help_of_a_command_imports_no_heavy_library(args: list[str]) -> None:
     assert set() == loaded_by(*args) & HEAVY - OF_TYPER
 

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from builders import instance_type, offering
 
+from builders import instance_type, offering
 from karpenter.cloud.types import Offering, allocatable, comparable_price
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources

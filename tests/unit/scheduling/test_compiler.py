@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
-from builders import node_pool, pod
+import pytest
+
+from builders import expression, node_pool, pod
 from karpenter.model import labels as keys
+from karpenter.scheduling import compiler as compiler_module
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.problem import PoolCatalogue
 from karpenter.scheduling.solve import solve
@@ -23,3 +26,19 @@ def test_requirements_of_an_earlier_problem_are_not_mistaken_for_later_ones() ->
         found.append(launch_of(claim).zone)
 
     assert wanted == found
+
+
+def test_what_is_kept_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler_module, "_MOST_SHAPES", 10)
+    compiler = Compiler()
+    pools = (PoolCatalogue(node_pool(), FIXTURE_F),)
+    sizes = []
+
+    for number in range(40):
+        problem = replace(question([pod(node_selector={keys.CAPACITY_TYPE: "spot"})]), pools=pools)
+        odd = pod("odd", required=[[expression("cores", "Gt", str(number))]])
+        problem = replace(problem, pods=[*problem.pods, odd])
+        solve(problem, compiler=compiler)
+        sizes.append(len(compiler.templates(problem)[0].shapes))
+
+    assert max(sizes) <= 10 + 5

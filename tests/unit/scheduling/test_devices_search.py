@@ -11,10 +11,8 @@ from karpenter.api.devices import (
     CapacityRequestPolicy,
     DeviceConstraint,
     DeviceRequest,
-    DeviceSelector,
     DeviceTaint,
     DeviceToleration,
-    ExactDeviceRequest,
     ResourceClaim,
     ResourceSlice,
 )
@@ -25,7 +23,7 @@ from karpenter.scheduling.devices.inventory import published_pools, template_poo
 from karpenter.scheduling.devices.ledger import ledger_of
 from karpenter.scheduling.devices.places import NodePlace
 from karpenter.scheduling.devices.published import Published
-from karpenter.scheduling.devices.requests import Compiler, UnservableClaimError
+from karpenter.scheduling.devices.requests import Compiler
 from karpenter.scheduling.devices.search import OutOfStepsError, Search
 from karpenter.scheduling.devices.selectors import SelectorError
 from unit.scheduling.device_objects import (
@@ -354,51 +352,6 @@ def test_a_claim_has_at_most_32_devices() -> None:
 
     assert None is found([claim("c", exactly(every=True))], many)
     assert 32 == len(found([claim("c", exactly(count=32))], many) or ())
-
-
-def asking(
-    selectors: tuple[DeviceSelector, ...] = (), allocation_mode: str = "ExactCount"
-) -> DeviceRequest:
-    return DeviceRequest(
-        name="r",
-        exactly=ExactDeviceRequest(
-            device_class_name="gpu", selectors=selectors, allocation_mode=allocation_mode
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("wanted", "problem"),
-    [
-        pytest.param(claim("c", exactly(count=33)), "at most 32", id="too many devices"),
-        pytest.param(claim("c", exactly(count=0)), "asks for 0 devices", id="no device at all"),
-        pytest.param(
-            claim("c", exactly(device_class="tpu")), "class tpu, which does not exist", id="class"
-        ),
-        pytest.param(
-            claim("c", constraints=[DeviceConstraint(distinct_attribute="x/y")]),
-            "distinctAttribute",
-            id="distinct attributes",
-        ),
-        pytest.param(
-            claim("c", constraints=[DeviceConstraint()]), "of this kind", id="unknown constraint"
-        ),
-        pytest.param(
-            claim("c", exactly("r", 1, "device.")), "cannot be compiled", id="bad expression"
-        ),
-        pytest.param(claim("c", exactly(capacity={"m": "-1"})), "negative", id="a negative amount"),
-        pytest.param(claim("c", first_available("w")), "not supported", id="no kind of request"),
-        pytest.param(
-            claim("c", asking(selectors=(DeviceSelector(),))), "use CEL", id="not a CEL selector"
-        ),
-        pytest.param(
-            claim("c", asking(allocation_mode="Most")), "allocation mode Most", id="unknown mode"
-        ),
-    ],
-)
-def test_claims_that_nothing_could_serve(wanted: ResourceClaim, problem: str) -> None:
-    with pytest.raises(UnservableClaimError, match=problem):
-        Compiler(CLASSES).bundle(wanted.spec)
 
 
 def test_a_selector_that_fails_ends_the_search() -> None:

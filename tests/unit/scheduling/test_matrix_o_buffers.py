@@ -158,6 +158,16 @@ def test_what_a_buffer_refers_to(
     assert (resolution is Resolution.RESOLVED) == (resolved.detail == "")
 
 
+def test_an_absurd_buffer_is_refused_instead_of_filling_the_memory() -> None:
+    resolved = resolve_buffer(
+        buffer(template="web", replicas=2**31 - 1), {"default/web": TEMPLATE}, {}
+    )
+
+    assert resolved is not None
+    assert (Resolution.FAILED, ()) == (resolved.resolution, resolved.pods)
+    assert "2147483647 pods" in resolved.detail
+
+
 def test_a_buffer_of_another_strategy_is_not_ours() -> None:
     theirs = buffer(replicas=1, template="small", strategy="other.example.com/idle")
 

@@ -20,25 +20,15 @@ from builders import (
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
-from solving import Answer, claim_value, solved
+from solving import claim_value, solved
 
 ON_Z1 = {keys.ZONE: "z1"}
-EVERYWHERE = [
-    offering(zone, capacity_type, 1.0)
-    for zone in ("z1", "z2", "z3")
-    for capacity_type in (keys.SPOT, keys.ON_DEMAND)
-]
 
 
 def holding(name: str, zone: str, *labels: dict[str, str], room: int = 0) -> StateNode:
     """A machine in a zone with a pod for each set of labels and room for some more."""
     held = [pod(f"{name}-{n}", labels=each, node_name=name) for n, each in enumerate(labels)]
     return managed_node(name, zone=zone, pods=held, slots=len(held) + room)
-
-
-def skew(answer: Answer, key: str) -> int:
-    counts = answer.pods_by(key).values()
-    return max(counts) - min(counts)
 
 
 # --- labels other than zones

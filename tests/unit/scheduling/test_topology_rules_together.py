@@ -23,7 +23,6 @@ from karpenter.scheduling.plan import Why
 from karpenter.state.nodes import StateNode
 from solving import Answer, claim_value, solved
 
-ON_Z1 = {keys.ZONE: "z1"}
 EVERYWHERE = [
     offering(zone, capacity_type, 1.0)
     for zone in ("z1", "z2", "z3")

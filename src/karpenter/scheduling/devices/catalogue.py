@@ -1,18 +1,14 @@
 """The devices that new machines will publish, by instance type."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
-
-import msgspec
 
 from karpenter.cloud.types import InstanceType
 from karpenter.scheduling.devices.inputs import SharedAttribute
 from karpenter.scheduling.devices.inventory import DevicePool, template_pools
 from karpenter.scheduling.devices.places import TypeGroup
+from karpenter.scheduling.fingerprints import fingerprint
 from karpenter.scheduling.problem import PoolCatalogue
 from karpenter.scheduling.universe import Universe
-
-_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class DeviceCatalogue:
@@ -47,7 +43,7 @@ class DeviceCatalogue:
         first: dict[bytes, InstanceType] = {}
         for index, instance_type in enumerate(universe.types):
             templates = instance_type.device_templates
-            key = _encode((templates, self._promised(instance_type))) if templates else b""
+            key = fingerprint((templates, self._promised(instance_type))) if templates else b""
             bits[key] = bits.get(key, 0) | universe.type_bits[index]
             first.setdefault(key, instance_type)
         return tuple(_group(bits[key], self._pools_of(first[key])) for key in bits)

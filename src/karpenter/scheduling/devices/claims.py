@@ -9,14 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
-
-import msgspec
 
 from karpenter.api.devices import ResourceClaim
 from karpenter.api.pods import Pod
-
-_encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
+from karpenter.scheduling.fingerprints import fingerprint
 
 
 class Standing(Enum):
@@ -59,7 +55,7 @@ class ClaimDirectory:
     def identity(self, pod: Pod) -> tuple[tuple[str, bytes], ...]:
         """Equal for pods whose claims cannot be told apart: their own ones may differ in name."""
         return tuple(
-            (found.standing.value, _encode(found.claim.spec))
+            (found.standing.value, fingerprint(found.claim.spec))
             if found.standing is Standing.OWN and found.claim is not None
             else (found.standing.value, found.key.encode())
             for found in self.of(pod)

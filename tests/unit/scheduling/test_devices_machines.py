@@ -1,34 +1,21 @@
-"""Devices decide where pods go: rows O-226 to O-230 of the matrix, and what follows from them."""
+"""Devices that are there already: in machines, across the cluster, and in the hands of other pods."""
 
-from dataclasses import replace
-
-import msgspec
 import pytest
 
 from builders import (
-    expression,
     launching_node,
     managed_node,
-    node_pool,
-    pod,
-    pods,
-    taint,
     unmanaged_node,
 )
-from karpenter.api.devices import DeviceRequest, ResourceClaim
-from karpenter.api.pods import Pod, PodResourceClaim, PodResourceClaimStatus
 from karpenter.model import labels as keys
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.devices import search
 from karpenter.scheduling.plan import Why
 from karpenter.scheduling.volumes import PodVolumes
 from karpenter.state.nodes import StateNode
-from solving import solved
 from unit.scheduling.device_objects import (
     claim,
     device,
     exactly,
-    first_available,
     held,
     in_zone,
     named,
@@ -41,181 +28,6 @@ from unit.scheduling.device_objects import (
 ONE = with_devices("one", device("gpu-0"))
 TWO = with_devices("two", device("gpu-0"), device("gpu-1"))
 BARE = with_devices("bare")
-
-
-def test_o_226_pods_with_devices_are_refused_by_default() -> None:
-    answer = solved([user("p", "c"), pod("other")])
-
-    assert {"p": {Why.DEVICES}} == answer.unplaced
-    assert ["other"] == answer.placed
-    assert "IGNORE_DRA_REQUESTS=false" in answer.details("p")[0]
-
-
-def test_o_226_they_are_not_tried_on_machines_that_exist_either() -> None:
-    answer = solved([user("p", "c")], nodes=[managed_node("n")])
-
-    assert {"p": {Why.DEVICES}} == answer.unplaced
-
-
-def test_o_227_one_device_serves_one_claim() -> None:
-    answer = placed_with(
-        [user("p", "c"), user("q", "d")], {"claims": [claim("c"), claim("d")]}, types=[ONE, BARE]
-    )
-
-    assert [1, 1] == answer.loads
-    assert ["one", "one"] == answer.types
-    assert ["gpu.test"] * 2 == [c.annotations[keys.REQUESTED_DRA_DRIVERS] for c in answer.claims]
-
-
-def test_o_228_two_devices_serve_two_claims() -> None:
-    answer = placed_with(
-        [user("p", "c"), user("q", "d")], {"claims": [claim("c"), claim("d")]}, types=[TWO]
-    )
-
-    assert [2] == answer.loads
-
-
-def test_o_229_a_claim_that_does_not_exist_is_waited_for() -> None:
-    before = placed_with([user("p", "c"), pod("other")], {}, types=[ONE])
-    after = placed_with([user("p", "c")], {"claims": [claim("c")]}, types=[ONE])
-
-    assert {"p": {Why.DEVICES}} == before.unplaced
-    assert ["ResourceClaim default/c, which the pod calls c, does not exist"] == before.details("p")
-    assert ["other"] == before.placed
-    assert ["p"] == after.placed
-
-
-@pytest.mark.parametrize(
-    ("wanted", "detail"),
-    [
-        pytest.param(
-            claim("c"),
-            "its claim c: request r needs 1 of device class gpu; no instance type has any that match",
-            id="O-230 no type has the device",
-        ),
-        pytest.param(
-            claim("c", exactly(device_class="tpu")),
-            "its claim c: request r asks for device class tpu, which does not exist",
-            id="O-230 the class does not exist",
-        ),
-    ],
-)
-def test_devices_that_nobody_has(wanted: ResourceClaim, detail: str) -> None:
-    answer = placed_with([user("p", "c")], {"claims": [wanted]}, types=[BARE])
-
-    assert {"p": {Why.DEVICES}} == answer.unplaced
-    assert [detail] == answer.details("p")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "detail"),
-    [
-        pytest.param(
-            exactly(count=3), "no instance type has more than 2 that match", id="too few devices"
-        ),
-        pytest.param(
-            exactly("r", 1, 'device.attributes["gpu.test"].nothing == 1'),
-            "no such key: nothing",
-            id="a selector fails",
-        ),
-    ],
-)
-def test_the_reason_names_the_nearest_miss(wanted: DeviceRequest, detail: str) -> None:
-    answer = placed_with(
-        [user("p", "c")],
-        {"claims": [claim("c", wanted)]},
-        types=[ONE, TWO],
-    )
-
-    assert detail in answer.details("p")[0]
-
-
-def test_types_that_cannot_serve_are_left_out_and_daemons_of_size_still_count() -> None:
-    small = with_devices("small", device("gpu-0"), cpu="2")
-    answer = placed_with([user("p", "c", cpu="3")], {"claims": [claim("c")]}, types=[small, ONE])
-
-    assert ("one",) == answer.only.instance_types
-
-
-def test_pods_without_devices_join_and_leave_no_trace() -> None:
-    answer = placed_with(
-        [user("p", "c", cpu="1"), *pods(2, cpu="0.5")], {"claims": [claim("c")]}, types=[ONE, BARE]
-    )
-
-    assert [3] == answer.loads
-
-
-def test_alternatives_are_taken_type_by_type() -> None:
-    wish = first_available("w", exactly("pair", 2), exactly("single"))
-
-    answer = placed_with([user("p", "c")], {"claims": [claim("c", wish)]}, types=[ONE, TWO, BARE])
-
-    assert {"one", "two"} == set(answer.only.instance_types)
-
-
-def test_types_that_need_another_driver_are_left_out() -> None:
-    """A node waits for the drivers on its claim, so they must not depend on its type."""
-    other = with_devices("other", device("x"), driver="npu.test", cpu="8")
-
-    answer = placed_with([user("p", "c")], {"claims": [claim("c")]}, types=[ONE, other])
-
-    assert ("one",) == answer.only.instance_types
-    assert "gpu.test" == answer.only.annotations[keys.REQUESTED_DRA_DRIVERS]
-
-
-def test_drivers_are_listed_in_order() -> None:
-    both = with_devices("both", device("gpu-0"))
-    more = with_devices("both", device("x"), driver="a.test").device_templates
-    types = [replace(both, device_templates=both.device_templates + more)]
-    wanted = claim("c", exactly("g"), exactly("x", 1, 'device.driver == "a.test"'))
-
-    answer = placed_with([user("p", "c")], {"claims": [wanted]}, types=types)
-
-    assert "a.test,gpu.test" == answer.only.annotations[keys.REQUESTED_DRA_DRIVERS]
-
-
-def test_pods_that_share_a_claim_share_the_node() -> None:
-    """Neither gets another claim, even when the node is full."""
-    wanted = [user(name, "c", cpu="2") for name in ("p", "q", "r")]
-
-    answer = placed_with(wanted, {"claims": [claim("c")]}, types=[ONE])
-
-    assert [1] == answer.loads
-    assert ["its claim c has devices of a node where other pods go"] * 2 == [
-        detail for name in answer.unplaced for detail in answer.details(name)
-    ]
-
-
-def generated(name: str, made: str) -> Pod:
-    """A pod with a claim that was made from a template."""
-    entry = PodResourceClaim(name="gpu", resource_claim_template_name="t")
-    each = pod(name, resource_claims=[entry])
-    entries = (PodResourceClaimStatus(name="gpu", resource_claim_name=made),)
-    status = msgspec.structs.replace(each.status, resource_claim_statuses=entries)
-    return msgspec.structs.replace(each, status=status)
-
-
-def test_a_claim_made_from_a_template_is_each_pod_s_own() -> None:
-    numbers = range(4)
-
-    answer = placed_with(
-        [generated(f"p{n}", f"c{n}") for n in numbers],
-        {"claims": [claim(f"c{n}") for n in numbers]},
-        types=[TWO],
-    )
-
-    assert [2, 2] == answer.loads
-
-
-def test_pods_of_one_template_are_not_alike_when_their_claims_are_not() -> None:
-    claims = [claim("c1", exactly(count=9)), claim("c2")]
-
-    answer = placed_with(
-        [generated(f"p{n}", f"c{n}") for n in range(3)], {"claims": claims}, types=[TWO]
-    )
-
-    assert ["p2"] == answer.placed
-    assert ["p0", "p1"] == sorted(answer.unplaced)
 
 
 def test_devices_of_an_initialized_node_are_those_it_publishes() -> None:
@@ -476,37 +288,3 @@ def test_of_a_shared_device_only_the_departing_share_is_free() -> None:
 
     assert {"n1": ["p"]} == answer.existing
     assert {"q": {Why.DEVICES}} == answer.unplaced
-
-
-def test_a_search_that_takes_too_long_is_given_up_and_said_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(search, "MOST_STEPS", 1)
-
-    answer = placed_with(
-        [user("p", "c"), pod("other")], {"claims": [claim("c", exactly(count=2))]}, types=[TWO]
-    )
-
-    assert ["other"] == answer.placed
-    assert "took too long" in answer.details("p")[0]
-
-
-def test_preferences_are_given_up_for_devices() -> None:
-    preferred = [(1, [expression(keys.INSTANCE_TYPE, "In", "bare")])]
-
-    answer = placed_with(
-        [user("p", "c", preferred=preferred)], {"claims": [claim("c")]}, types=[ONE, BARE]
-    )
-
-    assert ("one",) == answer.only.instance_types
-
-
-def test_taints_come_before_devices_among_reasons() -> None:
-    answer = placed_with(
-        [user("p", "c")],
-        {"claims": [claim("c")]},
-        types=[ONE],
-        pools=[node_pool(taints=[taint("k=v:NoSchedule")])],
-    )
-
-    assert {"p": {Why.UNTOLERATED_TAINT}} == answer.unplaced

@@ -1,0 +1,116 @@
+"""Measure one workload in one size, in a process of its own.
+
+A fresh process makes the peak of its memory mean something, and no workload warms up for another.
+"""
+
+import argparse
+import gc
+import json
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.workloads import WORKLOADS
+
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.plan import Plan
+from karpenter.scheduling.problem import Problem
+from karpenter.scheduling.solve import solve
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured, in seconds, bytes and dollars per hour."""
+
+    workload: str
+    pods: int
+    seconds: float  # the best solve, classifying the pods included, the universe compiled
+    first_seconds: float  # the first solve, with everything still to be compiled
+    compile_seconds: float  # the universe of offerings alone
+    nodes: int  # to be created
+    on_existing: int  # pods that go to machines that exist
+    left_over: int  # pods that go nowhere
+    hourly_cost: float
+    lower_bound: float
+    peak_memory: int
+
+    @property
+    def pods_per_second(self) -> float:
+        """How many pods a second of the best solve is good for."""
+        return self.pods / self.seconds
+
+
+def measure(letter: str, pods: int, rounds: int) -> Figures:
+    """Measure in a child process."""
+    command = [sys.executable, "-m", "benchmarks.measuring", letter, str(pods), str(rounds)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(f"workload {letter} with {pods} pods failed:\n{done.stderr}")
+    return Figures(**json.loads(done.stdout))
+
+
+def main() -> int:
+    """Measure here, and print the figures."""
+    parser = argparse.ArgumentParser(description="Measure one workload in this process.")
+    parser.add_argument("workload", choices=list(WORKLOADS))
+    parser.add_argument("pods", type=int)
+    parser.add_argument("rounds", type=int)
+    arguments = parser.parse_args()
+    figures = _measured(arguments.workload, arguments.pods, arguments.rounds)
+    print(json.dumps(asdict(figures)))
+    return 0
+
+
+def _measured(letter: str, pods: int, rounds: int) -> Figures:
+    problem = WORKLOADS[letter].build(pods)
+    compile_seconds = min(_compiling(problem) for _ in range(rounds))
+    compiler = Compiler()
+    first_seconds, plan = _solving(problem, compiler)
+    seconds = min(_solving(problem, compiler)[0] for _ in range(rounds))
+    return Figures(
+        workload=letter,
+        pods=pods,
+        seconds=seconds,
+        first_seconds=first_seconds,
+        compile_seconds=compile_seconds,
+        nodes=len(plan.claims),
+        on_existing=sum(map(len, plan.existing.values())),
+        left_over=len(plan.unplaced) + len(plan.deferred) + len(plan.unevaluated),
+        hourly_cost=plan.hourly_cost,
+        lower_bound=plan.lower_bound,
+        peak_memory=_peak_memory(),
+    )
+
+
+def _compiling(problem: Problem) -> float:
+    gc.collect()
+    start = time.perf_counter()
+    Compiler().templates(problem)
+    return time.perf_counter() - start
+
+
+def _solving(problem: Problem, compiler: Compiler) -> tuple[float, Plan]:
+    gc.collect()
+    start = time.perf_counter()
+    plan = solve(problem, compiler=compiler)
+    return time.perf_counter() - start, plan
+
+
+def _peak_memory() -> int:
+    # Linux counts the parent's memory in ru_maxrss of a child, but not in VmHWM
+    status = Path("/proc/self/status")
+    if status.is_file():
+        for line in status.read_text("ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""An independent judge of plans: slow, obvious, and sharing no decision with the solver."""

@@ -1,0 +1,173 @@
+"""What must hold of every claim of a plan, in every way it could be launched."""
+
+import math
+from collections.abc import Iterator
+
+from karpenter.api.pods import Pod
+from karpenter.checker.inputs import Cluster, Rule, ValueSet, Violation, pod_name
+from karpenter.checker.labels import (
+    CAPACITY_TYPE,
+    about,
+    demand,
+    demand_of,
+    node_alternatives,
+    trials,
+    untolerated,
+)
+from karpenter.checker.places import NewPlace, clashing_ports, pool_demands
+from karpenter.checker.volumes import attached, reaching
+from karpenter.cloud.types import InstanceType
+
+
+def claim_violations(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+    """Yield what a claim does that it must not do."""
+    yield from _form(cluster, place)
+    yield from _types(place)
+    yield from _launch(place)
+    yield from _within_pool(place)
+    yield from _min_values(cluster, place)
+    for pod in place.placed:
+        yield from _pod(cluster, place, pod)
+    yield from _ports(place)
+    yield from _attachments(cluster, place)
+
+
+def _form(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+    claim = place.claim
+    template = place.pool.node_pool.spec.template.spec
+    if not place.placed:
+        yield Violation(Rule.CLAIM, place.name, "holds no pod")
+    if tuple(claim.taints) != tuple(template.taints):
+        yield Violation(Rule.CLAIM, place.name, "has other taints than its pool")
+    if len(set(claim.instance_types)) != len(claim.instance_types):
+        yield Violation(Rule.CLAIM, place.name, "lists a type twice")
+    if not 0 < len(claim.instance_types) <= cluster.policies.most_instance_types:
+        yield Violation(Rule.CLAIM, place.name, f"lists {len(claim.instance_types)} types")
+    missing = set(claim.instance_types) - {t.name for t in place.types}
+    if missing:
+        yield Violation(Rule.CLAIM, place.name, f"lists types its pool lacks: {sorted(missing)}")
+
+
+def _types(place: NewPlace) -> Iterator[Violation]:
+    for instance_type in place.types:
+        ways = place.ways_of(instance_type)
+        if not ways:
+            detail = f"{instance_type.name} has no available offering that agrees with the claim"
+            yield Violation(Rule.OFFERING, place.name, detail)
+        elif all(place.lacks(way) for way in ways):
+            lacking = ", ".join(place.lacks(ways[0]))
+            detail = f"{instance_type.name} alone cannot hold it: too little {lacking}"
+            yield Violation(Rule.ROOM, place.name, detail)
+
+
+def _launch(place: NewPlace) -> Iterator[Violation]:
+    launch = place.claim.launch
+    possible = [way for way in place.roomy if way.can_launch]
+    if launch is None:
+        if possible:
+            yield Violation(Rule.LAUNCH, place.name, "could be launched, but is not")
+        return
+    chosen = place.launched()
+    if chosen is None or not chosen.can_launch:
+        yield Violation(Rule.LAUNCH, place.name, f"cannot be launched as {launch}")
+        return
+    cheapest = min(way.price for way in possible)
+    price = math.inf if math.isnan(launch.price) else launch.price
+    if price > cheapest:
+        detail = f"is launched for {price}, although {cheapest} would do"
+        yield Violation(Rule.LAUNCH, place.name, detail)
+
+
+def _within_pool(place: NewPlace) -> Iterator[Violation]:
+    pool = pool_demands(place.pool.node_pool)
+    for key in sorted({one.key for one in pool}):
+        wanted = about(key, pool)
+        for way in place.roomy:
+            for value in place.possible(way, key, pool):
+                if not all(one.allows(value) for one in wanted):
+                    detail = f"{key} may become {value} on {way.instance_type.name}"
+                    yield Violation(Rule.POOL_REQUIREMENTS, place.name, detail)
+                    break
+    for one in place.demands:
+        wanted = about(one.key, pool)
+        if any(
+            one.allows(value) and not all(w.allows(value) for w in wanted)
+            for value in trials([one, *wanted])
+            if value is not None  # whether the label is there is up to the types
+        ):
+            detail = f"allows {one.key} more than its pool does"
+            yield Violation(Rule.POOL_REQUIREMENTS, place.name, detail)
+
+
+def _min_values(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+    held = {one.key: one for one in place.claim.requirements}
+    wanted: dict[str, int] = {}
+    for entry in place.pool.node_pool.spec.template.spec.requirements:
+        if entry.min_values is not None:
+            key = demand(entry.key, entry.operator, entry.values).key
+            wanted[key] = max(wanted.get(key, 0), entry.min_values)
+    for key, stated in sorted(wanted.items()):
+        least = stated
+        if cluster.policies.best_effort_min_values:
+            least = min(stated, held[key].min_values or 0) if key in held else 0
+        if key == CAPACITY_TYPE and place.is_booked:
+            continue  # a reservation is worth more than a choice
+        found = _advertised(place.types, key, held.get(key))
+        if len(found) < least:
+            detail = f"offers {len(found)} values of {key} instead of {least}"
+            yield Violation(Rule.MIN_VALUES, place.name, detail)
+    for one in held.values():  # the API server refuses such a claim
+        if one.values and not one.complement and len(one.values) < (one.min_values or 0):
+            detail = f"lists {len(one.values)} values of {one.key} but wants {one.min_values}"
+            yield Violation(Rule.MIN_VALUES, place.name, detail)
+
+
+def _advertised(types: list[InstanceType], key: str, held: ValueSet | None) -> set[str]:
+    allowed = demand_of(held) if held is not None else demand(key, "Exists", ())
+    return {
+        value
+        for instance_type in types
+        for own in instance_type.requirements
+        if own.key == key and not own.complement
+        for value in own.values
+        if allowed.allows(value)
+    }
+
+
+def _pod(cluster: Cluster, place: NewPlace, pod: Pod) -> Iterator[Violation]:
+    name = pod_name(pod)
+    soft_taints_count = not _some_pool_has_soft_taints(cluster)
+    taint = untolerated(place.taints, pod.spec.tolerations, soft_too=soft_taints_count)
+    if taint is not None:
+        yield Violation(Rule.TAINT, name, f"does not tolerate {taint.key} of {place.name}")
+    if not any(place.surely(asked) for asked in node_alternatives(pod.spec)):
+        yield Violation(Rule.NODE_DEMANDS, name, f"{place.name} may not satisfy them")
+    for alternatives in reaching(cluster, pod):
+        if not any(place.surely(asked) for asked in alternatives):
+            yield Violation(Rule.VOLUME_REACH, name, f"{place.name} may not reach a volume")
+
+
+def _ports(place: NewPlace) -> Iterator[Violation]:
+    for instance_type in place.types:
+        daemons = [daemon.spec for daemon in place.daemons_on(instance_type)]
+        clashes = clashing_ports([pod.spec for pod in place.placed], daemons)
+        if clashes:
+            detail = f"{', '.join(sorted(set(clashes)))} on {instance_type.name}"
+            yield Violation(Rule.HOST_PORT, place.name, detail)
+
+
+def _attachments(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+    for driver, claims in attached(cluster, place.placed).items():
+        for instance_type in place.types:
+            limit = instance_type.volume_attachment_limits.get(driver)
+            if limit is not None and len(claims) > limit:
+                detail = f"{instance_type.name} attaches {limit} of {driver}, not {len(claims)}"
+                yield Violation(Rule.VOLUME_LIMIT, place.name, detail)
+
+
+def _some_pool_has_soft_taints(cluster: Cluster) -> bool:
+    return any(
+        taint.effect == "PreferNoSchedule"
+        for pool in cluster.pools
+        for taint in pool.node_pool.spec.template.spec.taints
+    )

@@ -1,0 +1,189 @@
+"""Manifests to a cluster: read, checked, converted where they are old, and filled in.
+
+All of it or nothing: with any problem, every one is listed with its file and line and the command
+ends. Kinds that no plan depends on are passed over with a warning.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from karpenter.admission.check import Checked, check
+from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, is_below
+from karpenter.admission.quantities import quantity_errors
+from karpenter.api.codec import KINDS, convert, is_known
+from karpenter.api.meta import Resource, kind_of
+from karpenter.api.problems import DecodeError
+from karpenter.cli import inputs, output
+from karpenter.conversion.catalogue import Route, claim_of
+from karpenter.conversion.convert import Options, convert_all
+from karpenter.conversion.keys import rename_keys
+from karpenter.manifests.files import Loaded
+from karpenter.manifests.reader import Document
+from karpenter.state.cluster import snapshot_of
+from karpenter.state.expansion import InputProblem, expand
+from karpenter.state.snapshot import Snapshot
+
+_DEFAULT_CLASS: Final = "default"
+# No plan depends on the role of a node; naming one spares the advice to do so
+_CONVERSION: Final = Options(node_role="any", default_node_class=_DEFAULT_CLASS)
+_HOMES: Final = frozenset((r.api_version.rpartition("/")[0], kind_of(r)) for r in KINDS)
+_STATUS: Final = ("status",)
+_OLD: Final = frozenset({Route.V1BETA1, Route.PROVISIONER, Route.NODE_TEMPLATE})
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One object of the input on its way into the cluster."""
+
+    document: Document
+    route: Route
+    objects: list[dict[str, Any]] = field(default_factory=list)  # in today's form
+    errors: list[FieldError] = field(default_factory=list)
+    warnings: list[FieldWarning] = field(default_factory=list)
+    is_passed_over: bool = False
+
+
+def load_cluster(names: Sequence[str], *, recursive: bool, provider: str) -> Snapshot:
+    """Return the cluster that manifests stand for, or list what is wrong and end the command."""
+    with output.progress("reading"):
+        loaded = inputs.load_documents(names, recursive=recursive)
+        entries = [_taken_in(document) for document in loaded.documents]
+        _convert_old(entries)
+        for entry in entries:
+            _judge(entry, provider)
+        resources = [(entry, resource) for entry in entries for resource in _decoded(entry)]
+    errors = _say(loaded, entries)
+    if errors:
+        output.fail(f"nothing is planned: {inputs.problems(errors)}")
+    expansion = expand([resource for _, resource in resources])
+    if expansion.problems:
+        documents = [entry.document for entry, _ in resources]
+        for problem in expansion.problems:
+            output.error(f"{_places(problem, documents)}: {problem.text}")
+        output.fail(f"nothing is planned: {inputs.problems(len(expansion.problems))}")
+    return snapshot_of(expansion.objects)
+
+
+def _taken_in(document: Document) -> _Entry:
+    claim = claim_of(document.data)
+    entry = _Entry(document, claim.route, errors=[*claim.errors], warnings=[*claim.warnings])
+    match claim.route:
+        case Route.LEFT_OUT | Route.REFUSED:
+            pass
+        case Route.OTHER if _is_of_no_concern(claim.object["apiVersion"], claim.object["kind"]):
+            entry.is_passed_over = True
+        case _:
+            entry.objects = [claim.object]
+    return entry
+
+
+def _is_of_no_concern(api_version: str, kind: str) -> bool:
+    """Whether a kind is somebody else's; one of Kubernetes in an odd version is a mistake."""
+    home = (api_version.rpartition("/")[0], kind)
+    return not is_known(api_version, kind) and home not in _HOMES
+
+
+def _convert_old(entries: Sequence[_Entry]) -> None:
+    """Convert old kinds; where there are any, other objects may carry old keys as well."""
+    old = [entry for entry in entries if entry.route in _OLD]
+    if not old:
+        return
+    results = convert_all([entry.document.data for entry in old], _CONVERSION).results
+    for entry, result in zip(old, results, strict=True):
+        entry.objects = [_with_the_rest(made, entry.document.data) for made in result.objects]
+        entry.errors, entry.warnings = result.errors, result.warnings
+        if entry.route is Route.PROVISIONER and not _names_a_class(entry.document.data):
+            assumed = f"names no node class, so EC2NodeClass {_DEFAULT_CLASS} is assumed"
+            entry.warnings.append(FieldWarning(("spec",), assumed))
+    for entry in entries:
+        if entry.route is Route.OTHER and entry.objects:
+            entry.objects = [rename_keys(obj).object for obj in entry.objects]
+
+
+def _with_the_rest(made: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a converted object what a manifest needs not but a cluster has: status, age and uid."""
+    if made["kind"] != written.get("kind"):
+        return dict(made)
+    stored = rename_keys(written).object
+    whole = {**made, "metadata": {**stored["metadata"], **made["metadata"]}}
+    return {**whole, "status": stored["status"]} if stored.get("status") else whole
+
+
+def _names_a_class(provisioner: Mapping[str, Any]) -> bool:
+    spec = provisioner.get("spec")
+    return isinstance(spec, dict) and any(spec.get(key) for key in ("providerRef", "provider"))
+
+
+def _judge(entry: _Entry, provider: str) -> None:
+    """Check what was not converted; conversion has judged the rest."""
+    if entry.route in _OLD or not entry.objects:
+        return
+    checked = _checked(entry.objects[0], provider)
+    entry.objects = [checked.object]
+    entry.errors += checked.errors
+    entry.warnings += checked.warnings
+
+
+def _checked(obj: dict[str, Any], provider: str) -> Checked:
+    """Check an object, but let controllers be brief: what only they write may be incomplete."""
+    if obj["kind"] == "NodeClaim" and isinstance(spec := obj.get("spec"), dict):
+        obj = {**obj, "spec": {"requirements": [], **spec}}
+    status = obj.get("status")
+    if not status:
+        return check(obj, provider=provider)
+    without = check({key: obj[key] for key in obj if key != "status"}, provider=provider)
+    whole = check(obj, provider=provider)
+    more = [
+        error
+        for error in whole.errors
+        if is_below(error.path, _STATUS) and error.kind is not ErrorKind.REQUIRED
+    ]
+    stored = {**without.object, "status": whole.object.get("status")}
+    return Checked(stored, [*without.errors, *more], whole.warnings)
+
+
+def _decoded(entry: _Entry) -> Iterator[Resource]:
+    for obj in () if entry.errors else entry.objects:
+        try:
+            resource = convert(obj)
+        except DecodeError as error:
+            entry.errors.append(FieldError(ErrorKind.TYPE_INVALID, error.path, error.problem))
+            continue
+        entry.errors += quantity_errors(resource)
+        yield resource
+
+
+def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
+    """Print every finding in the order of the input and return how many of them are errors."""
+    for unreadable in loaded.errors:
+        output.error(str(unreadable))
+    errors = len(loaded.errors)
+    left_out = Counter(_kind_of(entry) for entry in entries if entry.is_passed_over)
+    for entry in entries:
+        inputs.report(entry.document, entry.errors, entry.warnings)
+        errors += len(entry.errors)
+        alike = left_out.pop(_kind_of(entry), 0) if entry.is_passed_over else 0
+        if alike:
+            _say_passed_over(entry, alike)
+    return errors
+
+
+def _say_passed_over(entry: _Entry, alike: int) -> None:
+    document = entry.document
+    (unknown,) = check(document.data).errors[:1]
+    why = unknown.detail if "did you mean" in unknown.detail else "no plan depends on this kind"
+    more = f" (and {alike - 1} more of it)" if alike > 1 else ""
+    where = f"{document.source.name}:{document.line(('kind',))}"
+    output.warning(f"{where}: {inputs.title_of(document.data)} is passed over: {why}{more}")
+
+
+def _kind_of(entry: _Entry) -> tuple[object, object]:
+    return entry.document.data.get("apiVersion"), entry.document.data.get("kind")
+
+
+def _places(problem: InputProblem, documents: Sequence[Document]) -> str:
+    at = [documents[position] for position in problem.positions]
+    places = [f"{each.source.name}:{each.line(('metadata', 'name'))}" for each in at]
+    return " and ".join(dict.fromkeys(places))

@@ -1,0 +1,137 @@
+"""The story of one pod for people: a tree with a tick or a cross for every check."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.tree import Tree
+
+from karpenter.cli.screen import (
+    BAD,
+    GOOD,
+    QUIET,
+    TITLE,
+    WAITING,
+    counted,
+    per_hour,
+    per_month,
+    sample,
+    without_default,
+    words,
+)
+from karpenter.model.resources import PODS, Resources, readable_amount
+from karpenter.report.explanation import Explanation, Fate, Place
+from karpenter.scheduling.node_refusals import NodeVerdicts
+from karpenter.scheduling.plan import Launch
+from karpenter.scheduling.pool_checks import PoolVerdict
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+_Parts: TypeAlias = "Iterator[RenderableType]"
+_POOLS_SHOWN = 30
+_REFUSALS_SHOWN = 8
+_FATES = {
+    Fate.NEW_NODE: ("goes to a new node", GOOD),
+    Fate.EXISTING_NODE: ("goes to a node that exists or is on its way", GOOD),
+    Fate.UNPLACED: ("fits nowhere", BAD),
+    Fate.DEFERRED: ("waits for another pass", WAITING),
+    Fate.IGNORED: ("is left alone", WAITING),
+    Fate.RUNNING: ("does not wait for a node", GOOD),
+}
+
+
+def explanation_parts(told: Explanation) -> _Parts:
+    """Lay out the story of a pod."""
+    verdict, style = _FATES[told.fate]
+    tree = Tree(words(f"Pod {told.pod} {verdict}", f"{TITLE} {style}"), guide_style=QUIET)
+    if told.place is None:
+        tree.add(words(told.detail))
+    tree.add(words(f"asks for {_amounts(told.requests)}"))
+    if told.place is not None:
+        _add_place(tree, told.place, told.pools)
+    if told.wishes:
+        branch = tree.add(words("wishes"))
+        for wish in told.wishes:
+            fate = "" if wish.is_met else ": given up"
+            branch.add(_marked(wish.is_met, f"{wish.text}{fate}"))
+    if told.pools:
+        _add_pools(tree, told)
+    if told.nodes.total:
+        _add_nodes(tree, told.nodes)
+    yield tree
+
+
+def _amounts(requests: Resources) -> str:
+    shown = [f"{readable_amount(name, n)} {name}" for name, n in requests.items() if name != PODS]
+    return ", ".join(shown) or "no cpu or memory"
+
+
+def _add_place(tree: Tree, place: Place, pools: Sequence[PoolVerdict]) -> None:
+    pool = f" of pool {place.node_pool}" if place.node_pool else " of no pool"
+    branch = tree.add(words(f"node {place.name}{pool}"))
+    others = len(place.pods) - 1
+    if others:
+        shown = sample([without_default(pod) for pod in place.pods], most=4)
+        branch.add(words(f"shared with {counted(others, 'other pod')} of this plan: {shown}"))
+    if place.launch is None:
+        return
+    first = next((pool for pool in pools if pool.is_possible), None)
+    if first is not None and first.node_pool == place.node_pool and len(pools) > 1:
+        branch.add(words("its pool is the first that takes the pod: by weight, then by name"))
+    left = counted(place.instance_types, "instance type")
+    branch.add(words(f"{_offer(place.launch)} is the cheapest of {left} left"))
+    if place.equally_cheap:
+        branch.add(words(f"{counted(place.equally_cheap, 'other type')} would cost the same"))
+    if place.next_best is not None:
+        branch.add(words(f"next best: {_offer(place.next_best)}"))
+
+
+def _offer(launch: Launch) -> str:
+    how = " ".join(filter(None, (launch.instance_type, launch.capacity_type)))
+    where = f" in {launch.zone}" if launch.zone else ""
+    return f"{how}{where} at {per_hour(launch.price)}/h ({per_month(launch.price)}/month)"
+
+
+def _add_pools(tree: Tree, told: Explanation) -> None:
+    possible = sum(pool.is_possible for pool in told.pools)
+    title = f"pools: {possible} of {len(told.pools)} would make a node for it"
+    branch = tree.add(words(title))
+    pools = list(told.pools)
+    if len(pools) > _POOLS_SHOWN:  # then what was possible comes first
+        pools.sort(key=lambda pool: not pool.is_possible)
+    for pool in pools[:_POOLS_SHOWN]:
+        used = told.place is not None and told.place.node_pool == pool.node_pool
+        note = " (used)" if used and told.fate is Fate.NEW_NODE else ""
+        twig = branch.add(_marked(pool.is_possible, f"{pool.node_pool}{note}{_verdict(pool)}"))
+        for check in pool.checks:
+            twig.add(_marked(check.passed, f"{check.step.value}: {check.detail}"))
+    _add_rest(branch, len(told.pools) - _POOLS_SHOWN, "pool")
+
+
+def _verdict(pool: PoolVerdict) -> str:
+    """What a pool says in short, unless one of its checks says it in the same words."""
+    if pool.cheapest is not None:
+        return f": alone on {_offer(pool.cheapest)}"
+    said = any(check.detail == pool.detail for check in pool.checks)
+    return "" if said else f": {pool.detail}"
+
+
+def _add_nodes(tree: Tree, nodes: NodeVerdicts) -> None:
+    able = len(nodes.possible)
+    branch = tree.add(words(f"nodes that exist: {able} of {nodes.total} could take it"))
+    if able:
+        branch.add(_marked(True, sample(nodes.possible, most=5)))
+    for refusal in nodes.refusals[:_REFUSALS_SHOWN]:
+        count = counted(len(refusal.nodes), "node")
+        branch.add(_marked(False, f"{count}: {refusal.detail} ({sample(refusal.nodes)})"))
+    _add_rest(branch, len(nodes.refusals) - _REFUSALS_SHOWN, "reason")
+
+
+def _add_rest(branch: Tree, left: int, noun: str) -> None:
+    if left > 0:
+        branch.add(words(f"… and {counted(left, noun)} more; -o json has them all", QUIET))
+
+
+def _marked(good: bool, text: str) -> "Text":
+    return words("✓ " if good else "✗ ", GOOD if good else BAD).append_text(words(text))

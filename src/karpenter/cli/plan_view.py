@@ -1,0 +1,289 @@
+"""A provisioning plan for people: totals first, then nodes, then what is left over and why.
+
+What is alike is folded into one row with a count, so that a plan for twenty thousand pods is still
+read in a minute.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from karpenter.cli.screen import (
+    BAD,
+    GOOD,
+    MOST_ROWS,
+    QUIET,
+    TIMES,
+    TITLE,
+    WAITING,
+    Column,
+    counted,
+    fitted,
+    in_order,
+    per_hour,
+    per_month,
+    sample,
+    table,
+    without_default,
+    words,
+)
+from karpenter.model.resources import CPU, MEMORY, readable_amount
+from karpenter.report.provisioning import deferred_with_reasons, unplaced_with_reasons
+from karpenter.scheduling.plan import PlannedClaim, Reason, Why
+from karpenter.scheduling.provisioning import ProvisioningPlan
+from karpenter.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_Parts: TypeAlias = "Iterator[RenderableType]"
+_REASONS_SHOWN = 12  # for one pod
+_FAR_MISSES = (Why.UNTOLERATED_TAINT, Why.REQUIREMENT_CONFLICT)  # of pools meant for others
+_LEGEND = (
+    f"  {TIMES}N: so many alike; pods and requests are of each of them, prices of all together"
+)
+
+
+def plan_parts(outcome: ProvisioningPlan, snapshot: Snapshot) -> _Parts:
+    """Lay out a plan from top to bottom."""
+    yield from _totals(outcome)
+    yield from _new_nodes(outcome.plan.claims)
+    yield from _existing_nodes(outcome.plan.existing, snapshot)
+    yield from _unplaced(outcome)
+    yield from _waiting(outcome)
+    yield from _static_pools(outcome)
+    yield from _buffers(outcome)
+    yield from _unusable(outcome)
+    yield from _ignored(outcome)
+
+
+def _totals(outcome: ProvisioningPlan) -> _Parts:
+    plan = outcome.plan
+    if plan.claims:
+        cost = f"{per_hour(plan.hourly_cost)} per hour, {per_month(plan.hourly_cost)} per month"
+        yield words(f"{counted(len(plan.claims), 'node')} to create: {cost}", TITLE)
+        yield words(_gap(plan.hourly_cost, plan.lower_bound), QUIET)
+    else:
+        yield words(_nothing_to_create(outcome), TITLE)
+    new = sum(len(claim.pods) for claim in plan.claims)
+    old = sum(len(pods) for pods in plan.existing.values())
+    later = len(plan.deferred) + len(plan.unevaluated)
+    shares = [
+        (new, "on new nodes"),
+        (old, "on nodes that exist"),
+        (len(plan.unplaced), "fit nowhere"),
+        (later, "wait for another pass"),
+    ]
+    waiting = sum(count for count, _ in shares)
+    if waiting:
+        told = ", ".join(f"{count:,} {where}" for count, where in shares if count)
+        yield words(f"{counted(waiting, 'pod')} to place: {told}")
+
+
+def _nothing_to_create(outcome: ProvisioningPlan) -> str:
+    plan = outcome.plan
+    if outcome.waiting_for:
+        return "No node is created before the claims that were made last have launched"
+    if not (plan.unplaced or plan.deferred or plan.unevaluated or plan.existing):
+        return "No node to create: no pod waits for one"
+    if not outcome.pools.dynamic:
+        if not (outcome.pools.excluded or outcome.pools.static):
+            return "No node can be created: there is no NodePool"
+        return "No node can be created: there is no NodePool that pods may use"
+    return "No node to create"
+
+
+def _gap(cost: float, bound: float) -> str:
+    if bound <= 0:
+        return "How cheap it could be at best is not known"
+    gap = max(0.0, cost / bound - 1)
+    return f"No plan for them can cost less than {per_hour(bound)} per hour: a gap of {gap:.0%}"
+
+
+def _new_nodes(claims: Sequence[PlannedClaim]) -> _Parts:
+    if not claims:
+        return
+    yield from _title("Nodes to create")
+    folded = _folded(claims)
+    yield fitted(_columns(folded[:MOST_ROWS]))
+    yield from _rest(len(folded), "row")
+    if any(len(alike) > 1 for alike in folded):
+        yield words(_LEGEND, QUIET)
+
+
+def _columns(folded: Sequence[Sequence[PlannedClaim]]) -> list[Column]:
+    """The table of new nodes, column by column."""
+    first = [alike[0] for alike in folded]
+    launches = [claim.launch for claim in first]
+    prices = [
+        launch.price * len(alike) if launch else 0.0
+        for alike, launch in zip(folded, launches, strict=True)
+    ]
+    times = [f" {TIMES}{len(alike)}" if len(alike) > 1 else "" for alike in folded]
+    pods = [
+        sample([without_default(pod) for pod in claim.pods]) or "for buffers" for claim in first
+    ]
+    cpu = [readable_amount(CPU, claim.requests.cpu) for claim in first]
+    memory = [readable_amount(MEMORY, claim.requests.memory) for claim in first]
+    return [
+        Column("name", [claim.name + n for claim, n in zip(first, times, strict=True)]),
+        Column("pool", [claim.node_pool for claim in first], may_go=1),
+        Column("type", [launch.instance_type if launch else "none left" for launch in launches]),
+        Column("zone", [launch.zone if launch else "" for launch in launches]),
+        Column("capacity", [launch.capacity_type if launch else "" for launch in launches]),
+        Column("pods", [f"{len(claim.pods):,}" for claim in first], is_number=True),
+        Column("", pods, may_go=3),
+        Column("cpu", cpu, is_number=True, may_go=2),
+        Column("memory", memory, is_number=True, may_go=2),
+        Column("$/hour", [per_hour(p).removeprefix("$") for p in prices], is_number=True),
+        Column("$/month", [per_month(p).removeprefix("$") for p in prices], is_number=True),
+    ]
+
+
+def _folded(claims: Iterable[PlannedClaim]) -> list[list[PlannedClaim]]:
+    """Put claims together that differ only in their names and in which pods they hold."""
+    alike: dict[object, list[PlannedClaim]] = {}
+    for claim in claims:
+        key = (claim.node_pool, claim.launch, claim.requests, len(claim.pods), claim.instance_types)
+        alike.setdefault(key, []).append(claim)
+    return list(alike.values())
+
+
+def _existing_nodes(existing: Mapping[str, Sequence[str]], snapshot: Snapshot) -> _Parts:
+    if not existing:
+        return
+    yield from _title("On nodes that exist or are on their way")
+    rows = table([("node", "left"), ("pool", "left"), ("pods", "right"), ("", "left")])
+    for name, pods in sorted(existing.items())[:MOST_ROWS]:
+        node = snapshot.node(name)
+        pool = node.node_pool if node is not None else ""
+        shown = sample([without_default(pod) for pod in pods], most=4)
+        rows.add_row("", *map(words, (name, pool or "none", f"{len(pods):,}", shown)))
+    yield rows
+    yield from _rest(len(existing), "node")
+
+
+def _unplaced(outcome: ProvisioningPlan) -> _Parts:
+    if not outcome.plan.unplaced:
+        return
+    alike: dict[tuple[Reason, ...], list[str]] = {}
+    for entry, reasons in unplaced_with_reasons(outcome):
+        alike.setdefault(reasons, []).append(entry.pod)
+    yield from _title("Pods that fit nowhere", BAD)
+    for reasons, pods in list(alike.items())[:MOST_ROWS]:
+        yield words(f"  ✗ {_pods(pods)}")
+        rows = table([("", "left"), ("", "left")])
+        rows.show_header = False
+        by_detail = _by_detail(reasons)
+        for detail, pools in by_detail[:_REASONS_SHOWN]:
+            rows.add_row("", words(f"    {sample(pools) or 'any pool'}"), words(detail))
+        yield rows
+        left = sum(len(pools) for _, pools in by_detail[_REASONS_SHOWN:])
+        if left:
+            yield words(f"      … and {counted(left, 'pool')} more; -o json has them all", QUIET)
+    yield from _rest(len(alike), "group of pods", "groups of pods")
+
+
+def _pods(pods: Sequence[str]) -> str:
+    shown = sample([without_default(pod) for pod in in_order(pods)], most=3)
+    return shown if len(pods) == 1 else f"{counted(len(pods), 'pod')}: {shown}"
+
+
+def _by_detail(reasons: Iterable[Reason]) -> list[tuple[str, list[str]]]:
+    """Put the pools together that give the same reason; where there are many, near misses first."""
+    found: dict[str, list[str]] = {}
+    ranks: dict[str, int] = {}
+    for reason in reasons:
+        found.setdefault(reason.detail, []).extend([reason.node_pool] if reason.node_pool else [])
+        is_far = reason.why in _FAR_MISSES and not reason.detail.startswith("would fit")
+        ranks[reason.detail] = int(is_far)
+    if len(found) <= _REASONS_SHOWN:
+        return list(found.items())
+    return sorted(found.items(), key=lambda item: ranks[item[0]])
+
+
+def _waiting(outcome: ProvisioningPlan) -> _Parts:
+    alike: dict[str, list[str]] = {}
+    for pod, _, detail in deferred_with_reasons(outcome):
+        alike.setdefault(detail, []).append(pod)
+    yield from _listed("Pods that wait for another pass", alike, WAITING)
+
+
+def _ignored(outcome: ProvisioningPlan) -> _Parts:
+    refused: dict[str, list[str]] = {}
+    left_alone: dict[str, list[str]] = {}
+    for entry in outcome.ignored:
+        where = refused if entry.is_refused else left_alone
+        where.setdefault(entry.detail, []).append(entry.pod)
+    yield from _listed("Pods that cannot be served", refused, BAD)
+    yield from _listed("Pods that are left alone", left_alone, QUIET)
+
+
+def _listed(title: str, alike: Mapping[str, Sequence[str]], style: str) -> _Parts:
+    """List what is alike with what there is to say about it."""
+    if not alike:
+        return
+    yield from _title(title, style)
+    rows = table([("", "left"), ("", "left")])
+    rows.show_header = False
+    for detail, names in list(alike.items())[:MOST_ROWS]:
+        rows.add_row("", words(f"{_pods(names)}"), words(detail))
+    yield rows
+    yield from _rest(len(alike), "reason")
+
+
+def _static_pools(outcome: ProvisioningPlan) -> _Parts:
+    if not outcome.static:
+        return
+    yield from _title("Static pools")
+    columns = ("wanted", "have", "create", "delete")
+    rows = table([("pool", "left"), *((name, "right") for name in columns), ("", "left")])
+    for pool in outcome.static[:MOST_ROWS]:
+        counts = (pool.replicas, pool.have, pool.create, len(pool.delete))
+        cells = [pool.node_pool, *(f"{count:,}" for count in counts), sample(pool.delete)]
+        rows.add_row("", *map(words, cells))
+    yield rows
+    yield from _rest(len(outcome.static), "pool")
+
+
+def _buffers(outcome: ProvisioningPlan) -> _Parts:
+    if not outcome.buffers:
+        return
+    yield from _title("Buffers")
+    rows = table([("buffer", "left"), ("replicas", "right"), ("", "left"), ("nodes", "left")])
+    for buffer in outcome.buffers[:MOST_ROWS]:
+        state = words("ready", GOOD) if buffer.ready else words("needs new nodes", WAITING)
+        if buffer.detail:
+            state = words("cannot be made out", BAD)
+        where = words(buffer.detail or sample(buffer.nodes, most=3))
+        rows.add_row("", words(buffer.name), words(f"{buffer.replicas:,}"), state, where)
+    yield rows
+    yield from _rest(len(outcome.buffers), "buffer")
+
+
+def _unusable(outcome: ProvisioningPlan) -> _Parts:
+    said = [(f"NodePool {r.node_pool}", r.detail) for r in outcome.pools.excluded]
+    said += [(f"NodePool {r.node_pool}", r.detail) for r in outcome.plan.empty_pools]
+    said += [(f"NodeOverlay {each.name}", each.detail) for each in outcome.refused_overlays]
+    alike: dict[str, list[str]] = {}
+    for name, detail in said:
+        alike.setdefault(detail, []).append(name)
+    if not alike:
+        return
+    yield from _title("What cannot be used", WAITING)
+    rows = table([("", "left"), ("", "left")])
+    rows.show_header = False
+    for detail, names in list(alike.items())[:MOST_ROWS]:
+        rows.add_row("", words(sample(names)), words(detail))
+    yield rows
+    yield from _rest(len(alike), "reason")
+
+
+def _title(text: str, style: str = "") -> _Parts:
+    yield words("")
+    yield words(text, f"{TITLE} {style}".strip())
+
+
+def _rest(count: int, noun: str, plural: str = "") -> _Parts:
+    if count > MOST_ROWS:
+        more = counted(count - MOST_ROWS, noun, plural)
+        yield words(f"  … and {more} more; -o json has them all", QUIET)

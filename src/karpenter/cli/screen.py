@@ -1,0 +1,159 @@
+"""How commands talk to people: width, colour, tables, and how amounts and names are written.
+
+Text is laid out for the width of the terminal and for a fixed one where there is none. Colour only
+repeats what the words say. Nothing a manifest says is taken for markup or reaches the terminal's
+controls.
+"""
+
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+View: TypeAlias = Literal["table", "json", "yaml"]
+
+HOURS_PER_MONTH: Final = 730
+MOST_ROWS: Final = 60  # of a table; who wants more reads the JSON
+
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
+GOOD, WAITING, BAD, QUIET, TITLE = "green", "yellow", "red", "dim", "bold"
+
+_WITHOUT_TERMINAL: Final = (120, 50)
+_NARROWEST: Final = 40
+_DIGITS: Final = re.compile(r"(?<=[^0-9])(?=[0-9])|(?<=[0-9])(?=[^0-9])")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def width() -> int:
+    """How many characters a line may have."""
+    return max(_NARROWEST, shutil.get_terminal_size(_WITHOUT_TERMINAL).columns)
+
+
+def laid_out(parts: "Iterable[RenderableType]") -> str:
+    """Lay parts out below one another, with colour for people only."""
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    coloured = _is_for_people()
+    console = Console(
+        file=buffer,
+        width=width(),
+        force_terminal=coloured,
+        color_system="standard" if coloured else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    for part in parts:
+        console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+
+
+def words(text: str, style: str = "") -> "Text":
+    """Text as it is, without any markup; control characters are spelled out."""
+    from rich.text import Text
+
+    return Text(_CONTROL.sub(lambda c: f"\\x{ord(c.group()):02x}", text), style=style)
+
+
+def table(columns: "Sequence[tuple[str, Literal['left', 'right']]]", *, gap: int = 2) -> "Table":
+    """An indented table without lines; a column without a name shows no header."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=True, padding=(0, gap, 0, 0), header_style=QUIET)
+    made.add_column("", width=0)
+    for name, side in columns:
+        made.add_column(name, justify=side, overflow="fold", no_wrap=side == "right")
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table that is to fit the screen."""
+
+    name: str
+    cells: list[str]
+    is_number: bool = False
+    may_go: int = 0  # where there is no room: 1 is the first to go, 0 always stays
+
+    @property
+    def width(self) -> int:
+        """How many characters the column takes."""
+        return max((len(text) for text in (self.name, *self.cells)), default=0)
+
+
+def fitted(columns: Sequence[Column]) -> "Table":
+    """A table with as many of its columns as there is room for."""
+    shown, gap = _most_that_fit(columns)
+    made = table([(c.name, "right" if c.is_number else "left") for c in shown], gap=gap)
+    for row in zip(*(column.cells for column in shown), strict=True):
+        made.add_row("", *map(words, row))
+    return made
+
+
+def _most_that_fit(columns: Sequence[Column]) -> tuple[list[Column], int]:
+    room = width()
+    shown = list(columns)
+    for gone in range(max(column.may_go for column in columns) + 1):
+        shown = [column for column in columns if not 0 < column.may_go <= gone]
+        for gap in (2, 1):
+            if sum(column.width + gap for column in shown) + gap <= room:
+                return shown, gap
+    return shown, 1
+
+
+def per_hour(price: float) -> str:
+    """A price per hour."""
+    return f"${price:,.4f}"
+
+
+def per_month(price: float) -> str:
+    """The same price per month."""
+    return f"${price * HOURS_PER_MONTH:,.2f}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: ``1 node``, ``1,200 nodes``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Sort names the way people count: ``web-2`` before ``web-10``."""
+
+    def key(name: str) -> list[tuple[int, str]]:
+        parts = _DIGITS.split(name)
+        return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+    return sorted(names, key=key)
+
+
+def sample(names: Sequence[str], most: int = 2) -> str:
+    """The first few names, and how many more there are."""
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} +{len(names) - most:,}"
+
+
+def without_default(pod: str) -> str:
+    """A pod's name; the namespace is left out where it is the usual one."""
+    return pod.removeprefix("default/")
+
+
+def _is_for_people() -> bool:
+    stream = sys.stdout
+    return (
+        stream is not None
+        and stream.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )

@@ -1,0 +1,1 @@
+"""Plans as documents: the JSON that other tools read, and its schema."""

@@ -1,0 +1,238 @@
+"""The story of one pod in a pass: where it went or why nowhere, and what else was possible.
+
+The pass is over when the story is told. What a pool or a machine says about a pod that was placed
+is what it would say had this one pod not found its place.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from karpenter.model.resources import NO_RESOURCES, Resources
+from karpenter.report.provisioning import (
+    deferred_with_reasons,
+    launch_document,
+    unplaced_with_reasons,
+)
+from karpenter.scheduling.node_refusals import NodeVerdicts, node_verdicts
+from karpenter.scheduling.plan import Launch, PlannedClaim, Reason
+from karpenter.scheduling.pool_checks import PoolVerdict, other_ways, pool_verdicts
+from karpenter.scheduling.provisioning import ProvisioningPlan
+from karpenter.scheduling.solve import Attempt
+from karpenter.scheduling.spots import spot_of, stage_at, without
+from karpenter.scheduling.wishes import Wish, wishes_of
+from karpenter.scheduling.world import World
+from karpenter.state.pods import is_bound, key_of
+from karpenter.state.requests import pod_requests
+from karpenter.state.snapshot import Snapshot
+
+
+class Fate(StrEnum):
+    """What becomes of a pod."""
+
+    NEW_NODE = "NewNode"
+    EXISTING_NODE = "ExistingNode"
+    UNPLACED = "Unplaced"
+    DEFERRED = "Deferred"
+    IGNORED = "Ignored"
+    RUNNING = "Running"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The node a pod would go to."""
+
+    name: str
+    node_pool: str
+    pods: tuple[str, ...]  # those planned for the same node, this one included
+    launch: Launch | None = None  # of a new node
+    instance_types: int = 0  # that a new node could still be
+    equally_cheap: int = 0  # how many of them cost the same
+    next_best: Launch | None = None  # the cheapest of those that cost more
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything there is to say about one pod."""
+
+    pod: str
+    fate: Fate
+    reason: str  # CamelCase; nothing for a pod that has a place, or where pools differ
+    detail: str
+    requests: Resources = NO_RESOURCES
+    place: Place | None = None
+    wishes: tuple[Wish, ...] = ()
+    pools: tuple[PoolVerdict, ...] = ()  # in the order they are tried, unusable ones last
+    nodes: NodeVerdicts = field(default_factory=lambda: NodeVerdicts((), ()))
+
+
+@dataclass(slots=True)
+class LookBack:
+    """What a pass was made from, caught while it was made."""
+
+    world: World | None = None
+    attempt: Attempt | None = None
+
+    def __call__(self, world: World, attempt: Attempt) -> None:
+        """Keep what there is to look back at."""
+        self.world, self.attempt = world, attempt
+
+
+def explain_pod(
+    pod: str, snapshot: Snapshot, outcome: ProvisioningPlan, look_back: LookBack
+) -> Explanation:
+    """Tell the story of one pod of a cluster, known as ``namespace/name``."""
+    fate, reason, detail = _fate(pod, snapshot, outcome)
+    unusable = [PoolVerdict(r.node_pool, 0, False, r.why, r.detail) for r in outcome.pools.excluded]
+    told = Explanation(
+        pod=pod,
+        fate=fate,
+        reason=reason,
+        detail=detail,
+        requests=pod_requests(snapshot.pods[pod]),
+        place=_place(pod, snapshot, outcome),
+        pools=tuple(unusable) if fate is Fate.UNPLACED else (),
+    )
+    world, attempt = look_back.world, look_back.attempt
+    if world is None or attempt is None or fate in (Fate.IGNORED, Fate.RUNNING):
+        return told
+    position = next((i for i, p in enumerate(world.problem.pods) if key_of(p) == pod), None)
+    if position is None:  # it failed before it could be tried
+        return told
+    return _with_details(told, world, attempt, position, unusable)
+
+
+def _with_details(
+    told: Explanation,
+    world: World,
+    attempt: Attempt,
+    position: int,
+    unusable: Iterable[PoolVerdict],
+) -> Explanation:
+    pod_class = world.class_of[position]
+    diagnosis = attempt.diagnosis
+    states = list(diagnosis.states)
+    launch = told.place.launch if told.place is not None else None
+    spot = spot_of(world, attempt.packing, position, launch)
+    wishes = wishes_of(world, world.problem.pods[position], pod_class, states, spot)
+    stage = pod_class.stages[-1] if spot is None else stage_at(pod_class, spot, states)
+    if spot is not None:
+        states = without(states, stage, spot)
+        diagnosis = diagnosis.with_states(states)
+    if spot is not None and spot.claim is not None:
+        # its own node must not count against it
+        number = attempt.packing.claims[spot.claim].template
+        diagnosis = diagnosis.with_limits(number, world.remaining_limits()[number])
+    pools = pool_verdicts(diagnosis, pod_class, stage)
+    return replace(
+        told,
+        place=_with_choices(told.place, world, attempt, position),
+        wishes=wishes,
+        pools=(*pools, *unusable),
+        nodes=node_verdicts(world, attempt.packing, states, position, stage),
+    )
+
+
+def _with_choices(
+    place: Place | None, world: World, attempt: Attempt, position: int
+) -> Place | None:
+    claim = next((c for c in attempt.packing.claims if position in c.members), None)
+    if place is None or place.launch is None or claim is None:
+        return place
+    same, dearer = other_ways(world.templates[claim.template], claim, place.launch)
+    return replace(place, equally_cheap=same, next_best=dearer)
+
+
+def _fate(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> tuple[Fate, str, str]:
+    for entry, reasons in unplaced_with_reasons(outcome):
+        if entry.pod == pod:
+            return Fate.UNPLACED, *_summary(reasons)
+    for ignored in outcome.ignored:
+        if ignored.pod == pod:
+            return Fate.IGNORED, ignored.why.value, ignored.detail
+    for deferred, why, detail in deferred_with_reasons(outcome):
+        if deferred == pod:
+            return Fate.DEFERRED, why.value, detail
+    if any(pod in pods for pods in outcome.plan.existing.values()):
+        return Fate.EXISTING_NODE, "", "it fits on a node that exists or is on its way"
+    if any(pod in claim.pods for claim in outcome.plan.claims):
+        return Fate.NEW_NODE, "", "it gets a node that would be created"
+    return Fate.RUNNING, "", _running(pod, snapshot)
+
+
+def _summary(reasons: tuple[Reason, ...]) -> tuple[str, str]:
+    kinds = {reason.why.value for reason in reasons}
+    detail = reasons[0].detail if len(reasons) == 1 else f"none of {len(reasons)} pools takes it"
+    return kinds.pop() if len(kinds) == 1 else "", detail
+
+
+def _running(pod: str, snapshot: Snapshot) -> str:
+    found = snapshot.pods[pod]
+    where = f"it is on node {found.spec.node_name}" if is_bound(found) else "it has no node"
+    return f"{where} and asks for nothing"
+
+
+def _place(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> Place | None:
+    for claim in outcome.plan.claims:
+        if pod in claim.pods:
+            return _new(claim)
+    for name, pods in outcome.plan.existing.items():
+        if pod in pods:
+            node = snapshot.node(name)
+            return Place(name, node.node_pool if node is not None else "", pods)
+    return None
+
+
+def _new(claim: PlannedClaim) -> Place:
+    return Place(claim.name, claim.node_pool, claim.pods, claim.launch, len(claim.instance_types))
+
+
+def explanation_document(told: Explanation) -> dict[str, Any]:
+    """Write the story of a pod as plain data."""
+    return {
+        "pod": told.pod,
+        "outcome": told.fate.value,
+        "reason": told.reason,
+        "detail": told.detail,
+        "requests": told.requests.to_wire(),
+        "place": _place_document(told.place) if told.place is not None else None,
+        "wishes": [{"wish": wish.text, "met": wish.is_met} for wish in told.wishes],
+        "nodePools": [_pool_document(pool) for pool in told.pools],
+        "nodes": {
+            "total": told.nodes.total,
+            "possible": list(told.nodes.possible),
+            "refused": [
+                {"detail": refusal.detail, "nodes": list(refusal.nodes)}
+                for refusal in told.nodes.refusals
+            ],
+        },
+    }
+
+
+def _place_document(place: Place) -> dict[str, Any]:
+    return {
+        "node": place.name,
+        "nodePool": place.node_pool,
+        "pods": list(place.pods),
+        "launch": launch_document(place.launch) if place.launch is not None else None,
+        "instanceTypes": place.instance_types,
+        "equallyCheap": place.equally_cheap,
+        "nextBest": launch_document(place.next_best) if place.next_best is not None else None,
+    }
+
+
+def _pool_document(pool: PoolVerdict) -> dict[str, Any]:
+    return {
+        "nodePool": pool.node_pool,
+        "weight": pool.weight,
+        "possible": pool.is_possible,
+        "reason": pool.why.value if pool.why is not None else "",
+        "detail": pool.detail,
+        "checks": [
+            {"check": check.step.value, "passed": check.passed, "detail": check.detail}
+            for check in pool.checks
+        ],
+        "instanceTypes": pool.instance_types,
+        "cheapest": launch_document(pool.cheapest) if pool.cheapest is not None else None,
+    }

@@ -1,0 +1,170 @@
+"""A provisioning plan as plain data: the ``provisioning`` part of ``karpenter plan -o json``.
+
+The shape is a contract that other tools depend on; ``plan.schema.json`` states it. Nothing is
+decided or left out here: every pod of the pass is in exactly one of the lists.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Any
+
+from karpenter.api.karpenter import NodeRequirement
+from karpenter.api.nodes import Taint
+from karpenter.scheduling.plan import Launch, PlannedClaim, Reason, Unplaced
+from karpenter.scheduling.provisioning import Announcement, BufferOutcome, ProvisioningPlan
+from karpenter.scheduling.static import StaticOutcome
+
+
+class WhyDeferred(StrEnum):
+    """Why a pod that could be placed has to wait for another pass."""
+
+    RESERVED_CAPACITY = "ReservedCapacityTaken"
+    NOT_EVALUATED = "NotEvaluated"
+    NOT_SYNCED = "ClusterStateNotSynced"
+
+
+def provisioning_document(outcome: ProvisioningPlan) -> dict[str, Any]:
+    """Write a plan as plain data."""
+    plan = outcome.plan
+    return {
+        "nodeClaims": [claim_document(claim) for claim in plan.claims],
+        "existing": {node: list(pods) for node, pods in sorted(plan.existing.items())},
+        "unplaced": [
+            {"pod": entry.pod, "reasons": reasons} for entry, reasons in _unplaced(outcome)
+        ],
+        "ignored": [
+            {"pod": entry.pod, "reason": entry.why.value, "detail": entry.detail}
+            for entry in outcome.ignored
+        ],
+        "deferred": [
+            {"pod": pod, "reason": why.value, "detail": detail}
+            for pod, why, detail in deferred_with_reasons(outcome)
+        ],
+        "buffers": [_buffer(buffer) for buffer in outcome.buffers],
+        "static": [_static(pool) for pool in outcome.static],
+        "events": [_event(event) for event in outcome.events],
+        "cost": {"hourly": plan.hourly_cost, "lowerBoundHourly": plan.lower_bound},
+    }
+
+
+def claim_document(claim: PlannedClaim) -> dict[str, Any]:
+    """Write a node that would be created as plain data."""
+    return {
+        "name": claim.name,
+        "nodePool": claim.node_pool,
+        "pods": list(claim.pods),
+        "instanceTypes": list(claim.instance_types),
+        "requirements": [_requirement(entry) for entry in claim.requirements.to_wire()],
+        "labels": dict(sorted(claim.labels.items())),
+        "annotations": dict(sorted(claim.annotations.items())),
+        "taints": [_taint(taint) for taint in claim.taints],
+        "startupTaints": [_taint(taint) for taint in claim.startup_taints],
+        "requests": claim.requests.to_wire(),
+        "launch": launch_document(claim.launch) if claim.launch else None,
+    }
+
+
+def launch_document(launch: Launch) -> dict[str, Any]:
+    """Write a way to have a machine as plain data."""
+    return {
+        "instanceType": launch.instance_type,
+        "zone": launch.zone,
+        "capacityType": launch.capacity_type,
+        "price": launch.price,
+    }
+
+
+def unplaced_with_reasons(
+    outcome: ProvisioningPlan,
+) -> Iterator[tuple[Unplaced, tuple[Reason, ...]]]:
+    """Yield pods that fit nowhere with a reason for each pool, those of no use included.
+
+    Pods that were refused alike share one tuple of reasons.
+    """
+    known: dict[int, tuple[Reason, ...]] = {}  # by identity: there may be thousands of pools
+    for entry in outcome.plan.unplaced:
+        reasons = known.get(id(entry.reasons))
+        if reasons is None:
+            judged = {reason.node_pool for reason in entry.reasons}
+            unused = [each for each in outcome.pools.excluded if each.node_pool not in judged]
+            every_pool_is_meant = "" in judged
+            reasons = entry.reasons if every_pool_is_meant else (*entry.reasons, *unused)
+            known[id(entry.reasons)] = reasons
+        yield entry, reasons
+
+
+def deferred_with_reasons(
+    outcome: ProvisioningPlan,
+) -> Iterator[tuple[str, WhyDeferred, str]]:
+    """Yield the pods that have to wait for another pass, each with why."""
+    if outcome.waiting_for:
+        named = _named(outcome.waiting_for)
+        why, detail = WhyDeferred.NOT_SYNCED, f"nothing is planned before {named} has launched"
+    else:
+        why = WhyDeferred.RESERVED_CAPACITY
+        detail = "every reservation it could use is taken; it rather waits than pays for more"
+    for pod in outcome.plan.deferred:
+        yield pod, why, detail
+    for pod in outcome.plan.unevaluated:
+        late = "the time ran out before its turn; the next pass begins with it"
+        yield pod, WhyDeferred.NOT_EVALUATED, late
+
+
+def _unplaced(outcome: ProvisioningPlan) -> Iterator[tuple[Unplaced, list[dict[str, Any]]]]:
+    written: dict[int, list[dict[str, Any]]] = {}  # by identity of the shared reasons
+    for entry, reasons in unplaced_with_reasons(outcome):
+        if id(reasons) not in written:
+            written[id(reasons)] = [_reason(reason) for reason in reasons]
+        yield entry, written[id(reasons)]
+
+
+def _named(claims: Iterable[str]) -> str:
+    names = list(claims)
+    more = f" and {len(names) - 3} others" if len(names) > 3 else ""
+    return f"NodeClaim {', '.join(names[:3])}{more}"
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {"nodePool": reason.node_pool, "reason": reason.why.value, "detail": reason.detail}
+
+
+def _requirement(entry: NodeRequirement) -> dict[str, Any]:
+    written: dict[str, Any] = {"key": entry.key, "operator": str(entry.operator)}
+    if entry.values:
+        written["values"] = list(entry.values)
+    if entry.min_values is not None:
+        written["minValues"] = entry.min_values
+    return written
+
+
+def _taint(taint: Taint) -> dict[str, Any]:
+    value = {"value": taint.value} if taint.value else {}
+    return {"key": taint.key, **value, "effect": taint.effect}
+
+
+def _buffer(buffer: BufferOutcome) -> dict[str, Any]:
+    return {
+        "name": buffer.name,
+        "replicas": buffer.replicas,
+        "ready": buffer.ready,
+        "nodes": list(buffer.nodes),
+    }
+
+
+def _static(pool: StaticOutcome) -> dict[str, Any]:
+    return {
+        "nodePool": pool.node_pool,
+        "replicas": pool.replicas,
+        "have": pool.have,
+        "create": pool.create,
+        "delete": list(pool.delete),
+    }
+
+
+def _event(event: Announcement) -> dict[str, Any]:
+    return {
+        "object": event.target,
+        "type": "Warning" if event.is_warning else "Normal",
+        "reason": event.reason,
+        "message": event.message,
+    }

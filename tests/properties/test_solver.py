@@ -1,0 +1,137 @@
+"""Whatever the cluster, a plan breaks no rule, and says the same however the cluster is written."""
+
+from dataclasses import replace
+from random import Random
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from building.random_clusters import Recipe, recipes
+from karpenter.checker.check import check_plan
+from karpenter.checker.inputs import Rule
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.plan import Plan, PlannedClaim
+from karpenter.scheduling.solve import solve
+
+orders = st.integers(0, 1000).map(Random)
+
+
+@given(recipes())
+@settings(max_examples=250, deadline=None)
+def test_no_plan_breaks_a_rule(recipe: Recipe) -> None:
+    question = recipe.question
+
+    plan = solve(question.problem)
+
+    assert [] == check_plan(question.cluster, plan)
+
+
+@given(recipes(topology=False, limits=False))
+@settings(max_examples=100, deadline=None)
+def test_a_pod_without_neighbours_is_left_out_only_when_no_fresh_node_could_take_it(
+    recipe: Recipe,
+) -> None:
+    question = recipe.question
+
+    plan = solve(question.problem)
+
+    found = check_plan(question.cluster, plan)
+    assert [] == [v for v in found if v.rule in (Rule.COMPLETENESS, Rule.POOL_ORDER)]
+
+
+@given(recipes(), orders)
+@settings(max_examples=100, deadline=None)
+def test_the_order_of_the_input_does_not_change_a_byte(recipe: Recipe, order: Random) -> None:
+    question = recipe.question
+
+    plan = solve(question.problem)
+
+    assert written(plan) == written(solve(question.shuffled(order).problem))
+
+
+@given(recipes(), orders)
+@settings(max_examples=60, deadline=None)
+def test_pods_without_uid_or_age_come_in_one_order_too(recipe: Recipe, order: Random) -> None:
+    question = replace(
+        recipe.question,
+        pods=tuple(
+            msgspec.structs.replace(
+                pod,
+                metadata=msgspec.structs.replace(
+                    pod.metadata, creation_timestamp=None, uid="same for all"
+                ),
+            )
+            for pod in recipe.question.pods
+            if not pod.spec.volumes  # which are found by uid
+        ),
+    )
+
+    plan = solve(question.problem)
+
+    assert written(plan) == written(solve(question.shuffled(order).problem))
+
+
+@given(recipes(), recipes())
+@settings(max_examples=60, deadline=None)
+def test_what_was_solved_before_changes_nothing(recipe: Recipe, earlier: Recipe) -> None:
+    problem = recipe.question.problem
+    before = replace(problem, pods=earlier.question.pods, volumes=earlier.question.problem.volumes)
+    compiler = Compiler()
+
+    solve(before, compiler=compiler)
+    plan = solve(problem, compiler=compiler)
+
+    assert written(solve(problem)) == written(plan)
+
+
+@given(recipes(topology=False, limits=False, reservations=False))
+@settings(max_examples=80, deadline=None)
+def test_one_more_type_leaves_no_pod_behind(recipe: Recipe) -> None:
+    richer = replace(recipe, types=recipe.types + 1)
+
+    before = solve(recipe.question.problem)
+    after = solve(richer.question.problem)
+
+    assert set() == {u.pod for u in after.unplaced} - {u.pod for u in before.unplaced}
+
+
+@given(recipes())
+@settings(max_examples=60, deadline=None)
+def test_without_time_every_pod_is_reported_as_not_evaluated_or_tried(recipe: Recipe) -> None:
+    question = recipe.question
+
+    plan = solve(question.problem, has_time=lambda: False)
+
+    assert [] == [v for v in check_plan(question.cluster, plan) if v.rule is Rule.ACCOUNTING]
+
+
+def written(plan: Plan) -> bytes:
+    """A plan as bytes; the order of mappings counts, since reports print them in it."""
+    return msgspec.json.encode(
+        {
+            "claims": [_claim(claim) for claim in plan.claims],
+            "existing": list(plan.existing.items()),
+            "unplaced": [
+                (entry.pod, [(r.node_pool, r.why, r.detail) for r in entry.reasons])
+                for entry in plan.unplaced
+            ],
+            "deferred": plan.deferred,
+            "unevaluated": plan.unevaluated,
+            "emptyPools": [(r.node_pool, r.why, r.detail) for r in plan.empty_pools],
+            "cost": (plan.hourly_cost, plan.lower_bound),
+        }
+    )
+
+
+def _claim(claim: PlannedClaim) -> object:
+    launch = claim.launch
+    return (
+        (claim.name, claim.node_pool, claim.pods, claim.instance_types),
+        claim.requirements.to_wire(),
+        (list(claim.labels.items()), list(claim.annotations.items())),
+        (claim.taints, claim.startup_taints),
+        list(claim.requests.items()),
+        (claim.node_class_ref, claim.expire_after, claim.termination_grace_period),
+        launch and (launch.instance_type, launch.zone, launch.capacity_type, launch.price),
+    )

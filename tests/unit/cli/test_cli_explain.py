@@ -1,0 +1,206 @@
+"""``karpenter explain pod`` tells the story of one pod, placed or not."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from unit.cli.clusters import node, pod, pool, put, text_of
+from unit.cli.commands import run
+
+GPU_TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+@pytest.fixture
+def file() -> str:
+    return put(
+        "c.json",
+        pool("general", weight=10),
+        pool("gpu", taints=[GPU_TAINT]),
+        node("n1", cpu="2"),
+        pod("small", "1"),
+        pod("large", "7"),
+        pod("huge", "300"),
+        pod("gated", schedulingGates=[{"name": "hold"}]),
+        pod("twin", "50", namespace="a"),
+        pod("twin", "50", namespace="b"),
+        pod("only", "50", namespace="shop"),
+    )
+
+
+def told(*args: str) -> list[str]:
+    ran = run("explain", "pod", *args)
+    assert (0, []) == (ran.code, ran.errors)
+    return ran.out.splitlines()
+
+
+def test_a_pod_on_a_new_node(file: str) -> None:
+    lines = told("large", file)
+
+    assert lines[0] == "Pod default/large goes to a new node"
+    assert lines[1] == "├── asks for 7 cpu"
+    assert any(line.startswith("├── node general-") for line in lines)
+    assert any("is the cheapest of" in line for line in lines)
+    assert any("next best: " in line for line in lines)
+    assert any("its pool is the first that takes the pod" in line for line in lines)
+    assert "├── pools: 1 of 2 would make a node for it" in lines
+    assert any("✓ general (used): alone on c-8x-amd64-linux spot" in line for line in lines)
+    assert any(
+        "✗ gpu: would fit if it tolerated dedicated=gpu:NoSchedule" in line for line in lines
+    )
+    assert "└── nodes that exist: 0 of 1 could take it" in lines
+    assert lines[-1] == (
+        "    └── ✗ 1 node: too little cpu: needs 7, the most that is free is 1 (n1)"
+    )
+
+
+def test_a_pod_on_a_node_that_exists(file: str) -> None:
+    lines = told("small", file)
+
+    assert lines[0] == "Pod default/small goes to a node that exists or is on its way"
+    assert "├── node n1 of no pool" in lines
+    assert lines[-2:] == ["└── nodes that exist: 1 of 1 could take it", "    └── ✓ n1"]
+
+
+def test_a_pod_that_fits_nowhere(file: str) -> None:
+    lines = told("huge", file)
+
+    assert lines[:2] == ["Pod default/huge fits nowhere", "├── none of 2 pools takes it"]
+    assert any("✗ room: needs 300 cpu; the largest type has 255.9" in line for line in lines)
+
+
+def test_a_pod_that_is_left_alone(file: str) -> None:
+    assert [
+        "Pod default/gated is left alone",
+        "├── it waits for its scheduling gates hold to be removed",
+        "└── asks for 1 cpu",
+    ] == told("gated", file)
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        pytest.param(["default/small"], "default/small", id="with its namespace"),
+        pytest.param(["small", "-n", "default"], "default/small", id="namespace as an option"),
+        pytest.param(["only"], "shop/only", id="the only one of its name"),
+        pytest.param(["twin", "--namespace", "b"], "b/twin", id="one of several"),
+    ],
+)
+def test_how_a_pod_may_be_named(args: list[str], found: str, file: str) -> None:
+    assert told(*args, file)[0].startswith(f"Pod {found} ")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        pytest.param(
+            ["twin"], "several pods are called twin: say which of a/twin, b/twin", id="two"
+        ),
+        pytest.param(["smal"], "there is no pod smal; did you mean default/small?", id="misspelt"),
+        pytest.param(["onl"], "there is no pod onl; did you mean shop/only?", id="elsewhere"),
+        pytest.param(["zzz"], "there is no pod zzz among the 7 there are", id="unknown"),
+        pytest.param(["a/b", "-n", "c"], "names a namespace already", id="two namespaces"),
+    ],
+)
+def test_a_pod_that_cannot_be_told_is_one_sentence(args: list[str], said: str, file: str) -> None:
+    ran = run("explain", "pod", *args, file)
+
+    assert (2, "", 1) == (ran.code, ran.out, len(ran.errors))
+    assert said in ran.err
+
+
+def test_a_workload_for_a_pod_is_guessed() -> None:
+    pods = [pod(f"web-{n}") for n in (10, 2, 1)]
+
+    ran = run("explain", "pod", "web", put("c.json", *pods))
+
+    assert "did you mean default/web-1, default/web-2, default/web-10?" in ran.err
+
+
+def test_no_pods_at_all() -> None:
+    ran = run("explain", "pod", "web", put("c.json", pool()))
+
+    assert (2, "") == (ran.code, ran.out)
+    assert "the input has no pods, nor anything that makes pods" in ran.err
+
+
+def test_bad_input_is_refused_as_for_a_plan() -> None:
+    ran = run("explain", "pod", "web", "-", stdin=text_of(pod(cpu="-1")))
+
+    assert (2, "") == (ran.code, ran.out)
+    assert "must not be negative" in ran.errors[0]
+
+
+def test_no_file() -> None:
+    ran = run("explain", "pod", "web")
+
+    assert (2, "", 1) == (ran.code, ran.out, len(ran.errors))
+    assert "live cluster is not possible so far" in ran.err
+
+
+def test_the_same_as_data(file: str) -> None:
+    in_json = run("explain", "pod", "large", file, "-o", "json")
+    in_yaml = run("explain", "pod", "large", file, "-o", "yaml")
+
+    document = json.loads(in_json.out)
+    assert document == yaml.safe_load(in_yaml.out)
+    assert [
+        "pod",
+        "outcome",
+        "reason",
+        "detail",
+        "requests",
+        "place",
+        "wishes",
+        "nodePools",
+        "nodes",
+    ] == list(document)
+    assert ("default/large", "NewNode") == (document["pod"], document["outcome"])
+
+
+def test_wishes_are_marked() -> None:
+    preference = {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "Exists"}]}
+    gone = {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["z"]}]}
+    wanted = pod(
+        affinity={
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 5, "preference": preference},
+                    {"weight": 2, "preference": gone},
+                ]
+            }
+        }
+    )
+
+    lines = told("web", put("c.json", pool(), wanted))
+
+    at = lines.index("├── wishes")
+    assert [
+        "│   ├── ✓ prefers kubernetes.io/arch Exists (weight 5)",
+        "│   └── ✗ prefers kubernetes.io/arch In [z] (weight 2): given up",
+    ] == lines[at + 1 : at + 3]
+
+
+def test_many_pools_are_cut_short_with_what_is_possible_first() -> None:
+    closed = [pool(f"p{n}", taints=[GPU_TAINT]) for n in range(40)]
+
+    lines = told("web", put("c.json", *closed, pool("a-open"), pod()))
+
+    at = lines.index("└── pools: 1 of 41 would make a node for it")
+    assert "✓ a-open (used)" in lines[at + 1]
+    assert lines[-1].endswith("… and 11 pools more; -o json has them all")
+
+
+def test_help_names_the_kinds() -> None:
+    ran = run("explain", "--help")
+
+    assert 0 == ran.code
+    assert "pod" in ran.out
