@@ -44,10 +44,10 @@ slow: install ## the slower tests
 bench: install ## the benchmarks, with their figures
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
-	$(BIN)/python benchmarks/solver.py $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.solver $(BENCH_FLAGS)
 
 bench-compare: install ## our solver beside Karpenter's own benchmark (needs Go)
-	$(BIN)/python benchmarks/compare.py $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.compare $(BENCH_FLAGS)
 
 conformance: install ## which rows of the conformance ledger have a passing test
 	$(BIN)/python -m pytest -n auto -q -m row --conformance

@@ -36,7 +36,7 @@ from karpenter.checker.spreading import spread_violations
 
 def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
     """List what a plan does that no plan for this cluster may do."""
-    found = [*_accounting(cluster, plan)]
+    found = [*accounting_violations(cluster, plan)]
     by_name = {pod_name(pod): pod for pod in cluster.pods}
     names = {name_of(machine) for machine in cluster.machines}
     if found or len(by_name) < len(cluster.pods) or len(names) < len(cluster.machines):
@@ -63,7 +63,8 @@ def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
     return found
 
 
-def _accounting(cluster: Cluster, plan: PlanShape) -> Iterator[Violation]:
+def accounting_violations(cluster: Cluster, plan: PlanShape) -> Iterator[Violation]:
+    """Yield the pods that are not in a plan exactly once, and places there are not."""
     asked = Counter(pod_name(pod) for pod in cluster.pods)
     answered = Counter(
         [
@@ -149,7 +150,7 @@ def _limits(cluster: Cluster, places: Sequence[NewPlace]) -> Iterator[Violation]
         )
         for resource, limit in sorted(limits.items()):
             if used.get(resource, 0) > limit:
-                detail = f"{resource} may reach {used[resource]}, beyond {limit}"
+                detail = f"{resource} may reach {used.get(resource, 0)}, beyond {limit}"
                 yield Violation(Rule.POOL_LIMITS, name, detail)
 
 

@@ -165,7 +165,19 @@ def _leaves_choice(pool: NodePool, ways: Sequence[Way], together: Sequence[Deman
 
 
 def _unlimited(cluster: Cluster) -> list[Pool]:
-    return [pool for pool in cluster.pools if not pool.node_pool.spec.limits]
+    """The pools that are always ready to make one more node, whatever else the plan does."""
+    return [
+        pool
+        for pool in cluster.pools
+        if not pool.node_pool.spec.limits and not _may_book_away_its_choice(pool)
+    ]
+
+
+def _may_book_away_its_choice(pool: Pool) -> bool:
+    """Whether a booked reservation may leave a claim of the pool fewer types than it must have."""
+    return any(r.min_values for r in pool.node_pool.spec.template.spec.requirements) and any(
+        offering.reservation_id for t in pool.instance_types for offering in t.offerings
+    )
 
 
 def _precedence(pool: NodePool) -> tuple[int, list[int]]:

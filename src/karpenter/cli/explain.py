@@ -72,7 +72,8 @@ def pod(
     )
     key = _known(f"{namespace}/{name}" if namespace else name, asked.snapshot.pods)
 
-    from karpenter.report.explanation import LookBack, explain_pod, explanation_document
+    from karpenter.report.explanation import explain_pod, explanation_document
+    from karpenter.scheduling.look_back import LookBack
 
     look_back = LookBack()
     with output.progress("planning"):

@@ -113,7 +113,7 @@ def _verdict(pool: PoolVerdict) -> str:
     """What a pool says in short, unless one of its checks says it in the same words."""
     if pool.cheapest is not None:
         return f": alone on {_offer(pool.cheapest)}"
-    said = any(check.detail == pool.detail for check in pool.checks)
+    said = pool.is_possible or any(check.detail == pool.detail for check in pool.checks)
     return "" if said else f": {pool.detail}"
 
 

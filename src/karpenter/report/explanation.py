@@ -4,7 +4,6 @@ The pass is over when the story is told. What a pool or a machine says about a p
 is what it would say had this one pod not found its place.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -15,13 +14,13 @@ from karpenter.report.provisioning import (
     launch_document,
     unplaced_with_reasons,
 )
-from karpenter.scheduling.node_refusals import NodeVerdicts, node_verdicts
+from karpenter.scheduling.look_back import LookBack, look_at
+from karpenter.scheduling.node_refusals import NodeVerdicts
 from karpenter.scheduling.plan import Launch, PlannedClaim, Reason
-from karpenter.scheduling.pool_checks import PoolVerdict, other_ways, pool_verdicts
+from karpenter.scheduling.pool_checks import PoolVerdict, other_ways
 from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.scheduling.solve import Attempt
-from karpenter.scheduling.spots import spot_of, stage_at, without
-from karpenter.scheduling.wishes import Wish, wishes_of
+from karpenter.scheduling.wishes import Wish
 from karpenter.scheduling.world import World
 from karpenter.state.pods import is_bound, key_of
 from karpenter.state.requests import pod_requests
@@ -67,18 +66,6 @@ class Explanation:
     nodes: NodeVerdicts = field(default_factory=lambda: NodeVerdicts((), ()))
 
 
-@dataclass(slots=True)
-class LookBack:
-    """What a pass was made from, caught while it was made."""
-
-    world: World | None = None
-    attempt: Attempt | None = None
-
-    def __call__(self, world: World, attempt: Attempt) -> None:
-        """Keep what there is to look back at."""
-        self.world, self.attempt = world, attempt
-
-
 def explain_pod(
     pod: str, snapshot: Snapshot, outcome: ProvisioningPlan, look_back: LookBack
 ) -> Explanation:
@@ -100,37 +87,14 @@ def explain_pod(
     position = next((i for i, p in enumerate(world.problem.pods) if key_of(p) == pod), None)
     if position is None:  # it failed before it could be tried
         return told
-    return _with_details(told, world, attempt, position, unusable)
-
-
-def _with_details(
-    told: Explanation,
-    world: World,
-    attempt: Attempt,
-    position: int,
-    unusable: Iterable[PoolVerdict],
-) -> Explanation:
-    pod_class = world.class_of[position]
-    diagnosis = attempt.diagnosis
-    states = list(diagnosis.states)
     launch = told.place.launch if told.place is not None else None
-    spot = spot_of(world, attempt.packing, position, launch)
-    wishes = wishes_of(world, world.problem.pods[position], pod_class, states, spot)
-    stage = pod_class.stages[-1] if spot is None else stage_at(pod_class, spot, states)
-    if spot is not None:
-        states = without(states, stage, spot)
-        diagnosis = diagnosis.with_states(states)
-    if spot is not None and spot.claim is not None:
-        # its own node must not count against it
-        number = attempt.packing.claims[spot.claim].template
-        diagnosis = diagnosis.with_limits(number, world.remaining_limits()[number])
-    pools = pool_verdicts(diagnosis, pod_class, stage)
+    sight = look_at(world, attempt, position, launch)
     return replace(
         told,
         place=_with_choices(told.place, world, attempt, position),
-        wishes=wishes,
-        pools=(*pools, *unusable),
-        nodes=node_verdicts(world, attempt.packing, states, position, stage),
+        wishes=sight.wishes,
+        pools=(*sight.pools, *unusable),
+        nodes=sight.nodes,
     )
 
 

@@ -1,5 +1,6 @@
 """The claims planned so far, found by how many pods they hold and which domains they are in."""
 
+from bisect import insort
 from collections.abc import Iterable, Iterator
 
 from karpenter.scheduling.claims import OpenClaim, Shape
@@ -8,12 +9,13 @@ from karpenter.scheduling.claims import OpenClaim, Shape
 class ClaimBook:
     """Planned claims as bits of a mask, in the order they were opened."""
 
-    __slots__ = ("_by_count", "_keys", "_loose", "_pinned", "claims")
+    __slots__ = ("_by_count", "_counts", "_keys", "_loose", "_pinned", "claims")
 
     def __init__(self, topology_keys: Iterable[str]) -> None:
         """Keep track of domains for these labels."""
         self.claims: list[OpenClaim] = []
         self._by_count: dict[int, int] = {}  # pods on a claim -> claims with as many
+        self._counts: list[int] = []  # its keys, sorted
         self._keys = tuple(topology_keys)
         self._pinned: dict[tuple[str, str], int] = {}  # (label, domain) -> claims that list it
         self._loose: dict[str, int] = dict.fromkeys(self._keys, 0)  # claims open to any domain
@@ -22,7 +24,7 @@ class ClaimBook:
         """Enter a claim that was just opened; it holds no pod yet."""
         self.claims.append(claim)
         bit = 1 << claim.index
-        self._by_count[0] = self._by_count.get(0, 0) | bit
+        self._put(0, bit)
         for key in self._keys:
             self._enter(key, claim.shape, bit)
 
@@ -34,7 +36,8 @@ class ClaimBook:
             self._by_count[before] = left
         else:
             del self._by_count[before]
-        self._by_count[after] = self._by_count.get(after, 0) | bit
+            self._counts.remove(before)
+        self._put(after, bit)
 
     def reshape(self, claim: OpenClaim, shape: Shape) -> None:
         """Narrow a claim to another shape."""
@@ -47,7 +50,7 @@ class ClaimBook:
 
     def fewest_pods_first(self, among: int) -> Iterator[OpenClaim]:
         """Yield the claims in a mask, those with the fewest pods first."""
-        for count in sorted(self._by_count):
+        for count in self._counts:
             bits = self._by_count[count] & among
             while bits:
                 low = bits & -bits
@@ -60,6 +63,13 @@ class ClaimBook:
         for domain in domains:
             bits |= self._pinned.get((key, domain), 0)
         return bits
+
+    def _put(self, count: int, bit: int) -> None:
+        having = self._by_count.get(count)
+        if having is None:
+            insort(self._counts, count)
+            having = 0
+        self._by_count[count] = having | bit
 
     def _enter(self, key: str, shape: Shape, bit: int) -> None:
         requirement = shape.requirements.get(key)

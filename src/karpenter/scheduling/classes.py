@@ -73,6 +73,25 @@ class _Rules:
     repels: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What the containers of a pod ask of a node; few sizes are in use, so they are shared."""
+
+    requests: Resources
+    needs: tuple[tuple[str, int], ...]
+    ports: tuple[HostPort, ...]
+    uses_devices: bool
+
+    @classmethod
+    def of(cls, pod: Pod) -> "_Load":
+        """Work out what a pod's containers ask for."""
+        spec = pod.spec
+        requests = pod_requests(pod)
+        containers = (*spec.containers, *spec.init_containers)
+        uses_devices = any(container.resources.claims for container in containers)
+        return cls(requests, tuple(requests.items()), host_ports(spec), uses_devices)
+
+
 def class_key(
     pod: Pod,
     spread: tuple[TopologySpreadConstraint, ...],
@@ -208,6 +227,7 @@ class ClassBuilder:
         self._spread_of = spread_of
         self._volumes_of = volumes_of
         self._requirements: dict[Requirements, Requirements] = {}
+        self._loads: dict[bytes, _Load] = {}
         self._declared: dict[bytes, list[tuple[Demands, list[int]]]] = {}
         self._rules: dict[tuple[bytes, tuple[int, ...], tuple[int, ...]], _Rules] = {}
 
@@ -232,23 +252,30 @@ class ClassBuilder:
         if rules is None:
             rules = self._work_out(pod, self._declared[key])
             self._rules[key, counted, binding] = rules
-        requests = pod_requests(pod)
-        spec = pod.spec
-        ports, volumes = host_ports(spec), self._volumes_of(pod)
+        load, volumes = self._load_of(pod), self._volumes_of(pod)
         return PodClass(
             number=number,
             pod=pod,
-            requests=requests,
-            needs=tuple(requests.items()),
-            ports=ports,
+            requests=load.requests,
+            needs=load.needs,
+            ports=load.ports,
             volumes=volumes,
-            has_extras=bool(ports or volumes.alternatives or volumes.attached),
+            has_extras=bool(load.ports or volumes.alternatives or volumes.attached),
             stages=tuple([stage.twin() for stage in rules.stages]),
             counted=rules.counted,
             repels=rules.repels,
-            uses_devices=bool(spec.resource_claims)
-            or any(c.resources.claims for c in (*spec.containers, *spec.init_containers)),
+            uses_devices=load.uses_devices or bool(pod.spec.resource_claims),
         )
+
+    def _load_of(self, pod: Pod) -> "_Load":
+        spec, status = pod.spec, pod.status
+        if status.container_statuses or status.init_container_statuses:
+            return _Load.of(pod)  # a resize may be under way
+        key = fingerprint((spec.containers, spec.init_containers, spec.overhead, spec.resources))
+        load = self._loads.get(key)
+        if load is None:
+            load = self._loads[key] = _Load.of(pod)
+        return load
 
     def _work_out(self, pod: Pod, declared: Sequence[tuple[Demands, list[int]]]) -> "_Rules":
         known = self._groups.known

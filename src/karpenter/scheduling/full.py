@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from karpenter.scheduling.claims import OpenClaim
 from karpenter.scheduling.classes import PodClass
-from karpenter.scheduling.steps import Steps, amounts_needed
+from karpenter.scheduling.steps import Steps
 from karpenter.scheduling.templates import Template
 
 
@@ -20,21 +20,16 @@ class FullClaims:
     def __init__(self, classes: Iterable[PodClass]) -> None:
         """Begin without refusals; ``classes`` are those of the pods that will come."""
         self._classes = classes
-        self._steps: dict[str, Steps] = {}
+        self._steps: Steps | None = None
 
     def others(self, pod_class: PodClass) -> int:
         """The claims that are not known to be too full for a pod."""
-        claims = -1
-        if self._steps:
-            for name, amount in pod_class.needs:
-                claims &= self._steps[name].at_least(amount)
-        return claims
+        return -1 if self._steps is None else self._steps.perhaps(pod_class)
 
     def note(self, template: Template, claim: OpenClaim) -> None:
         """Look at the room of a claim that has refused a pod."""
-        if not self._steps:
-            needed = amounts_needed(self._classes)
-            self._steps = {name: Steps(needed[name], lambda _: -1) for name in needed}
-        for name, steps in self._steps.items():
+        if self._steps is None:
+            self._steps = Steps(self._classes, lambda name, amount: -1)
+        for name in self._steps.resources:
             largest = template.levels(name).largest(claim.bits)
-            steps.lower(claim.index, largest - claim.requests.get(name, 0))
+            self._steps.lower(claim.index, name, largest - claim.requests.get(name, 0))

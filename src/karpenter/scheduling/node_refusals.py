@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from karpenter.model.resources import readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
 from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.devices.protocol import Devices
 from karpenter.scheduling.existing import NodeTarget
 from karpenter.scheduling.packing import Packing
 from karpenter.scheduling.ports import conflict
@@ -40,15 +41,21 @@ class NodeVerdicts:
 
 
 def node_verdicts(
-    world: World, packing: Packing, states: States, position: int, stage: Stage
+    world: World,
+    packing: Packing,
+    states: States,
+    devices: Devices,
+    position: int,
+    stage: Stage,
 ) -> NodeVerdicts:
     """Ask every machine about the pod at a position of the pass, as if it were not placed yet."""
-    question = _Question(world, packing, states, position, stage)
+    question = _Question(world, packing, states, devices, world.class_of[position], stage)
     possible: list[str] = []
     refused: dict[str, list[str]] = {}
     free: dict[str, int] = {}  # reason -> the most of what is missing that any machine has
     for number, target in enumerate(world.nodes.targets):
-        refusal = next(question.objections(number, target), None)
+        is_there = position in packing.on_nodes.get(number, ())
+        refusal = None if is_there else next(question.objections(number, target), None)
         if refusal is None:
             possible.append(target.name)
             continue
@@ -67,12 +74,18 @@ class _Question:
     """One pod, to be asked about at every machine."""
 
     def __init__(
-        self, world: World, packing: Packing, states: States, position: int, stage: Stage
+        self,
+        world: World,
+        packing: Packing,
+        states: States,
+        devices: Devices,
+        pod_class: PodClass,
+        stage: Stage,
     ) -> None:
         self._world = world
         self._packing = packing
-        self._position = position
-        self._class: PodClass = world.class_of[position]
+        self._devices = devices
+        self._class = pod_class
         self._stage = stage
         hosts = open_hosts(states, stage.hosts) if stage.hosts else Hosts(-1, -1, True)
         self._hosts = 0 if isinstance(hosts, Closed) else hosts.nodes
@@ -90,8 +103,10 @@ class _Question:
         if incompatible is not None:
             yield f"labels do not match {incompatible.incoming}", 0
         yield from self._lacking_room(number, target)
-        if self._class.has_extras and self._lacks_extras(target):
+        if self._class.has_extras and self._lacks_extras(number, target):
             yield "host ports are taken, or volumes cannot be attached", 0
+        if self._class.uses_devices and self._devices.to_node(number, self._class) is None:
+            yield "the devices it asks for are not free", 0
         if self._hosts & bit == 0 or self._domains & bit == 0:
             yield "topology rules leave it out", 0
 
@@ -105,18 +120,23 @@ class _Question:
 
     def _lacking_room(self, number: int, target: NodeTarget) -> Iterator[tuple[str, int]]:
         free = dict(target.free.items())
-        for position in self._packing.on_nodes.get(number, ()):
-            if position != self._position:
-                for name, amount in self._world.class_of[position].needs:
-                    free[name] = free.get(name, 0) - amount
+        for placed in self._placed(number):
+            for name, amount in placed.needs:
+                free[name] = free.get(name, 0) - amount
         for name, amount in self._class.needs:
             if free.get(name, 0) < amount:
                 yield _too_little(name), free.get(name, 0)
         if any(amount < 0 for amount in free.values()):
             yield "holds more than it has room for", 0
 
-    def _lacks_extras(self, target: NodeTarget) -> bool:
-        if self._class.ports and conflict(self._class.ports, target.ports) is not None:
+    def _placed(self, number: int) -> list[PodClass]:
+        """What the pass has put on a machine."""
+        return [self._world.class_of[at] for at in self._packing.on_nodes.get(number, ())]
+
+    def _lacks_extras(self, number: int, target: NodeTarget) -> bool:
+        placed = self._placed(number)
+        ports = (*target.ports, *(port for other in placed for port in other.ports))
+        if self._class.ports and conflict(self._class.ports, ports) is not None:
             return True
         volumes = self._class.volumes
         if volumes.alternatives and not any(
@@ -124,10 +144,18 @@ class _Question:
         ):
             return True
         return any(
-            len(claims | target.attached.get(driver, frozenset())) > target.attach_limits[driver]
+            len(claims.union(*self._attached(driver, target, placed))) > limit
             for driver, claims in volumes.attached.items()
-            if driver in target.attach_limits
+            if (limit := target.attach_limits.get(driver)) is not None
         )
+
+    @staticmethod
+    def _attached(
+        driver: str, target: NodeTarget, placed: list[PodClass]
+    ) -> Iterator[frozenset[str]]:
+        yield target.attached.get(driver, frozenset())
+        for other in placed:
+            yield other.volumes.attached.get(driver, frozenset())
 
     def _open_machines(self, states: States) -> int:
         choices = open_domains(states, self._stage.domains) if self._stage.domains else []

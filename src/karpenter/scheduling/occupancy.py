@@ -1,19 +1,18 @@
 """What pods placed in this pass have taken of the machines that exist."""
 
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 
 from karpenter.scheduling.classes import PodClass
 from karpenter.scheduling.devices.protocol import Devices
 from karpenter.scheduling.existing import NodeIndex, NodeTarget
 from karpenter.scheduling.ports import HostPort, conflict
-from karpenter.scheduling.steps import Steps, amounts_needed
+from karpenter.scheduling.steps import Steps
 
 
 class NodeRoom:
     """The free room of every machine, less what this pass has put there."""
 
-    __slots__ = ("_attached", "_devices", "_free", "_nodes", "_ports", "_slots", "_steps")
+    __slots__ = ("_attached", "_devices", "_free", "_nodes", "_ports", "_steps")
 
     def __init__(self, nodes: NodeIndex, devices: Devices, classes: Iterable[PodClass]) -> None:
         """Begin with what is free before the pass; ``classes`` are those of the pods to come."""
@@ -22,22 +21,11 @@ class NodeRoom:
         self._free: dict[int, dict[str, int]] = {}  # machine -> resource -> what is left
         self._ports: dict[int, tuple[HostPort, ...]] = {}
         self._attached: dict[int, dict[str, frozenset[str]]] = {}
-        self._slots: dict[int, list[tuple[Sequence[int], int]]] = {}  # class -> where to look up
-        needed = amounts_needed(classes) if nodes.targets else {}
-        self._steps = {
-            name: Steps(amounts, partial(nodes.with_free, name)) for name, amounts in needed.items()
-        }
+        self._steps = Steps(classes if nodes.targets else (), nodes.with_free)
 
     def perhaps(self, pod_class: PodClass) -> int:
         """Machines that may have room for a pod; all others have not, and never will."""
-        slots = self._slots.get(pod_class.number)
-        if slots is None:
-            slots = [self._steps[name].slot(amount) for name, amount in pod_class.needs]
-            self._slots[pod_class.number] = slots
-        machines = -1
-        for masks, step in slots:
-            machines &= masks[step]
-        return machines
+        return self._steps.perhaps(pod_class)
 
     def take(self, number: int, pod_class: PodClass) -> bool:
         """Put a pod on a machine if there is room, and say whether there was.
@@ -63,7 +51,7 @@ class NodeRoom:
         for name, amount in pod_class.needs:
             before = free[name]
             free[name] = before - amount
-            self._steps[name].lower(number, before - amount, before)
+            self._steps.lower(number, name, before - amount, before)
         return True
 
     def _take_extras(self, number: int, target: NodeTarget, pod_class: PodClass) -> bool:

@@ -107,7 +107,7 @@ class Packer:
                 break
             pod_class = class_of[position]
             number = pod_class.number
-            known_to_fail = number in hopeless or failed_at.get(number) == placed
+            known_to_fail = failed_at and (number in hopeless or failed_at.get(number) == placed)
             if not known_to_fail and self._place(pod_class, position):
                 placed += 1
                 continue

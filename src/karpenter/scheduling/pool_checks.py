@@ -42,15 +42,47 @@ class PoolVerdict:
     cheapest: Launch | None = None
 
 
-def pool_verdicts(diagnosis: Diagnosis, pod_class: PodClass, stage: Stage) -> list[PoolVerdict]:
-    """What every pool says to a pod at one stage of its demands, in the order they are tried."""
-    return [pool_verdict(diagnosis, each, pod_class, stage) for each in diagnosis.templates]
+def pool_verdicts(
+    diagnosis: Diagnosis, pod_class: PodClass, stage: Stage, used: int | None = None
+) -> list[PoolVerdict]:
+    """What every pool says to a pod at one stage of its demands, in the order they are tried.
+
+    ``used`` is the number of the pool that makes its node, and so has no objection.
+    """
+    return [
+        _granted(diagnosis, template, pod_class, stage)
+        if template.number == used
+        else _verdict(diagnosis, template, pod_class, stage)
+        for template in diagnosis.templates
+    ]
 
 
-def pool_verdict(
+def _granted(
     diagnosis: Diagnosis, template: Template, pod_class: PodClass, stage: Stage
 ) -> PoolVerdict:
-    """What one pool says to a pod at one stage of its demands."""
+    """What the pool of a pod's node says; the same node for the pod alone need not be possible."""
+    types, cheapest = _alone(diagnosis, template, pod_class, stage)
+    steps = (step for step, _ in diagnosis.steps(template, pod_class, stage))
+    passed = [
+        Check(step, True, text)
+        for step in steps
+        for text in _passed(diagnosis, step, template, pod_class, stage)
+    ]
+    return PoolVerdict(
+        node_pool=template.name,
+        weight=template.node_pool.spec.weight or 0,
+        is_possible=True,
+        why=None,
+        detail="makes its node",
+        checks=(_taints(template, stage), *passed, *_last_passed(template)),
+        instance_types=types,
+        cheapest=cheapest,
+    )
+
+
+def _verdict(
+    diagnosis: Diagnosis, template: Template, pod_class: PodClass, stage: Stage
+) -> PoolVerdict:
     checks = tuple(_checks(diagnosis, template, pod_class, stage))
     passed = all(check.passed for check in checks)
     types, cheapest = _alone(diagnosis, template, pod_class, stage) if passed else (0, None)
@@ -81,6 +113,10 @@ def _checks(
         if finding is not None:
             yield Check(at, False, finding[1])
             return
+    yield from _last_passed(template)
+
+
+def _last_passed(template: Template) -> Iterator[Check]:
     if template.min_values:
         asked = ", ".join(f"{least} of {key}" for key, least in template.min_values)
         yield Check(Step.MIN_VALUES, True, f"enough choice is left: at least {asked}")

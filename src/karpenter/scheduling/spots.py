@@ -99,7 +99,8 @@ def is_met(state: GroupState, member: Membership, spot: Spot) -> bool:
     if state.group.kind is GroupKind.SPREAD:
         return len(counts) == 1 and counts[0] - _least(state, member) <= state.group.max_skew
     if state.group.kind is GroupKind.AFFINITY:
-        return bool(counts) and all(count > own or own for count in counts)
+        alone = own and state.total == own
+        return bool(counts) and (alone or all(count > own for count in counts))
     return all(count <= own for count in counts)
 
 

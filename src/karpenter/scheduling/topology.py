@@ -57,6 +57,11 @@ class HostCounts:
         """How many pods are counted on a host."""
         return self._counts.get(host, 0)
 
+    @property
+    def total(self) -> int:
+        """How many pods are counted on all hosts together."""
+        return sum(self._counts.values())
+
     def copy(self) -> "HostCounts":
         """Return counts that can be changed without changing these."""
         twin = HostCounts()
@@ -86,6 +91,11 @@ class GroupState:
         twin.nodes = self.nodes.copy()
         twin.claims = self.claims.copy()
         return twin
+
+    @property
+    def total(self) -> int:
+        """How many pods are counted anywhere."""
+        return sum(self.counts.values()) + self.nodes.total + self.claims.total
 
     def add(self, domain: str, pods: int = 1) -> None:
         """Count more pods in a domain, which may be a new one."""

@@ -26,9 +26,11 @@ from builders import (
     unmanaged_node,
 )
 from karpenter.api.meta import Resource
+from karpenter.api.pods import PodResourceClaim
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.report.explanation import LookBack, explain_pod, explanation_document
+from karpenter.report.explanation import explain_pod, explanation_document
+from karpenter.scheduling.look_back import LookBack
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.provisioning import PassSettings, plan_provisioning
 from karpenter.state.cluster import snapshot_of
@@ -399,3 +401,13 @@ def test_pools_come_in_the_order_they_are_tried() -> None:
         (pool["nodePool"], pool["weight"]) for pool in told["nodePools"]
     ]
     assert told["place"]["nodePool"] == "c"
+
+
+def test_devices_that_are_not_served_keep_a_pod_from_pools_and_machines() -> None:
+    wanted = pod("a", cpu="1", resource_claims=[PodResourceClaim(name="gpu")])
+
+    told = explained("a", node_pool(), managed_node("n"), wanted)
+
+    assert ("Unplaced", "DynamicResources") == (told["outcome"], told["reason"])
+    assert {"taints": True, "room": True, "devices": False} == checks(told)
+    assert {"the devices it asks for are not free": ["n"]} == refusals(told)
