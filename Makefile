@@ -45,6 +45,8 @@ bench: install ## the benchmarks, with their figures
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.solver $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.api $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.binding $(BENCH_FLAGS)
 
 bench-compare: install ## our solver beside Karpenter's own benchmark (needs Go)
 	$(BIN)/python -m benchmarks.compare $(BENCH_FLAGS)

@@ -17,7 +17,6 @@ from karpenter.checker.existing import machine_violations
 from karpenter.checker.fresh import completeness_violations, order_violations
 from karpenter.checker.inputs import Cluster, PlanShape, Rule, Violation, pod_name
 from karpenter.checker.machines import (
-    Daemon,
     capacity_of,
     daemons_of,
     is_daemon,
@@ -32,6 +31,7 @@ from karpenter.checker.neighbours import (
 )
 from karpenter.checker.places import NewPlace, OldPlace, Place
 from karpenter.checker.spreading import spread_violations
+from karpenter.checker.ways import Shelf
 
 
 def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
@@ -43,7 +43,8 @@ def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
         return found  # nothing else can be judged while it is unclear who is where
     daemons = daemons_of(cluster)
     old = _old_places(cluster, plan, by_name)
-    new = _new_places(cluster, plan, by_name, daemons)
+    shelf = Shelf(cluster, daemons)
+    new = _new_places(plan, by_name, shelf)
     places: list[Place] = [*old, *new]
     everyone = standings(places)
     left_out = [by_name[entry.pod] for entry in plan.unplaced]
@@ -52,14 +53,14 @@ def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
         found += machine_violations(cluster, old_place, daemons)
     for place in new:
         found += claim_violations(cluster, place)
-        found += order_violations(cluster, place, everyone, left_out, daemons)
+        found += order_violations(cluster, place, everyone, left_out, shelf)
     found += spread_violations(cluster, everyone)
     found += affinity_violations(everyone, cluster.namespaces)
     found += anti_affinity_violations(everyone, cluster.namespaces)
     found += _limits(cluster, new)
     found += _reservations(cluster, new)
     found += _cost(plan)
-    found += completeness_violations(cluster, left_out, everyone, daemons)
+    found += completeness_violations(cluster, left_out, everyone, shelf)
     return found
 
 
@@ -100,21 +101,10 @@ def _old_places(cluster: Cluster, plan: PlanShape, by_name: Mapping[str, Pod]) -
     ]
 
 
-def _new_places(
-    cluster: Cluster,
-    plan: PlanShape,
-    by_name: Mapping[str, Pod],
-    daemons: Sequence[Daemon],
-) -> list[NewPlace]:
-    pools = {pool.node_pool.metadata.name: pool for pool in cluster.pools}
+def _new_places(plan: PlanShape, by_name: Mapping[str, Pod], shelf: Shelf) -> list[NewPlace]:
+    pools = {pool.node_pool.metadata.name: pool for pool in shelf.cluster.pools}
     return [
-        NewPlace(
-            claim,
-            pools[claim.node_pool],
-            [by_name[pod] for pod in claim.pods],
-            daemons,
-            cluster,
-        )
+        NewPlace(claim, pools[claim.node_pool], [by_name[pod] for pod in claim.pods], shelf)
         for claim in plan.claims
     ]
 

@@ -14,8 +14,10 @@ from karpenter.checker.labels import (
     trials,
     untolerated,
 )
-from karpenter.checker.places import NewPlace, clashing_ports, pool_demands
+from karpenter.checker.places import NewPlace
+from karpenter.checker.ports import clashing_ports
 from karpenter.checker.volumes import attached, reaching
+from karpenter.checker.ways import pool_demands
 from karpenter.cloud.types import InstanceType
 
 

@@ -6,7 +6,8 @@ from karpenter.checker.amounts import largest, minus, overdrawn, plus, pods_tota
 from karpenter.checker.inputs import Cluster, Rule, Violation, pod_name
 from karpenter.checker.labels import label_meets, node_alternatives, untolerated
 from karpenter.checker.machines import Daemon, allocatable_of, is_daemon, is_leaving
-from karpenter.checker.places import OldPlace, clashing_ports
+from karpenter.checker.places import OldPlace
+from karpenter.checker.ports import clashing_ports
 from karpenter.checker.volumes import attach_limit, attached, reaching
 
 

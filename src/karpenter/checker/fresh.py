@@ -11,18 +11,11 @@ from karpenter.api.pods import Pod, Toleration
 from karpenter.checker.amounts import minus, overdrawn, plus, pod_amounts, room_of
 from karpenter.checker.inputs import Cluster, Pool, Rule, Violation, pod_name
 from karpenter.checker.labels import Demand, about, can_agree, node_alternatives, untolerated
-from karpenter.checker.machines import Daemon
 from karpenter.checker.neighbours import Standing, means, required_terms
-from karpenter.checker.places import (
-    NewPlace,
-    Way,
-    admits,
-    clashing_ports,
-    daemons_on,
-    pool_demands,
-    ways_of,
-)
+from karpenter.checker.places import NewPlace
+from karpenter.checker.ports import clashing_ports
 from karpenter.checker.spreading import constraints_of
+from karpenter.checker.ways import Shelf, Way, admits, pool_demands
 
 _SOFT = Toleration(operator="Exists", effect="PreferNoSchedule")
 
@@ -33,7 +26,7 @@ def takes_fresh(
     pod: Pod,
     asked: Sequence[Demand],
     tolerations: Sequence[Toleration],
-    daemons: Sequence[Daemon],
+    shelf: Shelf,
 ) -> bool:
     """Whether a fresh node of a pool, and nothing else on it, takes a pod with these demands."""
     template = pool.node_pool.spec.template.spec
@@ -46,8 +39,8 @@ def takes_fresh(
     ways = [
         way
         for instance_type in pool.instance_types
-        for way in ways_of(instance_type)
-        if way.can_launch and _agrees(way, together) and _has_room(cluster, pool, pod, way, daemons)
+        for way in shelf.ways(instance_type)
+        if way.can_launch and _agrees(way, together) and _has_room(pool, pod, way, shelf)
     ]
     return bool(ways) and (
         cluster.policies.best_effort_min_values or _leaves_choice(pool.node_pool, ways, together)
@@ -55,7 +48,7 @@ def takes_fresh(
 
 
 def completeness_violations(
-    cluster: Cluster, left_out: Sequence[Pod], everyone: Sequence[Standing], daemons: list[Daemon]
+    cluster: Cluster, left_out: Sequence[Pod], everyone: Sequence[Standing], shelf: Shelf
 ) -> Iterator[Violation]:
     """Yield the pods left out although a fresh node of an unlimited pool would take them."""
     for pod in left_out:
@@ -63,7 +56,7 @@ def completeness_violations(
             continue
         for pool in _unlimited(cluster):
             for asked, tolerations in _last_resorts(cluster, pod):
-                if takes_fresh(cluster, pool, pod, asked, tolerations, daemons):
+                if takes_fresh(cluster, pool, pod, asked, tolerations, shelf):
                     detail = f"pool {pool.node_pool.metadata.name} could make a node for it"
                     yield Violation(Rule.COMPLETENESS, pod_name(pod), detail)
 
@@ -73,7 +66,7 @@ def order_violations(
     place: NewPlace,
     everyone: Sequence[Standing],
     left_out: Sequence[Pod],
-    daemons: list[Daemon],
+    shelf: Shelf,
 ) -> Iterator[Violation]:
     """Yield the pools that should have made the node for a claim's first pod instead."""
     if not place.placed:
@@ -89,7 +82,7 @@ def order_violations(
     for pool in _unlimited(cluster):
         if _precedence(pool.node_pool) >= _precedence(place.pool.node_pool):
             continue
-        if takes_fresh(cluster, pool, pod, alternatives[0], pod.spec.tolerations, daemons):
+        if takes_fresh(cluster, pool, pod, alternatives[0], pod.spec.tolerations, shelf):
             detail = f"pool {pool.node_pool.metadata.name} comes first and would take its first pod"
             yield Violation(Rule.POOL_ORDER, place.name, detail)
 
@@ -138,8 +131,8 @@ def _agrees(way: Way, together: Sequence[Demand]) -> bool:
     )
 
 
-def _has_room(cluster: Cluster, pool: Pool, pod: Pod, way: Way, daemons: Sequence[Daemon]) -> bool:
-    running = daemons_on(pool, way.instance_type, daemons, cluster)
+def _has_room(pool: Pool, pod: Pod, way: Way, shelf: Shelf) -> bool:
+    running = shelf.daemons_on(pool, way.instance_type)
     needed = plus(pod_amounts(pod), *(daemon.amounts for daemon in running))
     if overdrawn(minus(room_of(way.instance_type, way.offering), needed)):
         return False
@@ -166,15 +159,13 @@ def _leaves_choice(pool: NodePool, ways: Sequence[Way], together: Sequence[Deman
 
 def _unlimited(cluster: Cluster) -> list[Pool]:
     """The pools that are always ready to make one more node, whatever else the plan does."""
-    return [
-        pool
-        for pool in cluster.pools
-        if not pool.node_pool.spec.limits and not _may_book_away_its_choice(pool)
-    ]
+    if any(map(_may_book_away_its_choice, cluster.pools)):
+        return []
+    return [pool for pool in cluster.pools if not pool.node_pool.spec.limits]
 
 
 def _may_book_away_its_choice(pool: Pool) -> bool:
-    """Whether a booked reservation may leave a claim of the pool fewer types than it must have."""
+    """Whether reservations may leave a claim fewer types than it must have, and so undo it."""
     return any(r.min_values for r in pool.node_pool.spec.template.spec.requirements) and any(
         offering.reservation_id for t in pool.instance_types for offering in t.offerings
     )

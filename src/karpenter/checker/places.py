@@ -6,32 +6,27 @@ is available, agrees with the claim, and has room. What must hold on a claim mus
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from karpenter.api.karpenter import NodePool
 from karpenter.api.nodes import Taint
-from karpenter.api.pods import Pod, PodSpec
+from karpenter.api.pods import Pod
 from karpenter.checker.amounts import minus, overdrawn, plus, pods_total, room_of
-from karpenter.checker.inputs import ClaimShape, Cluster, Machine, Pool
+from karpenter.checker.inputs import ClaimShape, Machine, Pool
 from karpenter.checker.labels import (
     CAPACITY_TYPE,
     HOSTNAME,
-    NODEPOOL,
     ZONE,
     Demand,
     Value,
     about,
-    can_agree,
-    demand,
     demand_of,
     label_meets,
     trials,
-    untolerated,
 )
 from karpenter.checker.machines import Daemon, labels_of, name_of, taints_of
-from karpenter.cloud.types import InstanceType, Offering
+from karpenter.checker.ways import Shelf, Way
+from karpenter.cloud.types import InstanceType
 
 
 class Place(ABC):
@@ -88,59 +83,10 @@ class OldPlace(Place):
         return self.surely(demands)
 
 
-@dataclass(frozen=True, eq=False)
-class Way:
-    """One way to launch a claim."""
-
-    instance_type: InstanceType
-    offering: Offering
-
-    @cached_property
-    def demands(self) -> dict[str, Demand]:
-        """What is known of the node's labels; the offering knows better than the type."""
-        known = {held.key: demand_of(held) for held in self.instance_type.requirements}
-        return known | {held.key: demand_of(held) for held in self.offering.requirements}
-
-    @property
-    def price(self) -> float:
-        """Its price, which is beyond all others when it is not a number."""
-        return math.inf if math.isnan(self.offering.price) else self.offering.price
-
-    @cached_property
-    def label(self) -> dict[str, str]:
-        """The labels that have exactly one value."""
-        return {
-            key: next(iter(known.mentioned))
-            for key, known in self.demands.items()
-            if known.is_closed and len(known.mentioned) == 1
-        }
-
-    @property
-    def can_launch(self) -> bool:
-        """Whether the cloud has one left."""
-        reserved = self.label.get(CAPACITY_TYPE) == "reserved"
-        return self.offering.available and (not reserved or self.offering.reservation_capacity > 0)
-
-    def agrees(self, demands: Sequence[Demand]) -> bool:
-        """Whether nothing known of the node contradicts the demands."""
-        return all(
-            can_agree([self.demands[one.key], *about(one.key, demands)])
-            for one in demands
-            if one.key in self.demands
-        )
-
-
 class NewPlace(Place):
     """A claim of the plan."""
 
-    def __init__(
-        self,
-        claim: ClaimShape,
-        pool: Pool,
-        placed: Sequence[Pod],
-        daemons: Sequence[Daemon],
-        cluster: Cluster,
-    ) -> None:
+    def __init__(self, claim: ClaimShape, pool: Pool, placed: Sequence[Pod], shelf: Shelf) -> None:
         """Look at a claim that ``pool`` is to make."""
         self.claim = claim
         self.pool = pool
@@ -148,9 +94,10 @@ class NewPlace(Place):
         self.taints = claim.taints
         self.bound = ()
         self.placed = placed
-        self._daemons = daemons
-        self._cluster = cluster
         self.demands = [demand_of(held) for held in claim.requirements]
+        self._shelf = shelf
+        self._needed = pods_total(placed)
+        self._values: dict[str, frozenset[str]] = {}  # label -> all it may become
 
     @cached_property
     def types(self) -> list[InstanceType]:
@@ -159,14 +106,14 @@ class NewPlace(Place):
         return [known[name] for name in self.claim.instance_types if name in known]
 
     @cached_property
-    def ways(self) -> list[Way]:
+    def ways(self) -> dict[Way, None]:
         """The ways to launch it, those without room included."""
-        return [
-            way
+        return {
+            way: None
             for instance_type in self.types
-            for way in ways_of(instance_type)
+            for way in self._shelf.ways(instance_type)
             if way.agrees(self.demands)
-        ]
+        }
 
     @cached_property
     def roomy(self) -> list[Way]:
@@ -179,13 +126,13 @@ class NewPlace(Place):
         A claim that waits for a reservation keeps its other types, and one that found a reservation
         used up keeps the types of that; both are there for a later launch.
         """
-        ways = [way for way in self.ways if way.instance_type is instance_type]
-        label = self._cluster.facts.reservation_id_label
+        ways = [way for way in self._shelf.ways(instance_type) if way in self.ways]
+        label = self._shelf.cluster.facts.reservation_id_label
         apart = [one for one in self.demands if one.key not in (CAPACITY_TYPE, label)]
-        if not ways and self._cluster.policies.reserved_capacity:
+        if not ways and self._shelf.cluster.policies.reserved_capacity:
             ways = [
                 way
-                for way in ways_of(instance_type)
+                for way in self._shelf.ways(instance_type)
                 if (self.is_booked or not way.can_launch) and way.agrees(apart)
             ]
         return ways
@@ -193,18 +140,18 @@ class NewPlace(Place):
     @property
     def is_booked(self) -> bool:
         """Whether it waits for a reservation that is to make it."""
-        label = self._cluster.facts.reservation_id_label
+        label = self._shelf.cluster.facts.reservation_id_label
         return any(one.is_closed and one.mentioned for one in about(label, self.demands))
 
     def lacks(self, way: Way) -> list[str]:
         """The resources that a way to launch it has too little of."""
         running = self.daemons_on(way.instance_type)
-        needed = plus(pods_total(self.placed), *(daemon.amounts for daemon in running))
+        needed = plus(self._needed, *(daemon.amounts for daemon in running))
         return overdrawn(minus(room_of(way.instance_type, way.offering), needed))
 
     def daemons_on(self, instance_type: InstanceType) -> list[Daemon]:
         """The daemons that will run on a type."""
-        return daemons_on(self.pool, instance_type, self._daemons, self._cluster)
+        return self._shelf.daemons_on(self.pool, instance_type)
 
     def launched(self) -> Way | None:
         """The way it would be launched as things stand."""
@@ -237,8 +184,10 @@ class NewPlace(Place):
 
     def values(self, key: str) -> frozenset[str]:
         """Every value the label may have, however the claim is launched."""
-        found = {value for way in self.roomy for value in self.possible(way, key)}
-        return frozenset(value for value in found if value is not None)
+        if key not in self._values:
+            found = {value for way in self.roomy for value in self.possible(way, key)}
+            self._values[key] = frozenset(value for value in found if value is not None)
+        return self._values[key]
 
     def likely(self, key: str) -> Value:
         """The value of the label when the claim is launched as the plan says."""
@@ -265,90 +214,6 @@ class NewPlace(Place):
             )
             for way in self.roomy
         )
-
-
-def ways_of(instance_type: InstanceType) -> Iterator[Way]:
-    """Yield the available ways to have a type."""
-    for offering in instance_type.offerings:
-        if offering.available:
-            yield Way(instance_type, offering)
-
-
-def pool_demands(pool: NodePool) -> list[Demand]:
-    """What every node of a pool will satisfy."""
-    template = pool.spec.template
-    reference = template.spec.node_class_ref
-    labels = {**template.metadata.labels, NODEPOOL: pool.metadata.name}
-    if reference.group:
-        labels[f"{reference.group}/{reference.kind.lower()}"] = reference.name
-    return [
-        *(demand(r.key, r.operator, r.values) for r in template.spec.requirements),
-        *(demand(key, "In", (value,)) for key, value in labels.items()),
-    ]
-
-
-def admits(pool: Sequence[Demand], asking: Sequence[Demand], well_known: frozenset[str]) -> bool:
-    """Whether a pool can be narrowed to what is asked; unknown labels can only be absent."""
-    for one in asking:
-        known = about(one.key, pool)
-        if not known and one.key not in well_known and not one.allows(None):
-            return False
-        if known and not can_agree([*known, *about(one.key, asking)]):
-            return False
-    return True
-
-
-def daemons_on(
-    pool: Pool, instance_type: InstanceType, daemons: Sequence[Daemon], cluster: Cluster
-) -> list[Daemon]:
-    """The daemons that will run on nodes of a pool that are of this type."""
-    started = [
-        demand(f"karpenter.sh/{state}", "In", ("true",)) for state in ("registered", "initialized")
-    ]
-    promised = [*pool_demands(pool.node_pool), *started]
-    known = {held.key: demand_of(held) for held in instance_type.requirements}
-    well_known = cluster.facts.well_known_labels
-    return [
-        daemon
-        for daemon in daemons
-        if untolerated(pool.node_pool.spec.template.spec.taints, daemon.tolerations, soft_too=False)
-        is None
-        and any(
-            admits(promised, asked, well_known)
-            and all(
-                can_agree([known[one.key], *about(one.key, asked)])
-                for one in asked
-                if one.key in known
-            )
-            for asked in daemon.alternatives
-        )
-    ]
-
-
-def clashing_ports(coming: Iterable[PodSpec], there: Iterable[PodSpec] = ()) -> list[str]:
-    """The host ports that pods want although one of them, or one that is there, has it."""
-    held = [port for number, spec in enumerate(there) for port in _host_ports(-1 - number, spec)]
-    clashes = []
-    for number, spec in enumerate(coming):
-        for mine in _host_ports(number, spec):
-            clashes += [f"{mine[2]}/{mine[1]}" for other in held if _clash(mine, other)]
-            held.append(mine)
-    return clashes
-
-
-def _host_ports(owner: int, spec: PodSpec) -> list[tuple[int, str, int, str]]:
-    return [
-        (owner, port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
-        for container in spec.containers
-        for port in container.ports
-        if port.host_port
-    ]
-
-
-def _clash(left: tuple[int, str, int, str], right: tuple[int, str, int, str]) -> bool:
-    everywhere = ("0.0.0.0", "::")  # noqa: S104
-    same_address = left[3] == right[3] or left[3] in everywhere or right[3] in everywhere
-    return left[0] != right[0] and left[1:3] == right[1:3] and same_address
 
 
 def _closed(demands: Iterable[Demand]) -> bool:

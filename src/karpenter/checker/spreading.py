@@ -27,7 +27,8 @@ from karpenter.checker.labels import (
 )
 from karpenter.checker.machines import is_leaving
 from karpenter.checker.neighbours import Standing, alike
-from karpenter.checker.places import OldPlace, Place, pool_demands
+from karpenter.checker.places import OldPlace, Place
+from karpenter.checker.ways import pool_demands
 
 _SOFT = Toleration(operator="Exists", effect="PreferNoSchedule")
 
@@ -93,6 +94,7 @@ class _View:
     def is_even(self, domain: str, everyone: Sequence[Standing]) -> bool:
         """Whether the last pod may have come to ``domain``."""
         counts: Counter[str] = Counter()
+        known = self._domains()  # without those that only a pod of this plan has shown
         here = 0
         for other in everyone:
             if other.is_leaving or not self._counts(other.pod):
@@ -100,6 +102,8 @@ class _View:
             where = other.place.likely(self.key)
             if where is not None and self._sees(other.place, for_sure=False):
                 counts[where] += 1
+                if other.is_bound:
+                    known.add(where)
             if (
                 other.place.values(self.key) == {domain}
                 and self._sees(other.place, for_sure=True)
@@ -108,10 +112,11 @@ class _View:
                 here += 1
         if self.key == HOSTNAME:
             return here <= self.constraint.max_skew
-        known = [value for value in {*self._domains(), *counts} if self._allows(value)]
-        if (self.constraint.min_domains or 0) > len(known):
+        allowed = {value for value in {*known, *counts} if self._allows(value)}
+        if (self.constraint.min_domains or 0) > len(allowed):
             return here <= self.constraint.max_skew
-        return bool(known) and here - min(counts[v] for v in known) <= self.constraint.max_skew
+        judged = (allowed & known) or allowed
+        return bool(judged) and here - min(counts[v] for v in judged) <= self.constraint.max_skew
 
     def _counts(self, other: Pod) -> bool:
         mine = self.pod.metadata

@@ -12,7 +12,7 @@ launch in is skipped by the caller, while the skew is judged over all known doma
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from karpenter.api.nodes import Taint
 from karpenter.model.labels import HOSTNAME
@@ -129,8 +129,7 @@ class Membership:
     counts_itself: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The domains of one label that are open to a pod, best first; ``pin`` means take just one."""
 
     key: str
@@ -138,8 +137,7 @@ class Choice:
     pin: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Hosts:
+class Hosts(NamedTuple):
     """The hosts open to a pod: masks over nodes and claims, and whether a new host would do."""
 
     nodes: int
@@ -213,12 +211,10 @@ def open_domains(
 
 def _open_in(state: GroupState, member: Membership) -> Choice | None:
     group = state.group
-    counts = state.counts
-    may = member.allowed.has
+    known = state.counts
+    if not member.allowed.allows_anything:
+        known = {domain: n for domain, n in known.items() if member.allowed.has(domain)}
     if group.kind is GroupKind.SPREAD:
-        known = counts
-        if not member.allowed.allows_anything:
-            known = {domain: count for domain, count in counts.items() if may(domain)}
         if not known:
             return None
         least = 0 if group.min_domains > len(known) else min(known.values())
@@ -226,14 +222,13 @@ def _open_in(state: GroupState, member: Membership) -> Choice | None:
         within = sorted([(count, domain) for domain, count in known.items() if count <= most])
         return Choice(group.key, tuple([domain for _, domain in within]), True) if within else None
     if group.kind is GroupKind.AFFINITY:
-        occupied = sorted(domain for domain, count in counts.items() if count and may(domain))
+        occupied = sorted([domain for domain, count in known.items() if count])
         if occupied:
             return Choice(group.key, tuple(occupied), False)
         if not member.counts_itself:
             return None
-        free = sorted(domain for domain in counts if may(domain))
-        return Choice(group.key, tuple(free), True) if free else None
-    empty = sorted(domain for domain, count in counts.items() if not count and may(domain))
+        return Choice(group.key, tuple(sorted(known)), True) if known else None
+    empty = sorted([domain for domain, count in known.items() if not count])
     return Choice(group.key, tuple(empty), False) if empty else None
 
 

@@ -1,0 +1,161 @@
+"""How many pods a second the sandbox's scheduler binds.
+
+A cluster of equal nodes in three zones gets pods of a few workloads, which arrive in turns: the
+worst order for a scheduler that remembers what it knows about pods that are alike. Each workload
+has a Service, so its pods are spread by default, as most pods in real clusters are. Counted is
+everything from the scheduler's first look to the last binding: reading, deciding, writing through
+the API, and the ``Scheduled`` events. The kubelets do not run.
+
+Seconds are those of the processor, so that a busy machine does not distort them much.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from karpenter.clock import Clock, run_virtual, running_clock
+from karpenter.sandbox.backend import Backend, Identity
+from karpenter.sandbox.controllers.runtime import Runtime
+from karpenter.sandbox.kinds import Registry
+from karpenter.sandbox.memory import Client
+from karpenter.sandbox.scheduling.scheduler import Scheduler
+from karpenter.sandbox.store import Store
+
+Json = dict[str, Any]
+
+TARGET = 1000.0  # pods a second
+SIZES = ((100, 1), (100, 20), (1000, 1), (1000, 20))  # nodes, workloads
+PODS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured."""
+
+    nodes: int
+    workloads: int
+    pods: int
+    seconds: float
+    fullest: int  # pods on the fullest node
+
+    @property
+    def pods_per_second(self) -> float:
+        """How many pods a second was good for."""
+        return self.pods / self.seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure the sandbox's scheduler.")
+    parser.add_argument("--pods", type=int, default=PODS)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--smoke", action="store_true", help="only prove that the program works")
+    arguments = parser.parse_args()
+    sizes = ((3, 2),) if arguments.smoke else SIZES
+    pods = 20 if arguments.smoke else arguments.pods
+    figures = [run_virtual(_measure(nodes, kinds, pods)) for nodes, kinds in sizes]
+    if arguments.json:
+        print(json.dumps([asdict(found) for found in figures], indent=2))
+    else:
+        _show(figures)
+    if arguments.smoke:
+        return 0
+    return 0 if all(found.pods_per_second >= TARGET for found in figures) else 1
+
+
+async def _measure(nodes: int, workloads: int, pods: int) -> Figures:
+    clock = running_clock()
+    client = Client(Backend(Store(), Registry(), clock, Identity(1)))
+    await _fill(client, nodes, workloads, pods)
+    runtime = Runtime(client, clock, is_strict=True)
+    runtime.add(Scheduler(runtime, client))
+    start = time.process_time()
+    task = asyncio.create_task(runtime.run())
+    await _until_bound(client, clock)
+    seconds = time.process_time() - start
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    placed, _ = await client.list("v1", "pods")
+    counts = Counter(pod["spec"]["nodeName"] for pod in placed)
+    return Figures(nodes, workloads, len(placed), seconds, max(counts.values()))
+
+
+async def _until_bound(client: Client, clock: Clock) -> None:
+    # virtual time passes only when nobody has anything left to do
+    await clock.sleep(1)
+    pods, _ = await client.list("v1", "pods", field_selector="spec.nodeName=")
+    assert not pods, f"{len(pods)} pods were not bound"
+
+
+async def _fill(client: Client, nodes: int, workloads: int, pods: int) -> None:
+    await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
+    for number in range(workloads):
+        await client.create(_service(number))
+    for number in range(nodes):
+        created = await client.create(_node(number))
+        name = created["metadata"]["name"]
+        # a node is tainted until somebody finds it ready, and nobody is there to do so
+        await client.patch("merge", "v1", "nodes", None, name, {"spec": {"taints": None}})
+    for number in range(pods):
+        await client.create(_pod(number, number % workloads))
+
+
+def _service(number: int) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": f"app-{number}", "namespace": "default"},
+        "spec": {"selector": {"app": f"app-{number}"}, "ports": [{"port": 80}]},
+    }
+
+
+def _node(number: int) -> Json:
+    name = f"node-{number}"
+    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"z{number % 3}"}
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "500"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def _pod(number: int, workload: int) -> Json:
+    requests = {"cpu": f"{100 + workload}m", "memory": "128Mi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"pod-{number}",
+            "namespace": "default",
+            "labels": {"app": f"app-{workload}"},
+        },
+        "spec": {
+            "containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}]
+        },
+    }
+
+
+def _show(figures: list[Figures]) -> None:
+    table = Table("nodes", "workloads", "pods", "seconds", "pods/s", "on the fullest node")
+    for found in figures:
+        table.add_row(
+            f"{found.nodes:,}",
+            str(found.workloads),
+            f"{found.pods:,}",
+            f"{found.seconds:.2f}",
+            f"{found.pods_per_second:,.0f}",
+            str(found.fullest),
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

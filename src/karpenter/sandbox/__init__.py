@@ -1,0 +1,1 @@
+"""A small Kubernetes in one process, to try things out on."""

@@ -1,0 +1,141 @@
+"""What the server fills in and what it refuses, for every kind.
+
+Kubernetes' own kinds are completed with their defaults and checked by ``validation``; kinds of CRDs
+go through their schema and rules. An object that passes is complete and in the form it is stored
+in. Writes of a part of an object fill in nothing: what is there was complete before.
+"""
+
+from typing import Any, Final
+
+from karpenter.admission.crds import LEGACY
+from karpenter.admission.errors import FieldError
+from karpenter.admission.legacy import default_legacy, legacy_findings
+from karpenter.sandbox import traits, versions
+from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.defaults.kinds import defaulted
+from karpenter.sandbox.kinds import Resource
+from karpenter.sandbox.plugins.kinds import mutated, parts_of
+from karpenter.sandbox.status import bad_request, invalid
+from karpenter.sandbox.store import JsonObject, Key
+from karpenter.sandbox.structure import completed
+from karpenter.sandbox.validation.kinds import kind_errors, kind_warnings
+from karpenter.sandbox.validation.metadata import metadata_errors
+
+_LEGACY_WEBHOOK: Final = "validation.webhook.karpenter.sh"
+
+
+def admitted(
+    backend: Backend,
+    resource: Resource,
+    obj: JsonObject,
+    old: JsonObject | None,
+    subresource: str,
+) -> tuple[JsonObject, list[str]]:
+    """The complete object as it is stored, and warnings about it.
+
+    Args:
+        backend: what other objects there are.
+        resource: what is written, in which version.
+        obj: the object in that version.
+        old: what it was before an update, as it is stored.
+        subresource: the part that is written, empty for the whole.
+
+    Raises:
+        ApiError: something speaks against the object.
+    """
+    if resource.custom is not None:
+        before = versions.served(old, resource) if old is not None else None
+        complete, warnings = _custom(resource, obj, before, subresource)
+        return versions.stored(complete, resource, _pool_expiry(backend)), warnings
+    if versions.is_converted(resource):
+        obj = versions.stored(obj, resource, _pool_expiry(backend))
+        found = backend.kinds.named(resource.storage_api_version, resource.plural)
+        assert found is not None
+        resource = found
+    if not subresource:
+        obj = mutated(backend, resource, defaulted(obj, resource), old)
+    complete = completed(obj, resource, old)
+    errors = [
+        *metadata_errors(complete, old, resource),
+        *kind_errors(complete, old, resource, subresource),
+    ]
+    if errors:
+        name = obj["metadata"].get("name", "")
+        raise invalid(resource.group, resource.kind, name, errors)
+    return complete, kind_warnings(complete, resource) if not subresource else []
+
+
+def filled(
+    resource: Resource, obj: JsonObject, old: JsonObject | None, subresource: str
+) -> JsonObject:
+    """The object with its defaults, which count as written by whoever leaves them out."""
+    if resource.custom is not None:
+        return resource.custom.default(obj)
+    if versions.is_converted(resource):
+        return obj
+    return completed(obj if subresource else defaulted(obj, resource), resource, old)
+
+
+def prepared(resource: Resource, new: JsonObject, old: JsonObject, subresource: str) -> JsonObject:
+    """``new`` as far as the request may change the object: all but the status, or only it."""
+    if not subresource:
+        if not resource.has_status:
+            return new
+        rest = {key: value for key, value in new.items() if key != "status"}
+        return {**rest, "status": old["status"]} if "status" in old else rest
+    metadata = new["metadata"]
+    if resource.custom is not None:
+        metadata = {**old["metadata"], **_only(metadata, "managedFields", "resourceVersion")}
+    elif traits.status_keeps_labels(resource):
+        metadata = {**metadata, **_only(old["metadata"], "labels")}
+    names = parts_of(subresource)
+    kept = {key: value for key, value in old.items() if key not in names}
+    return {**kept, "metadata": metadata, **_only(new, *names)}
+
+
+def _custom(
+    resource: Resource, obj: JsonObject, old: JsonObject | None, subresource: str
+) -> tuple[JsonObject, list[str]]:
+    version = resource.custom
+    assert version is not None
+    complete = version.default(obj)
+    warnings = [version.deprecation] if version.deprecation else []
+    errors = [
+        *metadata_errors(complete, old, resource),
+        *(error for error in version.validate(complete, old) if not _concerns_metadata(error)),
+    ]
+    if errors:
+        name = obj["metadata"].get("name", "")
+        raise invalid(resource.group, resource.kind, name, errors)
+    if f"{resource.plural}.{resource.group}" in LEGACY and not subresource:
+        complete = _through_legacy_webhook(complete)
+    return complete, warnings
+
+
+def _through_legacy_webhook(obj: JsonObject) -> JsonObject:
+    complete = default_legacy(obj, provider="aws")
+    findings = legacy_findings(complete, provider="aws")
+    if findings.errors:
+        problems = "; ".join(str(error) for error in findings.errors)
+        raise bad_request(f'admission webhook "{_LEGACY_WEBHOOK}" denied the request: {problems}')
+    return complete
+
+
+def _pool_expiry(backend: Backend) -> versions.PoolExpiry:
+    """Find how long the nodes of a pool live, for claims that do not say so themselves."""
+
+    def expiry(pool: str) -> str | None:
+        value: Any = backend.store.get(Key("karpenter.sh", "nodepools", "", pool))
+        for part in ("spec", "template", "spec", "expireAfter"):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value if isinstance(value, str) else None
+
+    return expiry
+
+
+def _concerns_metadata(error: FieldError) -> bool:
+    return error.path[:1] == ("metadata",)
+
+
+def _only(source: JsonObject, *names: str) -> JsonObject:
+    return {name: source[name] for name in names if name in source}

@@ -1,0 +1,196 @@
+"""Writing answers: single objects, lists, tables, and the frames of a watch.
+
+Stored bytes are sent as they are wherever the client asked for the stored version, so a list of
+thousands of objects costs little more than joining them.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from karpenter.sandbox import tables, versions
+from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.kinds import Resource
+from karpenter.sandbox.messages import Response
+from karpenter.sandbox.representation import Form, partial
+from karpenter.sandbox.status import ApiError, bad_request
+from karpenter.sandbox.store import JsonObject, Stored
+from karpenter.sandbox.target import Target
+from karpenter.sandbox.verbs.read import Listing
+from karpenter.sandbox.verbs.watching import Change, WatchSession
+
+_JSON_HEADERS: Final = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes the answer to one request."""
+
+    backend: Backend
+    target: Target
+    form: Form
+    include_object: str = ""
+
+    def stored(self, entry: Stored) -> Response:
+        """One stored object."""
+        if self.form == Form() and not versions.is_converted(self.target.resource):
+            return Response(200, entry.data + b"\n", _JSON_HEADERS)
+        return self.object(versions.served(entry.obj, self.target.resource))
+
+    def object(self, obj: JsonObject, status: int = 200, warnings: Sequence[str] = ()) -> Response:
+        """One object; answers that are no objects, such as ``Status``, are never tables."""
+        body = obj
+        if obj.get("kind") == self.target.resource.kind and not self.target.subresource:
+            body = self._transformed(obj)
+        headers = {"Content-Type": self.form.media_type}
+        if warnings:
+            headers["Warning"] = ", ".join(_warning(text) for text in dict.fromkeys(warnings))
+        return Response(status, self.form.encode(body), headers)
+
+    def listing(self, listing: Listing) -> Response:
+        """A list of stored objects."""
+        resource = self.target.resource
+        if self.form != Form() or versions.is_converted(resource):
+            objects = [versions.served(entry.obj, resource) for entry in listing.entries]
+            return self.objects(objects, listing.metadata())
+        head = {
+            "kind": resource.list_kind,
+            "apiVersion": resource.api_version,
+            "metadata": listing.metadata(),
+        }
+        body = b"".join(
+            (
+                msgspec.json.encode(head)[:-1],
+                b',"items":[',
+                b",".join(_items(listing.entries, resource)),
+                b"]}\n",
+            )
+        )
+        return Response(200, body, _JSON_HEADERS)
+
+    def objects(self, objects: Sequence[JsonObject], metadata: JsonObject) -> Response:
+        """A list of objects in the version that was asked for."""
+        resource = self.target.resource
+        if self.form.is_table:
+            body = self._table(list(objects), metadata)
+        elif self.form.is_partial:
+            body = {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": f"meta.k8s.io/{self.form.version}",
+                "metadata": metadata,
+                "items": [partial(obj, self.form.version) for obj in objects],
+            }
+        else:
+            body = {
+                "kind": resource.list_kind,
+                "apiVersion": resource.api_version,
+                "metadata": metadata,
+                "items": [_item(obj, resource) for obj in objects],
+            }
+        return Response(200, self.form.encode(body), {"Content-Type": self.form.media_type})
+
+    def frame(self, change: Change, *, headers: bool) -> bytes:
+        """One change as a line of JSON."""
+        opening = b'{"type":"' + change.type.encode() + b'","object":'
+        resource = self.target.resource
+        is_plain = not self.form.transformed and not versions.is_converted(resource)
+        if change.stored is not None and is_plain:
+            return opening + change.stored.data + b"}\n"
+        obj = change.served(self.target)
+        if change.type == "BOOKMARK" and self.form.is_table:
+            body = {
+                "kind": "Table",
+                "apiVersion": f"meta.k8s.io/{self.form.version}",
+                "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
+                "columnDefinitions": None,
+                "rows": [{"cells": None, "object": partial(obj, self.form.version)}],
+            }
+        else:
+            body = self._transformed(obj, headers=headers)
+        return opening + msgspec.json.encode(body) + b"}\n"
+
+    def _transformed(self, obj: JsonObject, *, headers: bool = True) -> JsonObject:
+        if self.form.is_table:
+            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            return self._table([obj], metadata, headers=headers)
+        return partial(obj, self.form.version) if self.form.is_partial else obj
+
+    def _table(
+        self, objects: list[JsonObject], metadata: JsonObject, *, headers: bool = True
+    ) -> JsonObject:
+        resource = self.target.resource
+        custom = resource.custom
+        try:
+            table = tables.table(
+                objects,
+                api_version=resource.api_version,
+                kind=resource.kind,
+                now=self.backend.clock.now(),
+                include_object=self.include_object or "Metadata",
+                list_metadata=metadata,
+                printer_columns=custom.columns if custom is not None else None,
+                headers=headers,
+            )
+        except tables.IncludeError as error:
+            raise bad_request(f"Unable to convert to Table as requested: {error}") from error
+        return self._in_version(table)
+
+    def _in_version(self, table: JsonObject) -> JsonObject:
+        version = f"meta.k8s.io/{self.form.version}"
+        if version == table["apiVersion"]:
+            return table
+        rows = [
+            {**row, "object": {**row["object"], "apiVersion": version}}
+            if (row.get("object") or {}).get("kind") == "PartialObjectMetadata"
+            else row
+            for row in table["rows"]
+        ]
+        return {**table, "apiVersion": version, "rows": rows}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFrames:
+    """The lines a watcher receives."""
+
+    session: WatchSession
+    writer: Writer
+
+    async def frames(self) -> AsyncGenerator[bytes, None]:
+        """Lines as they come, several at once; a refusal is the last of them."""
+        is_first = True
+        try:
+            async for batch in self.session.batches():
+                lines = []
+                for change in batch:
+                    lines.append(self.writer.frame(change, headers=is_first))
+                    is_first = False
+                if lines:
+                    yield b"".join(lines)
+        except ApiError as error:
+            yield b'{"type":"ERROR","object":' + msgspec.json.encode(error.body()) + b"}\n"
+
+
+def _items(entries: Sequence[Stored], resource: Resource) -> list[bytes]:
+    """The stored bytes as items: Kubernetes' own kinds do not repeat in a list what they are."""
+    if resource.custom is not None:
+        return [entry.data for entry in entries]
+    identity = {"apiVersion": resource.storage_api_version, "kind": resource.kind}
+    prefix = msgspec.json.encode(identity)[:-1] + b","
+    length = len(prefix)
+    return [
+        b"{" + entry.data[length:] if entry.data.startswith(prefix) else entry.data
+        for entry in entries
+    ]
+
+
+def _item(obj: JsonObject, resource: Resource) -> JsonObject:
+    if resource.custom is not None:
+        return obj
+    return {key: value for key, value in obj.items() if key not in {"apiVersion", "kind"}}
+
+
+def _warning(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'299 - "{quoted}"'

@@ -1,0 +1,69 @@
+"""What every request works on: the store, the served kinds, the time, and new identities."""
+
+import random
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from karpenter.sandbox.kinds import Registry, Resource
+from karpenter.sandbox.store import Key, Store
+
+# No vowels and no look-alikes, so that no generated name is a word or is misread
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH: Final = 5
+_LONGEST_PREFIX: Final = 63 - _SUFFIX_LENGTH
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now(self) -> datetime:
+        """The time now, with its zone."""
+        ...
+
+
+class Identity:
+    """Unique identifiers and name suffixes; the same seed gives the same ones."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.Random(seed)  # noqa: S311 names are no secrets
+
+    def uid(self) -> str:
+        """A new unique identifier."""
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def name(self, prefix: str) -> str:
+        """A name that begins with ``prefix``, cut so that the name stays a DNS label."""
+        suffix = "".join(self._random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
+        return prefix[:_LONGEST_PREFIX] + suffix
+
+
+@dataclass(slots=True)
+class Backend:
+    """Everything a request may touch."""
+
+    store: Store
+    kinds: Registry
+    clock: Clock
+    identity: Identity = field(default_factory=Identity)
+
+    def timestamp(self) -> str:
+        """The time now, as objects write it."""
+        return timestamp(self.clock.now())
+
+    def key(self, resource: Resource, namespace: str, name: str) -> Key:
+        """Where an object of a resource is stored."""
+        return Key(
+            resource.storage_group, resource.plural, namespace if resource.namespaced else "", name
+        )
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment as objects write it: UTC, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_timestamp(text: str) -> datetime:
+    """Read a moment from an object."""
+    return datetime.fromisoformat(text)

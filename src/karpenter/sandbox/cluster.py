@@ -1,0 +1,213 @@
+"""A whole cluster in one process: store, API, controllers, scheduler and simulated kubelets.
+
+The same cluster lives in real time, faster than real time, or in virtual time, depending on its
+clock. In virtual time a run with the same seed is the same run.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from karpenter.admission.crds import builtin_crds
+from karpenter.clock import Clock, running_clock
+from karpenter.sandbox.api import Api
+from karpenter.sandbox.backend import Backend, Identity
+from karpenter.sandbox.controllers.attachments import AttachmentController, CsiNodeController
+from karpenter.sandbox.controllers.cronjob import CronJobController
+from karpenter.sandbox.controllers.daemonset import DaemonSetController
+from karpenter.sandbox.controllers.deployment import DeploymentController
+from karpenter.sandbox.controllers.eventttl import EventExpiry
+from karpenter.sandbox.controllers.garbage import GarbageCollector
+from karpenter.sandbox.controllers.hpa import AutoscalerController
+from karpenter.sandbox.controllers.job import JobController
+from karpenter.sandbox.controllers.namespace import NamespaceController
+from karpenter.sandbox.controllers.nodelifecycle import NodeLifecycleController
+from karpenter.sandbox.controllers.pdb import DisruptionController
+from karpenter.sandbox.controllers.podgc import PodGarbageCollector
+from karpenter.sandbox.controllers.replicaset import ReplicaSetController
+from karpenter.sandbox.controllers.runtime import Controller, Runtime
+from karpenter.sandbox.controllers.serviceaccounts import ServiceAccountController
+from karpenter.sandbox.controllers.statefulset import StatefulSetController
+from karpenter.sandbox.controllers.tainteviction import TaintEvictionController
+from karpenter.sandbox.controllers.volume_use import EphemeralVolumes, VolumeProtection
+from karpenter.sandbox.controllers.volumes import VolumeController
+from karpenter.sandbox.crds import CustomKinds
+from karpenter.sandbox.faults import Timing
+from karpenter.sandbox.heartbeats import KubeletClient
+from karpenter.sandbox.journal import Journal
+from karpenter.sandbox.kinds import Registry
+from karpenter.sandbox.kubelet import add_kubelets
+from karpenter.sandbox.machines import Machines
+from karpenter.sandbox.memory import Client
+from karpenter.sandbox.scheduling.scheduler import Scheduler
+from karpenter.sandbox.seeds import NodeShape, first_objects, new_node
+from karpenter.sandbox.status import ApiError
+from karpenter.sandbox.store import Store
+
+JsonObject = dict[str, Any]
+
+_CONFLICT: Final = 409
+_NODE_NAME: Final = re.compile(r"node-([0-9]+)")
+# The parts of a controller manager, in the order in which they take their turns
+_CONTROLLERS: Final[tuple[Callable[[Runtime, Client], Controller], ...]] = (
+    ServiceAccountController,  # pods want an account
+    NodeLifecycleController,  # which nodes take pods
+    TaintEvictionController,
+    CsiNodeController,
+    DaemonSetController,  # before other pods take the room
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+    CronJobController,
+    JobController,
+    AutoscalerController,
+    EphemeralVolumes,
+    VolumeController,
+    VolumeProtection,
+    AttachmentController,
+    DisruptionController,
+    PodGarbageCollector,
+    EventExpiry,
+)
+
+
+class Cluster:
+    """A cluster that runs from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int | None = None,
+        data_file: Path | None = None,
+        timing: Timing | None = None,
+        is_strict: bool = False,
+    ) -> None:
+        """Make a cluster that does nothing yet.
+
+        Args:
+            clock: whose time it lives in.
+            seed: what names, identifiers and ties are drawn from; none draws them anew each time.
+            data_file: where it is kept from one run to the next.
+            timing: how long machines and pods take where nothing else is declared.
+            is_strict: an error nobody foresaw ends the run; otherwise it is logged and retried.
+
+        Raises:
+            JournalError: the data file cannot be used.
+        """
+        self.clock: Final = clock
+        self.store: Final = Store()
+        self._journal = Journal(data_file, self.store) if data_file is not None else None
+        self.backend: Final = Backend(self.store, Registry(), clock, Identity(seed))
+        CustomKinds(self.backend)
+        self.client: Final = Client(self.backend)
+        self.api: Final = Api(self.backend)
+        self.runtime: Final = Runtime(self.client, clock, is_strict=is_strict)
+        self.machines: Final = Machines(timing)
+        self._seed = seed or 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Create what every cluster has, and bring everything to life."""
+        await self._create_first_objects()
+        self._add_controllers()
+        self._task = asyncio.create_task(self.runtime.run(), name="cluster")
+        started = asyncio.create_task(self.runtime.started.wait(), name="cluster-start")
+        try:
+            await asyncio.wait({self._task, started}, return_when=asyncio.FIRST_COMPLETED)
+            if self._task.done():
+                await self._task
+        finally:
+            started.cancel()
+
+    async def stop(self) -> None:
+        """Stop everything, and put the last changes into the data file.
+
+        Raises:
+            ExceptionGroup: something went wrong while the cluster ran.
+        """
+        task, self._task = self._task, None
+        try:
+            if task is not None:
+                has_failed = task.done()
+                task.cancel()
+                outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+                if has_failed and isinstance(outcome, BaseException):
+                    raise outcome
+        finally:
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
+
+    async def wait(self) -> None:
+        """Wait until the cluster ends by itself, which only an error makes it do."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def add_nodes(self, count: int, shape: NodeShape | None = None) -> list[JsonObject]:
+        """Create simulated nodes, numbered on from those there are."""
+        known = self.store.list("", "nodes")
+        numbers = [_NODE_NAME.fullmatch(node["metadata"]["name"]) for node in known]
+        last = max((int(found[1]) for found in numbers if found), default=0)
+        return [
+            await self.client.create(new_node(last + number, shape or NodeShape()))
+            for number in range(1, count + 1)
+        ]
+
+    async def _create_first_objects(self) -> None:
+        for obj in first_objects():
+            try:
+                await self.client.create(obj)
+            except ApiError as error:
+                # Kept from the last run, and perhaps changed on purpose since
+                if error.status != _CONFLICT:
+                    raise
+        for crd in builtin_crds(legacy=False).values():
+            await self._install(crd)
+
+    async def _install(self, crd: JsonObject) -> None:
+        """Create a CRD, or bring one that was kept up to date."""
+        name = crd["metadata"]["name"]
+        api = (crd["apiVersion"], crd["kind"])
+        try:
+            await self.client.create(crd)
+        except ApiError as error:
+            if error.status != _CONFLICT:
+                raise
+            known = await self.client.get(*api, None, name)
+            if "deletionTimestamp" not in known["metadata"]:
+                await self.client.update({**known, "spec": crd["spec"]})
+
+    def _add_controllers(self) -> None:
+        runtime, client = self.runtime, self.client
+        runtime.add(NamespaceController(runtime, client, self.backend))
+        runtime.add(GarbageCollector(runtime, client, self.backend))
+        for maker in _CONTROLLERS:
+            runtime.add(maker(runtime, client))
+        scheduler = Scheduler(runtime, client, seed=self._seed)
+        runtime.add_task(scheduler.name, scheduler.run)
+        add_kubelets(runtime, KubeletClient(self.backend), self.machines)
+
+
+@asynccontextmanager
+async def virtual_cluster(
+    *,
+    nodes: int = 0,
+    seed: int = 0,
+    shape: NodeShape | None = None,
+    timing: Timing | None = None,
+) -> AsyncIterator[Cluster]:
+    """A cluster for as long as a block runs, in the time of the running loop.
+
+    Meant for ``run_virtual``, where hours pass in moments. An error nobody foresaw ends the run.
+    """
+    cluster = Cluster(running_clock(), seed=seed, timing=timing, is_strict=True)
+    await cluster.start()
+    try:
+        await cluster.add_nodes(nodes, shape)
+        yield cluster
+    finally:
+        await cluster.stop()

@@ -1,0 +1,196 @@
+"""Events: what controllers tell the people who look at an object.
+
+Two generations exist. Most components still write the older form, where a repeated event grows a
+count; the scheduler writes the newer one, where it becomes a series. Both end up in the same
+resource. Emitting never waits and never fails: a task writes the events in their order.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Hashable
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from karpenter.clock import Clock
+from karpenter.sandbox.backend import timestamp
+from karpenter.sandbox.status import ApiError
+
+JsonObject = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+_NOT_FOUND: Final = 404
+_REMEMBERED: Final = 4096
+_LONGEST_MESSAGE: Final = 1024
+# A series that was not continued for so long has ended
+_SERIES_SECONDS: Final = 360.0
+
+
+class EventWriter(Protocol):
+    """The part of a client that a recorder needs."""
+
+    async def create(self, obj: JsonObject, *, namespace: str | None = None) -> JsonObject: ...
+
+    async def patch(
+        self,
+        patch_type: str,
+        api_version: str,
+        resource: str,
+        namespace: str | None,
+        name: str,
+        patch: Any,
+    ) -> JsonObject: ...
+
+
+class _Told:
+    """An event that has been written, and how often it happened."""
+
+    __slots__ = ("count", "last", "name", "namespace")
+
+    def __init__(self, namespace: str, name: str, last: float) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.last = last
+        self.count = 1
+
+
+class Recorder:
+    """Writes the events of one component."""
+
+    def __init__(self, client: EventWriter, clock: Clock, component: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._component = component
+        self._told: OrderedDict[Hashable, _Told] = OrderedDict()
+        self._pending: asyncio.Queue[tuple[_Told, JsonObject]] = asyncio.Queue()
+        self._last_stamp = 0
+
+    def emit(
+        self, obj: JsonObject, kind: str, reason: str, message: str, *, host: str = ""
+    ) -> None:
+        """Tell something about ``obj`` in the older form, which counts repetitions."""
+        reference = reference_to(obj)
+        now = timestamp(self._clock.now())
+        key = (reference.get("uid"), kind, reason, message, host)
+        told = self._told.get(key)
+        if told is not None:
+            told.count += 1
+            self._put(key, told, {"count": told.count, "lastTimestamp": now})
+            return
+        told = self._tell(key, reference)
+        source = {"component": self._component}
+        if host:
+            source["host"] = host
+        body = self._body(told, reference, kind, reason, message)
+        body |= {"source": source, "count": 1, "firstTimestamp": now, "lastTimestamp": now}
+        body |= {"eventTime": None, "reportingInstance": host}
+        self._put(key, told, body)
+
+    def emit_series(
+        self,
+        obj: JsonObject,
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        action: str,
+        related: JsonObject | None = None,
+    ) -> None:
+        """Tell something about ``obj`` in the newer form, which makes repetitions a series.
+
+        What happens again to the same version of an object is a repetition, whatever the words.
+        """
+        reference = reference_to(obj)
+        moment = self._clock.now()
+        key = (reference.get("uid"), reference.get("resourceVersion"), kind, reason, action)
+        told = self._told.get(key)
+        if told is not None and self._clock.monotonic() - told.last < _SERIES_SECONDS:
+            told.count += 1
+            told.last = self._clock.monotonic()
+            self._told.move_to_end(key)
+            # only the first repetition is written at once; a stream of them would say nothing new
+            if told.count == 2:
+                series = {"count": told.count, "lastObservedTime": microseconds(moment)}
+                self._put(key, told, {"series": series})
+            return
+        told = self._tell(key, reference)
+        body = self._body(told, reference, kind, reason, message)
+        body |= {"action": action, "eventTime": microseconds(moment), "source": {}}
+        body |= {"firstTimestamp": None, "lastTimestamp": None}
+        body |= {"reportingInstance": f"{self._component}-sandbox"}
+        if related is not None:
+            body["related"] = reference_to(related)
+        self._put(key, told, body)
+
+    async def run(self) -> None:
+        """Write what has been emitted, until cancelled."""
+        while True:
+            told, body = await self._pending.get()
+            try:
+                await self._write(told, body)
+            except ApiError as error:
+                # the object's namespace may be on its way out; what happened there is past
+                log.debug("event %s not written: %s", told.name, error)
+            await asyncio.sleep(0)
+
+    async def _write(self, told: _Told, body: JsonObject) -> None:
+        if "metadata" in body:
+            await self._client.create(body)
+            return
+        try:
+            await self._client.patch("merge", "v1", "events", told.namespace, told.name, body)
+        except ApiError as error:
+            if error.status != _NOT_FOUND:
+                raise
+
+    def _tell(self, key: Hashable, reference: JsonObject) -> _Told:
+        # names are made from the time, and time may stand still between two events
+        stamp = max(int(self._clock.now().timestamp() * 1e6) * 1000, self._last_stamp + 1)
+        self._last_stamp = stamp
+        namespace = reference.get("namespace") or "default"
+        told = _Told(namespace, f"{reference['name']}.{stamp:x}", self._clock.monotonic())
+        self._told[key] = told
+        return told
+
+    def _put(self, key: Hashable, told: _Told, body: JsonObject) -> None:
+        self._told.move_to_end(key)
+        while len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+        self._pending.put_nowait((told, body))
+
+    def _body(
+        self, told: _Told, reference: JsonObject, kind: str, reason: str, message: str
+    ) -> JsonObject:
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": told.name, "namespace": told.namespace},
+            "involvedObject": reference,
+            "type": kind,
+            "reason": reason,
+            "message": message[:_LONGEST_MESSAGE],
+            "reportingComponent": self._component,
+        }
+
+
+def reference_to(obj: JsonObject) -> JsonObject:
+    """The reference by which an event names an object."""
+    metadata = obj["metadata"]
+    reference = {
+        "apiVersion": obj.get("apiVersion"),
+        "kind": obj.get("kind"),
+        "namespace": metadata.get("namespace"),
+        "name": metadata["name"],
+        "uid": metadata.get("uid"),
+        "resourceVersion": metadata.get("resourceVersion"),
+    }
+    return {key: value for key, value in reference.items() if value}
+
+
+def microseconds(moment: datetime) -> str:
+    """A moment as events of the newer form write it."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "Z"

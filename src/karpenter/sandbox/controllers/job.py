@@ -1,0 +1,195 @@
+"""Jobs: pods that run to their end, as many times as asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.conditions import find_condition
+from karpenter.sandbox.controllers.events import NORMAL, WARNING
+from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
+from karpenter.sandbox.controllers.job_policy import replaces_only_finished
+from karpenter.sandbox.controllers.job_status import pause, reported
+from karpenter.sandbox.controllers.jobs import (
+    TRACKING,
+    Stock,
+    ending,
+    free_indexes,
+    is_indexed,
+    is_over,
+    is_tracked,
+    seconds_to_deadline,
+    take_stock,
+    wanted_active,
+    with_index,
+)
+from karpenter.sandbox.controllers.owning import (
+    BURST,
+    BY_CONTROLLER,
+    OwningController,
+    is_terminating_namespace,
+)
+from karpenter.sandbox.controllers.pods import from_template, is_leaving
+from karpenter.sandbox.controllers.runtime import Runtime, controller_of, ignoring_missing
+from karpenter.sandbox.controllers.victims import victims
+from karpenter.sandbox.memory import Client
+from karpenter.sandbox.status import ApiError
+
+_TO_COUNT: Final = "job that has still to count them"
+_FIRST_BACKOFF: Final = 10.0
+_LAST_BACKOFF: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    """Failures in a row, and when the last one was noticed."""
+
+    count: int
+    last: float
+
+
+class JobController(OwningController):
+    name = "job-controller"
+    api_version = "batch/v1"
+    resource = "jobs"
+    kind = "Job"
+
+    def __init__(self, runtime: Runtime, client: Client) -> None:
+        super().__init__(runtime, client)
+        self._pods = runtime.informer("v1", "pods")
+        self._pods.add_index(_TO_COUNT, _job_to_count)
+        self._failures: dict[str, _Failures] = {}  # by the uid of the job
+        self.own(self._pods)
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Count what ended, start what is missing, and end the job when it is done."""
+        job = self.owners.get(*key)
+        await self._release_strangers(key, job)
+        if job is None:
+            return None
+        pods = await self.owned(job, self._pods)
+        if is_over(job):
+            await self._let_go(pods)
+            return await self._expire(job)
+        stock = take_stock(job, pods)
+        self._note_failures(job, stock)
+        end = ending(job, pods, stock, self.clock.now())
+        again: float | None = None
+        if end is not None:
+            await self._delete(job, stock.active)
+        elif not is_leaving(job):
+            again = await self._manage(job, pods, stock)
+        pods = self._pods.by_index(BY_CONTROLLER, job["metadata"]["uid"])
+        status = reported(job, pods, stock, end, timestamp(self.clock.now()))
+        if end is None and (event := pause(job)) is not None:
+            self.recorder.emit(job, NORMAL, *event)
+        job = await self.write_status(job, status)
+        if is_over(job) and end is not None:
+            told = ("Completed", "Job completed") if end.is_success else (end.reason, end.message)
+            self.recorder.emit(job, NORMAL if end.is_success else WARNING, *told)
+        await self._let_go(stock.ended)
+        deadline = seconds_to_deadline(job, self.clock.now()) if end is None else None
+        return min((wait for wait in (again, deadline) if wait is not None), default=None)
+
+    async def _manage(self, job: JsonObject, pods: list[JsonObject], stock: Stock) -> float | None:
+        """Start or stop pods; return when to try again after failures."""
+        if job["spec"].get("suspend"):
+            await self._delete(job, stock.active)
+            return None
+        missing = wanted_active(job, stock) - len(stock.active)
+        if missing < 0:
+            await self._delete(job, victims(stock.active, stock.active, -missing, self.clock.now()))
+            return None
+        if replaces_only_finished(job):
+            missing -= sum(is_leaving(pod) for pod in pods)
+        if missing > 0 and (wait := self._backoff(job)) > 0:
+            return wait
+        await self._create(job, pods, stock, min(missing, BURST))
+        return 0.0 if missing > BURST else None
+
+    async def _create(
+        self, job: JsonObject, pods: list[JsonObject], stock: Stock, count: int
+    ) -> None:
+        template, name = job["spec"]["template"], job["metadata"]["name"]
+        new = [from_template(template, job) for _ in range(count)]
+        if is_indexed(job):
+            indexes = free_indexes(job, pods, stock)[:count]
+            new = [from_template(with_index(template, name, index), job) for index in indexes]
+            for index, pod in zip(indexes, new, strict=True):
+                pod["metadata"]["generateName"] = f"{name}-{index}-"
+        for pod in new:
+            metadata = pod["metadata"]
+            metadata["finalizers"] = [*metadata.get("finalizers", ()), TRACKING]
+            try:
+                await self.create_pod(job, pod)
+            except ApiError as error:
+                if is_terminating_namespace(error):
+                    return
+                raise
+
+    async def _delete(self, job: JsonObject, pods: Sequence[JsonObject]) -> None:
+        for pod in pods:
+            await self.delete_pod(job, pod)
+
+    async def _expire(self, job: JsonObject) -> float | None:
+        """Delete a job that has been over for as long as it wants to be kept."""
+        self._failures.pop(job["metadata"]["uid"], None)
+        seconds = job["spec"].get("ttlSecondsAfterFinished")
+        if seconds is None or is_leaving(job):
+            return None
+        over = find_condition(job, "Complete") or find_condition(job, "Failed") or {}
+        due = parse_timestamp(over["lastTransitionTime"]) + timedelta(seconds=seconds)
+        left = (due - self.clock.now()).total_seconds()
+        if left > 0:
+            return left
+        metadata = job["metadata"]
+        await self.client.delete(
+            self.api_version,
+            self.resource,
+            metadata["namespace"],
+            metadata["name"],
+            uid=metadata["uid"],
+            propagation="Foreground",
+        )
+        return None
+
+    def _note_failures(self, job: JsonObject, stock: Stock) -> None:
+        uid = job["metadata"]["uid"]
+        known = self._failures.get(uid)
+        if stock.successes:
+            self._failures.pop(uid, None)
+        if stock.failures:
+            count = known.count if known and not stock.successes else 0
+            self._failures[uid] = _Failures(count + stock.failures, self.clock.monotonic())
+
+    def _backoff(self, job: JsonObject) -> float:
+        """Seconds until a pod may be started again after failures."""
+        known = self._failures.get(job["metadata"]["uid"])
+        if known is None:
+            return 0.0
+        pause = min(_FIRST_BACKOFF * 2.0 ** min(known.count - 1, 10), _LAST_BACKOFF)
+        return known.last + pause - self.clock.monotonic()
+
+    async def _release_strangers(self, key: ObjectKey, job: JsonObject | None) -> None:
+        """Let pods go whose job is no longer there to count them."""
+        uid = job["metadata"]["uid"] if job is not None else None
+        left = self._pods.by_index(_TO_COUNT, key)
+        await self._let_go([pod for pod in left if (controller_of(pod) or {}).get("uid") != uid])
+
+    async def _let_go(self, pods: Sequence[JsonObject]) -> None:
+        for pod in pods:
+            current = self._pods.get(pod["metadata"]["namespace"], pod["metadata"]["name"])
+            if current is None or not is_tracked(current):
+                continue
+            metadata = current["metadata"]
+            others = [name for name in metadata["finalizers"] if name != TRACKING]
+            changed = {**current, "metadata": {**metadata, "finalizers": others}}
+            await ignoring_missing(self.client.update(changed))
+
+
+def _job_to_count(pod: JsonObject) -> tuple[ObjectKey, ...]:
+    owner = controller_of(pod)
+    if owner is None or owner["kind"] != "Job" or not is_tracked(pod):
+        return ()
+    return ((pod["metadata"]["namespace"], owner["name"]),)

@@ -1,0 +1,139 @@
+"""Namespaces: their content goes before they do."""
+
+from collections import Counter
+from typing import Final
+
+from karpenter.sandbox.backend import Backend, timestamp
+from karpenter.sandbox.conditions import with_condition
+from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
+from karpenter.sandbox.controllers.pods import is_leaving
+from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
+from karpenter.sandbox.kinds import Resource
+from karpenter.sandbox.memory import Client
+from karpenter.sandbox.store import Event
+
+_FINALIZER: Final = "kubernetes"
+# Shown in the status while a namespace goes, whether or not there is anything to tell
+_QUIET: Final = (
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "False",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "False",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "False",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
+
+
+class NamespaceController(Controller):
+    name = "namespace-controller"
+
+    def __init__(self, runtime: Runtime, client: Client, backend: Backend) -> None:
+        super().__init__(runtime)
+        self._client = client
+        self._kinds = backend.kinds
+        self._store = backend.store
+        self._namespaces = runtime.informer("v1", "namespaces")
+        self.follow(self._namespaces)
+        self._store.on_change(self._look_when_emptied)
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Empty a namespace that is to go, and let it go once it is empty."""
+        namespace = self._namespaces.get(*key)
+        if namespace is None or not is_leaving(namespace):
+            return None
+        name = key[1]
+        for resource in self._resources():
+            for stored in self._store.entries(resource.storage_group, resource.plural, name):
+                if not is_leaving(stored.obj):
+                    await ignoring_missing(
+                        self._client.delete(
+                            resource.api_version,
+                            resource.plural,
+                            name,
+                            stored.key.name,
+                            propagation="Background",
+                        )
+                    )
+        left = self._content(name)
+        if left:
+            await self._report(namespace, left)
+        elif _FINALIZER in ((namespace.get("spec") or {}).get("finalizers") or ()):
+            others = [entry for entry in namespace["spec"]["finalizers"] if entry != _FINALIZER]
+            spec = {**namespace["spec"], "finalizers": others}
+            await self._client.finalize_namespace({**namespace, "spec": spec})
+        return None
+
+    def _resources(self) -> list[Resource]:
+        """Each kind of object that lives in namespaces, in the version it is stored in."""
+        return [
+            resource
+            for resource in self._kinds
+            if resource.namespaced
+            and "delete" in resource.served.verbs
+            and (resource.group, resource.version)
+            == (resource.storage_group, resource.storage_version)
+        ]
+
+    def _content(self, name: str) -> list[tuple[Resource, list[JsonObject]]]:
+        found = []
+        for resource in self._resources():
+            objects = self._store.list(resource.storage_group, resource.plural, name)
+            if objects:
+                found.append((resource, objects))
+        return found
+
+    async def _report(
+        self, namespace: JsonObject, left: list[tuple[Resource, list[JsonObject]]]
+    ) -> None:
+        """Say what keeps the namespace."""
+        now = timestamp(self.clock.now())
+        changed = namespace
+        for kind, value, reason, message in (*_QUIET, _remaining(left), _held(left)):
+            condition = {"type": kind, "status": value, "reason": reason, "message": message}
+            changed = with_condition(changed, condition, now)
+        if changed["status"] != namespace.get("status"):
+            await self._client.update_status(changed)
+
+    def _look_when_emptied(self, event: Event) -> None:
+        name = event.stored.key.namespace
+        if event.type != "DELETED" or not name:
+            return
+        namespace = self._namespaces.get("", name)
+        if namespace is not None and is_leaving(namespace):
+            self.queue.add(("", name))
+
+
+def _remaining(left: list[tuple[Resource, list[JsonObject]]]) -> tuple[str, str, str, str]:
+    counts = ", ".join(
+        f"{resource.qualified} has {len(objects)} resource instances" for resource, objects in left
+    )
+    text = f"Some resources are remaining: {counts}"
+    return "NamespaceContentRemaining", "True", "SomeResourcesRemain", text
+
+
+def _held(left: list[tuple[Resource, list[JsonObject]]]) -> tuple[str, str, str, str]:
+    held = Counter(
+        finalizer
+        for _, objects in left
+        for obj in objects
+        for finalizer in obj["metadata"].get("finalizers") or ()
+    )
+    kind = "NamespaceFinalizersRemaining"
+    if not held:
+        text = "All content-preserving finalizers finished"
+        return kind, "False", "ContentHasNoFinalizers", text
+    counts = ", ".join(f"{name} in {count} resource instances" for name, count in held.items())
+    text = f"Some content in the namespace has finalizers remaining: {counts}"
+    return kind, "True", "SomeFinalizersRemain", text

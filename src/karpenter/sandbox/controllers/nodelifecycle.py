@@ -1,0 +1,195 @@
+"""Nodes that answer and nodes that do not: conditions, taints, and giving up on the silent ones."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.sandbox.backend import timestamp
+from karpenter.sandbox.conditions import find_condition, with_condition
+from karpenter.sandbox.controllers.events import NORMAL, WARNING
+from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
+from karpenter.sandbox.controllers.node_taints import (
+    NOT_READY,
+    UNREACHABLE,
+    eviction_rate,
+    eviction_taint,
+    readiness,
+    with_condition_taints,
+    with_eviction_taint,
+    zone_of,
+    zone_state,
+)
+from karpenter.sandbox.controllers.owning import recorder
+from karpenter.sandbox.controllers.pods import created, is_ready, nodes_of
+from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
+from karpenter.sandbox.memory import Client
+
+_LEASE_NAMESPACE: Final = "kube-node-lease"
+_PATIENCE: Final = 50.0  # without a sign of life
+_START_PATIENCE: Final = 60.0  # until the first report
+_REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_BY_NODE: Final = "node"
+
+
+@dataclass(slots=True)
+class _Health:
+    """The last sign of life of a node."""
+
+    uid: str
+    seen: float
+    sign: tuple[str, str] = ("", "")  # last report, last renewal of the lease
+    was_ready: bool = False
+
+
+class NodeLifecycleController(Controller):
+    name = "node-controller"
+    period = 5.0
+
+    def __init__(self, runtime: Runtime, client: Client) -> None:
+        super().__init__(runtime)
+        self._client = client
+        self._recorder = recorder(runtime, client, self.name)
+        self._nodes = runtime.informer("v1", "nodes")
+        self._leases = runtime.informer("coordination.k8s.io/v1", "leases")
+        self._pods = runtime.informer("v1", "pods")
+        self._pods.add_index(_BY_NODE, nodes_of)
+        self._health: dict[str, _Health] = {}
+        self._next: dict[str, float] = {}  # zone -> when the next of its nodes may be given up
+        self.follow(self._nodes)
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Let the taints that keep pods away follow the state of a node."""
+        node = self._nodes.get(*key)
+        if node is None:
+            self._forget(key[1])
+            return None
+        self._meet(node)
+        await self._write_taints(node, with_condition_taints(node))
+        return None
+
+    async def tick(self) -> None:
+        """Look for signs of life, and give up nodes that have shown none."""
+        renewals = {
+            lease["metadata"]["name"]: (lease.get("spec") or {}).get("renewTime") or ""
+            for lease in self._leases.list(_LEASE_NAMESPACE)
+        }
+        for node in self._nodes.list():
+            self._meet(node)
+            await self._examine(node, renewals.get(node["metadata"]["name"], ""))
+        await self._give_up()
+
+    def _meet(self, node: JsonObject) -> None:
+        metadata = node["metadata"]
+        known = self._health.get(metadata["name"])
+        if known is not None and known.uid == metadata["uid"]:
+            return
+        age = (self.clock.now() - created(node)).total_seconds()
+        is_new = readiness(node) is None
+        seen = self.clock.monotonic() - (age if is_new else 0.0)
+        self._health[metadata["name"]] = _Health(metadata["uid"], seen)
+        text = f"Registered Node {metadata['name']} in Controller"
+        self._recorder.emit(node, NORMAL, "RegisteredNode", text)
+
+    def _forget(self, name: str) -> None:
+        known = self._health.pop(name, None)
+        if known is not None:
+            metadata = {"name": name, "uid": known.uid}
+            gone = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+            text = f"Removing Node {name} from Controller"
+            self._recorder.emit(gone, NORMAL, "RemovingNode", text)
+
+    async def _examine(self, node: JsonObject, renewal: str) -> None:
+        name = node["metadata"]["name"]
+        health, now = self._health[name], self.clock.monotonic()
+        sign = (_heartbeat(node), renewal)
+        if sign != health.sign:
+            health.sign, health.seen = sign, now
+        patience = _START_PATIENCE if readiness(node) is None else _PATIENCE
+        if now - health.seen > patience and readiness(node) != "Unknown":
+            node = await self._declare_silent(node)
+        is_up = readiness(node) == "True"
+        if health.was_ready and not is_up:
+            text = f"Node {name} status is now: NodeNotReady"
+            self._recorder.emit(node, NORMAL, "NodeNotReady", text)
+            await self._mark_pods(name)
+        health.was_ready = is_up
+
+    async def _declare_silent(self, node: JsonObject) -> JsonObject:
+        now = timestamp(self.clock.now())
+        changed = node
+        for kind in _REPORTED:
+            known = find_condition(node, kind)
+            condition = {
+                "type": kind,
+                "status": "Unknown",
+                "reason": "NodeStatusNeverUpdated",
+                "message": "Kubelet never posted node status.",
+                "lastHeartbeatTime": node["metadata"]["creationTimestamp"],
+            }
+            if known is not None:
+                condition |= {
+                    "reason": "NodeStatusUnknown",
+                    "message": "Kubelet stopped posting node status.",
+                    "lastHeartbeatTime": known.get("lastHeartbeatTime"),
+                }
+            changed = with_condition(changed, condition, now)
+        return await self._client.update_status(changed)
+
+    async def _mark_pods(self, name: str) -> None:
+        """Pods on a node that does not answer are not ready, whatever they said last."""
+        for pod in self._pods.by_index(_BY_NODE, name):
+            if not is_ready(pod):
+                continue
+            known = find_condition(pod, "Ready") or {}
+            condition = {key: part for key, part in known.items() if key != "lastTransitionTime"}
+            changed = with_condition(
+                pod, {**condition, "status": "False"}, timestamp(self.clock.now())
+            )
+            await ignoring_missing(self._client.update_status(changed))
+            self._recorder.emit(pod, WARNING, "NodeNotReady", "Node is not ready")
+
+    async def _give_up(self) -> None:
+        """Let pods be driven away from nodes that do not answer, a few at a time."""
+        zones: dict[str, list[JsonObject]] = {}
+        for node in self._nodes.list():
+            zones.setdefault(zone_of(node), []).append(node)
+        states = {zone: zone_state(nodes) for zone, nodes in zones.items()}
+        self._next = {zone: due for zone, due in self._next.items() if zone in zones}
+        for zone, nodes in zones.items():
+            rate = eviction_rate(states[zone], states.values(), len(nodes))
+            for node in nodes:
+                await self._treat(node, zone, rate)
+
+    async def _treat(self, node: JsonObject, zone: str, rate: float) -> None:
+        state = readiness(node)
+        wanted = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(state or "")
+        present = eviction_taint(node)
+        now = self.clock.monotonic()
+        if wanted is not None and present is None:
+            if rate == 0 or now < self._next.get(zone, 0.0):
+                return
+            self._next[zone] = now + 1 / rate
+        # When nothing answers anywhere, nobody is driven away, not even where it had begun
+        key = wanted if rate else None
+        if key != present:
+            moment = timestamp(self.clock.now())
+            await self._write_taints(node, with_eviction_taint(node, key, moment))
+
+    async def _write_taints(self, node: JsonObject, taints: list[JsonObject]) -> None:
+        known = (node.get("spec") or {}).get("taints") or []
+        if taints == known:
+            return
+        metadata = node["metadata"]
+        version = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        patch = {"metadata": version, "spec": {"taints": taints or None}}
+        await ignoring_missing(
+            self._client.patch("merge", "v1", "nodes", None, metadata["name"], patch)
+        )
+
+
+def _heartbeat(node: JsonObject) -> str:
+    condition = find_condition(node, "Ready") or {}
+    # What this controller writes itself is no sign of life
+    if condition.get("status") == "Unknown":
+        return ""
+    beat: str = condition.get("lastHeartbeatTime") or ""
+    return beat

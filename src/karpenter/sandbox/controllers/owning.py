@@ -1,0 +1,166 @@
+"""Controllers that own other objects: who owns what, and creating and deleting it with events.
+
+An owner takes over objects without an owner that its selector means, and lets go of those that it
+no longer means; that is how people take a pod out of its set to look at it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from karpenter.sandbox.controllers.events import NORMAL, WARNING, Recorder
+from karpenter.sandbox.controllers.informer import Informer, JsonObject, ObjectKey, key_of
+from karpenter.sandbox.controllers.pods import controller_reference, is_active, is_leaving
+from karpenter.sandbox.controllers.runtime import (
+    Controller,
+    Runtime,
+    controller_of,
+    controller_uids,
+    ignoring_missing,
+)
+from karpenter.sandbox.memory import Client
+from karpenter.sandbox.scheduling.matching import Selector, read_selector
+from karpenter.sandbox.status import ApiError
+
+BY_CONTROLLER: Final = "controller"
+WITHOUT_CONTROLLER: Final = "namespace without controller"
+FAILED_CREATE: Final = "FailedCreate"
+# As much as one pass creates or deletes; more waits for the next pass
+BURST: Final = 500
+# Changes of many dependents within so many seconds are one reason to look, not many
+GATHERING: Final = 0.05
+
+
+class OwningController(Controller):
+    """Base of the controllers whose objects own pods, or other objects."""
+
+    api_version: str = "apps/v1"
+    resource: str = ""
+    kind: str = ""
+
+    def __init__(self, runtime: Runtime, client: Client) -> None:
+        super().__init__(runtime)
+        self.client: Final = client
+        self.recorder: Final = recorder(runtime, client, self.name)
+        self.owners: Final = runtime.informer(self.api_version, self.resource)
+        self.follow(self.owners)
+
+    def own(self, dependents: Informer) -> None:
+        """Follow the objects this controller manages, and those it could take over."""
+        dependents.add_index(BY_CONTROLLER, controller_uids)
+        dependents.add_index(WITHOUT_CONTROLLER, _orphan_places)
+        dependents.on_change(self._follow_dependent)
+
+    def selector_of(self, owner: JsonObject) -> Selector:
+        """Which objects an owner means."""
+        return read_selector(owner["spec"].get("selector"))
+
+    async def owned(self, owner: JsonObject, dependents: Informer) -> list[JsonObject]:
+        """What ``owner`` manages, after taking over and letting go what its selector says."""
+        selector = self.selector_of(owner)
+        kept = []
+        for obj in dependents.by_index(BY_CONTROLLER, owner["metadata"]["uid"]):
+            if selector.matches(obj["metadata"].get("labels") or {}):
+                kept.append(obj)
+            elif not is_leaving(owner):
+                await self._release(owner, obj)
+        if is_leaving(owner):
+            return kept
+        free = dependents.by_index(WITHOUT_CONTROLLER, owner["metadata"]["namespace"])
+        meant = [obj for obj in free if selector.matches(obj["metadata"].get("labels") or {})]
+        return kept + [await self._adopt(owner, obj) for obj in meant if is_active(obj)]
+
+    async def create_pod(self, owner: JsonObject, pod: JsonObject) -> JsonObject:
+        """Create a pod and say so on its owner.
+
+        Raises:
+            ApiError: the server does not want it; said on the owner as well.
+        """
+        try:
+            created = await self.client.create(pod)
+        except ApiError as error:
+            if not is_terminating_namespace(error):
+                self.recorder.emit(owner, WARNING, FAILED_CREATE, f"Error creating: {error}")
+            raise
+        message = f"Created pod: {created['metadata']['name']}"
+        self.recorder.emit(owner, NORMAL, "SuccessfulCreate", message)
+        return created
+
+    async def delete_pod(self, owner: JsonObject, pod: JsonObject) -> None:
+        """Delete a pod and say so on its owner."""
+        metadata = pod["metadata"]
+        await ignoring_missing(
+            self.client.delete("v1", "pods", metadata["namespace"], metadata["name"])
+        )
+        message = f"Deleted pod: {metadata['name']}"
+        self.recorder.emit(owner, NORMAL, "SuccessfulDelete", message)
+
+    async def write_status(self, owner: JsonObject, status: JsonObject) -> JsonObject:
+        """Replace the status of ``owner`` where it differs, and return the object as it is then."""
+        if (owner.get("status") or {}) == status:
+            return owner
+        return await self.client.update_status({**owner, "status": status})
+
+    def _follow_dependent(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        for obj in (old, new):
+            for key in self._owner_keys(obj) if obj is not None else ():
+                self.queue.add_after(key, GATHERING)
+
+    def _owner_keys(self, dependent: JsonObject) -> tuple[ObjectKey, ...]:
+        namespace = dependent["metadata"]["namespace"]
+        reference = controller_of(dependent)
+        if reference is not None:
+            return ((namespace, reference["name"]),) if reference["kind"] == self.kind else ()
+        if not is_active(dependent):
+            return ()
+        labels = dependent["metadata"].get("labels") or {}
+        return tuple(
+            key_of(owner)
+            for owner in self.owners.list(namespace)
+            if self.selector_of(owner).matches(labels)
+        )
+
+    async def _adopt(self, owner: JsonObject, obj: JsonObject) -> JsonObject:
+        references = obj["metadata"].get("ownerReferences") or []
+        return await self._write_references(obj, [*references, controller_reference(owner)])
+
+    async def _release(self, owner: JsonObject, obj: JsonObject) -> None:
+        uid = owner["metadata"]["uid"]
+        references = obj["metadata"].get("ownerReferences") or []
+        others = [reference for reference in references if reference["uid"] != uid]
+        await self._write_references(obj, others)
+
+    async def _write_references(self, obj: JsonObject, references: list[JsonObject]) -> JsonObject:
+        changed = {**obj, "metadata": {**obj["metadata"], "ownerReferences": references}}
+        return await self.client.update(changed)
+
+
+def recorder(runtime: Runtime, client: Client, component: str) -> Recorder:
+    """A recorder whose events are written while the runtime runs."""
+    made = Recorder(client, runtime.clock, component)
+    runtime.add_task(f"{component}-events", made.run)
+    return made
+
+
+def is_terminating_namespace(error: ApiError) -> bool:
+    """Whether a refusal only says that the namespace is on its way out."""
+    causes = (error.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def nonzero(fields: JsonObject) -> JsonObject:
+    """The fields without those at zero, which objects do not write."""
+    return {key: value for key, value in fields.items() if value not in (0, None, [], {}, "")}
+
+
+def by_age(objects: Iterable[JsonObject]) -> list[JsonObject]:
+    """Objects, the oldest first."""
+    return sorted(objects, key=_age)
+
+
+def _age(obj: JsonObject) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return metadata["creationTimestamp"], metadata["name"]
+
+
+def _orphan_places(obj: JsonObject) -> tuple[str, ...]:
+    return () if controller_of(obj) else (obj["metadata"].get("namespace", ""),)

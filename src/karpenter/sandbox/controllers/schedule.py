@@ -1,0 +1,118 @@
+"""Cron schedules: when the next run is due; pure."""
+
+import calendar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+_SHORTHANDS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MONTHS: Final = {name.lower(): n for n, name in enumerate(calendar.month_abbr) if name}
+_DAYS: Final = {name: n for n, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
+_FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
+    (0, 59, {}),
+    (0, 23, {}),
+    (1, 31, {}),
+    (1, 12, _MONTHS),
+    (0, 7, _DAYS),
+)
+# A date such as the 29th of February comes at least every eight years
+_HORIZON: Final = timedelta(days=366 * 8 + 1)
+
+
+class ScheduleError(ValueError):
+    """A schedule nobody can follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The minutes, hours and days on which something is due."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]  # 0 is Sunday
+    is_any_day: bool
+    is_any_weekday: bool
+
+    def next_after(self, moment: datetime) -> datetime:
+        """The first time after ``moment``, in its time zone.
+
+        Raises:
+            ScheduleError: there is none, because the date does not exist.
+        """
+        candidate = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        last = moment + _HORIZON
+        while candidate < last:
+            if candidate.month not in self.months or not self._has_day(candidate):
+                candidate = candidate.replace(hour=0, minute=0) + timedelta(days=1)
+            elif candidate.hour not in self.hours:
+                candidate = candidate.replace(minute=0) + timedelta(hours=1)
+            elif candidate.minute not in self.minutes:
+                candidate += timedelta(minutes=1)
+            else:
+                return candidate
+        raise ScheduleError("the schedule never comes due")
+
+    def _has_day(self, moment: datetime) -> bool:
+        on_day = moment.day in self.days
+        on_weekday = moment.isoweekday() % 7 in self.weekdays
+        # With both given, either is enough; a star leaves the choice to the other
+        if self.is_any_day or self.is_any_weekday:
+            return on_day and on_weekday
+        return on_day or on_weekday
+
+
+def parse_schedule(text: str) -> Schedule:
+    """Read a schedule of five fields, or one of the shorthands such as ``@daily``.
+
+    Raises:
+        ScheduleError: it is not such a schedule.
+    """
+    fields = _SHORTHANDS.get(text.strip(), text).split()
+    if len(fields) != len(_FIELDS):
+        raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{text}]")
+    minutes, hours, days, months, weekdays = (
+        _values(field, *bounds) for field, bounds in zip(fields, _FIELDS, strict=True)
+    )
+    return Schedule(
+        minutes,
+        hours,
+        days,
+        months,
+        frozenset(day % 7 for day in weekdays),
+        is_any_day=fields[2][0] in "*?",
+        is_any_weekday=fields[4][0] in "*?",
+    )
+
+
+def _values(field: str, low: int, high: int, names: dict[str, int]) -> frozenset[int]:
+    values: set[int] = set()
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        first, dash, last = span.partition("-")
+        try:
+            if span in ("*", "?"):
+                start, end = low, high
+            else:
+                start = _number(first, names)
+                end = _number(last, names) if dash else (high if step else start)
+            width = int(step) if step else 1
+        except ValueError as error:
+            raise ScheduleError(f"failed to parse {part}") from error
+        if not low <= start <= end <= high or width < 1:
+            raise ScheduleError(f"{part} is not between {low} and {high}")
+        values.update(range(start, end + 1, width))
+    return frozenset(values)
+
+
+def _number(text: str, names: dict[str, int]) -> int:
+    return names[text.lower()] if text.lower() in names else int(text)

@@ -1,0 +1,101 @@
+"""Keys that wait for work: each at most once, never twice at a time, some of them later.
+
+A key added while it waits is one piece of work; a key added while it is being worked on comes
+again afterwards. Order is first come, first served, so a run in virtual time repeats itself.
+"""
+
+import asyncio
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from karpenter.clock import Clock
+
+K = TypeVar("K", bound=Hashable)
+
+# As client-go has them: quick at first, because most failures are races
+FIRST_RETRY: Final = 0.005
+LAST_RETRY: Final = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Later:
+    due: float
+    timer: asyncio.TimerHandle
+
+
+class WorkQueue(Generic[K]):
+    """A queue of keys for one controller."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[K, None] = {}  # in order of arrival
+        self._working: set[K] = set()
+        self._again: dict[K, None] = {}  # added while being worked on
+        self._later: dict[K, _Later] = {}
+        self._failures: dict[K, int] = {}  # failures in a row
+        self._wakeup = asyncio.Event()
+
+    def __len__(self) -> int:
+        """How many keys wait, not counting those that wait for a time."""
+        return len(self._waiting) + len(self._again)
+
+    def add(self, key: K) -> None:
+        """Ask for work on ``key`` now."""
+        if key in self._working:
+            self._again[key] = None
+            return
+        self._waiting[key] = None
+        self._wakeup.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Ask for work on ``key`` in a while, or earlier when that was asked for already."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        due = self._clock.monotonic() + seconds
+        planned = self._later.get(key)
+        if planned is not None:
+            if planned.due <= due:
+                return
+            planned.timer.cancel()
+        self._later[key] = _Later(due, self._clock.call_later(seconds, lambda: self._is_due(key)))
+
+    def retry(self, key: K) -> float:
+        """Ask for work on ``key`` after its back-off, and return how long that is."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        seconds = min(FIRST_RETRY * 2.0 ** min(failures, 30), LAST_RETRY)
+        self.add_after(key, seconds)
+        return seconds
+
+    def forget(self, key: K) -> None:
+        """Let the back-off of ``key`` begin anew, because its work succeeded."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """Wait for a key and take it; call ``done`` when its work is over."""
+        while not self._waiting:
+            self._wakeup.clear()
+            await self._wakeup.wait()
+        key = next(iter(self._waiting))
+        del self._waiting[key]
+        self._working.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """End the work on ``key``; it waits again when it was added meanwhile."""
+        self._working.discard(key)
+        if key in self._again:
+            del self._again[key]
+            self.add(key)
+
+    def close(self) -> None:
+        """Drop everything that waits for a time."""
+        for later in self._later.values():
+            later.timer.cancel()
+        self._later.clear()
+
+    def _is_due(self, key: K) -> None:
+        del self._later[key]
+        self.add(key)

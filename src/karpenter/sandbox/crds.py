@@ -1,0 +1,225 @@
+"""Kinds that CRDs add: checked, served as soon as they are stored, and cleaned up when removed.
+
+A CRD keeps a finalizer of its own. When it is deleted its objects go first; their own finalizers
+may hold them, and so the CRD, for as long as they like. Until then its kinds are still served.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from karpenter.admission.engine import compile_crd
+from karpenter.admission.errors import ErrorKind, FieldError
+from karpenter.admission.schema import CrdError
+from karpenter.sandbox import deletion, versions
+from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.conditions import find_condition, with_condition
+from karpenter.sandbox.discovery import crd_resources
+from karpenter.sandbox.kinds import Resource
+from karpenter.sandbox.options import DeleteOptions
+from karpenter.sandbox.schema import crd_schema
+from karpenter.sandbox.status import method_not_allowed
+from karpenter.sandbox.store import Event, JsonObject, Key
+
+GROUP: Final = "apiextensions.k8s.io"
+PLURAL: Final = "customresourcedefinitions"
+FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+_CONDITIONS: Final = (
+    {
+        "type": "NamesAccepted",
+        "status": "True",
+        "reason": "NoConflicts",
+        "message": "no conflicts found",
+    },
+    {
+        "type": "Established",
+        "status": "True",
+        "reason": "InitialNamesAccepted",
+        "message": "the initial names have been accepted",
+    },
+)
+
+
+class CustomKinds:
+    """Follows the CRDs in the store and serves what they define."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._served: dict[str, Any] = {}  # name of a CRD -> the specification that is served
+        self._leaving: dict[tuple[str, str], str] = {}  # (group, plural) -> CRD being deleted
+        for crd in backend.store.list(GROUP, PLURAL):
+            self._serve(crd)
+        backend.store.on_change(self._follow)
+
+    def _follow(self, event: Event) -> None:
+        key = event.stored.key
+        if (key.group, key.resource) == (GROUP, PLURAL):
+            self._follow_crd(event)
+        elif event.type == "DELETED" and (key.group, key.resource) in self._leaving:
+            self._finish(self._leaving[key.group, key.resource])
+
+    def _follow_crd(self, event: Event) -> None:
+        crd = event.obj
+        name = crd["metadata"]["name"]
+        group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
+        if event.type == "DELETED":
+            self._served.pop(name, None)
+            self._leaving.pop((group, plural), None)
+            self._backend.kinds.remove_custom(name)
+            self._backend.store.drop(group, plural)
+            return
+        self._serve(crd)
+        is_leaving = "deletionTimestamp" in crd["metadata"]
+        if is_leaving and (group, plural) not in self._leaving:
+            self._leaving[group, plural] = name
+            self._clean_up(group, plural)
+            self._finish(name)
+
+    def _serve(self, crd: JsonObject) -> None:
+        name = crd["metadata"]["name"]
+        if self._served.get(name) == crd["spec"]:
+            return
+        self._served[name] = crd["spec"]
+        resources = list(_resources(crd))
+        self._backend.kinds.add_custom(crd, resources)
+        if resources:
+            self._rewrite(resources[0])
+
+    def _rewrite(self, resource: Resource) -> None:
+        """Bring objects from before the last change of the CRD into the version of storage."""
+        wanted = resource.storage_api_version
+        for stored in self._backend.store.entries(resource.group, resource.plural):
+            if stored.obj["apiVersion"] != wanted:
+                self._backend.store.put(stored.key, versions.custom(stored.obj, wanted))
+
+    def _clean_up(self, group: str, plural: str) -> None:
+        resource = self._backend.kinds.stored(group, plural)
+        if resource is None:
+            return
+        for stored in self._backend.store.entries(group, plural):
+            deletion.delete(self._backend, resource, stored, DeleteOptions())
+
+    def _finish(self, name: str) -> None:
+        """Let a CRD go once its objects are gone."""
+        key = self._backend.key(self._definitions(), "", name)
+        stored = self._backend.store.find(key)
+        if stored is None:
+            return
+        spec = stored.obj["spec"]
+        if self._backend.store.count(spec["group"], spec["names"]["plural"]):
+            return
+        metadata = stored.obj["metadata"]
+        others = [entry for entry in metadata.get("finalizers") or [] if entry != FINALIZER]
+        if not others:
+            self._backend.store.remove(key)
+        elif FINALIZER in metadata["finalizers"]:
+            changed = {**stored.obj, "metadata": {**metadata, "finalizers": others}}
+            self._backend.store.put(key, changed)
+
+    def _definitions(self) -> Resource:
+        definitions = self._backend.kinds.stored(GROUP, PLURAL)
+        assert definitions is not None
+        return definitions
+
+
+def require_open(backend: Backend, resource: Resource) -> None:
+    """Refuse a new object of a kind whose CRD is on its way out."""
+    name = f"{resource.plural}.{resource.group}"
+    crd = backend.store.get(Key(GROUP, PLURAL, "", name))
+    if crd is not None and "deletionTimestamp" in crd["metadata"]:
+        refusal = method_not_allowed(resource.group, resource.plural, "create")
+        refusal.message = "create not allowed while custom resource definition is terminating"
+        raise refusal
+
+
+def completed(crd: JsonObject, now: str) -> JsonObject:
+    """A CRD with what the server fills in, its status included."""
+    spec = crd["spec"]
+    names = spec.get("names") or {}
+    kind = names.get("kind", "")
+    names = {**names, "singular": names.get("singular") or kind.lower()}
+    names["listKind"] = names.get("listKind") or f"{kind}List"
+    spec = {**spec, "names": names, "conversion": spec.get("conversion") or {"strategy": "None"}}
+    status = dict(crd.get("status") or {})
+    stored = next((v["name"] for v in spec.get("versions") or [] if v.get("storage")), "")
+    known = status.get("storedVersions") or []
+    status["storedVersions"] = known if stored in known else [*known, stored]
+    status["acceptedNames"] = names
+    metadata = dict(crd["metadata"])
+    if "deletionTimestamp" not in metadata:
+        others = [name for name in metadata.get("finalizers") or [] if name != FINALIZER]
+        metadata["finalizers"] = [*others, FINALIZER]
+    complete = {**crd, "metadata": metadata, "spec": spec, "status": status}
+    for condition in _CONDITIONS:
+        if find_condition(complete, condition["type"]) is None:
+            complete = with_condition(complete, condition, now)
+    return complete
+
+
+def crd_errors(crd: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """List what speaks against a CRD."""
+    errors = list(_name_errors(crd))
+    if old is not None:
+        errors.extend(_change_errors(crd["spec"], old["spec"]))
+    if errors:
+        return errors
+    try:
+        compile_crd(crd)
+    except CrdError as error:
+        return error.errors
+    return []
+
+
+def _resources(crd: JsonObject) -> Iterator[Resource]:
+    compiled = compile_crd(crd)
+    storage = next(name for name, version in compiled.items() if version.is_stored)
+    documents = {version["name"]: version for version in crd["spec"]["versions"]}
+    for served in crd_resources(crd):
+        document = documents[served.version]
+        fields = document.get("selectableFields") or []
+        yield Resource(
+            served,
+            served.group,
+            storage,
+            custom=compiled[served.version],
+            schema=crd_schema((document.get("schema") or {}).get("openAPIV3Schema") or {}),
+            selectable_fields=tuple(field["jsonPath"].lstrip(".") for field in fields),
+        )
+
+
+def _name_errors(crd: JsonObject) -> Iterator[FieldError]:
+    spec: Mapping[str, Any] = crd["spec"]
+    names = spec.get("names") or {}
+    for path, value in (
+        (("spec", "group"), spec.get("group")),
+        (("spec", "names", "plural"), names.get("plural")),
+        (("spec", "names", "kind"), names.get("kind")),
+        (("spec", "scope"), spec.get("scope")),
+        (("spec", "versions"), spec.get("versions")),
+    ):
+        if not value:
+            yield FieldError(ErrorKind.REQUIRED, path, "")
+    name, wanted = crd["metadata"].get("name"), f"{names.get('plural')}.{spec.get('group')}"
+    if name != wanted:
+        detail = 'must be spec.names.plural+"."+spec.group'
+        yield FieldError(ErrorKind.INVALID, ("metadata", "name"), detail, name)
+    if spec.get("scope") not in {None, "", "Cluster", "Namespaced"}:
+        detail = 'supported values: "Cluster", "Namespaced"'
+        yield FieldError(ErrorKind.NOT_SUPPORTED, ("spec", "scope"), detail, spec["scope"])
+    stored = [version for version in spec.get("versions") or [] if version.get("storage")]
+    if spec.get("versions") and len(stored) != 1:
+        detail = "must have exactly one version marked as storage version"
+        shown = [version.get("name") for version in spec["versions"]]
+        yield FieldError(ErrorKind.INVALID, ("spec", "versions"), detail, shown)
+
+
+def _change_errors(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
+    for path in (("group",), ("scope",), ("names", "kind"), ("names", "plural")):
+        before, after = _at(old, path), _at(new, path)
+        if before != after:
+            yield FieldError(ErrorKind.INVALID, ("spec", *path), "field is immutable", after)
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        value = (value or {}).get(part)
+    return value

@@ -1,0 +1,1 @@
+"""What Kubernetes' own kinds are completed with when a client leaves it out."""

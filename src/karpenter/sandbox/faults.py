@@ -1,0 +1,101 @@
+"""What a simulated machine is told to do: how long things take, and what goes wrong.
+
+Everything is declared by annotations, so that a manifest or ``kubectl annotate`` is enough. The
+annotations of kwok are understood too. A text that cannot be read counts as absent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from karpenter.admission.durations import go_duration
+
+JsonObject = dict[str, Any]
+
+SIMULATED: Final = "kwok.x-k8s.io/node"  # the annotation, and its value "fake", of such nodes
+PREFIX: Final = "sandbox.karpenter.sh/"
+BOOT_DELAY: Final = f"{PREFIX}boot-delay"  # node: from its creation until it is ready
+FAULT: Final = f"{PREFIX}fault"  # node: what is wrong with it
+FAULT_AFTER: Final = f"{PREFIX}fault-after"  # node: from its creation until it goes wrong
+START_DELAY: Final = f"{PREFIX}start-delay"  # pod: from its binding until it runs
+RUN_DURATION: Final = f"{PREFIX}run-duration"  # pod: from its start until its containers exit
+EXIT_CODE: Final = f"{PREFIX}exit-code"  # pod: what its containers exit with
+SHUTDOWN_DELAY: Final = f"{PREFIX}shutdown-delay"  # pod: from SIGTERM until it is gone
+KWOK_DELETE_DELAY: Final = "pod-delete.stage.kwok.x-k8s.io/delay"
+KWOK_STAGE: Final = "kwok.x-k8s.io/stage"  # pod label; "unhealthy" is the only stage known
+
+_SECOND: Final = 10**9
+
+
+class Fault(StrEnum):
+    """What can be wrong with a node."""
+
+    NEVER_BOOTS = "never-boots"  # the machine never reports anything
+    NOT_READY = "not-ready"  # the kubelet reports, but says that it is not ready
+    UNREACHABLE = "unreachable"  # the kubelet falls silent; pods go on, nobody hears of them
+    DISAPPEARS = "disappears"  # the machine is gone, and its Node object with it
+    DISK_PRESSURE = "disk-pressure"
+    MEMORY_PRESSURE = "memory-pressure"
+    PID_PRESSURE = "pid-pressure"
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is heard of the node any more."""
+        return self in (Fault.NEVER_BOOTS, Fault.UNREACHABLE, Fault.DISAPPEARS)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long things take where nothing else is declared, in seconds."""
+
+    boot: float = 0.0
+    start: float = 0.0
+    job: float = 1.0  # how long the containers of a Job's pod run
+    shutdown: float = 0.0
+
+
+def is_simulated(node: JsonObject) -> bool:
+    """Whether there is no machine behind a node but a simulated one."""
+    return annotations(node).get(SIMULATED) == "fake"
+
+
+def declared_fault(node: JsonObject) -> Fault | None:
+    """What is declared to be wrong with a node; several are separated by commas, first one wins."""
+    declared = annotations(node).get(FAULT)
+    if not declared:
+        return None
+    for name in declared.split(","):
+        try:
+            return Fault(name.strip())
+        except ValueError:
+            continue
+    return None
+
+
+def seconds(obj: JsonObject, *names: str) -> float | None:
+    """The first of the named annotations that is a duration: ``90s``, ``1m30s`` or ``90``."""
+    declared = annotations(obj)
+    for name in names:
+        found = _read(declared.get(name, ""))
+        if found is not None:
+            return found
+    return None
+
+
+def exit_code(pod: JsonObject) -> int:
+    """What the containers of a pod exit with."""
+    text = annotations(pod).get(EXIT_CODE, "0")
+    return int(text) if text.isdecimal() and int(text) < 256 else 0
+
+
+def annotations(obj: JsonObject) -> Mapping[str, str]:
+    """The annotations of an object."""
+    return obj["metadata"].get("annotations") or {}
+
+
+def _read(text: str) -> float | None:
+    nanoseconds = go_duration(f"{text}s" if text[-1:].isdecimal() else text)
+    if nanoseconds is None or nanoseconds < 0:
+        return None
+    return nanoseconds / _SECOND

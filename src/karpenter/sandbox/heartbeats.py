@@ -1,0 +1,62 @@
+"""The client of simulated kubelets, which makes heartbeats cheap.
+
+A thousand nodes renew a hundred leases every second. These writes come from the sandbox itself and
+change nothing but a time, so they go to the store without being checked once more.
+"""
+
+from typing import Any, Final
+
+from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.memory import Client
+from karpenter.sandbox.status import not_found
+from karpenter.sandbox.store import JsonObject, Key
+
+_LEASES: Final = ("coordination.k8s.io", "leases")
+
+
+class KubeletClient(Client):
+    """A client that renews leases on a short way and does everything else as usual."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._store = backend.store
+
+    async def patch(
+        self,
+        patch_type: str,
+        api_version: str,
+        resource: str,
+        namespace: str | None,
+        name: str,
+        patch: Any,
+        *,
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+    ) -> JsonObject:
+        """Change an object in part."""
+        if resource == _LEASES[1] and _is_renewal(patch):
+            return self._renew(Key(*_LEASES, namespace or "", name), patch["spec"])
+        return await super().patch(
+            patch_type,
+            api_version,
+            resource,
+            namespace,
+            name,
+            patch,
+            subresource=subresource,
+            field_manager=field_manager,
+            force=force,
+        )
+
+    def _renew(self, key: Key, times: JsonObject) -> JsonObject:
+        lease = self._store.get(key)
+        if lease is None:
+            raise not_found(*_LEASES, key.name)
+        return self._store.replace(key, {**lease, "spec": {**lease["spec"], **times}})
+
+
+def _is_renewal(patch: Any) -> bool:
+    return (
+        isinstance(patch, dict) and list(patch) == ["spec"] and list(patch["spec"]) == ["renewTime"]
+    )

@@ -1,0 +1,137 @@
+"""Simulated kubelets: they make nodes ready, renew their leases, and run the pods bound to them.
+
+A node is simulated when it carries the annotation ``kwok.x-k8s.io/node: fake``. What happens when,
+and what goes wrong, is declared by annotations (see ``faults``) or told to ``Machines``. Unlike
+kwok, these kubelets let pods shut down within their grace period, never take finalizers away,
+restart containers that exit, and need up to ten seconds to correct a status somebody else wrote.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from karpenter.sandbox import machine_status as report
+from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.conditions import find_condition
+from karpenter.sandbox.controllers.events import microseconds
+from karpenter.sandbox.controllers.informer import ObjectKey
+from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
+from karpenter.sandbox.faults import Fault, is_simulated
+from karpenter.sandbox.machines import (
+    NODE_NETWORK,
+    Addresses,
+    KubeletClient,
+    Machines,
+    addresses_of,
+)
+from karpenter.sandbox.pod_kubelet import PodKubelet
+
+JsonObject = dict[str, Any]
+
+LEASE_NAMESPACE: Final = "kube-node-lease"
+LEASE_SECONDS: Final = 40
+RENEW_PERIOD: Final = 10.0
+REPORT_PERIOD: Final = timedelta(minutes=5)  # between reports that say nothing new
+
+
+class NodeKubelet(Controller):
+    """Reports on nodes and renews their leases."""
+
+    name = "kubelet-nodes"
+
+    def __init__(self, runtime: Runtime, client: KubeletClient, machines: Machines) -> None:
+        super().__init__(runtime)
+        self._client = client
+        self._machines = machines
+        self._nodes = runtime.informer("v1", "nodes")
+        self._leases = runtime.informer("coordination.k8s.io/v1", "leases")
+        self._nodes.add_index("address", addresses_of)
+        self._addresses = Addresses(NODE_NETWORK, self._nodes, "address")
+        # Of each node: the version at which it said the right things, what was wrong, until when
+        self._settled: dict[str, tuple[str, Fault | None, datetime]] = {}
+        self._nodes.on_change(self._enqueue)
+
+    def _enqueue(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Look at new nodes and at those whose annotations changed; heartbeats do the rest."""
+        if new is None or not is_simulated(new):
+            return
+        if (
+            old is None
+            or old["metadata"].get("annotations") != new["metadata"].get("annotations")
+            or (ready := find_condition(new, "Ready")) is None
+            or ready["status"] == "Unknown"
+        ):
+            self.queue.add(("", new["metadata"]["name"]))
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Send one heartbeat of a node."""
+        node = self._nodes.get(*key)
+        if node is None or not is_simulated(node):
+            return None
+        now = self.clock.now()
+        if (boots_in := self._machines.boots_in(node, now)) > 0:
+            return boots_in
+        fault = self._machines.fault(node, now)
+        if fault is Fault.DISAPPEARS:
+            request = self._client.delete("v1", "nodes", None, key[1], uid=node["metadata"]["uid"])
+            await ignoring_missing(request)
+            return None
+        if fault is None or not fault.is_silent:
+            await self._renew_lease(node, now)
+            await self._report(node, fault, now)
+        return RENEW_PERIOD
+
+    async def _report(self, node: JsonObject, fault: Fault | None, now: datetime) -> None:
+        name, version = node["metadata"]["name"], node["metadata"]["resourceVersion"]
+        settled = self._settled.get(name)
+        if settled is not None and settled[:2] == (version, fault) and now < settled[2]:
+            return
+        conditions = report.node_conditions(node, fault, timestamp(now))
+        ready = find_condition(node, "Ready")
+        is_known = bool((node.get("status") or {}).get("nodeInfo", {}).get("kubeletVersion"))
+        if ready is not None and is_known and report.says_the_same(node, conditions):
+            last = ready.get("lastHeartbeatTime")
+            due = parse_timestamp(last) + REPORT_PERIOD if last else now
+            if now < due:
+                self._settled[name] = (version, fault, due)
+                return
+        status: JsonObject = {"conditions": conditions}
+        if not is_known:
+            status |= report.node_status(node, self._addresses.next())
+        await self._client.patch_status("v1", "nodes", None, name, status)
+
+    async def _renew_lease(self, node: JsonObject, now: datetime) -> None:
+        metadata = node["metadata"]
+        name = metadata["name"]
+        renewed = microseconds(now)
+        if self._leases.get(LEASE_NAMESPACE, name) is not None:
+            patch = {"spec": {"renewTime": renewed}}
+            await self._client.patch(
+                "merge", "coordination.k8s.io/v1", "leases", LEASE_NAMESPACE, name, patch
+            )
+            return
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": metadata["uid"]}
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": name,
+                "namespace": LEASE_NAMESPACE,
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "holderIdentity": name,
+                "leaseDurationSeconds": LEASE_SECONDS,
+                "renewTime": renewed,
+            },
+        }
+        await self._client.create(lease)
+
+
+def add_kubelets(
+    runtime: Runtime, client: KubeletClient, machines: Machines | None = None
+) -> Machines:
+    """Let simulated kubelets run in ``runtime``; the result takes faults while they do."""
+    machines = machines or Machines()
+    runtime.add(NodeKubelet(runtime, client, machines))
+    runtime.add(PodKubelet(runtime, client, machines))
+    return machines

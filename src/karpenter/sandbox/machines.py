@@ -1,0 +1,132 @@
+"""The machines behind simulated nodes: what is wrong with them, and which addresses they have."""
+
+import ipaddress
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from karpenter.sandbox.backend import parse_timestamp
+from karpenter.sandbox.conditions import find_condition
+from karpenter.sandbox.controllers.informer import Informer
+from karpenter.sandbox.faults import (
+    BOOT_DELAY,
+    FAULT_AFTER,
+    Fault,
+    Timing,
+    declared_fault,
+    is_simulated,
+    seconds,
+)
+
+JsonObject = dict[str, Any]
+
+NODE_NETWORK: Final = ipaddress.IPv4Address("172.18.0.1")
+POD_NETWORK: Final = ipaddress.IPv4Address("10.244.0.1")
+
+
+class KubeletClient(Protocol):
+    """What kubelets ask of the API."""
+
+    async def create(self, obj: JsonObject, *, namespace: str | None = None) -> JsonObject: ...
+
+    async def patch(
+        self,
+        patch_type: str,
+        api_version: str,
+        resource: str,
+        namespace: str | None,
+        name: str,
+        patch: Any,
+    ) -> JsonObject: ...
+
+    async def patch_status(
+        self, api_version: str, resource: str, namespace: str | None, name: str, status: JsonObject
+    ) -> JsonObject: ...
+
+    async def delete(
+        self,
+        api_version: str,
+        resource: str,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        grace_period: int | None = None,
+    ) -> JsonObject: ...
+
+
+class Machines:
+    """What is wrong with which machine, and how long things take."""
+
+    def __init__(self, timing: Timing | None = None) -> None:
+        self.timing: Final = timing or Timing()
+        self._faults: dict[str, Fault] = {}  # node -> what it was told to suffer from
+
+    def inject(self, node: str, fault: Fault) -> None:
+        """Let something go wrong with a node, from its next heartbeat on."""
+        self._faults[node] = fault
+
+    def clear(self, node: str) -> None:
+        """Let a node recover from what ``inject`` did to it."""
+        self._faults.pop(node, None)
+
+    def fault(self, node: JsonObject, now: datetime) -> Fault | None:
+        """What is wrong with a node now."""
+        told = self._faults.get(node["metadata"]["name"])
+        if told is not None:
+            return told
+        declared = declared_fault(node)
+        after = seconds(node, FAULT_AFTER)
+        if declared is not None and after and age(node, now) < after:
+            return None
+        return declared
+
+    def boots_in(self, node: JsonObject, now: datetime) -> float:
+        """Seconds until a node's kubelet first reports; zero or less when it has."""
+        delay = seconds(node, BOOT_DELAY)
+        return (self.timing.boot if delay is None else delay) - age(node, now)
+
+    def is_up(self, node: JsonObject | None, now: datetime) -> bool:
+        """Whether a node is simulated and its kubelet does its work."""
+        if node is None or not is_simulated(node) or self.boots_in(node, now) > 0:
+            return False
+        fault = self.fault(node, now)
+        return fault is None or not fault.is_silent
+
+
+class Addresses:
+    """Hands out addresses that nobody has."""
+
+    def __init__(self, first: ipaddress.IPv4Address, informer: Informer, index: str) -> None:
+        self._next = first
+        self._informer = informer
+        self._index = index
+
+    def next(self) -> str:
+        """An address that is free."""
+        while True:
+            address = str(self._next)
+            self._next += 1
+            if not self._informer.by_index(self._index, address):
+                return address
+
+
+def age(obj: JsonObject, now: datetime) -> float:
+    """Seconds since an object was created."""
+    return (now - parse_timestamp(obj["metadata"]["creationTimestamp"])).total_seconds()
+
+
+def addresses_of(obj: JsonObject) -> tuple[str, ...]:
+    """The address of a pod, or of a node."""
+    status = obj.get("status") or {}
+    if status.get("podIP"):
+        return (status["podIP"],)
+    return tuple(
+        known["address"]
+        for known in status.get("addresses") or ()
+        if known.get("type") == "InternalIP"
+    )
+
+
+def is_ready(node: JsonObject) -> bool:
+    ready = find_condition(node, "Ready")
+    return ready is not None and ready["status"] == "True"

@@ -1,0 +1,212 @@
+"""Simulated kubelets run the pods bound to their nodes, restart them, and end them."""
+
+from collections.abc import Hashable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from karpenter.sandbox import machine_status as report
+from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.controllers.informer import ObjectKey
+from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
+from karpenter.sandbox.faults import (
+    KWOK_DELETE_DELAY,
+    RUN_DURATION,
+    SHUTDOWN_DELAY,
+    START_DELAY,
+    exit_code,
+    is_simulated,
+    seconds,
+)
+from karpenter.sandbox.machines import (
+    POD_NETWORK,
+    Addresses,
+    KubeletClient,
+    Machines,
+    addresses_of,
+    is_ready,
+)
+
+JsonObject = dict[str, Any]
+
+# How soon a kubelet that cannot work now looks again at what it has to do
+_RESUME_PERIOD: Final = 10.0
+_KILLED: Final = 137
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+class PodKubelet(Controller):
+    """Runs the pods bound to simulated nodes, and ends them."""
+
+    name = "kubelet-pods"
+
+    def __init__(self, runtime: Runtime, client: KubeletClient, machines: Machines) -> None:
+        super().__init__(runtime)
+        self._client = client
+        self._machines = machines
+        self._nodes = runtime.informer("v1", "nodes")
+        self._pods = runtime.informer("v1", "pods")
+        self._pods.add_index("node", _node_of)
+        self._pods.add_index("address", addresses_of)
+        self._addresses = Addresses(POD_NETWORK, self._pods, "address")
+        self._seen: dict[str, datetime] = {}  # uid -> when its kubelet first saw the pod
+        self._was_up: dict[str, bool] = {}  # node -> whether its kubelet did its work
+        self._pods.on_change(self._on_pod)
+        self._nodes.on_change(self._on_node)
+
+    def _on_pod(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None:
+            assert old is not None
+            self._seen.pop(old["metadata"]["uid"], None)
+        elif new["spec"].get("nodeName"):
+            self.queue.add((new["metadata"]["namespace"], new["metadata"]["name"]))
+
+    def _on_node(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        """Look at the pods of a node whose kubelet begins or resumes its work."""
+        if new is None:
+            assert old is not None
+            self._was_up.pop(old["metadata"]["name"], None)
+            return
+        name = new["metadata"]["name"]
+        is_up = is_ready(new) and self._machines.is_up(new, self.clock.now())
+        if is_up and not self._was_up.get(name, False):
+            for pod in self._pods.by_index("node", name):
+                self.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        self._was_up[name] = is_up
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        """Take one step in the life of a pod."""
+        pod = self._pods.get(*key)
+        if pod is None or not pod["spec"].get("nodeName"):
+            return None
+        node = self._nodes.get("", pod["spec"]["nodeName"])
+        now = self.clock.now()
+        if node is None or not is_simulated(node):
+            return None
+        if not self._machines.is_up(node, now):
+            return _RESUME_PERIOD
+        if "deletionTimestamp" in pod["metadata"]:
+            return await self._shut_down(pod, now)
+        phase = (pod.get("status") or {}).get("phase")
+        if phase in _FINISHED:
+            return None
+        if not (pod.get("status") or {}).get("podIP"):
+            return await self._start(pod, node, now) if is_ready(node) else _RESUME_PERIOD
+        return await self._carry_on(pod, now)
+
+    async def _start(self, pod: JsonObject, node: JsonObject, now: datetime) -> float | None:
+        first_seen = self._seen.setdefault(pod["metadata"]["uid"], now)
+        delay = seconds(pod, START_DELAY)
+        left = _left(first_seen, self._machines.timing.start if delay is None else delay, now)
+        if left > 0:
+            return left
+        node_address = next(iter(addresses_of(node)), "")
+        on_host = pod["spec"].get("hostNetwork")
+        address = node_address if on_host else self._addresses.next()
+        await self._set(pod, report.running(pod, address, node_address, timestamp(now)))
+        return self._lifetime(pod)
+
+    async def _carry_on(self, pod: JsonObject, now: datetime) -> float | None:
+        if conditions := report.changed_readiness(pod, timestamp(now)):
+            await self._set(pod, {"conditions": conditions})
+        if (lifetime := self._lifetime(pod)) is None or report.is_unhealthy(pod):
+            return None
+        state = _container_state(pod)
+        if "waiting" in state:
+            return await self._restart(pod, now)
+        started = (state.get("running") or {}).get("startedAt")
+        if started is None:
+            return None
+        left = _left(parse_timestamp(started), lifetime, now)
+        if left > 0:
+            return left
+        code = exit_code(pod)
+        policy = pod["spec"].get("restartPolicy", "Always")
+        if policy == "Never" or (policy == "OnFailure" and code == 0):
+            await self._set(pod, report.exited(pod, code, started, timestamp(now)))
+            return None
+        delay = report.restart_delay(report.restart_count(pod))
+        await self._set(pod, report.waiting_to_restart(pod, code, started, timestamp(now)))
+        return delay
+
+    async def _restart(self, pod: JsonObject, now: datetime) -> float | None:
+        restarts = report.restart_count(pod)
+        ended = _container_last_end(pod)
+        left = _left(ended, report.restart_delay(restarts), now) if ended else 0.0
+        if left > 0:
+            return left
+        status = pod["status"]
+        await self._set(
+            pod,
+            report.running(
+                pod, status["podIP"], status["hostIP"], timestamp(now), restarts=restarts + 1
+            ),
+        )
+        return self._lifetime(pod)
+
+    async def _shut_down(self, pod: JsonObject, now: datetime) -> float | None:
+        metadata = pod["metadata"]
+        grace = metadata.get("deletionGracePeriodSeconds") or 0
+        asked = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=grace)
+        wanted = seconds(pod, SHUTDOWN_DELAY, KWOK_DELETE_DELAY)
+        needed = self._machines.timing.shutdown if wanted is None else wanted
+        left = _left(asked, min(needed, grace), now)
+        if left > 0:
+            return left
+        is_finished = (pod.get("status") or {}).get("phase") in _FINISHED
+        if is_finished and not grace and metadata.get("finalizers"):
+            return None  # the kubelet's part is done; the finalizers are somebody else's
+        if not is_finished and metadata.get("finalizers"):
+            # whoever holds the finalizer wants to know how the pod ended
+            code = _KILLED if needed > grace else 0
+            started = (pod.get("status") or {}).get("startTime") or timestamp(now)
+            await self._set(pod, report.exited(pod, code, started, timestamp(now)))
+        await ignoring_missing(
+            self._client.delete(
+                "v1",
+                "pods",
+                metadata["namespace"],
+                metadata["name"],
+                uid=metadata["uid"],
+                grace_period=0,
+            )
+        )
+        return None
+
+    async def _set(self, pod: JsonObject, status: JsonObject) -> None:
+        metadata = pod["metadata"]
+        await ignoring_missing(
+            self._client.patch_status("v1", "pods", metadata["namespace"], metadata["name"], status)
+        )
+
+    def _lifetime(self, pod: JsonObject) -> float | None:
+        """Seconds from the start of a pod's containers until they exit, None for never."""
+        declared = seconds(pod, RUN_DURATION)
+        if declared is not None:
+            return declared
+        return self._machines.timing.job if _is_of_job(pod) else None
+
+
+def _left(since: datetime, needed: float, now: datetime) -> float:
+    return needed - (now - since).total_seconds()
+
+
+def _is_of_job(pod: JsonObject) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner.get("kind") == "Job" for owner in owners)
+
+
+def _container_state(pod: JsonObject) -> JsonObject:
+    statuses = pod["status"].get("containerStatuses") or ()
+    state: JsonObject = statuses[0].get("state") or {} if statuses else {}
+    return state
+
+
+def _container_last_end(pod: JsonObject) -> datetime | None:
+    statuses = pod["status"].get("containerStatuses") or ()
+    last = (statuses[0].get("lastState") or {}).get("terminated") if statuses else None
+    return parse_timestamp(last["finishedAt"]) if last else None
+
+
+def _node_of(pod: JsonObject) -> tuple[Hashable, ...]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()

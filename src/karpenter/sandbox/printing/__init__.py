@@ -1,0 +1,1 @@
+"""What ``kubectl get`` shows of each kind: columns and cells."""

@@ -1,0 +1,83 @@
+"""Why pods cannot be placed, in the words of kube-scheduler 1.35.
+
+People search for these sentences and tools match them, so they are kept to the letter.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Failure(NamedTuple):
+    """Why a pod cannot go to a node.
+
+    A failure that is final stays one whichever pods leave the node; the others are what
+    preemption may resolve.
+    """
+
+    reasons: tuple[str, ...]
+    is_final: bool
+
+
+UNSCHEDULABLE: Final = Failure(("node(s) were unschedulable",), True)
+TAINT: Final = Failure(("node(s) had untolerated taint(s)",), True)
+NODE_AFFINITY: Final = Failure(("node(s) didn't match Pod's node affinity/selector",), True)
+NOT_PINNED: Final = Failure(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), True)
+PORTS: Final = Failure(("node(s) didn't have free ports for the requested pod ports",), False)
+_IN_USE_REASON: Final = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode"
+    " already in-use by another pod"
+)
+IN_USE: Final = Failure((_IN_USE_REASON,), False)
+VOLUME_COUNT: Final = Failure(("node(s) exceed max volume count",), False)
+VOLUME_ZONE: Final = Failure(("node(s) had no available volume zone",), True)
+SPREAD: Final = Failure(("node(s) didn't match pod topology spread constraints",), False)
+SPREAD_LABEL: Final = Failure(
+    ("node(s) didn't match pod topology spread constraints (missing required label)",), True
+)
+AFFINITY: Final = Failure(("node(s) didn't match pod affinity rules",), True)
+ANTI_AFFINITY: Final = Failure(("node(s) didn't match pod anti-affinity rules",), False)
+OTHERS_ANTI_AFFINITY: Final = Failure(
+    ("node(s) didn't satisfy existing pods anti-affinity rules",), False
+)
+
+VOLUME_AFFINITY_REASON: Final = "node(s) didn't match PersistentVolume's node affinity"
+VOLUME_BINDING_REASON: Final = "node(s) didn't find available persistent volumes to bind"
+TOO_MANY_PODS: Final = "Too many pods"
+
+NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NEVER_PREEMPTS: Final = "not eligible due to preemptionPolicy=Never."
+VICTIM_LEAVING: Final = "not eligible due to a terminating pod on the nominated node."
+
+NO_NODES: Final = "no nodes available to schedule pods"
+GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
+# What the plugin for device claims says of every pod that has none
+_NO_CLAIMS: Final = "no new claims to deallocate"
+
+
+def insufficient(resource: str) -> str:
+    """There is too little of a resource left."""
+    return f"Insufficient {resource}"
+
+
+def unavailable(nodes: int, reasons: Mapping[str, int]) -> str:
+    """The sentence that counts nodes by the reason why each is no place for the pod."""
+    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return f"0/{nodes} nodes are available: {counted}." if counted else _nothing_said(nodes)
+
+
+def refused(nodes: int, problem: str) -> str:
+    """The sentence for a pod that no node was even looked at for.
+
+    It ends as kube-scheduler's does, whose plugin for device claims then finds no state of its own.
+    """
+    return f"0/{nodes} nodes are available: {problem}. not found"
+
+
+def with_preemption(sentence: str, outcome: str) -> str:
+    """The sentence with what came of looking for pods to move out of the way."""
+    return f"{sentence} {_NO_CLAIMS}, preemption: {outcome}"
+
+
+def _nothing_said(nodes: int) -> str:
+    return f"0/{nodes} nodes are available:"

@@ -1,0 +1,1 @@
+"""Structural facts of the built-in kinds, as data."""

@@ -1,0 +1,225 @@
+"""The API over HTTP, on loopback unless told otherwise.
+
+A client proves itself with the server's token: as a bearer token, or as the first part of the
+path. The second way exists for ``kubectl``, which sends no bearer token over plain HTTP; a
+kubeconfig therefore names the server as ``http://127.0.0.1:PORT/TOKEN``. Neither web pages nor
+other users of the machine know the token, so neither can reach the cluster.
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs, quote
+
+import yaml
+from aiohttp import web
+
+from karpenter.sandbox.api import Api, Request, Response, WatchResponse
+from karpenter.sandbox.bodies import LARGEST
+from karpenter.sandbox.messages import refused
+from karpenter.sandbox.status import too_large, unauthorized
+
+LOOPBACK: Final = "127.0.0.1"
+# What anybody may ask, as on a real server
+_PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version")
+_STOP_SECONDS: Final = 1.0
+# Clients that start many watches connect all at once
+_BACKLOG: Final = 1024
+_OWNER_ONLY: Final = 0o600
+
+
+class UnsafeAddressError(ValueError):
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"listening on {host} opens the cluster to the network; give it a token as well"
+        )
+        self.host = host
+
+
+class Server:
+    """Serves an ``Api`` until it is stopped."""
+
+    def __init__(
+        self, api: Api, *, host: str = LOOPBACK, port: int = 0, token: str | None = None
+    ) -> None:
+        """Prepare to listen; port 0 is any free one.
+
+        Raises:
+            UnsafeAddressError: the address is not loopback and there is no token.
+        """
+        if not is_loopback(host) and not token:
+            raise UnsafeAddressError(host)
+        self.host = host
+        self.token = token
+        self._port = port
+        self._api = api
+        self._runner: web.ServerRunner | None = None
+        self._streams: set[asyncio.Task[object]] = set()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """Where clients find the server, token included."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        base = f"http://{host}:{self._port}"
+        return f"{base}/{quote(self.token, safe='')}" if self.token else base
+
+    async def start(self) -> None:
+        """Begin to listen."""
+        server = web.Server(self._answer, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.host, self._port, backlog=_BACKLOG)
+        await site.start()
+        addresses = self._runner.addresses
+        self._port = addresses[0][1]
+
+    async def stop(self) -> None:
+        """End all watches and stop listening."""
+        for stream in self._streams:
+            stream.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path, _, query = request.raw_path.partition("?")
+        path, is_trusted = self._authenticated(path, request.headers.get("Authorization", ""))
+        if not is_trusted and not path.startswith(_PUBLIC):
+            return _complete(refused(unauthorized()))
+        body = await _body(request)
+        if body is None:
+            return _complete(refused(too_large(LARGEST)))
+        answer = self._api.handle(
+            Request(
+                method=request.method,
+                path=path,
+                query=parse_qs(query, keep_blank_values=True),
+                headers={name.lower(): value for name, value in request.headers.items()},
+                body=body,
+            )
+        )
+        if isinstance(answer, WatchResponse):
+            return await self._followed(request, answer)
+        return _complete(answer)
+
+    async def _followed(
+        self, request: web.BaseRequest, answer: WatchResponse
+    ) -> web.StreamResponse:
+        """Send a watch, in a way that ``stop`` can end at once."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            return await _stream(request, answer)
+        finally:
+            self._streams.discard(task)
+
+    def _authenticated(self, path: str, authorization: str) -> tuple[str, bool]:
+        """The path without a token, and whether the client knows the token."""
+        if not self.token:
+            return path, True
+        first, _, rest = path.lstrip("/").partition("/")
+        if _same(first, quote(self.token, safe="")):
+            return f"/{rest}", True
+        scheme, _, token = authorization.partition(" ")
+        return path, scheme.lower() == "bearer" and _same(token.strip(), self.token)
+
+
+@asynccontextmanager
+async def serving(server: Server) -> AsyncIterator[Server]:
+    """Serve for as long as a block runs."""
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(24)
+
+
+def kubeconfig(server: Server, *, name: str = "karpenter-sandbox") -> str:
+    """The text of a kubeconfig that leads to ``server``."""
+    user = {"token": server.token} if server.token else {}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": server.url}}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    return yaml.safe_dump(content, sort_keys=False)
+
+
+def write_kubeconfig(server: Server, path: Path) -> None:
+    """Write a kubeconfig that only its owner can read; it appears complete or not at all."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    partial.touch(mode=_OWNER_ONLY)
+    try:
+        partial.write_text(kubeconfig(server), encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
+
+
+async def _body(request: web.BaseRequest) -> bytes | None:
+    """The body of a request, or None when it is too large."""
+    if not request.can_read_body:
+        return b""
+    if request.content_length is not None and request.content_length > LARGEST:
+        return None
+    parts, size = [], 0
+    async for part in request.content.iter_any():
+        size += len(part)
+        if size > LARGEST:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _complete(answer: Response) -> web.Response:
+    return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+
+
+async def _stream(request: web.BaseRequest, answer: WatchResponse) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status, headers=answer.headers)
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    frames = answer.stream.frames()
+    try:
+        async for frame in frames:
+            await response.write(frame)
+        await response.write_eof()
+    except ConnectionError:
+        # The client is gone, which is how most watches end
+        pass
+    finally:
+        await frames.aclose()
+    return response

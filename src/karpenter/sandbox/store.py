@@ -1,0 +1,412 @@
+"""Objects as bytes, one counter of resource versions, and a history that watches follow.
+
+Every change stamps ``metadata.resourceVersion`` with the next number of one counter, which is
+shared by all resources. Each resource keeps its last changes. A watch is a position in them, so a
+slow reader costs no memory: it is told ``Gone`` once its position has been dropped. The same
+history takes a list back to an earlier resource version, which makes paging consistent.
+
+Objects handed out are shared: whoever wants to change one builds another. The store belongs to
+one event loop; nothing here is safe to call from two threads.
+"""
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+JsonObject: TypeAlias = dict[str, Any]
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+_Objects: TypeAlias = list[JsonObject]
+_Entries: TypeAlias = "list[Stored]"
+
+# Enough for every reader that answers within minutes, little enough to stay in memory
+HISTORY: Final = 8192
+# Zero means "any version" in requests, so no object ever has it
+_FIRST_VERSION: Final = 1
+# Parsed objects take several times the room of their bytes; older events give them up
+_PARSED_EVENTS: Final = 512
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """Where an object is kept; ``resource`` is the plural, ``namespace`` empty when there is none."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+class StoreError(Exception):
+    """What the store refuses.
+
+    * StoreError
+      x AlreadyExistsError   the key is taken
+      x MissingError         there is no object at the key
+      x ConflictError        the object is at another resource version than expected
+      x Gone                 the history no longer reaches back to a resource version
+      x NotYet               a resource version that lies in the future
+    """
+
+
+class AlreadyExistsError(StoreError):
+    def __init__(self, key: Key) -> None:
+        super().__init__(f"{key.resource} {key.name} already exists")
+        self.key = key
+
+
+class MissingError(StoreError):
+    def __init__(self, key: Key) -> None:
+        super().__init__(f"{key.resource} {key.name} does not exist")
+        self.key = key
+
+
+class ConflictError(StoreError):
+    def __init__(self, key: Key, expected: str, actual: str) -> None:
+        super().__init__(f"{key.resource} {key.name} is at version {actual}, not {expected}")
+        self.key = key
+        self.expected = expected
+        self.actual = actual
+
+
+class Gone(StoreError):  # noqa: N818 the name of the HTTP status, which callers look for
+    def __init__(self, wanted: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {wanted} ({oldest})")
+        self.wanted = wanted
+        self.oldest = oldest
+
+
+class NotYet(StoreError):  # noqa: N818 a state of the world rather than a failure
+    def __init__(self, wanted: int, current: int) -> None:
+        super().__init__(f"Too large resource version: {wanted}, current: {current}")
+        self.wanted = wanted
+        self.current = current
+
+
+class Stored:
+    """One version of one object: its bytes, and the object itself once somebody asked for it."""
+
+    __slots__ = ("_obj", "data", "key", "rv")
+
+    def __init__(self, key: Key, data: bytes, rv: int) -> None:
+        self.key = key
+        self.data = data
+        self.rv = rv
+        self._obj: JsonObject | None = None
+
+    @property
+    def obj(self) -> JsonObject:
+        """The object, shared by all who ask: read it, never change it."""
+        if self._obj is None:
+            self._obj = msgspec.json.decode(self.data)
+        assert self._obj is not None
+        return self._obj
+
+    def forget_parsed(self) -> None:
+        """Give up the parsed object; it is read again when needed."""
+        self._obj = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change: ``stored`` is the object after it, or as it was last when it is deleted."""
+
+    type: EventType
+    stored: Stored
+    previous: Stored | None
+
+    @property
+    def rv(self) -> int:
+        """The resource version this change made."""
+        return self.stored.rv
+
+    @property
+    def obj(self) -> JsonObject:
+        """The object of this event, shared and read-only."""
+        return self.stored.obj
+
+
+class Collection:
+    """All objects of one resource, with the changes they went through lately."""
+
+    def __init__(self, floor: int, history: int) -> None:
+        self.entries: dict[tuple[str, str], Stored] = {}  # (namespace, name) -> object
+        self.order: list[tuple[str, str]] = []  # the keys of entries, sorted
+        self.events: list[Event] = []
+        self.first: int = 0  # position of events[0] since the beginning
+        self.floor = floor  # changes up to this version may have been dropped
+        self.is_open = True
+        # Futures of watches that have seen everything, in the order in which they will wake
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._history = history
+
+    def apply(self, event: Event) -> None:
+        """Let ``event`` happen: keep the object, remember the change, wake the watches."""
+        key = (event.stored.key.namespace, event.stored.key.name)
+        if event.type == "DELETED":
+            del self.entries[key]
+            del self.order[bisect_left(self.order, key)]
+        else:
+            if key not in self.entries:
+                insort(self.order, key)
+            self.entries[key] = event.stored
+        self.events.append(event)
+        self._trim()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let every waiting watch look again."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def changed(self) -> None:
+        """Wait for the next change."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[future] = None
+        try:
+            await future
+        finally:
+            self._waiting.pop(future, None)
+
+    def position(self, rv: int) -> int:
+        """The position after the last change up to ``rv``.
+
+        Raises:
+            Gone: changes after ``rv`` have been dropped.
+        """
+        if rv < self.floor:
+            raise Gone(rv, self.floor)
+        return self.first + bisect_right(self.events, rv, key=lambda event: event.rv)
+
+    def at(self, rv: int) -> tuple[dict[tuple[str, str], Stored], list[tuple[str, str]]]:
+        """The objects, and their keys in order, as they were at ``rv``."""
+        start = self.position(rv) - self.first
+        if start == len(self.events):
+            return self.entries, self.order
+        entries = dict(self.entries)
+        for event in reversed(self.events[start:]):
+            key = (event.stored.key.namespace, event.stored.key.name)
+            if event.type == "ADDED":
+                del entries[key]
+            else:
+                assert event.previous is not None
+                entries[key] = event.previous
+        return entries, sorted(entries)
+
+    def _trim(self) -> None:
+        stale = len(self.events) - _PARSED_EVENTS
+        if stale >= 0:
+            old = self.events[stale].stored
+            if self.entries.get((old.key.namespace, old.key.name)) is not old:
+                old.forget_parsed()
+        # Twice the history at most, so that trimming moves each event once
+        if len(self.events) >= 2 * self._history:
+            self.floor = self.events[self._history - 1].rv
+            self.first += self._history
+            del self.events[: self._history]
+
+
+class Watch:
+    """The changes of one resource after a resource version; iterate it, or take batches."""
+
+    def __init__(self, collection: Collection, namespace: str | None, position: int) -> None:
+        self._collection = collection
+        self._namespace = namespace
+        self._position = position
+        self._pending: list[Event] = []
+
+    def ready(self) -> list[Event]:
+        """Take the changes that have happened, without waiting.
+
+        Raises:
+            Gone: this watch was so slow that the changes it needs next have been dropped.
+        """
+        start = self._position - self._collection.first
+        if start < 0:
+            floor = self._collection.floor
+            raise Gone(floor - 1, floor)
+        events = self._collection.events[start:]
+        self._position += len(events)
+        if self._namespace is None:
+            return events
+        return [event for event in events if event.stored.key.namespace == self._namespace]
+
+    async def batch(self) -> list[Event]:
+        """Wait for changes and take them all; an empty list means the resource is gone."""
+        while True:
+            events = self.ready()
+            if events or not self._collection.is_open:
+                return events
+            await self._collection.changed()
+
+    def __aiter__(self) -> "Watch":
+        return self
+
+    async def __anext__(self) -> Event:
+        if not self._pending:
+            self._pending = await self.batch()
+            self._pending.reverse()
+        if not self._pending:
+            raise StopAsyncIteration
+        return self._pending.pop()
+
+
+class Store:
+    """All objects of a cluster."""
+
+    def __init__(self, *, history: int = HISTORY) -> None:
+        self.resource_version = _FIRST_VERSION
+        self._history = history
+        self._floor = 0
+        self._collections: dict[tuple[str, str], Collection] = {}  # (group, plural) -> objects
+        self._listeners: list[Callable[[Event], None]] = []
+
+    def on_change(self, listener: Callable[[Event], None]) -> None:
+        """Call ``listener`` right after every change."""
+        self._listeners.append(listener)
+
+    def get(self, key: Key) -> JsonObject | None:
+        """The object at ``key``, shared and read-only."""
+        stored = self.find(key)
+        return stored.obj if stored is not None else None
+
+    def find(self, key: Key) -> Stored | None:
+        """What is stored at ``key``."""
+        collection = self._collections.get((key.group, key.resource))
+        return collection.entries.get((key.namespace, key.name)) if collection else None
+
+    def list(self, group: str, resource: str, namespace: str | None = None) -> _Objects:
+        """Objects in the order of their keys, shared and read-only."""
+        return [stored.obj for stored in self.entries(group, resource, namespace)]
+
+    def entries(
+        self, group: str, resource: str, namespace: str | None = None, *, rv: int | None = None
+    ) -> _Entries:
+        """What is stored, in the order of the keys; with ``rv``, as it was at that version.
+
+        Raises:
+            Gone: the history does not reach back to ``rv``.
+            NotYet: ``rv`` lies in the future.
+        """
+        collection = self.collection(group, resource)
+        entries, order = collection.entries, collection.order
+        if rv is not None:
+            if rv > self.resource_version:
+                raise NotYet(rv, self.resource_version)
+            entries, order = collection.at(rv)
+        if namespace is not None:
+            # No name sorts between a namespace and the same followed by the lowest character
+            after = (namespace + "\0", "")
+            order = order[bisect_left(order, (namespace, "")) : bisect_left(order, after)]
+        return [entries[key] for key in order]
+
+    def count(self, group: str, resource: str) -> int:
+        """How many objects of a resource there are."""
+        collection = self._collections.get((group, resource))
+        return len(collection.entries) if collection else 0
+
+    def create(self, key: Key, obj: JsonObject) -> JsonObject:
+        """Store a new object and return it as stored."""
+        return self.add(key, obj).obj
+
+    def add(self, key: Key, obj: JsonObject) -> Stored:
+        """Store a new object.
+
+        Raises:
+            AlreadyExistsError: there is an object at ``key``.
+        """
+        if self.find(key) is not None:
+            raise AlreadyExistsError(key)
+        return self._happen("ADDED", key, obj, None)
+
+    def replace(self, key: Key, obj: JsonObject, expected_rv: str | None = None) -> JsonObject:
+        """Store another version of an object and return it as stored."""
+        return self.put(key, obj, expected_rv).obj
+
+    def put(self, key: Key, obj: JsonObject, expected_rv: str | None = None) -> Stored:
+        """Store another version of an object.
+
+        Raises:
+            MissingError: there is no object at ``key``.
+            ConflictError: the object is not at ``expected_rv``.
+        """
+        previous = self._existing(key, expected_rv)
+        return self._happen("MODIFIED", key, obj, previous)
+
+    def remove(self, key: Key, expected_rv: str | None = None) -> JsonObject:
+        """Remove an object and return its last state, at the version of the removal.
+
+        Raises:
+            MissingError: there is no object at ``key``.
+            ConflictError: the object is not at ``expected_rv``.
+        """
+        previous = self._existing(key, expected_rv)
+        return self._happen("DELETED", key, previous.obj, previous).obj
+
+    def watch(self, group: str, resource: str, namespace: str | None, from_rv: int) -> Watch:
+        """Follow the changes of a resource after ``from_rv``.
+
+        Raises:
+            Gone: the history does not reach back to ``from_rv``.
+        """
+        collection = self.collection(group, resource)
+        return Watch(collection, namespace, collection.position(from_rv))
+
+    def drop(self, group: str, resource: str) -> None:
+        """Forget a resource that is no longer served, and end its watches."""
+        collection = self._collections.pop((group, resource), None)
+        if collection is not None:
+            collection.is_open = False
+            collection.wake()
+
+    def collection(self, group: str, resource: str) -> Collection:
+        """The objects of a resource with their history."""
+        collection = self._collections.get((group, resource))
+        if collection is None:
+            collection = Collection(self._floor, self._history)
+            self._collections[group, resource] = collection
+        return collection
+
+    def everything(self) -> Iterator[Stored]:
+        """Every object, resource by resource."""
+        for _, collection in sorted(self._collections.items()):
+            for key in collection.order:
+                yield collection.entries[key]
+
+    def restore(self, entries: Iterator[Stored], rv: int) -> None:
+        """Fill an empty store with what was stored before; the history starts at ``rv``."""
+        self.resource_version = max(rv, _FIRST_VERSION)
+        self._floor = self.resource_version
+        for stored in entries:
+            collection = self.collection(stored.key.group, stored.key.resource)
+            collection.entries[stored.key.namespace, stored.key.name] = stored
+        for collection in self._collections.values():
+            collection.order = sorted(collection.entries)
+
+    def _existing(self, key: Key, expected_rv: str | None) -> Stored:
+        previous = self.find(key)
+        if previous is None:
+            raise MissingError(key)
+        if expected_rv is not None and expected_rv != str(previous.rv):
+            raise ConflictError(key, expected_rv, str(previous.rv))
+        return previous
+
+    def _happen(
+        self, change: EventType, key: Key, obj: JsonObject, previous: Stored | None
+    ) -> Stored:
+        rv = self.resource_version + 1
+        metadata = {**obj["metadata"], "resourceVersion": str(rv)}
+        # Encoding first: an object that is no JSON must change nothing
+        stored = Stored(key, msgspec.json.encode({**obj, "metadata": metadata}), rv)
+        self.resource_version = rv
+        event = Event(change, stored, previous)
+        self.collection(key.group, key.resource).apply(event)
+        # Last, because a listener may change the store in turn
+        for listener in self._listeners:
+            listener(event)
+        return stored

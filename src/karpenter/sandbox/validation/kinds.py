@@ -1,0 +1,71 @@
+"""Which checks run for which of Kubernetes' own kinds."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from karpenter.admission.errors import FieldError
+from karpenter.sandbox import crds
+from karpenter.sandbox.kinds import Resource
+from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.validation import others, workloads
+from karpenter.sandbox.validation.pods import pod_problems, template_problems
+from karpenter.sandbox.validation.problems import Problems
+
+Check = Callable[[JsonObject, JsonObject | None], Problems]
+
+
+def kind_errors(
+    obj: JsonObject, old: JsonObject | None, resource: Resource, subresource: str
+) -> list[FieldError]:
+    """List what is wrong with an object of one of Kubernetes' own kinds."""
+    # Of all reports, those of nodes alone are used for decisions
+    if subresource and (resource.kind, subresource) != ("Node", "status"):
+        return []
+    check = _CHECKS.get((resource.group, resource.kind))
+    return list(check(obj, old)) if check is not None else []
+
+
+def kind_warnings(obj: JsonObject, resource: Resource) -> list[str]:
+    """List what a client should know although the object is stored."""
+    if (resource.group, resource.kind) == ("", "Pod"):
+        spec = obj.get("spec") or {}
+        grace = spec.get("terminationGracePeriodSeconds", 0)
+        if grace < 0:
+            return ["spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid"]
+    return []
+
+
+def _pod_template(obj: JsonObject, _old: JsonObject | None) -> Problems:
+    return template_problems(obj.get("template") or {}, ("template",))
+
+
+def _definition(obj: JsonObject, old: JsonObject | None) -> Problems:
+    return iter(crds.crd_errors(obj, old))
+
+
+_CHECKS: Final[Mapping[tuple[str, str], Check]] = {
+    ("", "ConfigMap"): others.config_map_problems,
+    ("", "Event"): others.event_problems,
+    ("", "Node"): others.node_problems,
+    ("", "PersistentVolume"): others.volume_problems,
+    ("", "PersistentVolumeClaim"): others.claim_problems,
+    ("", "Pod"): pod_problems,
+    ("", "PodTemplate"): _pod_template,
+    ("", "ReplicationController"): workloads.replication_controller_problems,
+    ("", "Secret"): others.secret_problems,
+    ("", "Service"): others.service_problems,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    ("apps", "DaemonSet"): workloads.daemon_set_problems,
+    ("apps", "Deployment"): workloads.deployment_problems,
+    ("apps", "ReplicaSet"): workloads.replica_set_problems,
+    ("apps", "StatefulSet"): workloads.stateful_set_problems,
+    ("autoscaling", "HorizontalPodAutoscaler"): workloads.autoscaler_problems,
+    ("batch", "CronJob"): workloads.cron_job_problems,
+    ("batch", "Job"): workloads.job_problems,
+    ("coordination.k8s.io", "Lease"): others.lease_problems,
+    ("policy", "PodDisruptionBudget"): workloads.budget_problems,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): others.role_binding_problems,
+    ("rbac.authorization.k8s.io", "RoleBinding"): others.role_binding_problems,
+    ("scheduling.k8s.io", "PriorityClass"): others.priority_class_problems,
+    ("storage.k8s.io", "StorageClass"): others.storage_class_problems,
+}

@@ -1,0 +1,1 @@
+"""What clients can do with resources: read, watch, write, remove, and the special requests."""
