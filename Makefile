@@ -22,12 +22,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
-run: install ## try the best thing there is so far: a plan for a small cluster
-	@echo '$$ karpenter plan examples/plan'
-	@echo
-	@$(BIN)/karpenter plan examples/plan
-	@echo
-	@echo 'Ask why:  $(BIN)/karpenter explain pod NAME examples/plan'
+run: install ## a cluster in this process, ready for kubectl; Ctrl-C stops it
+	$(BIN)/karpenter sandbox --nodes 3
 
 test: install ## the fast tests
 	$(BIN)/python -m pytest -n auto -q -m "not slow"

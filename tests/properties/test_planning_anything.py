@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from properties.test_converting_anything import places
-from unit.cli.clusters import everyone
+from unit.cli.cluster_texts import everyone
 from unit.cli.commands import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plan"

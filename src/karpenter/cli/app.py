@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from karpenter import __version__
-from karpenter.cli import convert, crds, explain, plan
+from karpenter.cli import convert, crds, explain, plan, sandbox
 
 app = typer.Typer(
     name="karpenter",
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command(help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(explain.explain, name="explain", help=explain.HELP)
+app.command(help=sandbox.HELP, epilog=sandbox.EXAMPLES)(sandbox.sandbox)
 app.command(help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
 app.command(help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 

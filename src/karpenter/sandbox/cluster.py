@@ -49,7 +49,7 @@ from karpenter.sandbox.store import Store
 
 JsonObject = dict[str, Any]
 
-_CONFLICT: Final = 409
+_NOT_FOUND: Final = 404
 _NODE_NAME: Final = re.compile(r"node-([0-9]+)")
 # The parts of a controller manager, in the order in which they take their turns
 _CONTROLLERS: Final[tuple[Callable[[Runtime, Client], Controller], ...]] = (
@@ -159,27 +159,26 @@ class Cluster:
 
     async def _create_first_objects(self) -> None:
         for obj in first_objects():
-            try:
+            # What was kept from the last run has perhaps been changed on purpose
+            if await self._find(obj) is None:
                 await self.client.create(obj)
-            except ApiError as error:
-                # Kept from the last run, and perhaps changed on purpose since
-                if error.status != _CONFLICT:
-                    raise
         for crd in builtin_crds(legacy=False).values():
-            await self._install(crd)
-
-    async def _install(self, crd: JsonObject) -> None:
-        """Create a CRD, or bring one that was kept up to date."""
-        name = crd["metadata"]["name"]
-        api = (crd["apiVersion"], crd["kind"])
-        try:
-            await self.client.create(crd)
-        except ApiError as error:
-            if error.status != _CONFLICT:
-                raise
-            known = await self.client.get(*api, None, name)
-            if "deletionTimestamp" not in known["metadata"]:
+            known = await self._find(crd)
+            if known is None:
+                await self.client.create(crd)
+            elif "deletionTimestamp" not in known["metadata"]:
                 await self.client.update({**known, "spec": crd["spec"]})
+
+    async def _find(self, obj: JsonObject) -> JsonObject | None:
+        metadata = obj["metadata"]
+        try:
+            return await self.client.get(
+                obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"]
+            )
+        except ApiError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return None
 
     def _add_controllers(self) -> None:
         runtime, client = self.runtime, self.client

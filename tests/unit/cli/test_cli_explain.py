@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from unit.cli.clusters import node, pod, pool, put, text_of
+from unit.cli.cluster_texts import node, pod, pool, put, text_of
 from unit.cli.commands import run
 
 GPU_TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}

@@ -9,7 +9,7 @@ import yaml
 
 from karpenter.cli.screen import TIMES
 from karpenter.report.schema import plan_schema
-from unit.cli.clusters import (
+from unit.cli.cluster_texts import (
     CLASS_REF,
     everyone,
     instance_type,

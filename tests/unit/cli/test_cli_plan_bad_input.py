@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unit.cli.clusters import (
+from unit.cli.cluster_texts import (
     CLASS_REF,
     instance_type,
     node,

@@ -433,8 +433,8 @@ REFUSED = [
     ),
     pytest.param(
         pod(restartPolicy="Sometimes"),
-        'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never",'
-        ' "OnFailure"',
+        'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always",'
+        ' "OnFailure", "Never"',
         id="another restart policy",
     ),
     pytest.param(
@@ -624,8 +624,8 @@ REFUSED = [
             namespace=None,
             spec={"taints": [{"key": "a", "effect": "Sometimes"}]},
         ),
-        'spec.taints[0].effect: Unsupported value: "Sometimes": supported values: "NoExecute",'
-        ' "NoSchedule", "PreferNoSchedule"',
+        'metadata.taints[0].effect: Unsupported value: "Sometimes": supported values: "NoSchedule",'
+        ' "PreferNoSchedule", "NoExecute"',
         id="a taint without effect",
     ),
     pytest.param(

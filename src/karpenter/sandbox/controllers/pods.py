@@ -126,17 +126,16 @@ def from_template(
 ) -> JsonObject:
     """A new pod as its template describes it, with what its owner adds.
 
-    Without a name the server makes one up that begins with the owner's.
+    Without a name the server makes one up that begins with the owner's; pods with a name say so too.
     """
     given = template.get("metadata") or {}
     metadata: dict[str, Any] = {
         "namespace": owner["metadata"]["namespace"],
+        "generateName": f"{owner['metadata']['name']}-",
         "ownerReferences": [controller_reference(owner)],
     }
     if name:
         metadata["name"] = name
-    else:
-        metadata["generateName"] = f"{owner['metadata']['name']}-"
     for key, more in (("labels", labels), ("annotations", annotations)):
         merged = {**(given.get(key) or {}), **(more or {})}
         if merged:

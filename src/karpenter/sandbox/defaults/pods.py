@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from karpenter.model.quantity import millis, parse
 from karpenter.sandbox.defaults.filling import each, filled, within
 from karpenter.sandbox.store import JsonObject
 
@@ -62,7 +63,22 @@ def _container(container: JsonObject) -> JsonObject:
     container = each(container, "env", _variable)
     for name in _PROBES:
         container = within(container, name, _probe)
+    container = within(container, "resources", _resources)
     return within(container, "lifecycle", _lifecycle)
+
+
+def _resources(resources: JsonObject) -> JsonObject:
+    for name in ("limits", "requests"):
+        resources = within(resources, name, _rounded)
+    return resources
+
+
+def _rounded(amounts: JsonObject) -> JsonObject:
+    """Amounts without what is finer than a thousandth, which nothing counts in."""
+    return {
+        name: f"{millis(amount)}m" if parse(amount) * 1000 % 1 else amount
+        for name, amount in amounts.items()
+    }
 
 
 def _pull_policy(image: str) -> str:

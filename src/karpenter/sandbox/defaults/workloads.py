@@ -64,9 +64,7 @@ def stateful_set(obj: JsonObject) -> JsonObject:
             part = filled({**part, "type": "RollingUpdate"}, rollingUpdate={})
         if part["type"] != "RollingUpdate":
             return part
-        return within(
-            part, "rollingUpdate", lambda step: filled(step, partition=0, maxUnavailable=1)
-        )
+        return within(part, "rollingUpdate", lambda step: filled(step, partition=0))
 
     def spec(part: JsonObject) -> JsonObject:
         part = filled(

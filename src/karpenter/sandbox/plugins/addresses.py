@@ -10,6 +10,7 @@ from karpenter.sandbox.status import ApiError, invalid
 from karpenter.sandbox.store import JsonObject
 
 _NETWORK: Final = ipaddress.ip_network("10.96.0.0/16")
+_BOTH: Final = ["IPv4", "IPv6"]
 _NODE_PORTS: Final = range(30000, 32768)
 
 
@@ -58,12 +59,15 @@ def _with_cluster_ip(backend: Backend, service: JsonObject, spec: JsonObject) ->
         address = _free_address(service, taken)
     elif address != "None" and address in taken:
         raise _wrong(service, ("spec", "clusterIPs"), [address], _allocated(address))
+    # Whoever picks the endpoints of a service without an address may pick any kind
+    is_open = address == "None" and not spec.get("selector")
+    families, policy = (_BOTH, "RequireDualStack") if is_open else (_BOTH[:1], "SingleStack")
     return {
         **spec,
         "clusterIP": address,
         "clusterIPs": spec.get("clusterIPs") or [address],
-        "ipFamilies": spec.get("ipFamilies") or ["IPv4"],
-        "ipFamilyPolicy": spec.get("ipFamilyPolicy") or "SingleStack",
+        "ipFamilies": spec.get("ipFamilies") or families,
+        "ipFamilyPolicy": spec.get("ipFamilyPolicy") or policy,
     }
 
 

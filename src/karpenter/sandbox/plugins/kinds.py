@@ -35,7 +35,7 @@ def parts_of(subresource: str) -> tuple[str, ...]:
 
 
 def _pod(backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
-    return pods.completed(backend, obj) if old is None else obj
+    return pods.completed(backend, obj) if old is None else pods.updated(obj)
 
 
 def _namespace(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
@@ -114,7 +114,9 @@ def _job(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObje
         "matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}
     }
     changed = {**spec, "selector": selector, "template": {**template, "metadata": inner}}
-    return {**obj, "spec": changed}
+    # Jobs that have no labels of their own take those of their pods
+    labels = metadata.get("labels") or inner["labels"]
+    return {**obj, "metadata": {**metadata, "labels": labels}, "spec": changed}
 
 
 def _daemon_set(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:

@@ -18,6 +18,7 @@ _SYSTEM_PRIORITIES: Final = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
+_DEFAULT_ACCOUNT: Final = "default"
 _QOS_RESOURCES: Final = ("cpu", "memory")
 
 
@@ -27,6 +28,7 @@ def completed(backend: Backend, pod: JsonObject) -> JsonObject:
     Raises:
         ApiError: the pod refers to a priority or runtime class that does not exist.
     """
+    pod = {**pod, "spec": pod.get("spec") or {}}
     pod = {**pod, "spec": _with_priority(backend, pod)}
     pod = {**pod, "spec": _with_overhead(backend, pod)}
     pod = {**pod, "spec": _with_account(backend, pod)}
@@ -40,10 +42,15 @@ def completed(backend: Backend, pod: JsonObject) -> JsonObject:
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
                 "lastProbeTime": None,
-                "lastTransitionTime": None,
+                "lastTransitionTime": backend.timestamp(),
             }
         ]
     return {**pod, "status": status}
+
+
+def updated(pod: JsonObject) -> JsonObject:
+    """A changed pod with what the cluster adds again if it is missing."""
+    return {**pod, "spec": _with_tolerations(pod["spec"])} if pod.get("spec") else pod
 
 
 def quality(spec: JsonObject) -> str:
@@ -116,10 +123,14 @@ def _with_overhead(backend: Backend, pod: JsonObject) -> JsonObject:
 
 def _with_account(backend: Backend, pod: JsonObject) -> JsonObject:
     spec = dict(pod["spec"])
-    name = spec.get("serviceAccountName") or "default"
+    name = spec.get("serviceAccountName") or _DEFAULT_ACCOUNT
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     account = backend.store.get(Key("", "serviceaccounts", pod["metadata"]["namespace"], name))
-    # A real server refuses pods without an account; here the account may come later
+    if account is None and name != _DEFAULT_ACCOUNT:
+        place = f"{pod['metadata']['namespace']}/{name}"
+        problem = f'serviceaccount "{name}" not found'
+        raise _refused(pod, f"error looking up service account {place}: {problem}")
+    # A real server refuses pods of a namespace that is too new to have one
     if account is None:
         return spec
     if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):

@@ -13,6 +13,7 @@ from karpenter.sandbox.validation.problems import (
     MapKey,
     PathFieldError,
     Problems,
+    Verbatim,
     duplicate,
     forbidden,
     immutable,
@@ -35,12 +36,13 @@ _HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 def node_problems(obj: JsonObject, old: JsonObject | None) -> Problems:
     """What is wrong with a Node."""
     spec = obj.get("spec") or {}
-    yield from taint_problems(spec.get("taints") or [], (*_SPEC, "taints"))
+    # Taints were once an annotation, and are still reported there
+    yield from taint_problems(spec.get("taints") or [], ("metadata", "taints"))
     for part in ("capacity", "allocatable"):
         for name, amount in ((obj.get("status") or {}).get(part) or {}).items():
             if parse(amount) < 0:
                 detail = "must be greater than or equal to 0"
-                yield wrong(("status", part, MapKey(name)), amount, detail)
+                yield wrong(("status", part, Verbatim(name)), amount, detail)
     if old is None:
         return
     before = (old.get("spec") or {}).get("providerID")
@@ -225,7 +227,7 @@ def priority_class_problems(obj: JsonObject, old: JsonObject | None) -> Problems
     elif value > _HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
         yield forbidden(("value",), detail)
-    yield from one_of((), obj, "preemptionPolicy", "Never", "PreemptLowerPriority")
+    yield from one_of((), obj, "preemptionPolicy", "PreemptLowerPriority", "Never")
     if old is not None and value != old.get("value", 0):
         yield forbidden(("value",), "may not be changed in an update.")
 
@@ -234,7 +236,7 @@ def role_binding_problems(obj: JsonObject, old: JsonObject | None) -> Problems:
     """What is wrong with a RoleBinding or ClusterRoleBinding."""
     role = obj.get("roleRef") or {}
     yield from present(("roleRef",), role, "name")
-    kinds = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("ClusterRole", "Role")
+    kinds = ("ClusterRole",) if obj["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
     if role.get("kind") not in kinds:
         yield unsupported(("roleRef", "kind"), role.get("kind", ""), kinds)
     if old is not None and role != old.get("roleRef"):

@@ -60,7 +60,14 @@ def taint_problems(taints: list[JsonObject], path: Path) -> Problems:
         elif effect not in _EFFECTS:
             yield unsupported((*place, "effect"), effect, _EFFECTS)
         if (key, effect) in seen:
-            yield duplicate(place, taint)
+            shown = {
+                "Key": key,
+                "Value": taint.get("value", ""),
+                "Effect": effect,
+                "TimeAdded": taint.get("timeAdded"),
+            }
+            detail = "taints must be unique by key and effect pair"
+            yield duplicate(place, shown, detail)
         seen.add((key, effect))
 
 

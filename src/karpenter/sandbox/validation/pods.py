@@ -15,7 +15,6 @@ from karpenter.sandbox.validation.problems import (
     duplicate,
     forbidden,
     missing,
-    not_negative,
     one_of,
     present,
     required,
@@ -24,6 +23,7 @@ from karpenter.sandbox.validation.problems import (
 )
 
 _SPEC: Final[Path] = ("spec",)
+_LARGEST_DEADLINE: Final = 2**31 - 1
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _CHANGEABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -35,7 +35,11 @@ _CHANGEABLE: Final = (
 
 def pod_problems(pod: JsonObject, old: JsonObject | None) -> Problems:
     """What is wrong with a pod, in itself and as a change."""
-    yield from spec_problems(pod.get("spec") or {}, _SPEC)
+    spec = pod.get("spec") or {}
+    yield from spec_problems(spec, _SPEC)
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        detail = "cannot be set until all schedulingGates have been cleared"
+        yield forbidden((*_SPEC, "nodeName"), detail)
     if old is not None:
         yield from _change_problems(pod.get("spec") or {}, old.get("spec") or {})
 
@@ -49,14 +53,9 @@ def template_problems(template: JsonObject, path: Path) -> Problems:
 
 def spec_problems(spec: JsonObject, path: Path) -> Problems:
     """What is wrong with a specification of pods."""
-    volumes = set()
-    for index, volume in enumerate(spec.get("volumes") or []):
-        name = volume.get("name", "")
-        place = (*path, "volumes", index, "name")
-        yield from _name_problems(name, place)
-        if name and name in volumes:
-            yield duplicate(place, name)
-        volumes.add(name)
+    listed = spec.get("volumes") or []
+    yield from _volume_problems(listed, (*path, "volumes"))
+    volumes = {volume.get("name", "") for volume in listed}
     if not spec.get("containers"):
         yield required((*path, "containers"))
     names: set[str] = set()
@@ -72,7 +71,10 @@ def spec_problems(spec: JsonObject, path: Path) -> Problems:
     yield from one_of(
         path, spec, "dnsPolicy", "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"
     )
-    yield from not_negative(path, spec, "terminationGracePeriodSeconds")
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _LARGEST_DEADLINE:
+        detail = f"must be between 1 and {_LARGEST_DEADLINE}, inclusive"
+        yield wrong((*path, "activeDeadlineSeconds"), deadline, detail)
     yield from label_errors(spec.get("nodeSelector") or {}, (*path, "nodeSelector"))
     for name in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
         if spec.get(name):
@@ -82,6 +84,18 @@ def spec_problems(spec: JsonObject, path: Path) -> Problems:
     yield from placing_problems(spec, path)
 
 
+def _volume_problems(volumes: list[JsonObject], path: Path) -> Problems:
+    names = set()
+    for index, volume in enumerate(volumes):
+        name, place = volume.get("name", ""), (*path, index)
+        yield from _name_problems(name, (*place, "name"))
+        if name and name in names:
+            yield duplicate((*place, "name"), name)
+        names.add(name)
+        for source in [key for key in volume if key != "name"][1:]:
+            yield forbidden((*place, source), "may not specify more than 1 volume type")
+
+
 def _container_problems(container: JsonObject, path: Path, volumes: set[str]) -> Problems:
     yield from _name_problems(container.get("name", ""), (*path, "name"))
     image = container.get("image", "")
@@ -89,13 +103,13 @@ def _container_problems(container: JsonObject, path: Path, volumes: set[str]) ->
         yield required((*path, "image"))
     elif image != image.strip():
         yield wrong((*path, "image"), image, "must not have leading or trailing whitespace")
-    yield from one_of(path, container, "imagePullPolicy", "Always", "IfNotPresent", "Never")
     yield from _port_problems(container.get("ports") or [], (*path, "ports"))
     for index, variable in enumerate(container.get("env") or []):
         yield from present((*path, "env", index), variable, "name")
     yield from _mount_problems(
         container.get("volumeMounts") or [], (*path, "volumeMounts"), volumes
     )
+    yield from one_of(path, container, "imagePullPolicy", "Always", "IfNotPresent", "Never")
     yield from resource_problems(container.get("resources") or {}, (*path, "resources"))
 
 
@@ -107,7 +121,7 @@ def resource_problems(resources: JsonObject, path: Path) -> Problems:
             yield from _amount_problems(name, amount, (*path, part, MapKey(name)))
     for name, amount in requests.items():
         place = (*path, "requests")
-        is_shared = name in _STANDARD
+        is_shared = "/" not in name and not name.startswith("hugepages-")
         if name not in limits:
             if not is_shared:
                 detail = "Limit must be set for non overcommitable resources"
@@ -149,7 +163,7 @@ def _port_problems(ports: list[JsonObject], path: Path) -> Problems:
         for field, value in (("containerPort", number), ("hostPort", port.get("hostPort", 0))):
             for problem in grammar.port_number(value) if value else ():
                 yield wrong((*place, field), value, problem)
-        yield from one_of(place, port, "protocol", "TCP", "UDP", "SCTP")
+        yield from one_of(place, port, "protocol", "SCTP", "TCP", "UDP")
 
 
 def _mount_problems(mounts: list[JsonObject], path: Path, volumes: set[str]) -> Problems:
@@ -221,7 +235,7 @@ def _gate_changes(new: list[JsonObject], old: list[JsonObject]) -> Problems:
     for index, gate in enumerate(new):
         if gate.get("name") not in known:
             detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            yield forbidden((*_SPEC, "schedulingGates", index), detail)
+            yield forbidden((*_SPEC, "schedulingGates", index, "name"), detail)
 
 
 def _fixed(spec: JsonObject, old: JsonObject) -> JsonObject:

@@ -69,8 +69,8 @@ def forbidden(path: Path, detail: str) -> FieldError:
     return PathFieldError(ErrorKind.FORBIDDEN, path, detail)
 
 
-def duplicate(path: Path, value: object) -> FieldError:
-    return PathFieldError(ErrorKind.DUPLICATE, path, "", value)
+def duplicate(path: Path, value: object, detail: str = "") -> FieldError:
+    return PathFieldError(ErrorKind.DUPLICATE, path, detail, value)
 
 
 def missing(path: Path, value: object) -> FieldError:
@@ -78,7 +78,7 @@ def missing(path: Path, value: object) -> FieldError:
 
 
 def unsupported(path: Path, value: object, allowed: Iterable[str]) -> FieldError:
-    names = ", ".join(f'"{name}"' for name in sorted(allowed))
+    names = ", ".join(f'"{name}"' for name in allowed)
     return PathFieldError(ErrorKind.NOT_SUPPORTED, path, f"supported values: {names}", value)
 
 

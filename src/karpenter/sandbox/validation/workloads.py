@@ -31,6 +31,8 @@ _STATEFUL_CHANGES: Final = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+# Kinds that can be scaled and are not of the core group
+_GROUPED_KINDS: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 _JOB_FIXED: Final = (
     "selector",
     "completionMode",
@@ -83,10 +85,15 @@ def replication_controller_problems(obj: JsonObject, _old: JsonObject | None) ->
 def stateful_set_problems(obj: JsonObject, old: JsonObject | None) -> Problems:
     """What is wrong with a StatefulSet."""
     spec = obj["spec"]
-    yield from one_of(_SPEC, spec, "podManagementPolicy", "OrderedReady", "Parallel")
+    policy = spec.get("podManagementPolicy", "")
+    if policy not in {"OrderedReady", "Parallel"}:
+        detail = "must be 'OrderedReady' or 'Parallel'"
+        yield wrong((*_SPEC, "podManagementPolicy"), policy, detail)
     strategy = spec.get("updateStrategy") or {}
     place = (*_SPEC, "updateStrategy")
-    yield from one_of(place, strategy, "type", "RollingUpdate", "OnDelete")
+    if strategy.get("type") not in {"RollingUpdate", "OnDelete"}:
+        detail = "must be 'RollingUpdate' or 'OnDelete'"
+        yield wrong(place, _shown_strategy(strategy), detail)
     yield from not_negative(
         (*place, "rollingUpdate"), strategy.get("rollingUpdate") or {}, "partition"
     )
@@ -114,7 +121,8 @@ def daemon_set_problems(obj: JsonObject, old: JsonObject | None) -> Problems:
     yield from _template_problems(spec, "DaemonSet")
     yield from not_negative(_SPEC, spec, "minReadySeconds", "revisionHistoryLimit")
     strategy, place = spec.get("updateStrategy") or {}, (*_SPEC, "updateStrategy")
-    yield from one_of(place, strategy, "type", "RollingUpdate", "OnDelete")
+    if strategy.get("type") not in {"RollingUpdate", "OnDelete"}:
+        yield unsupported(place, _shown_strategy(strategy), ("RollingUpdate", "OnDelete"))
     rolling = strategy.get("rollingUpdate") or {}
     for name in ("maxUnavailable", "maxSurge"):
         yield from count_problems(rolling.get(name), (*place, "rollingUpdate", name))
@@ -175,13 +183,22 @@ def autoscaler_problems(obj: JsonObject, _old: JsonObject | None) -> Problems:
     for name in ("kind", "name"):
         if not target.get(name):
             yield required((*_SPEC, "scaleTargetRef", name))
+    if target.get("kind") in _GROUPED_KINDS and not target.get("apiVersion"):
+        detail = "apiVersion must specify API group"
+        yield wrong((*_SPEC, "scaleTargetRef", "apiVersion"), "", detail)
 
 
 def budget_problems(obj: JsonObject, _old: JsonObject | None) -> Problems:
     """What is wrong with a PodDisruptionBudget."""
     spec = obj.get("spec") or {}
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        yield wrong(_SPEC, spec, "minAvailable and maxUnavailable cannot be both set")
+        shown = {
+            "MinAvailable": spec["minAvailable"],
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec["maxUnavailable"],
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        yield wrong(_SPEC, shown, "minAvailable and maxUnavailable cannot be both set")
     for name in ("minAvailable", "maxUnavailable"):
         yield from count_problems(spec.get(name), (*_SPEC, name))
     yield from selector_problems(spec.get("selector"), (*_SPEC, "selector"))
@@ -223,9 +240,9 @@ def _template_problems(spec: JsonObject, owner: str) -> Problems:
 
 def _match_problems(spec: JsonObject, path: Path) -> Problems:
     template = spec.get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels") or {}
+    labels = (template.get("metadata") or {}).get("labels")
     selector = spec.get("selector")
-    if selector is None or not selects(selector, labels):
+    if selector is None or not selects(selector, labels or {}):
         detail = "`selector` does not match template `labels`"
         yield wrong((*path, "metadata", "labels"), labels, detail)
 
@@ -249,8 +266,13 @@ def _strategy_problems(strategy: JsonObject, path: Path) -> Problems:
             if unavailable in {0, "0%"} and surge in {0, "0%"}:
                 detail = "may not be 0 when `maxSurge` is 0"
                 yield wrong((*place, "maxUnavailable"), unavailable, detail)
-        case other:
-            yield unsupported(path, {"type": other}, ("Recreate", "RollingUpdate"))
+        case _:
+            yield unsupported(path, _shown_strategy(strategy), ("Recreate", "RollingUpdate"))
+
+
+def _shown_strategy(strategy: JsonObject) -> JsonObject:
+    """A strategy as messages show it: under the names it has inside the server."""
+    return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def _job_spec_problems(spec: JsonObject, path: Path) -> Problems:

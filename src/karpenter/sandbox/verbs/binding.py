@@ -2,7 +2,7 @@
 
 from karpenter.sandbox.backend import Backend
 from karpenter.sandbox.conditions import with_condition
-from karpenter.sandbox.status import bad_request, conflict
+from karpenter.sandbox.status import ApiError, bad_request, conflict
 from karpenter.sandbox.store import JsonObject
 from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs.read import find
@@ -18,8 +18,12 @@ def bind(backend: Backend, target: Target, binding: JsonObject, *, dry_run: bool
     node = (binding.get("target") or {}).get("name")
     if metadata.get("name", target.name) != target.name:
         raise bad_request("name in URL does not match name in Binding object")
+    kind = (binding.get("target") or {}).get("kind", "")
+    if kind not in {"", "Node"}:
+        problem = f'Unsupported value: "{kind}": supported values: "Node", "<empty>"'
+        raise ApiError(500, "", f"target.kind: {problem}")
     if not node:
-        raise bad_request("target.name: Required value")
+        raise ApiError(500, "", "target.name: Required value")
     stored = find(backend, target)
     pod = stored.obj
     _check(pod, metadata)

@@ -38,7 +38,12 @@ def request_token(backend: Backend, target: Target, body: JsonObject) -> JsonObj
             "namespace": account["namespace"],
             "creationTimestamp": timestamp(now),
         },
-        "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
+        "spec": {
+            "boundObjectRef": None,
+            **spec,
+            "audiences": audiences,
+            "expirationSeconds": seconds,
+        },
         "status": {
             "token": token,
             "expirationTimestamp": timestamp(now + timedelta(seconds=seconds)),

@@ -1,0 +1,88 @@
+"""``karpenter sandbox``: a cluster in one process, to try things on with plain ``kubectl``."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from karpenter.cli import inputs, output
+
+HELP = """\
+Run a small Kubernetes cluster in this process, for as long as you like.
+
+It answers kubectl like a real one: workloads, scheduling, evictions, volumes and node failures \
+are simulated, containers are not. Nodes report when you ask for them with --nodes or create Node \
+objects that carry the annotation kwok.x-k8s.io/node=fake.
+"""
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  karpenter sandbox --nodes 3
+
+  KUBECONFIG=karpenter.kubeconfig kubectl get nodes
+
+  karpenter sandbox --data cluster.journal --load manifests/ --speed 60
+"""
+
+_FASTEST: Final = 1000.0
+
+
+def sandbox(
+    kubeconfig: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Where to write the kubeconfig, once the cluster answers."
+        ),
+    ] = Path("karpenter.kubeconfig"),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 is any free one.")
+    ] = 0,
+    address: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the cluster in this file from one run to the next.",
+            show_default=False,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int, typer.Option(min=0, max=10000, help="How many simulated nodes to begin with.")
+    ] = 0,
+    load: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Manifests to apply at the start: a file, a folder, or - for standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(help="How fast time passes; 60 makes a minute last a second.")
+    ] = 1.0,
+) -> None:
+    """Run a sandbox."""
+    if not 0 < speed <= _FASTEST:
+        output.fail(f"--speed is a number above 0 and up to {_FASTEST:g}, not {speed:g}")
+    documents = []
+    if load:
+        loaded = inputs.load_documents(load, recursive=False)
+        for error in loaded.errors:
+            output.error(str(error))
+        if loaded.errors:
+            output.fail(f"nothing is started: {inputs.problems(len(loaded.errors))}")
+        documents = loaded.documents
+    with output.progress("starting the cluster"):
+        from karpenter.cli import sandbox_run
+
+    sandbox_run.run(
+        sandbox_run.Wishes(
+            kubeconfig=kubeconfig,
+            address=address,
+            port=port,
+            data=data,
+            nodes=nodes,
+            speed=speed,
+            documents=documents,
+        )
+    )

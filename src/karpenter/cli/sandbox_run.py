@@ -1,0 +1,250 @@
+"""Running a sandbox: from the first object to Ctrl-C, and everything in order in between."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from karpenter.cli import inputs, output
+from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
+from karpenter.clock import Clock, ScaledClock, SystemClock
+from karpenter.manifests.reader import Document
+from karpenter.sandbox.cluster import Cluster
+from karpenter.sandbox.discovery import version_info
+from karpenter.sandbox.journal import JournalError
+from karpenter.sandbox.server import (
+    Server,
+    is_loopback,
+    new_token,
+    serving,
+    write_kubeconfig,
+)
+from karpenter.sandbox.status import ApiError
+
+_CONTEXT: Final = "karpenter-sandbox"
+_MANAGER: Final = "karpenter-sandbox"
+# What others live in or are made of comes first, whatever the order of the files
+_FIRST: Final = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass")
+_REFRESH: Final = 1.0
+_SLOW_REFRESH: Final = 5.0
+_MANY_PODS: Final = 2000
+_LOG_PAUSE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the command line asks for."""
+
+    kubeconfig: Path
+    address: str
+    port: int
+    data: Path | None
+    nodes: int
+    speed: float
+    documents: Sequence[Document]
+
+
+def run(wishes: Wishes) -> None:
+    """Run a sandbox until somebody stops it."""
+    _check_kubeconfig(wishes.kubeconfig)
+    asyncio.run(_run(wishes))
+
+
+async def _run(wishes: Wishes) -> None:
+    feed = EventFeed()
+    _catch_logs(feed)
+    clock: Clock = SystemClock() if wishes.speed == 1 else ScaledClock(wishes.speed)
+    try:
+        cluster = Cluster(clock, data_file=wishes.data)
+    except JournalError as error:
+        output.fail(str(error))
+    await cluster.start()
+    try:
+        await _load(cluster, wishes.documents)
+        missing = wishes.nodes - cluster.store.count("", "nodes")
+        await cluster.add_nodes(max(0, missing))
+        cluster.store.on_change(feed.follow)
+        server = Server(cluster.api, host=wishes.address, port=wishes.port, token=new_token())
+        async with _listening(server), _reachable(server, wishes.kubeconfig):
+            _say_hello(server, wishes)
+            await _until_stopped(cluster, feed, wishes)
+    finally:
+        await cluster.stop()
+
+
+@asynccontextmanager
+async def _listening(server: Server) -> AsyncIterator[None]:
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serving(server))
+        except OSError as error:
+            where = f"{server.host}:{server.port}" if server.port else server.host
+            reason = (error.strerror or str(error)).lower()
+            advice = "choose another port with --port, or leave it away for any free one"
+            output.fail(f"cannot listen on {where}: {reason}; {advice}", output.EXIT_FAILED)
+        yield
+
+
+@asynccontextmanager
+async def _reachable(server: Server, kubeconfig: Path) -> AsyncIterator[None]:
+    """Let clients find the server for as long as it answers."""
+    await _ask(server)
+    try:
+        write_kubeconfig(server, kubeconfig)
+    except OSError as error:
+        output.fail(f"{kubeconfig}: {(error.strerror or str(error)).lower()}", output.EXIT_FAILED)
+    try:
+        yield
+    finally:
+        _withdraw(kubeconfig)
+
+
+async def _ask(server: Server) -> None:
+    """Make sure that the server answers."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    try:
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: sandbox\r\nConnection: close\r\n\r\n")
+        answer = await reader.readline()
+    finally:
+        writer.close()
+    if b" 200 " not in answer:
+        output.fail("the server does not answer as it should", output.EXIT_FAILED)
+
+
+async def _until_stopped(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    shows = _show(cluster, feed, wishes) if _is_terminal() else _log(feed)
+    tasks = {
+        asyncio.create_task(stopped.wait(), name="stop"),
+        asyncio.create_task(cluster.wait(), name="wait"),
+        asyncio.create_task(shows, name="show"),
+    }
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _show(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
+    """Keep the screen up to date."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while True:
+            now = cluster.clock.now()
+            pods = cluster.store.list("", "pods")
+            view = overview(cluster.store.list("", "nodes"), pods, now)
+            pace = "" if wishes.speed == 1 else f" at {wishes.speed:g} times the speed"
+            headline = f"{now:%H:%M:%S}{pace}"
+            height = shutil.get_terminal_size().lines
+            live.update(laid_out(view, feed.recent, headline=headline, height=height), refresh=True)
+            await asyncio.sleep(_SLOW_REFRESH if len(pods) > _MANY_PODS else _REFRESH)
+
+
+async def _log(feed: EventFeed) -> None:
+    """Print each event as a line."""
+    while True:
+        for line in feed.taken():
+            print(line, flush=True)
+        await asyncio.sleep(_LOG_PAUSE)
+
+
+async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
+    """Apply manifests, or list everything that is wrong with them and end the command."""
+    problems = 0
+    ranked = sorted(documents, key=lambda document: _rank(document.data))
+    for document in ranked:
+        try:
+            await _apply(cluster, document.data)
+        except ApiError as error:
+            title = inputs.title_of(document.data)
+            output.error(f"{document.source.name}:{document.line()}: {title}: {error}")
+            problems += 1
+    if problems:
+        output.fail(f"nothing is started: {inputs.problems(problems)}")
+
+
+async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+    namespace = (metadata.get("namespace") if isinstance(metadata, dict) else None) or "default"
+    if not name:
+        await cluster.client.create(obj, namespace=namespace)
+        return
+    await cluster.client.patch(
+        "apply", api_version, kind, namespace, name, obj, field_manager=_MANAGER, force=True
+    )
+
+
+def _rank(obj: dict[str, Any]) -> int:
+    kind = obj.get("kind")
+    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
+
+
+def _check_kubeconfig(path: Path) -> None:
+    """Make way for a new kubeconfig, unless the file is one that somebody needs."""
+    if not path.parent.is_dir():
+        output.fail(f"{path}: the folder {path.parent} does not exist")
+    if not path.exists():
+        return
+    try:
+        known = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        known = None
+    if not isinstance(known, dict) or known.get("current-context") != _CONTEXT:
+        output.fail(
+            f"{path} is not the kubeconfig of a sandbox and is left alone;"
+            " choose another file with --kubeconfig"
+        )
+    # Whoever waits for the file must not find that of an earlier run
+    path.unlink(missing_ok=True)
+
+
+def _withdraw(kubeconfig: Path) -> None:
+    """Take away a kubeconfig that leads nowhere from now on."""
+    kubeconfig.unlink(missing_ok=True)
+
+
+def _say_hello(server: Server, wishes: Wishes) -> None:
+    version = version_info()["gitVersion"]
+    host = f"[{server.host}]" if ":" in server.host else server.host
+    print(f"The cluster is up: Kubernetes {version} at http://{host}:{server.port}")
+    print(f"Use it in another terminal: export KUBECONFIG={wishes.kubeconfig.resolve()}")
+    kept = f"it is kept in {wishes.data}" if wishes.data else "--data FILE keeps it for next time"
+    print(f"Stop it with Ctrl-C; {kept}.", flush=True)
+    if not is_loopback(server.host):
+        output.warning("whoever can reach this machine and knows the token can use the cluster")
+
+
+def _catch_logs(feed: EventFeed) -> None:
+    """Show what goes wrong inside among the events, where it does not break the screen."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            feed.add(f"         ! {self.format(record)}")
+
+    logging.basicConfig(level=logging.WARNING, handlers=[Handler()], force=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,82 @@
+"""Machines are looked at again exactly when something about them has changed."""
+
+from dataclasses import replace
+
+import pytest
+
+from builders import APP_T, daemon_set, managed_node, pod, pod_term
+from karpenter.model import labels as keys
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.problem import BoundVolumes, Problem
+from karpenter.scheduling.solve import solve
+from karpenter.scheduling.world import World
+from solving import question
+
+APART = pod_term(APP_T, keys.HOSTNAME)
+
+
+def asked() -> Problem:
+    """One pod that keeps away from its likes, and two machines of which the first is smaller."""
+    return question(
+        [pod("new", cpu="1", labels=APP_T, anti_affinity=[APART])],
+        nodes=[managed_node("a", cpu="2"), managed_node("b", cpu="4")],
+    )
+
+
+def with_smaller_machine(problem: Problem) -> Problem:
+    return replace(problem, nodes=(managed_node("a", cpu="500m"), *problem.nodes[1:]))
+
+
+def with_neighbour(problem: Problem) -> Problem:
+    neighbour = pod("old", labels=APP_T, anti_affinity=[APART], node_name="a")
+    return replace(problem, nodes=(managed_node("a", cpu="2", pods=[neighbour]), problem.nodes[1]))
+
+
+def with_daemon(problem: Problem) -> Problem:
+    daemons = question([], daemon_sets=[daemon_set(cpu="1500m")]).daemons
+    return replace(problem, daemons=daemons)
+
+
+def test_machines_that_did_not_change_are_not_looked_at_again() -> None:
+    compiler, problem = Compiler(), asked()
+
+    first = World(problem, compiler).nodes
+
+    assert first is World(problem, compiler).nodes
+
+
+def test_volumes_that_were_attached_since_are_seen() -> None:
+    compiler, problem = Compiler(), asked()
+    World(problem, compiler)
+    attached = BoundVolumes({"ebs": frozenset({"default/data"})})
+
+    index = World(replace(problem, node_volumes={"a": attached}), compiler).nodes
+
+    assert [attached.attached, {}] == [target.attached for target in index.targets]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        pytest.param(asked(), {"a": ("default/new",)}, id="nothing: the first machine serves"),
+        pytest.param(with_smaller_machine(asked()), {"b": ("default/new",)}, id="the first shrank"),
+        pytest.param(
+            with_neighbour(asked()), {"b": ("default/new",)}, id="a pod it avoids came to the first"
+        ),
+        pytest.param(
+            with_daemon(asked()), {"b": ("default/new",)}, id="a daemon will fill the first"
+        ),
+        pytest.param(
+            replace(asked(), nodes=asked().nodes[1:]), {"b": ("default/new",)}, id="the first left"
+        ),
+    ],
+)
+def test_a_plan_follows_what_changed(
+    changed: Problem, expected: dict[str, tuple[str, ...]]
+) -> None:
+    compiler = Compiler()
+    solve(asked(), compiler=compiler)
+
+    plan = solve(changed, compiler=compiler)
+
+    assert expected == plan.existing
