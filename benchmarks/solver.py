@@ -8,7 +8,8 @@
 A solve is a problem in, a plan out: pods are sorted into classes, packed, and every claim written
 out. The universe of offerings is compiled once and kept, as a controller does; what that costs is
 shown beside it, and so is the first solve of all, which has nothing to build on. Times are the best
-of several rounds with the garbage collector on. Every size runs in a process of its own, whose peak
+of several rounds with the garbage collector on; growth is told by the clock of the process, since
+the two sizes are not measured at the same moment and a busy machine favours one. Every size runs in a process of its own, whose peak
 resident memory is shown, interpreter and pods included.
 """
 
@@ -90,8 +91,12 @@ def _chosen(letters: str) -> list[Workload]:
 
 
 def growth(figures: Iterable[Figures], workload: Workload) -> float | None:
-    """How many times longer eight times the pods take, or None when not both were measured."""
-    seconds = {found.pods: found.seconds for found in figures if found.workload == workload.letter}
+    """How much longer eight times the pods keep the processor busy, or None without both sizes."""
+    seconds = {
+        found.pods: found.processor_seconds
+        for found in figures
+        if found.workload == workload.letter
+    }
     small, large = workload.growth
     return seconds[large] / seconds[small] if small in seconds and large in seconds else None
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from karpenter.cli import inputs, output
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
 from karpenter.clock import Clock, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
-from karpenter.sandbox.cluster import Cluster
+from karpenter.sandbox.cluster import Cluster, last_moment
 from karpenter.sandbox.discovery import version_info
 from karpenter.sandbox.journal import JournalError
 from karpenter.sandbox.server import (
@@ -63,9 +64,8 @@ def run(wishes: Wishes) -> None:
 async def _run(wishes: Wishes) -> None:
     feed = EventFeed()
     _catch_logs(feed)
-    clock: Clock = SystemClock() if wishes.speed == 1 else ScaledClock(wishes.speed)
     try:
-        cluster = Cluster(clock, data_file=wishes.data)
+        cluster = Cluster(_clock(wishes), data_file=wishes.data)
     except JournalError as error:
         output.fail(str(error))
     await cluster.start()
@@ -80,6 +80,15 @@ async def _run(wishes: Wishes) -> None:
             await _until_stopped(cluster, feed, wishes)
     finally:
         await cluster.stop()
+
+
+def _clock(wishes: Wishes) -> Clock:
+    """The time of the cluster, which never goes back from one run to the next."""
+    now = datetime.now(UTC)
+    last = last_moment(wishes.data) if wishes.data is not None else None
+    if wishes.speed == 1 and (last is None or last <= now):
+        return SystemClock()
+    return ScaledClock(wishes.speed, start=max(now, last or now))
 
 
 @asynccontextmanager

@@ -105,7 +105,7 @@ class Writer:
                 "apiVersion": f"meta.k8s.io/{self.form.version}",
                 "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
                 "columnDefinitions": None,
-                "rows": [{"cells": None, "object": partial(obj, self.form.version)}],
+                "rows": self._table([obj], {})["rows"],
             }
         else:
             body = self._transformed(obj, headers=headers)

@@ -8,13 +8,14 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from karpenter.admission.crds import builtin_crds
 from karpenter.clock import Clock, running_clock
 from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity
+from karpenter.sandbox.backend import Backend, Identity, parse_timestamp
 from karpenter.sandbox.controllers.attachments import AttachmentController, CsiNodeController
 from karpenter.sandbox.controllers.cronjob import CronJobController
 from karpenter.sandbox.controllers.daemonset import DaemonSetController
@@ -37,7 +38,7 @@ from karpenter.sandbox.controllers.volumes import VolumeController
 from karpenter.sandbox.crds import CustomKinds
 from karpenter.sandbox.faults import Timing
 from karpenter.sandbox.heartbeats import KubeletClient
-from karpenter.sandbox.journal import Journal
+from karpenter.sandbox.journal import Journal, JournalError, restore
 from karpenter.sandbox.kinds import Registry
 from karpenter.sandbox.kubelet import add_kubelets
 from karpenter.sandbox.machines import Machines
@@ -189,6 +190,26 @@ class Cluster:
         scheduler = Scheduler(runtime, client, seed=self._seed)
         runtime.add_task(scheduler.name, scheduler.run)
         add_kubelets(runtime, KubeletClient(self.backend), self.machines)
+
+
+def last_moment(data_file: Path) -> datetime | None:
+    """The latest time that anything in a data file mentions, or None when it holds nothing.
+
+    A cluster that ran faster than real time has seen the future, and goes on from there.
+
+    Raises:
+        JournalError: the data file cannot be used.
+    """
+    store = Store()
+    try:
+        if data_file.exists() and data_file.stat().st_size:
+            restore(data_file, store)
+    except OSError as error:
+        raise JournalError(f"{data_file}: {error.strerror}; choose another file") from error
+    times = [stored.obj["metadata"]["creationTimestamp"] for stored in store.everything()]
+    leases = store.list("coordination.k8s.io", "leases")
+    times += [lease["spec"]["renewTime"] for lease in leases if lease["spec"].get("renewTime")]
+    return max(map(parse_timestamp, times), default=None)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from karpenter.sandbox.controllers.serviceaccounts import first_account, root_certificate
 from karpenter.sandbox.faults import SIMULATED
 
 JsonObject = dict[str, Any]
@@ -43,6 +44,9 @@ def first_objects() -> Iterator[JsonObject]:
     """The objects a cluster begins with, in the order in which they can be created."""
     for name in NAMESPACES:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        # A controller would create them as well, but not before the first pods come
+        yield first_account(name)
+        yield root_certificate(name)
     for name, value, description in _PRIORITIES:
         yield {
             "apiVersion": "scheduling.k8s.io/v1",

@@ -4,14 +4,15 @@ import hashlib
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clusters import World, eventually, in_virtual_time, names, workload
-from karpenter.clock import SystemClock, run_virtual
-from karpenter.sandbox.cluster import Cluster, virtual_cluster
+from karpenter.clock import ScaledClock, SystemClock, run_virtual
+from karpenter.sandbox.cluster import Cluster, last_moment, virtual_cluster
 from karpenter.sandbox.conditions import is_true
 from karpenter.sandbox.faults import Fault
 from karpenter.sandbox.seeds import NAMESPACES, NodeShape
@@ -287,6 +288,35 @@ def test_an_hour_of_a_hundred_nodes_is_the_same_in_another_process() -> None:
         outcomes.add(done.stdout)
 
     assert 1 == len(outcomes)
+
+
+@in_virtual_time
+async def test_kubelets_renew_their_leases_every_ten_seconds() -> None:
+    async with virtual_cluster(nodes=1) as whole:
+        cluster = World(whole.client, whole.clock)
+        await cluster.pass_time(1)
+        renewals = []
+        for _ in range(3):
+            leases = await cluster.objects("coordination.k8s.io/v1", "Lease")
+            renewals.append(leases[0]["spec"]["renewTime"])
+            await cluster.pass_time(10)
+
+    assert ["00:00", "00:10", "00:20"] == [moment[14:19] for moment in renewals]
+
+
+async def test_a_cluster_that_ran_ahead_of_time_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.journal"
+    before = last_moment(file)
+    start = datetime(2044, 4, 4, tzinfo=UTC)
+    ahead = Cluster(ScaledClock(1000, start=start), data_file=file)
+    await ahead.start()
+    await ahead.stop()
+
+    after = last_moment(file)
+
+    assert before is None
+    assert after is not None
+    assert after >= start
 
 
 async def test_a_cluster_kept_in_a_file_goes_on_where_it_was(tmp_path: Path) -> None:

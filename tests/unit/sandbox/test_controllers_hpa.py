@@ -281,6 +281,16 @@ def test_the_value_of_one_metric_goes_before_that_of_all() -> None:
     assert 8 == reading.replicas
 
 
+def test_a_share_of_what_pods_ask_for_is_shown_as_an_amount_too() -> None:
+    container = {"name": "main", "resources": {"requests": {"cpu": "200m"}}}
+
+    reading = read_metric(cpu(50), [{VALUE: "75"}], 4, {"spec": {"containers": [container]}})
+
+    assert reading is not None
+    current = reading.status["resource"]["current"]
+    assert {"averageUtilization": 75, "averageValue": "150m"} == current
+
+
 @pytest.mark.parametrize("text", ["", "much", "1x"])
 def test_a_value_nobody_can_read_counts_as_absent(text: str) -> None:
     reading = read_metric(cpu(50), [{VALUE: text}], current=4)

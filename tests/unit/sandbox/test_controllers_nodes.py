@@ -79,7 +79,7 @@ async def test_a_new_node_takes_pods_as_soon_as_it_is_ready() -> None:
         events = await cluster.events("a")
 
     assert ([(NOT_READY, "NoSchedule")], []) == (before, after)
-    assert ("RegisteredNode", "Registered Node a in Controller") in events
+    assert ("RegisteredNode", "Node a event: Registered Node a in Controller") in events
 
 
 @in_virtual_time

@@ -14,43 +14,41 @@ from solving import question
 
 APART = pod_term(APP_T, keys.HOSTNAME)
 
-
-def asked() -> Problem:
-    """One pod that keeps away from its likes, and two machines of which the first is smaller."""
-    return question(
-        [pod("new", cpu="1", labels=APP_T, anti_affinity=[APART])],
-        nodes=[managed_node("a", cpu="2"), managed_node("b", cpu="4")],
-    )
+# A pod that keeps away from its likes, and two machines of which the first is smaller
+ASKED = question(
+    [pod("new", cpu="1", labels=APP_T, anti_affinity=[APART])],
+    nodes=[managed_node("a", cpu="2"), managed_node("b", cpu="4")],
+)
 
 
-def with_smaller_machine(problem: Problem) -> Problem:
-    return replace(problem, nodes=(managed_node("a", cpu="500m"), *problem.nodes[1:]))
+def with_smaller_machine() -> Problem:
+    return replace(ASKED, nodes=(managed_node("a", cpu="500m"), *ASKED.nodes[1:]))
 
 
-def with_neighbour(problem: Problem) -> Problem:
+def with_neighbour() -> Problem:
     neighbour = pod("old", labels=APP_T, anti_affinity=[APART], node_name="a")
-    return replace(problem, nodes=(managed_node("a", cpu="2", pods=[neighbour]), problem.nodes[1]))
+    return replace(ASKED, nodes=(managed_node("a", cpu="2", pods=[neighbour]), ASKED.nodes[1]))
 
 
-def with_daemon(problem: Problem) -> Problem:
+def with_daemon() -> Problem:
     daemons = question([], daemon_sets=[daemon_set(cpu="1500m")]).daemons
-    return replace(problem, daemons=daemons)
+    return replace(ASKED, daemons=daemons)
 
 
 def test_machines_that_did_not_change_are_not_looked_at_again() -> None:
-    compiler, problem = Compiler(), asked()
+    compiler = Compiler()
 
-    first = World(problem, compiler).nodes
+    first = World(ASKED, compiler).nodes
 
-    assert first is World(problem, compiler).nodes
+    assert first is World(ASKED, compiler).nodes
 
 
 def test_volumes_that_were_attached_since_are_seen() -> None:
-    compiler, problem = Compiler(), asked()
-    World(problem, compiler)
+    compiler = Compiler()
+    World(ASKED, compiler)
     attached = BoundVolumes({"ebs": frozenset({"default/data"})})
 
-    index = World(replace(problem, node_volumes={"a": attached}), compiler).nodes
+    index = World(replace(ASKED, node_volumes={"a": attached}), compiler).nodes
 
     assert [attached.attached, {}] == [target.attached for target in index.targets]
 
@@ -58,16 +56,14 @@ def test_volumes_that_were_attached_since_are_seen() -> None:
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        pytest.param(asked(), {"a": ("default/new",)}, id="nothing: the first machine serves"),
-        pytest.param(with_smaller_machine(asked()), {"b": ("default/new",)}, id="the first shrank"),
+        pytest.param(ASKED, {"a": ("default/new",)}, id="nothing: the first machine serves"),
+        pytest.param(with_smaller_machine(), {"b": ("default/new",)}, id="the first shrank"),
         pytest.param(
-            with_neighbour(asked()), {"b": ("default/new",)}, id="a pod it avoids came to the first"
+            with_neighbour(), {"b": ("default/new",)}, id="a pod it avoids came to the first"
         ),
+        pytest.param(with_daemon(), {"b": ("default/new",)}, id="a daemon will fill the first"),
         pytest.param(
-            with_daemon(asked()), {"b": ("default/new",)}, id="a daemon will fill the first"
-        ),
-        pytest.param(
-            replace(asked(), nodes=asked().nodes[1:]), {"b": ("default/new",)}, id="the first left"
+            replace(ASKED, nodes=ASKED.nodes[1:]), {"b": ("default/new",)}, id="the first left"
         ),
     ],
 )
@@ -75,7 +71,7 @@ def test_a_plan_follows_what_changed(
     changed: Problem, expected: dict[str, tuple[str, ...]]
 ) -> None:
     compiler = Compiler()
-    solve(asked(), compiler=compiler)
+    solve(ASKED, compiler=compiler)
 
     plan = solve(changed, compiler=compiler)
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from karpenter.model.quantity import canonical, parse
 from karpenter.sandbox.controllers.informer import JsonObject
@@ -83,7 +83,10 @@ class Memory:
 
 
 def read_metric(
-    metric: JsonObject, annotations: Sequence[dict[str, str]], current: int
+    metric: JsonObject,
+    annotations: Sequence[dict[str, str]],
+    current: int,
+    template: JsonObject | None = None,
 ) -> Reading | None:
     """What a metric asks for at its present value, or None when nobody has set one.
 
@@ -91,6 +94,7 @@ def read_metric(
         metric: the metric as the autoscaler describes it, with its target.
         annotations: where values are set; the first that has one counts.
         current: the replicas there are.
+        template: of the pods, for what a share of their requests amounts to.
     """
     kind = metric["type"]
     source = metric[_SOURCES[kind]]
@@ -105,9 +109,12 @@ def read_metric(
         goal *= current
     ratio = value / goal
     replicas = current if abs(ratio - 1) <= _TOLERANCE else math.ceil(current * ratio)
-    shown: Any = round(value) if form == "averageUtilization" else canonical(_milli_text(value))
+    shown: JsonObject = {form: canonical(_milli_text(value))}
+    if form == "averageUtilization":
+        amount = value / 100 * _requested(template or {}, name)
+        shown = {form: round(value), "averageValue": canonical(_milli_text(amount))}
     status = {key: part for key, part in source.items() if key != "target"}
-    status["current"] = {form: shown}
+    status["current"] = shown
     return Reading(replicas, _title(kind, name, form), {"type": kind, _SOURCES[kind]: status})
 
 
@@ -193,6 +200,13 @@ def _set_value(annotations: Sequence[dict[str, str]], name: str, sharers: int) -
             if (total := _number(found.get(key))) is not None:
                 return total / max(sharers, 1)
     return None
+
+
+def _requested(template: JsonObject, resource: str) -> Fraction:
+    """What one pod asks for of a resource."""
+    containers = (template.get("spec") or {}).get("containers") or ()
+    requests = ((c.get("resources") or {}).get("requests") or {} for c in containers)
+    return sum((Fraction(parse(found.get(resource, 0))) for found in requests), Fraction(0))
 
 
 def _number(text: str | None) -> Fraction | None:

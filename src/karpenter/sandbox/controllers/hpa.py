@@ -91,7 +91,7 @@ class AutoscalerController(Controller):
         annotations = [obj["metadata"].get("annotations") or {} for obj in (hpa, target)]
         readings = []
         for metric in hpa["spec"].get("metrics") or []:
-            reading = read_metric(metric, annotations, current)
+            reading = read_metric(metric, annotations, current, target["spec"].get("template"))
             if reading is not None:
                 readings.append(reading)
                 continue
@@ -187,8 +187,13 @@ class AutoscalerController(Controller):
         if new is None:
             self._memories.pop(key_of(old or {}), None)
         # Its own reports must not make it look again: the metric is read every so often
-        elif old is None or old["spec"] != new["spec"]:
+        elif old is None or _wish(old) != _wish(new):
             self.queue.add(key_of(new))
+
+
+def _wish(hpa: JsonObject) -> tuple[object, object]:
+    """What people write: the specification, and the metric among the annotations."""
+    return hpa["spec"], hpa["metadata"].get("annotations")
 
 
 def _counted(

@@ -66,6 +66,8 @@ class NamespaceController(Controller):
                             propagation="Background",
                         )
                     )
+                    # A full namespace must not keep everybody else waiting
+                    await self.clock.sleep(0)
         left = self._content(name)
         if left:
             await self._report(namespace, left)

@@ -86,7 +86,8 @@ class NodeLifecycleController(Controller):
         is_new = readiness(node) is None
         seen = self.clock.monotonic() - (age if is_new else 0.0)
         self._health[metadata["name"]] = _Health(metadata["uid"], seen)
-        text = f"Registered Node {metadata['name']} in Controller"
+        name = metadata["name"]
+        text = f"Node {name} event: Registered Node {name} in Controller"
         self._recorder.emit(node, NORMAL, "RegisteredNode", text)
 
     def _forget(self, name: str) -> None:
@@ -94,7 +95,7 @@ class NodeLifecycleController(Controller):
         if known is not None:
             metadata = {"name": name, "uid": known.uid}
             gone = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
-            text = f"Removing Node {name} from Controller"
+            text = f"Node {name} event: Removing Node {name} from Controller"
             self._recorder.emit(gone, NORMAL, "RemovingNode", text)
 
     async def _examine(self, node: JsonObject, renewal: str) -> None:

@@ -28,6 +28,9 @@ FAILED_CREATE: Final = "FailedCreate"
 BURST: Final = 500
 # Changes of many dependents within so many seconds are one reason to look, not many
 GATHERING: Final = 0.05
+# Looking at a large set costs more, so more changes are gathered before it is done again
+_GATHERING_EACH: Final = 0.0002
+_LONGEST_GATHERING: Final = 1.0
 
 
 class OwningController(Controller):
@@ -42,7 +45,10 @@ class OwningController(Controller):
         self.client: Final = client
         self.recorder: Final = recorder(runtime, client, self.name)
         self.owners: Final = runtime.informer(self.api_version, self.resource)
+        self._selectors: dict[ObjectKey, tuple[object, Selector]] = {}  # as written, and compiled
+        self._sizes: dict[ObjectKey, int] = {}  # owner -> how much it owned at the last look
         self.follow(self.owners)
+        self.owners.on_change(self._forget)
 
     def own(self, dependents: Informer) -> None:
         """Follow the objects this controller manages, and those it could take over."""
@@ -52,7 +58,11 @@ class OwningController(Controller):
 
     def selector_of(self, owner: JsonObject) -> Selector:
         """Which objects an owner means."""
-        return read_selector(owner["spec"].get("selector"))
+        key, written = key_of(owner), owner["spec"].get("selector")
+        known = self._selectors.get(key)
+        if known is None or known[0] != written:
+            known = self._selectors[key] = (written, read_selector(written))
+        return known[1]
 
     async def owned(self, owner: JsonObject, dependents: Informer) -> list[JsonObject]:
         """What ``owner`` manages, after taking over and letting go what its selector says."""
@@ -63,6 +73,7 @@ class OwningController(Controller):
                 kept.append(obj)
             elif not is_leaving(owner):
                 await self._release(owner, obj)
+        self._sizes[key_of(owner)] = len(kept)
         if is_leaving(owner):
             return kept
         free = dependents.by_index(WITHOUT_CONTROLLER, owner["metadata"]["namespace"])
@@ -83,6 +94,8 @@ class OwningController(Controller):
             raise
         message = f"Created pod: {created['metadata']['name']}"
         self.recorder.emit(owner, NORMAL, "SuccessfulCreate", message)
+        # Hundreds of pods in a row must not keep everybody else waiting
+        await self.clock.sleep(0)
         return created
 
     async def delete_pod(self, owner: JsonObject, pod: JsonObject) -> None:
@@ -93,6 +106,7 @@ class OwningController(Controller):
         )
         message = f"Deleted pod: {metadata['name']}"
         self.recorder.emit(owner, NORMAL, "SuccessfulDelete", message)
+        await self.clock.sleep(0)
 
     async def write_status(self, owner: JsonObject, status: JsonObject) -> JsonObject:
         """Replace the status of ``owner`` where it differs, and return the object as it is then."""
@@ -103,7 +117,13 @@ class OwningController(Controller):
     def _follow_dependent(self, old: JsonObject | None, new: JsonObject | None) -> None:
         for obj in (old, new):
             for key in self._owner_keys(obj) if obj is not None else ():
-                self.queue.add_after(key, GATHERING)
+                wait = GATHERING + self._sizes.get(key, 0) * _GATHERING_EACH
+                self.queue.add_after(key, min(wait, _LONGEST_GATHERING))
+
+    def _forget(self, old: JsonObject | None, new: JsonObject | None) -> None:
+        if new is None and old is not None:
+            self._selectors.pop(key_of(old), None)
+            self._sizes.pop(key_of(old), None)
 
     def _owner_keys(self, dependent: JsonObject) -> tuple[ObjectKey, ...]:
         namespace = dependent["metadata"]["namespace"]

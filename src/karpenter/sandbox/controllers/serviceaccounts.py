@@ -7,18 +7,25 @@ from karpenter.sandbox.controllers.pods import is_leaving
 from karpenter.sandbox.controllers.runtime import Controller, Runtime
 from karpenter.sandbox.memory import Client
 
-_ACCOUNT: Final[JsonObject] = {
-    "apiVersion": "v1",
-    "kind": "ServiceAccount",
-    "metadata": {"name": "default"},
-}
-# The sandbox speaks plain HTTP on loopback, so there is no certificate to put in
-_CERTIFICATE: Final[JsonObject] = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "kube-root-ca.crt"},
-    "data": {"ca.crt": ""},
-}
+_ACCOUNT: Final = "default"
+_CERTIFICATE: Final = "kube-root-ca.crt"
+
+
+def first_account(namespace: str) -> JsonObject:
+    """The account that pods of a namespace have when they ask for no other."""
+    metadata = {"name": _ACCOUNT, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+def root_certificate(namespace: str) -> JsonObject:
+    """What pods check the API server with; on plain HTTP there is nothing to put in."""
+    metadata = {"name": _CERTIFICATE, "namespace": namespace}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {"ca.crt": ""},
+    }
 
 
 class ServiceAccountController(Controller):
@@ -39,12 +46,10 @@ class ServiceAccountController(Controller):
         namespace = self._namespaces.get(*key)
         if namespace is None or is_leaving(namespace):
             return None
-        for obj, informer in (
-            (_ACCOUNT, self._accounts),
-            (_CERTIFICATE, self._config_maps),
-        ):
-            if informer.get(key[1], obj["metadata"]["name"]) is None:
-                await self._client.create(obj, namespace=key[1])
+        if self._accounts.get(key[1], _ACCOUNT) is None:
+            await self._client.create(first_account(key[1]))
+        if self._config_maps.get(key[1], _CERTIFICATE) is None:
+            await self._client.create(root_certificate(key[1]))
         return None
 
 

@@ -6,6 +6,8 @@ from karpenter.sandbox.defaults.filling import each, filled, within
 from karpenter.sandbox.defaults.pods import claim_template, template
 from karpenter.sandbox.store import JsonObject
 
+# Counts the templates a DaemonSet has had, for old clients
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 _HISTORY: Final = 10
 _RETRIES: Final = 6
 _UNLIMITED: Final = 2**31 - 1
@@ -108,6 +110,9 @@ def daemon_set(obj: JsonObject) -> JsonObject:
         part = filled(part, updateStrategy={}, revisionHistoryLimit=_HISTORY)
         return within(within(part, "updateStrategy", strategy), "template", template)
 
+    metadata = obj.get("metadata") or {}
+    annotations = filled(metadata.get("annotations") or {}, **{TEMPLATE_GENERATION: "1"})
+    obj = {**obj, "metadata": {**metadata, "annotations": annotations}}
     return within(obj, "spec", spec)
 
 

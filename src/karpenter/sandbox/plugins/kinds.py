@@ -5,6 +5,7 @@ from typing import Final
 
 from karpenter.sandbox import crds
 from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.defaults.workloads import TEMPLATE_GENERATION
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.plugins import pods
 from karpenter.sandbox.plugins.addresses import addressed
@@ -12,7 +13,6 @@ from karpenter.sandbox.store import JsonObject
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-_TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 Mutation = Callable[[Backend, JsonObject, JsonObject | None], JsonObject]
 
@@ -63,8 +63,12 @@ def _node(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObj
     return {**obj, "spec": {**spec, "taints": [*taints, _NOT_READY]}}
 
 
-def _volume(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
-    return _protected(obj, "kubernetes.io/pv-protection") if old is None else obj
+def _volume(backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
+    """A new volume is kept while it is in use, and says since when it is in its phase."""
+    if old is not None:
+        return obj
+    status = {"phase": "Pending", "lastPhaseTransitionTime": backend.timestamp()}
+    return {**_protected(obj, "kubernetes.io/pv-protection"), "status": status}
 
 
 def _claim(backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
@@ -124,9 +128,9 @@ def _daemon_set(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> J
     count = 1
     if old is not None:
         annotations = old["metadata"].get("annotations") or {}
-        count = int(annotations.get(_TEMPLATE_GENERATION, 1))
+        count = int(annotations.get(TEMPLATE_GENERATION, 1))
         count += (old.get("spec") or {}).get("template") != (obj.get("spec") or {}).get("template")
-    annotations = {**(obj["metadata"].get("annotations") or {}), _TEMPLATE_GENERATION: str(count)}
+    annotations = {**(obj["metadata"].get("annotations") or {}), TEMPLATE_GENERATION: str(count)}
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 

@@ -1,0 +1,168 @@
+"""The screen of a sandbox shows its nodes, its pods and its latest events, and always fits."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from karpenter.cli.sandbox_view import (
+    EventFeed,
+    age_text,
+    event_line,
+    laid_out,
+    node_status,
+    overview,
+)
+from karpenter.sandbox.store import Key, Store
+
+JsonObject = dict[str, Any]
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+
+def node(name: str, ready: str | None = "True", **spec: Any) -> JsonObject:
+    conditions = [{"type": "Ready", "status": ready}] if ready is not None else []
+    return {
+        "metadata": {
+            "name": name,
+            "creationTimestamp": "2030-01-01T09:00:00Z",
+            "labels": {"topology.kubernetes.io/zone": "a"},
+        },
+        "spec": spec,
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi"}, "conditions": conditions},
+    }
+
+
+def pod(node_name: str | None, phase: str = "Running", **metadata: Any) -> JsonObject:
+    requests = {"cpu": "500m", "memory": "1Gi"}
+    spec: JsonObject = {"containers": [{"name": "main", "resources": {"requests": requests}}]}
+    if node_name:
+        spec["nodeName"] = node_name
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+def printed(nodes: Sequence[JsonObject], lines: Sequence[str], height: int = 40) -> list[str]:
+    view = overview(nodes, [], NOW)
+    console = Console(width=100, record=True, force_terminal=False)
+    with console.capture() as capture:
+        console.print(laid_out(view, lines, headline="12:00:00", height=height))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_nodes_show_how_much_of_them_is_asked_for() -> None:
+    pods = [
+        pod("node-1"),
+        pod("node-1"),
+        pod("node-1", "Succeeded"),
+        pod(None, "Pending"),
+        pod("node-2", deletionTimestamp="2030-01-01T12:00:00Z"),
+    ]
+
+    view = overview([node("node-10"), node("node-2"), node("node-1")], pods, NOW)
+
+    shown = [(row.name, row.pods, row.cpu, row.memory, row.age) for row in view.nodes]
+    assert [
+        ("node-1", 2, "25%", "25%", "3h"),
+        ("node-2", 1, "12%", "12%", "3h"),
+        ("node-10", 0, "0%", "0%", "3h"),
+    ] == shown
+    assert (
+        "3 nodes, 3 ready · 5 pods: 2 running, 1 succeeded, 1 pending, 1 terminating"
+        == view.summary
+    )
+
+
+def test_an_empty_cluster_says_how_to_get_nodes() -> None:
+    lines = printed([], [])
+
+    assert "0 nodes, 0 ready · 0 pods" == lines[1]
+    assert any("--nodes 3" in line for line in lines)
+
+
+def test_more_nodes_than_fit_are_counted() -> None:
+    lines = printed([node(f"node-{n}") for n in range(50)], ["12:00:00   x"], height=20)
+
+    assert len(lines) <= 20
+    assert any(line.strip() == "and 41 more" for line in lines)
+
+
+def test_a_long_event_stays_on_one_line() -> None:
+    lines = printed([], ["12:00:00 ! pod/x Failed: " + "long " * 100])
+
+    assert lines[-1].endswith("…")
+    assert 100 >= len(lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        (node("n"), "Ready"),
+        (node("n", "False"), "NotReady"),
+        (node("n", "Unknown"), "Unreachable"),
+        (node("n", None), "Booting"),
+        (node("n", unschedulable=True), "Ready,SchedulingDisabled"),
+    ],
+)
+def test_the_state_of_a_node(obj: JsonObject, expected: str) -> None:
+    status = node_status(obj)
+
+    assert expected == status
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(-3, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (1e6, "11d")],
+)
+def test_ages_are_short(seconds: float, expected: str) -> None:
+    text = age_text(seconds)
+
+    assert expected == text
+
+
+def happened(severity: str, reason: str, **about: str) -> JsonObject:
+    return {
+        "metadata": {"name": "e", "namespace": "default"},
+        "type": severity,
+        "reason": reason,
+        "message": "it happened",
+        "lastTimestamp": "2030-01-01T12:34:56Z",
+        "involvedObject": about,
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            happened("Normal", "Scheduled", kind="Pod", namespace="default", name="web"),
+            "12:34:56   pod/web Scheduled: it happened",
+        ),
+        (
+            happened("Warning", "Failed", kind="Pod", namespace="team", name="web"),
+            "12:34:56 ! pod/team/web Failed: it happened",
+        ),
+        (
+            happened("Normal", "Registered", kind="Node", name="node-1"),
+            "12:34:56   node/node-1 Registered: it happened",
+        ),
+    ],
+)
+def test_an_event_is_one_line(event: JsonObject, expected: str) -> None:
+    line = event_line(event)
+
+    assert expected == line
+
+
+def test_the_feed_takes_events_and_nothing_else() -> None:
+    store, feed = Store(), EventFeed()
+    store.on_change(feed.follow)
+    event = happened("Normal", "Scheduled", kind="Pod", name="web")
+    store.create(Key("", "events", "default", "e"), event)
+    store.create(Key("", "pods", "default", "p"), {"metadata": {"name": "p"}})
+    store.remove(Key("", "events", "default", "e"))
+
+    first, second = feed.taken(), feed.taken()
+
+    assert ["12:34:56   pod/web Scheduled: it happened"] == first == list(feed.recent)
+    assert [] == second
