@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check slow bench bench-compare conformance lock clean
+.PHONY: help install run test check slow control-plane bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -23,19 +23,23 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $(STAMP)
 
 run: install ## a cluster in this process, ready for kubectl; Ctrl-C stops it
-	$(BIN)/karpenter sandbox --nodes 3
+	$(BIN)/karpenter sandbox --nodes 1 --example
 
 test: install ## the fast tests
-	$(BIN)/python -m pytest -n auto -q -m "not slow"
+	$(BIN)/python -m pytest -n auto -q -m "not slow and not storm"
 
 check: install ## format, lint, types and import direction
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: install ## the slower tests
+slow: install ## the slower tests: a real control plane, crashes at every write, storms
 	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -n auto -q -m storm
+
+control-plane: install ## build a real control plane for the slow tests (needs Go)
+	PYTHONPATH=tests $(BIN)/python -m control_plane build
 
 bench: install ## the benchmarks, with their figures
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
@@ -43,6 +47,8 @@ bench: install ## the benchmarks, with their figures
 	$(BIN)/python -m benchmarks.solver $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.api $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.binding $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.start $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.idle $(BENCH_FLAGS)
 
 bench-compare: install ## our solver beside Karpenter's own benchmark (needs Go)
 	$(BIN)/python -m benchmarks.compare $(BENCH_FLAGS)

@@ -96,7 +96,7 @@ def _measured(letter: str, pods: int, rounds: int) -> Figures:
         left_over=len(plan.unplaced) + len(plan.deferred) + len(plan.unevaluated),
         hourly_cost=plan.hourly_cost,
         lower_bound=plan.lower_bound,
-        peak_memory=_peak_memory(),
+        peak_memory=peak_memory(),
     )
 
 
@@ -122,7 +122,8 @@ def _timed(work: Callable[[], object]) -> _Times:
     return times
 
 
-def _peak_memory() -> int:
+def peak_memory() -> int:
+    """The most memory this process has had so far, in bytes."""
     # Linux counts the parent's memory in ru_maxrss of a child, but not in VmHWM
     status = Path("/proc/self/status")
     if status.is_file():

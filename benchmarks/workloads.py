@@ -72,9 +72,9 @@ def diverse(count: int) -> Problem:
 def busy_cluster(count: int) -> Problem:
     """Pods of 250 deployments for a cluster whose 2,000 machines run 20,000 pods already."""
     rng = random.Random(SEED)
-    deployments = [_deployment(number, rng) for number in range(_CLASSES)]
+    deployments = [deployment(number, rng) for number in range(_CLASSES)]
     return Problem(
-        pods=[_replica(deployments[n % _CLASSES], f"pending-{n}") for n in range(count)],
+        pods=[replica(deployments[n % _CLASSES], f"pending-{n}") for n in range(count)],
         nodes=[_machine(number, deployments, rng) for number in range(_MACHINES)],
         pools=(PoolCatalogue(_pool("general", limits=_HUGE), cloud()),),
         facts=FACTS,
@@ -166,7 +166,7 @@ def _fifths(count: int, rng: random.Random) -> Iterable[tuple[Mapping[str, str],
         yield own, _affinity("podAntiAffinity", labels.HOSTNAME, own)
 
 
-def _deployment(number: int, rng: random.Random) -> Json:
+def deployment(number: int, rng: random.Random) -> Json:
     """A pod template; every tenth kind of constraint comes up once in ten deployments."""
     own = {"app": f"service-{number}", "tier": rng.choice(_LETTERS)}
     zone = _spread(labels.ZONE, {"app": own["app"]})
@@ -216,16 +216,17 @@ def _machine(number: int, deployments: list[Json], rng: random.Random) -> StateN
     )
     assert isinstance(node, Node)
     pods = tuple(
-        _replica(deployments[which], f"running-{number}-{which}", node=name) for which in running
+        replica(deployments[which], f"running-{number}-{which}", node=name) for which in running
     )
     return StateNode(node=node, node_claim=None, pods=pods)
 
 
-def _replica(deployment: Json, name: str, node: str = "") -> Pod:
-    metadata = deployment["metadata"] | {"name": name, "uid": f"uid-{name}"}
-    spec = deployment["spec"] | ({"nodeName": node} if node else {})
+def replica(template: Json, name: str, node: str = "") -> Pod:
+    """A pod made from a template, on a node if one is named."""
+    metadata = template["metadata"] | {"name": name, "uid": f"uid-{name}"}
+    spec = template["spec"] | ({"nodeName": node} if node else {})
     status = {"phase": "Running" if node else "Pending"}
-    return _converted(deployment | {"metadata": metadata, "spec": spec, "status": status})
+    return _converted(template | {"metadata": metadata, "spec": spec, "status": status})
 
 
 def _pod(number: int, own: Mapping[str, str], constraints: Json, cpu: int, memory: int) -> Pod:

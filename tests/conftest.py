@@ -70,3 +70,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _rows_of(item: pytest.Item) -> Iterator[str]:
     for marker in item.iter_markers("row"):
         yield from marker.args
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet() -> None:
+    """Let nothing that logs by itself write into the output of the tests."""
+    from karpenter.telemetry.logs import quiet_logger, take_over
+
+    take_over(quiet_logger())

@@ -7,6 +7,8 @@ of Karpenter are used to.
 """
 
 import difflib
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
@@ -26,6 +28,10 @@ DEFAULT_GATES: Final[Mapping[str, bool]] = {
     "PodDeletionCostManagement": False,
 }
 _BOOLEANS: Final = {"true": True, "false": False}
+# What Go programs take for a boolean where it is not a flag
+_LOOSE_BOOLEANS: Final = {"1": True, "t": True, "0": False, "f": False, **_BOOLEANS}
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+_ONE_CPU: Final = 1000
 
 
 class SettingError(ValueError):
@@ -71,6 +77,12 @@ class Settings:
     scheduler_config: str = ""
     karpenter_service: str = ""
     legacy_node_repair: bool = False
+    early_binding: bool = False  # pods are bound to their nodes before these are ready
+
+    @property
+    def cpus(self) -> int:
+        """How many processors concurrency is sized for; nothing at all is read as one."""
+        return math.ceil((self.cpu_requests if self.cpu_requests > 0 else _ONE_CPU) / _ONE_CPU)
 
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -123,6 +135,36 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     return replace(Settings(), **changes)
 
 
+def read_settings(environment: Mapping[str, str], flags: Mapping[str, str]) -> Settings:
+    """Read the settings of a process: a flag goes before a variable, a variable before a default.
+
+    Args:
+        environment: the environment variables.
+        flags: the flags that were given, by the name of the setting, such as ``metrics_port``.
+
+    Raises:
+        SettingError: for a flag that cannot be read, or an impossible choice in the environment.
+    """
+    # A flag that is given hides its variable, even a bad one
+    hidden = {variable_of(name) for name in flags}
+    shown = {name: text for name, text in environment.items() if name not in hidden}
+    changes: dict[str, Any] = {}
+    for name, text in flags.items():
+        if type(getattr(Settings(), name)) is bool and text not in _BOOLEANS:
+            raise SettingError(f"--{flag_of(name)}: {text!r} is neither true nor false")
+        try:
+            changes[name] = _read(name, text)
+        except SettingError as error:
+            said = str(error).removeprefix(f"{variable_of(name)}: ")
+            raise SettingError(f"--{flag_of(name)}: {said}") from error
+    return replace(from_environment(shown), **changes)
+
+
+def flag_of(name: str) -> str:
+    """The flag of a setting, without its dashes."""
+    return name.replace("_", "-")
+
+
 def parse_gates(text: str) -> FeatureGates:
     """Read ``Name=bool,Name=bool``; gates that are not named keep their defaults.
 
@@ -132,9 +174,9 @@ def parse_gates(text: str) -> FeatureGates:
     gates = dict(DEFAULT_GATES)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
-        if value.lower() not in _BOOLEANS:
+        if value.lower() not in _LOOSE_BOOLEANS:
             raise SettingError(f"FEATURE_GATES: {name} needs true or false, not {value!r}")
-        gates[name] = _BOOLEANS[value.lower()]
+        gates[name.strip()] = _LOOSE_BOOLEANS[value.lower()]
     return FeatureGates(gates)
 
 
@@ -156,16 +198,15 @@ def _read(name: str, text: str) -> object:
 
 
 def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a whole number") from None
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
 
 
 def _boolean(text: str) -> bool:
-    if text.lower() not in _BOOLEANS:
+    if text.lower() not in _LOOSE_BOOLEANS:
         raise ValueError(f"{text!r} is neither true nor false")
-    return _BOOLEANS[text.lower()]
+    return _LOOSE_BOOLEANS[text.lower()]
 
 
 def _duration(text: str) -> timedelta:

@@ -1,6 +1,7 @@
 """What people do with kubectl to nodes and to a running cluster."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,12 @@ async def test_a_token_for_an_account(kubectl: Kubectl) -> None:
     result = await kubectl.ok("create", "token", "bot", "--duration=10m")
 
     assert 3 == len(result.out.strip().split("."))
+
+
+async def test_a_request_that_replaces_the_whole_path(kubectl: Kubectl) -> None:
+    result = await kubectl.ok("get", "--raw", "/api/v1/namespaces/default")
+
+    assert "default" == json.loads(result.out)["metadata"]["name"]
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,18 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path, runner: Cl
         )
 
     assert 1 == outcome.exit_code
-    assert f"error: cannot listen on 127.0.0.1:{port}: " in outcome.stderr
+    assert f"error: port {port} of 127.0.0.1 is taken; choose another" in outcome.stderr
     assert 1 == len(outcome.stderr.splitlines())
     assert not (tmp_path / "kubeconfig").exists()
+
+
+def test_an_address_of_another_machine_is_refused(tmp_path: Path, runner: CliRunner) -> None:
+    outcome = runner.invoke(
+        app, ["sandbox", "--address", "192.0.2.1", "--kubeconfig", str(tmp_path / "kubeconfig")]
+    )
+
+    assert 1 == outcome.exit_code
+    assert "error: cannot listen on 192.0.2.1: " in outcome.stderr
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,10 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 TOKEN = "open/sesame"
 
 
+def basic(password: str) -> str:
+    return aiohttp.encode_basic_auth("anybody", password)
+
+
 @pytest.fixture
 def world() -> Cluster:
     return cluster()
@@ -54,6 +58,10 @@ class TestTokens:
             {"Authorization": "Bearer "},
             {"Authorization": f"Basic {TOKEN}"},
             {"Authorization": TOKEN},
+            {"Proxy-Authorization": f"Basic {TOKEN}"},
+            {"Proxy-Authorization": basic("wrong")},
+            {"Proxy-Authorization": f"Bearer {TOKEN}"},
+            {"Authorization": basic(TOKEN)},
         ],
     )
     async def test_without_the_token_nothing_is_told(
@@ -75,6 +83,13 @@ class TestTokens:
             wrong = await session.get(f"http://127.0.0.1:{server.port}/nonsense{MAPS}")
 
         assert (200, 401) == (right.status, wrong.status)
+
+    async def test_it_may_be_the_password_of_a_proxy(self, server: Server) -> None:
+        async with aiohttp.ClientSession() as session:
+            answer = await session.get(f"http://nobody.invalid{MAPS}", proxy=server.proxy_url)
+            body = await answer.json()
+
+        assert (200, "ConfigMapList") == (answer.status, body["kind"])
 
     @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
     async def test_whether_it_lives_is_no_secret(self, server: Server, path: str) -> None:

@@ -252,7 +252,7 @@ class _Round:
                 context.add_variable("oldSelf", before)
             problem = self._problem(rule, context)
             if problem:
-                self.errors.append(_field_error(rule, problem, tree.node, path))
+                self.errors.append(_field_error(rule, problem, value, path))
 
     def _problem(self, rule: Rule, context: Context) -> str | None:
         """Say why the rule does not hold, or None when it does."""
@@ -289,7 +289,9 @@ def _functions_of(rule: Rule) -> frozenset[str]:
     return rule.condition.functions | rule.message_expression.functions
 
 
-def _field_error(rule: Rule, detail: str, node: Node, path: Path) -> FieldError:
-    shows_value = rule.kind in (ErrorKind.INVALID, ErrorKind.DUPLICATE)
-    value: object = (node.type or "object") if shows_value else NO_VALUE
-    return FieldError(rule.kind, (*path, *rule.field_path), detail, value)
+def _field_error(rule: Rule, detail: str, value: Any, path: Path) -> FieldError:
+    """What a broken rule amounts to; the value is shown where it is short, as by the API server."""
+    is_shown = rule.kind in (ErrorKind.INVALID, ErrorKind.DUPLICATE)
+    is_shown = is_shown and not isinstance(value, dict | list)
+    told = "" if rule.kind is ErrorKind.DUPLICATE else detail
+    return FieldError(rule.kind, (*path, *rule.field_path), told, value if is_shown else NO_VALUE)

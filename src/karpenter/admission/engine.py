@@ -84,6 +84,11 @@ class CompiledVersion:
         """The name of the resource in URLs."""
         return self.names.plural
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether there are rules in CEL."""
+        return bool(self.rules.rules)
+
     def prune(self, obj: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Return ``obj`` without unknown fields, and the paths of those that were dropped."""
         return pruning.prune(obj, self.schema)

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from karpenter import __version__
-from karpenter.cli import convert, crds, explain, plan, sandbox
+from karpenter.cli import controller, convert, crds, explain, plan, sandbox
+from karpenter.cli.controller_flags import FlagCommand
 
 app = typer.Typer(
     name="karpenter",
@@ -18,6 +19,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+)
+app.command(cls=FlagCommand, help=controller.HELP, epilog=controller.EXAMPLES)(
+    controller.controller
 )
 app.command(help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(explain.explain, name="explain", help=explain.HELP)

@@ -11,13 +11,15 @@ HELP = """\
 Run a small Kubernetes cluster in this process, for as long as you like.
 
 It answers kubectl like a real one: workloads, scheduling, evictions, volumes and node failures \
-are simulated, containers are not. Nodes report when you ask for them with --nodes or create Node \
-objects that carry the annotation kwok.x-k8s.io/node=fake.
+are simulated, containers are not. The controllers run as well: apply a NodePool, and pods that fit \
+nowhere get machines of a simulated cloud. Nodes that are there from the beginning come with --nodes.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
 
-  karpenter sandbox --nodes 3
+  karpenter sandbox --demo
+
+  karpenter sandbox --example
 
   KUBECONFIG=karpenter.kubeconfig kubectl get nodes
 
@@ -60,6 +62,32 @@ def sandbox(
     speed: Annotated[
         float, typer.Option(help="How fast time passes; 60 makes a minute last a second.")
     ] = 1.0,
+    controllers: Annotated[
+        bool, typer.Option(help="Run the controllers, so that pods become nodes.")
+    ] = True,
+    provider: Annotated[
+        str, typer.Option(metavar="NAME", help="Whose machines the controllers launch.")
+    ] = "kwok",
+    instance_types: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Machines to choose from, as a JSON list, in place of the provider's own.",
+            show_default=False,
+        ),
+    ] = None,
+    example: Annotated[
+        bool,
+        typer.Option("--example", help="Begin with a NodePool and a Deployment called inflate."),
+    ] = False,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", help="Scale the example to 5, 20 and 0 pods, and show what happens."
+        ),
+    ] = False,
 ) -> None:
     """Run a sandbox."""
     if not 0 < speed <= _FASTEST:
@@ -84,5 +112,9 @@ def sandbox(
             nodes=nodes,
             speed=speed,
             documents=documents,
+            provider=provider if controllers or demo else "",
+            instance_types=str(instance_types or ""),
+            has_example=example or demo,
+            is_demo=demo,
         )
     )

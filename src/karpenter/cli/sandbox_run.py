@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import shutil
@@ -11,18 +12,21 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from karpenter.cli import inputs, output
+from karpenter.cli import demo, inputs, output
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
 from karpenter.clock import Clock, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
 from karpenter.sandbox.cluster import Cluster, last_moment
+from karpenter.sandbox.cycles import collect_rarely
 from karpenter.sandbox.discovery import version_info
 from karpenter.sandbox.journal import JournalError
+from karpenter.sandbox.seeds import NodeShape
 from karpenter.sandbox.server import (
     Server,
     is_loopback,
@@ -32,6 +36,8 @@ from karpenter.sandbox.server import (
 )
 from karpenter.sandbox.status import ApiError
 
+# A machine of the simulated provider, so that it has a price
+_NODES: Final = NodeShape(instance_type="s-4x-amd64-linux")
 _CONTEXT: Final = "karpenter-sandbox"
 _MANAGER: Final = "karpenter-sandbox"
 # What others live in or are made of comes first, whatever the order of the files
@@ -40,6 +46,7 @@ _REFRESH: Final = 1.0
 _SLOW_REFRESH: Final = 5.0
 _MANY_PODS: Final = 2000
 _LOG_PAUSE: Final = 0.2
+_LAST_LOOK: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +60,16 @@ class Wishes:
     nodes: int
     speed: float
     documents: Sequence[Document]
+    provider: str = ""  # whose machines the controllers launch; none: there are no controllers
+    instance_types: str = ""  # a file in place of the provider's own catalogue
+    has_example: bool = False
+    is_demo: bool = False
 
 
 def run(wishes: Wishes) -> None:
     """Run a sandbox until somebody stops it."""
     _check_kubeconfig(wishes.kubeconfig)
+    collect_rarely()
     asyncio.run(_run(wishes))
 
 
@@ -70,16 +82,33 @@ async def _run(wishes: Wishes) -> None:
         output.fail(str(error))
     await cluster.start()
     try:
-        await _load(cluster, wishes.documents)
+        await _load(cluster, [*_example(wishes), *wishes.documents])
         missing = wishes.nodes - cluster.store.count("", "nodes")
-        await cluster.add_nodes(max(0, missing))
-        cluster.store.on_change(feed.follow)
+        await cluster.add_nodes(max(0, missing), _NODES)
+        if not wishes.is_demo:  # which is about decisions, not about everything that happens
+            cluster.store.on_change(feed.follow)
         server = Server(cluster.api, host=wishes.address, port=wishes.port, token=new_token())
         async with _listening(server), _reachable(server, wishes.kubeconfig):
+            stopped = _stop_signal()
             _say_hello(server, wishes)
-            await _until_stopped(cluster, feed, wishes)
+            async with _controllers(cluster, feed, wishes):
+                await _until_stopped(cluster, feed, wishes, stopped)
     finally:
         await cluster.stop()
+
+
+@asynccontextmanager
+async def _controllers(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> AsyncIterator[None]:
+    """Run the controllers beside the cluster, if they are wanted."""
+    if not wishes.provider:
+        yield
+        return
+    # The cluster answers already; what the controllers need is loaded meanwhile
+    module = await asyncio.to_thread(import_module, "karpenter.cli.sandbox_autoscaler")
+    async with module.autoscaling(
+        cluster, provider=wishes.provider, instance_types=wishes.instance_types, say=feed.add
+    ):
+        yield
 
 
 def _clock(wishes: Wishes) -> Clock:
@@ -97,11 +126,16 @@ async def _listening(server: Server) -> AsyncIterator[None]:
         try:
             await stack.enter_async_context(serving(server))
         except OSError as error:
-            where = f"{server.host}:{server.port}" if server.port else server.host
-            reason = (error.strerror or str(error)).lower()
-            advice = "choose another port with --port, or leave it away for any free one"
-            output.fail(f"cannot listen on {where}: {reason}; {advice}", output.EXIT_FAILED)
+            output.fail(_why_not_listening(server, error), output.EXIT_FAILED)
         yield
+
+
+def _why_not_listening(server: Server, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        advice = "choose another with --port, or leave it away for any free one"
+        return f"port {server.port} of {server.host} is taken; {advice}"
+    reason = (error.strerror or str(error)).lower()
+    return f"cannot listen on {server.host}: {reason}; choose another with --address"
 
 
 @asynccontextmanager
@@ -130,17 +164,26 @@ async def _ask(server: Server) -> None:
         output.fail("the server does not answer as it should", output.EXIT_FAILED)
 
 
-async def _until_stopped(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
+def _stop_signal() -> asyncio.Event:
+    """What is set when somebody wants the sandbox to end."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
+    return stopped
+
+
+async def _until_stopped(
+    cluster: Cluster, feed: EventFeed, wishes: Wishes, stopped: asyncio.Event
+) -> None:
     shows = _show(cluster, feed, wishes) if _is_terminal() else _log(feed)
     tasks = {
         asyncio.create_task(stopped.wait(), name="stop"),
         asyncio.create_task(cluster.wait(), name="wait"),
         asyncio.create_task(shows, name="show"),
     }
+    if wishes.is_demo:
+        tasks.add(asyncio.create_task(_demonstrate(cluster, feed), name="demo"))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -151,17 +194,31 @@ async def _until_stopped(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> N
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _demonstrate(cluster: Cluster, feed: EventFeed) -> None:
+    """Scale the example up and down, and let people see the last of it."""
+    from karpenter.cli.sandbox_prices import price_list
+
+    prices = await asyncio.to_thread(price_list)
+    await demo.demonstrate(cluster, feed.add, prices.of)
+    feed.add("")
+    feed.add("That was the demo; karpenter sandbox --example lets you try it yourself.")
+    await asyncio.sleep(_LAST_LOOK)
+
+
 async def _show(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
     """Keep the screen up to date."""
     from rich.console import Console
     from rich.live import Live
 
+    from karpenter.cli.sandbox_prices import price_list
+
+    prices = await asyncio.to_thread(price_list, wishes.instance_types)
     console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             now = cluster.clock.now()
             pods = cluster.store.list("", "pods")
-            view = overview(cluster.store.list("", "nodes"), pods, now)
+            view = overview(cluster.store.list("", "nodes"), pods, now, prices.of)
             pace = "" if wishes.speed == 1 else f" at {wishes.speed:g} times the speed"
             headline = f"{now:%H:%M:%S}{pace}"
             height = shutil.get_terminal_size().lines
@@ -190,6 +247,10 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
             problems += 1
     if problems:
         output.fail(f"nothing is started: {inputs.problems(problems)}")
+
+
+def _example(wishes: Wishes) -> Sequence[Document]:
+    return demo.example() if wishes.has_example else ()
 
 
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
@@ -241,6 +302,10 @@ def _say_hello(server: Server, wishes: Wishes) -> None:
     print(f"Use it in another terminal: export KUBECONFIG={wishes.kubeconfig.resolve()}")
     kept = f"it is kept in {wishes.data}" if wishes.data else "--data FILE keeps it for next time"
     print(f"Stop it with Ctrl-C; {kept}.", flush=True)
+    if wishes.has_example and not wishes.is_demo:
+        print("Try this, and watch it here:")
+        for command in demo.commands_to_try():
+            print(f"  {command}", flush=True)
     if not is_loopback(server.host):
         output.warning("whoever can reach this machine and knows the token can use the cluster")
 

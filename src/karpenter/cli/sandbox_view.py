@@ -5,10 +5,12 @@ there is no terminal, each event becomes a line of its own.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from karpenter.cli import screen
 from karpenter.model.quantity import millis, units
@@ -43,6 +45,7 @@ class NodeRow:
     pods: int
     cpu: str  # what is asked for of what there is
     memory: str
+    price: float | None  # dollars an hour, where it is known
     age: str
 
 
@@ -58,9 +61,19 @@ class Overview:
     def summary(self) -> str:
         """The cluster in one line."""
         nodes = f"{screen.counted(len(self.nodes), 'node')}, {self.ready} ready"
+        if cost := self._cost():
+            nodes += f" · {cost}"
         pods = screen.counted(self.phases.total(), "pod")
         states = ", ".join(f"{count:,} {name.lower()}" for name, count in self.phases.most_common())
         return f"{nodes} · {pods}" + (f": {states}" if states else "")
+
+    def _cost(self) -> str:
+        known = [row.price for row in self.nodes if row.price is not None]
+        if not known:
+            return ""
+        cost = f"{screen.per_hour(sum(known))}/h, {screen.per_month(sum(known))}/month"
+        unknown = len(self.nodes) - len(known)
+        return f"{cost} and {screen.counted(unknown, 'node')} of unknown price" if unknown else cost
 
 
 class EventFeed:
@@ -74,7 +87,8 @@ class EventFeed:
         """Take in a change of the store."""
         key = change.stored.key
         if (key.group, key.resource) == ("", "events") and change.type != "DELETED":
-            self.add(event_line(change.obj))
+            # read anew, so that the store does not keep what only this line is made from
+            self.add(event_line(msgspec.json.decode(change.stored.data)))
 
     def add(self, line: str) -> None:
         """Show a line as the latest one."""
@@ -88,7 +102,12 @@ class EventFeed:
         return lines
 
 
-def overview(nodes: Iterable[JsonObject], pods: Iterable[JsonObject], now: datetime) -> Overview:
+def overview(
+    nodes: Iterable[JsonObject],
+    pods: Iterable[JsonObject],
+    now: datetime,
+    price_of: Callable[[Mapping[str, str]], float | None] = lambda labels: None,
+) -> Overview:
     """Shrink a cluster to what a screen shows."""
     phases: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -120,6 +139,7 @@ def overview(nodes: Iterable[JsonObject], pods: Iterable[JsonObject], now: datet
                 pods=counts[name],
                 cpu=_share(cpu[name], millis(room.get("cpu", 0))),
                 memory=_share(memory[name], units(room.get("memory", 0))),
+                price=price_of(labels),
                 age=age_text(
                     (now - parse_timestamp(metadata["creationTimestamp"])).total_seconds()
                 ),
@@ -197,9 +217,17 @@ def _node_table(rows: list[NodeRow]) -> "RenderableType":
             screen.Column("PODS", [f"{row.pods:,}" for row in rows], is_number=True),
             screen.Column("CPU", [row.cpu for row in rows], is_number=True),
             screen.Column("MEMORY", [row.memory for row in rows], is_number=True),
+            *_price_column(rows),
             screen.Column("AGE", [row.age for row in rows], is_number=True),
         ]
     )
+
+
+def _price_column(rows: list[NodeRow]) -> list[screen.Column]:
+    if all(row.price is None for row in rows):
+        return []
+    prices = ["-" if row.price is None else screen.per_hour(row.price)[1:] for row in rows]
+    return [screen.Column("$/HOUR", prices, is_number=True, may_go=3)]
 
 
 def _event_text(line: str) -> "Text":

@@ -8,6 +8,7 @@ in. Writes of a part of an object fill in nothing: what is there was complete be
 from typing import Any, Final
 
 from karpenter.admission.crds import LEGACY
+from karpenter.admission.engine import CompiledVersion
 from karpenter.admission.errors import FieldError
 from karpenter.admission.legacy import default_legacy, legacy_findings
 from karpenter.sandbox import traits, versions
@@ -15,12 +16,20 @@ from karpenter.sandbox.backend import Backend
 from karpenter.sandbox.defaults.kinds import defaulted
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.plugins.kinds import mutated, parts_of
+from karpenter.sandbox.plugins.limits import check_limits
 from karpenter.sandbox.status import bad_request, invalid
 from karpenter.sandbox.store import JsonObject, Key
 from karpenter.sandbox.structure import completed
 from karpenter.sandbox.validation.kinds import kind_errors, kind_warnings
 from karpenter.sandbox.validation.metadata import metadata_errors
+from karpenter.sandbox.validation.problems import Verbatim, wrong
 
+_UNCHECKED: Final = wrong(
+    (Verbatim("<nil>"),),
+    None,
+    "some validation rules were not checked because the object was invalid;"
+    " correct the existing errors to complete validation",
+)
 _LEGACY_WEBHOOK: Final = "validation.webhook.karpenter.sh"
 
 
@@ -62,7 +71,10 @@ def admitted(
     if errors:
         name = obj["metadata"].get("name", "")
         raise invalid(resource.group, resource.kind, name, errors)
-    return complete, kind_warnings(complete, resource) if not subresource else []
+    if subresource:
+        return complete, []
+    check_limits(backend, resource, complete, old)
+    return complete, kind_warnings(complete, resource)
 
 
 def filled(
@@ -100,16 +112,24 @@ def _custom(
     assert version is not None
     complete = version.default(obj)
     warnings = [version.deprecation] if version.deprecation else []
-    errors = [
-        *metadata_errors(complete, old, resource),
-        *(error for error in version.validate(complete, old) if not _concerns_metadata(error)),
-    ]
+    errors = [*metadata_errors(complete, old, resource), *_schema_errors(version, complete, old)]
     if errors:
         name = obj["metadata"].get("name", "")
         raise invalid(resource.group, resource.kind, name, errors)
     if f"{resource.plural}.{resource.group}" in LEGACY and not subresource:
         complete = _through_legacy_webhook(complete)
     return complete, warnings
+
+
+def _schema_errors(
+    version: CompiledVersion, obj: JsonObject, old: JsonObject | None
+) -> list[FieldError]:
+    """What the schema and the rules of a CRD say; nothing is asked of an object without shape."""
+    errors = [error for error in version.validate(obj, old) if not _concerns_metadata(error)]
+    if not any(error.kind.concerns_shape for error in errors):
+        return errors
+    shape = [e for e in version.validate(obj, old, rules=False) if not _concerns_metadata(e)]
+    return [*shape, _UNCHECKED] if version.has_rules else shape
 
 
 def _through_legacy_webhook(obj: JsonObject) -> JsonObject:

@@ -35,7 +35,8 @@ class Writer:
 
     def stored(self, entry: Stored) -> Response:
         """One stored object."""
-        if self.form == Form() and not versions.is_converted(self.target.resource):
+        is_plain = self.form == Form() and not self.deprecation
+        if is_plain and not versions.is_converted(self.target.resource):
             return Response(200, entry.data + b"\n", _JSON_HEADERS)
         return self.object(versions.served(entry.obj, self.target.resource))
 
@@ -44,15 +45,26 @@ class Writer:
         body = obj
         if obj.get("kind") == self.target.resource.kind and not self.target.subresource:
             body = self._transformed(obj)
+        return Response(status, self.form.encode(body), self.headers(warnings))
+
+    @property
+    def deprecation(self) -> str:
+        """What to tell everybody who uses this version of the resource."""
+        custom = self.target.resource.custom
+        return (custom.deprecation or "") if custom is not None else ""
+
+    def headers(self, warnings: Sequence[str] = ()) -> dict[str, str]:
+        """The headers of an answer."""
         headers = {"Content-Type": self.form.media_type}
-        if warnings:
-            headers["Warning"] = ", ".join(_warning(text) for text in dict.fromkeys(warnings))
-        return Response(status, self.form.encode(body), headers)
+        told = [self.deprecation, *warnings] if self.deprecation else warnings
+        if told:
+            headers["Warning"] = ", ".join(_warning(text) for text in dict.fromkeys(told))
+        return headers
 
     def listing(self, listing: Listing) -> Response:
         """A list of stored objects."""
         resource = self.target.resource
-        if self.form != Form() or versions.is_converted(resource):
+        if self.form != Form() or versions.is_converted(resource) or self.deprecation:
             objects = [versions.served(entry.obj, resource) for entry in listing.entries]
             return self.objects(objects, listing.metadata())
         head = {
@@ -89,7 +101,7 @@ class Writer:
                 "metadata": metadata,
                 "items": [_item(obj, resource) for obj in objects],
             }
-        return Response(200, self.form.encode(body), {"Content-Type": self.form.media_type})
+        return Response(200, self.form.encode(body), self.headers())
 
     def frame(self, change: Change, *, headers: bool) -> bytes:
         """One change as a line of JSON."""

@@ -61,7 +61,7 @@ class Backend:
 
 def timestamp(moment: datetime) -> str:
     """A moment as objects write it: UTC, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:

@@ -20,6 +20,10 @@ from karpenter.sandbox.controllers.attachments import AttachmentController, CsiN
 from karpenter.sandbox.controllers.cronjob import CronJobController
 from karpenter.sandbox.controllers.daemonset import DaemonSetController
 from karpenter.sandbox.controllers.deployment import DeploymentController
+from karpenter.sandbox.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+)
 from karpenter.sandbox.controllers.eventttl import EventExpiry
 from karpenter.sandbox.controllers.garbage import GarbageCollector
 from karpenter.sandbox.controllers.hpa import AutoscalerController
@@ -29,6 +33,7 @@ from karpenter.sandbox.controllers.nodelifecycle import NodeLifecycleController
 from karpenter.sandbox.controllers.pdb import DisruptionController
 from karpenter.sandbox.controllers.podgc import PodGarbageCollector
 from karpenter.sandbox.controllers.replicaset import ReplicaSetController
+from karpenter.sandbox.controllers.replication import ReplicationController
 from karpenter.sandbox.controllers.runtime import Controller, Runtime
 from karpenter.sandbox.controllers.serviceaccounts import ServiceAccountController
 from karpenter.sandbox.controllers.statefulset import StatefulSetController
@@ -61,6 +66,7 @@ _CONTROLLERS: Final[tuple[Callable[[Runtime, Client], Controller], ...]] = (
     DaemonSetController,  # before other pods take the room
     DeploymentController,
     ReplicaSetController,
+    ReplicationController,
     StatefulSetController,
     CronJobController,
     JobController,
@@ -70,8 +76,9 @@ _CONTROLLERS: Final[tuple[Callable[[Runtime, Client], Controller], ...]] = (
     VolumeProtection,
     AttachmentController,
     DisruptionController,
+    EndpointsController,
+    EndpointSliceController,
     PodGarbageCollector,
-    EventExpiry,
 )
 
 
@@ -113,7 +120,7 @@ class Cluster:
 
     async def start(self) -> None:
         """Create what every cluster has, and bring everything to life."""
-        await self._create_first_objects()
+        await self.create_first_objects()
         self._add_controllers()
         self._task = asyncio.create_task(self.runtime.run(), name="cluster")
         started = asyncio.create_task(self.runtime.started.wait(), name="cluster-start")
@@ -158,12 +165,13 @@ class Cluster:
             for number in range(1, count + 1)
         ]
 
-    async def _create_first_objects(self) -> None:
+    async def create_first_objects(self) -> None:
+        """Create what every cluster has, and nothing that lives."""
         for obj in first_objects():
             # What was kept from the last run has perhaps been changed on purpose
             if await self._find(obj) is None:
                 await self.client.create(obj)
-        for crd in builtin_crds(legacy=False).values():
+        for crd in builtin_crds().values():
             known = await self._find(crd)
             if known is None:
                 await self.client.create(crd)
@@ -187,6 +195,7 @@ class Cluster:
         runtime.add(GarbageCollector(runtime, client, self.backend))
         for maker in _CONTROLLERS:
             runtime.add(maker(runtime, client))
+        runtime.add(EventExpiry(runtime, client, self.backend))
         scheduler = Scheduler(runtime, client, seed=self._seed)
         runtime.add_task(scheduler.name, scheduler.run)
         add_kubelets(runtime, KubeletClient(self.backend), self.machines)

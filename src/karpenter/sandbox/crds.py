@@ -4,10 +4,13 @@ A CRD keeps a finalizer of its own. When it is deleted its objects go first; the
 may hold them, and so the CRD, for as long as they like. Until then its kinds are still served.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from karpenter.admission.engine import compile_crd
+import msgspec
+
+from karpenter.admission.engine import CompiledVersion, compile_crd
 from karpenter.admission.errors import ErrorKind, FieldError
 from karpenter.admission.schema import CrdError
 from karpenter.sandbox import deletion, versions
@@ -23,6 +26,8 @@ from karpenter.sandbox.store import Event, JsonObject, Key
 GROUP: Final = "apiextensions.k8s.io"
 PLURAL: Final = "customresourcedefinitions"
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+# Compiling takes long, and is wanted twice: when a CRD is checked and when it is served
+_REMEMBERED: Final = 32
 _CONDITIONS: Final = (
     {
         "type": "NamesAccepted",
@@ -134,21 +139,16 @@ def require_open(backend: Backend, resource: Resource) -> None:
 def completed(crd: JsonObject, now: str) -> JsonObject:
     """A CRD with what the server fills in, its status included."""
     spec = crd["spec"]
-    names = spec.get("names") or {}
-    kind = names.get("kind", "")
-    names = {**names, "singular": names.get("singular") or kind.lower()}
-    names["listKind"] = names.get("listKind") or f"{kind}List"
-    spec = {**spec, "names": names, "conversion": spec.get("conversion") or {"strategy": "None"}}
     status = dict(crd.get("status") or {})
     stored = next((v["name"] for v in spec.get("versions") or [] if v.get("storage")), "")
     known = status.get("storedVersions") or []
     status["storedVersions"] = known if stored in known else [*known, stored]
-    status["acceptedNames"] = names
+    status["acceptedNames"] = spec.get("names") or {}
     metadata = dict(crd["metadata"])
     if "deletionTimestamp" not in metadata:
         others = [name for name in metadata.get("finalizers") or [] if name != FINALIZER]
         metadata["finalizers"] = [*others, FINALIZER]
-    complete = {**crd, "metadata": metadata, "spec": spec, "status": status}
+    complete = {**crd, "metadata": metadata, "status": status}
     for condition in _CONDITIONS:
         if find_condition(complete, condition["type"]) is None:
             complete = with_condition(complete, condition, now)
@@ -157,20 +157,31 @@ def completed(crd: JsonObject, now: str) -> JsonObject:
 
 def crd_errors(crd: JsonObject, old: JsonObject | None) -> list[FieldError]:
     """List what speaks against a CRD."""
-    errors = list(_name_errors(crd))
+    errors = [*_name_errors(crd), *_schema_errors(crd["spec"])]
     if old is not None:
         errors.extend(_change_errors(crd["spec"], old["spec"]))
     if errors:
         return errors
     try:
-        compile_crd(crd)
+        _compiled(crd)
     except CrdError as error:
         return error.errors
     return []
 
 
+def _compiled(crd: JsonObject) -> dict[str, CompiledVersion]:
+    """Compile a CRD that is about to be checked, served, or both, once."""
+    name = crd["metadata"].get("name")
+    return _compiled_once(msgspec.json.encode({"metadata": {"name": name}, "spec": crd["spec"]}))
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _compiled_once(crd: bytes) -> dict[str, CompiledVersion]:
+    return compile_crd(msgspec.json.decode(crd))
+
+
 def _resources(crd: JsonObject) -> Iterator[Resource]:
-    compiled = compile_crd(crd)
+    compiled = _compiled(crd)
     storage = next(name for name, version in compiled.items() if version.is_stored)
     documents = {version["name"]: version for version in crd["spec"]["versions"]}
     for served in crd_resources(crd):
@@ -210,6 +221,13 @@ def _name_errors(crd: JsonObject) -> Iterator[FieldError]:
         detail = "must have exactly one version marked as storage version"
         shown = [version.get("name") for version in spec["versions"]]
         yield FieldError(ErrorKind.INVALID, ("spec", "versions"), detail, shown)
+
+
+def _schema_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    for index, version in enumerate(spec.get("versions") or []):
+        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+            path = ("spec", "versions", index, "schema", "openAPIV3Schema")
+            yield FieldError(ErrorKind.REQUIRED, path, "")
 
 
 def _change_errors(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:

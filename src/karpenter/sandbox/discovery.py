@@ -6,7 +6,9 @@ from ``crd_resources``. Within a group, versions are ordered as clients prefer t
 first, then the younger.
 """
 
+import base64
 import functools
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,6 +40,16 @@ _CUSTOM_VERBS: Final = (
     "watch",
 )
 _PART_VERBS: Final = ("get", "patch", "update")
+# What a real server keeps in another group or version than the one that is asked for
+_KEPT_AS: Final = {
+    "apiextensions.k8s.io/v1/CustomResourceDefinition": (
+        "apiextensions.k8s.io/v1beta1/CustomResourceDefinition"
+    ),
+    "autoscaling/v1/HorizontalPodAutoscaler": "autoscaling/v2/HorizontalPodAutoscaler",
+    "events.k8s.io/v1/Event": "/v1/Event",
+    "storage.k8s.io/v1/VolumeAttributesClass": "storage.k8s.io/v1beta1/VolumeAttributesClass",
+}
+_HASH_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +77,21 @@ class ServedResource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()
+    storage_version: str = ""  # only where it differs
 
     @property
     def api_version(self) -> str:
         """Group and version as they stand in a manifest."""
         return _group_version(self.group, self.version)
+
+    @property
+    def storage_version_hash(self) -> str:
+        """What tells clients that objects are kept in another form than before; empty if none are."""
+        if "watch" not in self.verbs:
+            return ""
+        name = f"{self.group}/{self.storage_version or self.version}/{self.kind}"
+        digest = hashlib.sha256(_KEPT_AS.get(name, name).encode()).digest()
+        return base64.b64encode(digest[:_HASH_BYTES]).decode()
 
 
 class _Facts(msgspec.Struct):
@@ -92,6 +114,7 @@ def crd_resources(crd: Mapping[str, Any]) -> tuple[ServedResource, ...]:
     """The resources a valid CRD adds, one for each version that is served."""
     spec = crd["spec"]
     names = spec["names"]
+    stored = next((each["name"] for each in spec["versions"] if each.get("storage")), "")
     return tuple(
         ServedResource(
             group=spec["group"],
@@ -104,6 +127,7 @@ def crd_resources(crd: Mapping[str, Any]) -> tuple[ServedResource, ...]:
             short_names=tuple(names.get("shortNames") or ()),
             categories=tuple(names.get("categories") or ()),
             subresources=tuple(_custom_parts(names["kind"], version.get("subresources") or {})),
+            storage_version=stored,
         )
         for version in spec["versions"]
         if version.get("served")
@@ -257,6 +281,7 @@ def _entries(resource: ServedResource) -> Iterator[JsonObject]:
             "verbs": list(resource.verbs),
             "shortNames": list(resource.short_names),
             "categories": list(resource.categories),
+            "storageVersionHash": resource.storage_version_hash,
         }
     )
     for part in resource.subresources:

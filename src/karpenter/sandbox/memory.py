@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from karpenter.sandbox import versions
+from karpenter.sandbox import recording, versions
 from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.history import Watch
 from karpenter.sandbox.options import DeleteOptions, ListOptions, WriteOptions
 from karpenter.sandbox.selectors import Predicate
 from karpenter.sandbox.status import bad_request, expired
-from karpenter.sandbox.store import Event, Gone, JsonObject, Watch
+from karpenter.sandbox.store import Event, JsonObject
+from karpenter.sandbox.store_errors import Gone
 from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs import binding, eviction, patches, read, removing, scaling, writing
 from karpenter.sandbox.verbs.watching import narrowed
@@ -155,6 +157,10 @@ class Client:
         """Create an object; its own apiVersion, kind and namespace say where."""
         target = self._target_of(obj, namespace)
         return writing.create(self._backend, target, obj, self._options).obj
+
+    async def record(self, event: JsonObject) -> None:
+        """Create an event that this program has made itself."""
+        recording.record(self._backend, self._target_of(event).resource, event)
 
     async def update(self, obj: JsonObject) -> JsonObject:
         """Replace an object, if it is still at the version it names."""

@@ -140,8 +140,7 @@ class ResourceApi:
     def _watch(self, request: Request, target: Target, writer: Writer) -> Answer:
         query = {**request.query, "watch": ["true"]}
         session = WatchSession(self._backend, target, list_options(query))
-        headers = {"Content-Type": writer.form.media_type}
-        return WatchResponse(WatchFrames(session, writer), headers=headers)
+        return WatchResponse(WatchFrames(session, writer), headers=writer.headers())
 
     def _create(self, request: Request, target: Target, writer: Writer) -> Answer:
         options = self._options(request, "CreateOptions")

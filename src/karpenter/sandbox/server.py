@@ -1,20 +1,23 @@
 """The API over HTTP, on loopback unless told otherwise.
 
-A client proves itself with the server's token: as a bearer token, or as the first part of the
-path. The second way exists for ``kubectl``, which sends no bearer token over plain HTTP; a
-kubeconfig therefore names the server as ``http://127.0.0.1:PORT/TOKEN``. Neither web pages nor
-other users of the machine know the token, so neither can reach the cluster.
+A client proves itself with the server's token: as a bearer token, as the first part of the path,
+or as the password for a proxy. The other ways exist for ``kubectl``, which sends no bearer token
+over plain HTTP: a kubeconfig names the server as ``http://127.0.0.1:PORT/TOKEN``, and the server
+once more as its own proxy, because ``kubectl get --raw`` replaces the whole path. Neither web pages
+nor other users of the machine know the token, so neither can reach the cluster.
 """
 
 import asyncio
+import base64
+import binascii
 import hmac
 import ipaddress
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 import yaml
 from aiohttp import web
@@ -22,7 +25,7 @@ from aiohttp import web
 from karpenter.sandbox.api import Api, Request, Response, WatchResponse
 from karpenter.sandbox.bodies import LARGEST
 from karpenter.sandbox.messages import refused
-from karpenter.sandbox.status import too_large, unauthorized
+from karpenter.sandbox.status import not_simulated, too_large, unauthorized
 
 LOOPBACK: Final = "127.0.0.1"
 # What anybody may ask, as on a real server
@@ -31,6 +34,7 @@ _STOP_SECONDS: Final = 1.0
 # Clients that start many watches connect all at once
 _BACKLOG: Final = 1024
 _OWNER_ONLY: Final = 0o600
+_PROXY_USER: Final = "sandbox"
 
 
 class UnsafeAddressError(ValueError):
@@ -69,9 +73,20 @@ class Server:
     @property
     def url(self) -> str:
         """Where clients find the server, token included."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        base = f"http://{host}:{self._port}"
+        base = f"http://{self._address}"
         return f"{base}/{quote(self.token, safe='')}" if self.token else base
+
+    @property
+    def proxy_url(self) -> str | None:
+        """Where clients that lose the path of ``url`` find the server, if it asks for a token."""
+        if not self.token:
+            return None
+        return f"http://{_PROXY_USER}:{quote(self.token, safe='')}@{self._address}"
+
+    @property
+    def _address(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self._port}"
 
     async def start(self) -> None:
         """Begin to listen."""
@@ -92,8 +107,10 @@ class Server:
             self._runner = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        path, _, query = request.raw_path.partition("?")
-        path, is_trusted = self._authenticated(path, request.headers.get("Authorization", ""))
+        if request.method == "CONNECT":
+            return _tunnel_refused()
+        path, _, query = _origin_form(request.raw_path).partition("?")
+        path, is_trusted = self._authenticated(path, request.headers)
         if not is_trusted and not path.startswith(_PUBLIC):
             return _complete(refused(unauthorized()))
         body = await _body(request)
@@ -124,15 +141,18 @@ class Server:
         finally:
             self._streams.discard(task)
 
-    def _authenticated(self, path: str, authorization: str) -> tuple[str, bool]:
+    def _authenticated(self, path: str, headers: Mapping[str, str]) -> tuple[str, bool]:
         """The path without a token, and whether the client knows the token."""
         if not self.token:
             return path, True
         first, _, rest = path.lstrip("/").partition("/")
         if _same(first, quote(self.token, safe="")):
             return f"/{rest}", True
-        scheme, _, token = authorization.partition(" ")
-        return path, scheme.lower() == "bearer" and _same(token.strip(), self.token)
+        known = (
+            _bearer(headers.get("Authorization", "")),
+            _password(headers.get("Proxy-Authorization", "")),
+        )
+        return path, any(_same(token, self.token) for token in known)
 
 
 @asynccontextmanager
@@ -163,10 +183,13 @@ def new_token() -> str:
 def kubeconfig(server: Server, *, name: str = "karpenter-sandbox") -> str:
     """The text of a kubeconfig that leads to ``server``."""
     user = {"token": server.token} if server.token else {}
+    cluster = {"server": server.url}
+    if server.proxy_url is not None:
+        cluster["proxy-url"] = server.proxy_url
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": server.url}}],
+        "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": name, "user": user}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
@@ -189,6 +212,31 @@ def _same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
 
 
+def _bearer(header: str) -> str:
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _password(header: str) -> str:
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        decoded = base64.b64decode(encoded.strip(), validate=True)
+    except binascii.Error:
+        return ""
+    return decoded.decode(errors="replace").partition(":")[2]
+
+
+def _origin_form(target: str) -> str:
+    """What a request asks for, without the name of the server that a proxy is told."""
+    if target.startswith("/"):
+        return target
+    parts = urlsplit(target)
+    path = parts.path or "/"
+    return f"{path}?{parts.query}" if parts.query else path
+
+
 async def _body(request: web.BaseRequest) -> bytes | None:
     """The body of a request, or None when it is too large."""
     if not request.can_read_body:
@@ -202,6 +250,15 @@ async def _body(request: web.BaseRequest) -> bytes | None:
             return None
         parts.append(part)
     return b"".join(parts)
+
+
+def _tunnel_refused() -> web.Response:
+    """The answer to ``kubectl exec`` and its like, which go through a proxy by a tunnel.
+
+    All that ``kubectl`` shows of it is the reason of the status.
+    """
+    error = not_simulated("talking to containers")
+    return web.Response(status=error.status, reason=error.message, body=error.encoded())
 
 
 def _complete(answer: Response) -> web.Response:

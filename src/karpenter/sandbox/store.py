@@ -1,21 +1,22 @@
 """Objects as bytes, one counter of resource versions, and a history that watches follow.
 
 Every change stamps ``metadata.resourceVersion`` with the next number of one counter, which is
-shared by all resources. Each resource keeps its last changes. A watch is a position in them, so a
-slow reader costs no memory: it is told ``Gone`` once its position has been dropped. The same
-history takes a list back to an earlier resource version, which makes paging consistent.
+shared by all resources. Each resource keeps its last changes, which watches follow and which take
+a list back to an earlier resource version, so that paging is consistent.
 
 Objects handed out are shared: whoever wants to change one builds another. The store belongs to
 one event loop; nothing here is safe to call from two threads.
 """
 
-import asyncio
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+
+from karpenter.sandbox.history import Collection, Watch
+from karpenter.sandbox.store_errors import AlreadyExistsError, ConflictError, MissingError, NotYet
 
 JsonObject: TypeAlias = dict[str, Any]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -26,8 +27,6 @@ _Entries: TypeAlias = "list[Stored]"
 HISTORY: Final = 8192
 # Zero means "any version" in requests, so no object ever has it
 _FIRST_VERSION: Final = 1
-# Parsed objects take several times the room of their bytes; older events give them up
-_PARSED_EVENTS: Final = 512
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,52 +37,6 @@ class Key:
     resource: str
     namespace: str
     name: str
-
-
-class StoreError(Exception):
-    """What the store refuses.
-
-    * StoreError
-      x AlreadyExistsError   the key is taken
-      x MissingError         there is no object at the key
-      x ConflictError        the object is at another resource version than expected
-      x Gone                 the history no longer reaches back to a resource version
-      x NotYet               a resource version that lies in the future
-    """
-
-
-class AlreadyExistsError(StoreError):
-    def __init__(self, key: Key) -> None:
-        super().__init__(f"{key.resource} {key.name} already exists")
-        self.key = key
-
-
-class MissingError(StoreError):
-    def __init__(self, key: Key) -> None:
-        super().__init__(f"{key.resource} {key.name} does not exist")
-        self.key = key
-
-
-class ConflictError(StoreError):
-    def __init__(self, key: Key, expected: str, actual: str) -> None:
-        super().__init__(f"{key.resource} {key.name} is at version {actual}, not {expected}")
-        self.key = key
-        self.expected = expected
-        self.actual = actual
-
-
-class Gone(StoreError):  # noqa: N818 the name of the HTTP status, which callers look for
-    def __init__(self, wanted: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {wanted} ({oldest})")
-        self.wanted = wanted
-        self.oldest = oldest
-
-
-class NotYet(StoreError):  # noqa: N818 a state of the world rather than a failure
-    def __init__(self, wanted: int, current: int) -> None:
-        super().__init__(f"Too large resource version: {wanted}, current: {current}")
-        self.wanted = wanted
-        self.current = current
 
 
 class Stored:
@@ -127,133 +80,6 @@ class Event:
     def obj(self) -> JsonObject:
         """The object of this event, shared and read-only."""
         return self.stored.obj
-
-
-class Collection:
-    """All objects of one resource, with the changes they went through lately."""
-
-    def __init__(self, floor: int, history: int) -> None:
-        self.entries: dict[tuple[str, str], Stored] = {}  # (namespace, name) -> object
-        self.order: list[tuple[str, str]] = []  # the keys of entries, sorted
-        self.events: list[Event] = []
-        self.first: int = 0  # position of events[0] since the beginning
-        self.floor = floor  # changes up to this version may have been dropped
-        self.is_open = True
-        # Futures of watches that have seen everything, in the order in which they will wake
-        self._waiting: dict[asyncio.Future[None], None] = {}
-        self._history = history
-
-    def apply(self, event: Event) -> None:
-        """Let ``event`` happen: keep the object, remember the change, wake the watches."""
-        key = (event.stored.key.namespace, event.stored.key.name)
-        if event.type == "DELETED":
-            del self.entries[key]
-            del self.order[bisect_left(self.order, key)]
-        else:
-            if key not in self.entries:
-                insort(self.order, key)
-            self.entries[key] = event.stored
-        self.events.append(event)
-        self._trim()
-        self.wake()
-
-    def wake(self) -> None:
-        """Let every waiting watch look again."""
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
-        self._waiting.clear()
-
-    async def changed(self) -> None:
-        """Wait for the next change."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting[future] = None
-        try:
-            await future
-        finally:
-            self._waiting.pop(future, None)
-
-    def position(self, rv: int) -> int:
-        """The position after the last change up to ``rv``.
-
-        Raises:
-            Gone: changes after ``rv`` have been dropped.
-        """
-        if rv < self.floor:
-            raise Gone(rv, self.floor)
-        return self.first + bisect_right(self.events, rv, key=lambda event: event.rv)
-
-    def at(self, rv: int) -> tuple[dict[tuple[str, str], Stored], list[tuple[str, str]]]:
-        """The objects, and their keys in order, as they were at ``rv``."""
-        start = self.position(rv) - self.first
-        if start == len(self.events):
-            return self.entries, self.order
-        entries = dict(self.entries)
-        for event in reversed(self.events[start:]):
-            key = (event.stored.key.namespace, event.stored.key.name)
-            if event.type == "ADDED":
-                del entries[key]
-            else:
-                assert event.previous is not None
-                entries[key] = event.previous
-        return entries, sorted(entries)
-
-    def _trim(self) -> None:
-        stale = len(self.events) - _PARSED_EVENTS
-        if stale >= 0:
-            old = self.events[stale].stored
-            if self.entries.get((old.key.namespace, old.key.name)) is not old:
-                old.forget_parsed()
-        # Twice the history at most, so that trimming moves each event once
-        if len(self.events) >= 2 * self._history:
-            self.floor = self.events[self._history - 1].rv
-            self.first += self._history
-            del self.events[: self._history]
-
-
-class Watch:
-    """The changes of one resource after a resource version; iterate it, or take batches."""
-
-    def __init__(self, collection: Collection, namespace: str | None, position: int) -> None:
-        self._collection = collection
-        self._namespace = namespace
-        self._position = position
-        self._pending: list[Event] = []
-
-    def ready(self) -> list[Event]:
-        """Take the changes that have happened, without waiting.
-
-        Raises:
-            Gone: this watch was so slow that the changes it needs next have been dropped.
-        """
-        start = self._position - self._collection.first
-        if start < 0:
-            floor = self._collection.floor
-            raise Gone(floor - 1, floor)
-        events = self._collection.events[start:]
-        self._position += len(events)
-        if self._namespace is None:
-            return events
-        return [event for event in events if event.stored.key.namespace == self._namespace]
-
-    async def batch(self) -> list[Event]:
-        """Wait for changes and take them all; an empty list means the resource is gone."""
-        while True:
-            events = self.ready()
-            if events or not self._collection.is_open:
-                return events
-            await self._collection.changed()
-
-    def __aiter__(self) -> "Watch":
-        return self
-
-    async def __anext__(self) -> Event:
-        if not self._pending:
-            self._pending = await self.batch()
-            self._pending.reverse()
-        if not self._pending:
-            raise StopAsyncIteration
-        return self._pending.pop()
 
 
 class Store:

@@ -15,8 +15,14 @@ from karpenter.sandbox.options import STRICT, WARN
 from karpenter.sandbox.schema import builtin_schema
 from karpenter.sandbox.status import ApiError, bad_request, invalid
 from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.typed import DecodeError, complete_object, decode_object
-from karpenter.sandbox.unreadable import unrecognized
+from karpenter.sandbox.typed import (
+    Decoded,
+    DecodeError,
+    complete_object,
+    decode_metadata,
+    decode_object,
+)
+from karpenter.sandbox.unreadable import json_name, unrecognized
 
 # How Kubernetes calls its table of kinds
 _SCHEME: Final = "pkg/runtime/scheme.go:111"
@@ -41,7 +47,10 @@ def identified(body: object, resource: Resource) -> JsonObject:
     if metadata is None:
         rest["metadata"] = {}
     elif not isinstance(metadata, dict):
-        raise unreadable(resource, "metadata must be an object")
+        field = f"Go struct field {resource.kind}.metadata of"
+        place = "Go value of" if resource.custom is not None else field
+        problem = f"json: cannot unmarshal {json_name(metadata)} into {place} type v1.ObjectMeta"
+        raise unreadable(resource, problem)
     return {"apiVersion": resource.api_version, "kind": resource.kind, **rest}
 
 
@@ -94,7 +103,9 @@ def _pruned(
 ) -> tuple[JsonObject, list[str]]:
     if resource.custom is not None:
         pruned, dropped = resource.custom.prune(body)
-        return pruned, [render_path(path) for path in dropped]
+        metadata = _metadata(body, resource)
+        unknown = [*metadata.unknown, *(render_path(path) for path in dropped)]
+        return {**pruned, "metadata": metadata.object}, sorted(unknown)
     changed = _changed(body, known)
     try:
         decoded = decode_object(changed, resource.api_version, resource.kind)
@@ -109,6 +120,13 @@ def _pruned(
         if name in read or name not in changed
     }
     return kept, list(decoded.unknown)
+
+
+def _metadata(body: JsonObject, resource: Resource) -> Decoded:
+    try:
+        return decode_metadata(body["metadata"])
+    except DecodeError as error:
+        raise unreadable(resource, error.message) from error
 
 
 def _changed(obj: JsonObject, known: JsonObject) -> JsonObject:

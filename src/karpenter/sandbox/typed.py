@@ -48,6 +48,7 @@ _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 _QUANTITY_PATTERN: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _SCHEMA_PROPS: Final = "apiextensions.v1.JSONSchemaProps"
+_METADATA: Final = "meta.v1.ObjectMeta"
 _INTEGERS: Final = {"int32": 31, "int64": 63}
 _EMPTY: Final[Mapping[str, Any]] = {
     "string": "",
@@ -87,6 +88,17 @@ def decode_object(obj: Mapping[str, Any], api_version: str, kind: str) -> Decode
         return None
     reader = _Reader()
     return Decoded(reader.read_struct(obj, found, "", ()), tuple(reader.unknown))
+
+
+def decode_metadata(metadata: Mapping[str, Any]) -> Decoded:
+    """Read the metadata of an object of any kind.
+
+    Raises:
+        DecodeError: a value has the wrong type.
+    """
+    reader = _Reader()
+    read = reader.read_struct(metadata, struct(_METADATA), "", ())
+    return Decoded(read, tuple(f"metadata.{name}" for name in reader.unknown))
 
 
 def complete_object(obj: JsonObject, api_version: str, kind: str) -> JsonObject:

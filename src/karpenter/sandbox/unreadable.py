@@ -45,8 +45,12 @@ def json_problem(data: bytes) -> str:
 
 def kind_problem(content: Any) -> str:
     """What keeps JSON that is no object from being one."""
-    name = next(name for kind, name in _NAMES if isinstance(content, kind))
-    return f"json: cannot unmarshal {name} into Go value of type {_WANTED}"
+    return f"json: cannot unmarshal {json_name(content)} into Go value of type {_WANTED}"
+
+
+def json_name(value: Any) -> str:
+    """What a value that is no object is called in JSON."""
+    return next(name for kind, name in _NAMES if isinstance(value, kind))
 
 
 def _place(error: json.JSONDecodeError, text: str) -> str:

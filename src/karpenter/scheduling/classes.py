@@ -109,6 +109,9 @@ def class_key(
         sizes = (status.container_statuses, status.init_container_statuses)
         resized = (sizes, is_resize_infeasible(pod))
     spec = pod.spec
+    if spec.node_name:
+        # a pod that has to move asks for what it asks for, wherever it is now
+        spec = msgspec.structs.replace(spec, node_name="")
     own = ""
     if spec.volumes:
         # a generic ephemeral volume is a claim named after its pod, so no two such pods are alike

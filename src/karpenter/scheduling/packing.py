@@ -13,9 +13,9 @@ however many claims there are.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from karpenter.scheduling.book import ClaimBook
 from karpenter.scheduling.claims import OpenClaim, Shape
@@ -34,6 +34,8 @@ from karpenter.scheduling.topology import (
     open_domains,
     open_hosts,
 )
+
+_Kind: TypeAlias = tuple[int, int]  # the number of a class, and the machines barred to a pod
 
 _EVERYWHERE: Final = Hosts(-1, -1, True)
 _PODS_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
@@ -61,23 +63,31 @@ class Packer:
         joining: Joining,
         classes: Sequence[PodClass],
         *,
+        topology_keys: Sequence[str],
         without_nodes: int = 0,
+        barred: Mapping[int, int] | None = None,
+        suitable: dict[Stage, int] | None = None,
     ) -> None:
         """Begin with empty claims.
 
         Args:
             states: counts before the pass; they are changed.
             classes: of the pods that will come.
+            topology_keys: the labels, but for the hostname, that any group is about.
             without_nodes: machines to leave out.
+            barred: for pods that may not go to some machines, by position: those machines.
+            suitable: what is known of earlier attempts on the same machines; it is added to.
         """
         self._nodes = nodes
         self._templates = templates
         self._states = states  # counts, as they stand after the pods placed so far
         self._joining = joining
-        self._book = ClaimBook(sorted({s.group.key for s in states if not s.is_hostname}))
+        self._book = ClaimBook(topology_keys)
         self._room = NodeRoom(nodes, joining.devices, classes)
         self._full = FullClaims(classes)
         self._without_nodes = without_nodes
+        self._barred = barred or {}
+        self._suitable = {} if suitable is None else suitable
         self._alive_nodes: dict[Stage, int] = {}
         self._alive_claims: dict[Stage, int] = {}
         self._packing = Packing(claims=self._book.claims)
@@ -92,8 +102,8 @@ class Packer:
         """Place pods, given by position, in this order; ``class_of`` says what each one is."""
         queue = deque(order)
         length_at_push: dict[int, int] = {}
-        failed_at: dict[int, int] = {}  # class -> how many pods were placed when it failed
-        hopeless: set[int] = set()  # classes that no later placement can help
+        failed_at: dict[_Kind, int] = {}  # how many pods were placed when such a pod failed
+        hopeless: set[_Kind] = set()  # pods that no later placement can help
         placed = seen = 0
         while queue:
             position = queue.popleft()
@@ -106,14 +116,15 @@ class Packer:
                 self._packing.unevaluated = [p for p in queue if p not in length_at_push]
                 break
             pod_class = class_of[position]
-            number = pod_class.number
-            known_to_fail = failed_at and (number in hopeless or failed_at.get(number) == placed)
+            # what one pod of a class finds closed may be open to another
+            kind = pod_class.number, self._barred.get(position, 0)
+            known_to_fail = failed_at and (kind in hopeless or failed_at.get(kind) == placed)
             if not known_to_fail and self._place(pod_class, position):
                 placed += 1
                 continue
-            failed_at[number] = placed
-            if number not in self._reserved_out and not _may_change(pod_class):
-                hopeless.add(number)
+            failed_at[kind] = placed
+            if pod_class.number not in self._reserved_out and not _may_change(pod_class):
+                hopeless.add(kind)
             queue.append(position)
             length_at_push[position] = len(queue)
         self._file_failures(queue, class_of)
@@ -157,9 +168,10 @@ class Packer:
     ) -> bool:
         alive = self._alive_nodes.get(stage)
         if alive is None:
-            alive = self._nodes.suitable(pod_class, stage) & ~self._without_nodes
+            alive = self._suitable_nodes(pod_class, stage) & ~self._without_nodes
             self._alive_nodes[stage] = alive
         open_nodes = alive & hosts.nodes & self._room.perhaps(pod_class)
+        open_nodes &= ~self._barred.get(position, 0)
         for choice in choices:
             open_nodes &= self._nodes.in_domains(choice.key, choice.domains)
         while open_nodes:
@@ -172,6 +184,12 @@ class Packer:
             self._alive_nodes[stage] &= ~low
             open_nodes ^= low
         return False
+
+    def _suitable_nodes(self, pod_class: PodClass, stage: Stage) -> int:
+        known = self._suitable.get(stage)
+        if known is None:
+            known = self._suitable[stage] = self._nodes.suitable(pod_class, stage)
+        return known
 
     def _on_claim(
         self,

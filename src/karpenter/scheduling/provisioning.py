@@ -7,12 +7,12 @@ snapshot: reading the cluster and acting on the outcome are left to others.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.cloud.types import InstanceType, ProviderFacts
-from karpenter.scheduling.attachments import ResolvedVolumes, node_volumes, resolve_volumes
+from karpenter.scheduling.attachments import node_volumes, resolve_volumes
 from karpenter.scheduling.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.daemons import daemons_of
@@ -94,35 +94,85 @@ def plan_provisioning(
     witness: Witness | None = None,
 ) -> ProvisioningPlan:
     """Plan one pass over a cluster; the other arguments are those of ``solve``."""
-    storage = Storage.of(snapshot)
-    pools = sort_out_pools(snapshot.node_pools.values(), snapshot.node_classes, facts)
-    overlaid = _catalogues(snapshot, pools, catalogue, settings)
-    intake = take_in(_candidates(snapshot), storage, facts)
-    buffers = _buffers(snapshot) if settings.buffers else ()
+    ground = Ground(snapshot, catalogue, facts, settings)
     moving = pods_to_move(snapshot.nodes, snapshot.pdbs.values(), now=now)
-    virtual = [pod for buffer in buffers for pod in buffer.pods]
-    pods = _distinct([*intake.pods, *virtual, *moving])
-    volumes = resolve_volumes(pods, storage)
-    entering = [pod for pod in pods if pod.metadata.uid not in volumes.failures]
-    static = plan_static(pools.static, snapshot, now=now) if settings.static else ()
+    pods = _distinct([*ground.intake.pods, *ground.virtual, *moving])
+    static = plan_static(ground.pools.static, snapshot, now=now) if settings.static else ()
     outcome = ProvisioningPlan(
         Plan(),
-        intake.ignored,
-        pools,
+        ground.intake.ignored,
+        ground.pools,
         static=static,
-        refused_overlays=overlaid.refused,
+        refused_overlays=ground.refused_overlays,
         waiting_for=tuple(claim.metadata.name for claim in snapshot.unlaunched),
     )
     if outcome.waiting_for:
         plan = Plan(deferred=tuple(sorted(key_of(pod) for pod in pods)))
-    elif not pools.dynamic:
-        plan = Plan(unplaced=tuple(_without_pools(pod, pools) for pod in pods))
+    elif not ground.pools.dynamic:
+        plan = Plan(unplaced=tuple(_without_pools(pod, ground.pools) for pod in pods))
     else:
-        problem = _problem(snapshot, storage, overlaid.pools, entering, volumes, facts, settings)
+        problem, failures = ground.problem(pods)
         plan = solve(problem, has_time, first, compiler, witness)
-        failures = [volumes.failures[uid] for uid in sorted(volumes.failures)]
-        plan = replace(plan, unplaced=(*plan.unplaced, *failures))
-    return _announced(replace(outcome, plan=plan), buffers, virtual)
+        unplaced = [failures[uid] for uid in sorted(failures)]
+        plan = replace(plan, unplaced=(*plan.unplaced, *unplaced))
+    return _announced(replace(outcome, plan=plan), ground.buffers, ground.virtual)
+
+
+class Ground:
+    """A cluster sorted out: the pods that wait, the pools to use, and problems about both."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        catalogue: Catalogue,
+        facts: ProviderFacts,
+        settings: PassSettings,
+    ) -> None:
+        """Sort out a cluster; nothing is planned yet."""
+        self._snapshot = snapshot
+        self._facts = facts
+        self._settings = settings
+        self._storage = Storage.of(snapshot)
+        self.pools: Final = sort_out_pools(
+            snapshot.node_pools.values(), snapshot.node_classes, facts
+        )
+        overlaid = _catalogues(snapshot, self.pools, catalogue, settings)
+        self.catalogues: Final = overlaid.pools
+        self.refused_overlays: Final = overlaid.refused
+        self.intake: Final = take_in(_candidates(snapshot), self._storage, facts)
+        self.buffers: Final = _buffers(snapshot) if settings.buffers else ()
+        self.virtual: Final = [pod for buffer in self.buffers for pod in buffer.pods]
+
+    def problem(self, pods: Sequence[Pod]) -> tuple[Problem, Mapping[str, Unplaced]]:
+        """The problem of placing pods, and those that cannot enter it, by uid.
+
+        A pod whose volumes cannot be resolved has no place anywhere.
+        """
+        snapshot, settings = self._snapshot, self._settings
+        volumes = resolve_volumes(pods, self._storage)
+        entering = [pod for pod in pods if pod.metadata.uid not in volumes.failures]
+        problem = Problem(
+            pods=entering,
+            nodes=snapshot.nodes,
+            pools=self.catalogues,
+            facts=self._facts,
+            options=settings.options,
+            daemons=daemons_of(
+                snapshot.daemon_sets.values(),
+                snapshot.daemon_pods.values(),
+                ignore_device_claims=settings.options.ignore_device_claims,
+            ),
+            namespaces=NamespaceDirectory(snapshot.namespace_labels),
+            volumes=volumes.by_pod,
+            node_volumes=node_volumes(snapshot.nodes, self.catalogues, self._storage),
+            default_spread=default_spread(entering, settings.default_constraints, snapshot),
+            devices=DeviceInputs(
+                claims=tuple(snapshot.resource_claims.values()),
+                slices=tuple(snapshot.resource_slices.values()),
+                classes=tuple(snapshot.device_classes.values()),
+            ),
+        )
+        return problem, volumes.failures
 
 
 def _candidates(snapshot: Snapshot) -> list[Pod]:
@@ -171,38 +221,6 @@ def _buffers(snapshot: Snapshot) -> tuple[ResolvedBuffer, ...]:
 
 def _distinct(pods: Iterable[Pod]) -> list[Pod]:
     return list({pod.metadata.uid: pod for pod in pods}.values())
-
-
-def _problem(
-    snapshot: Snapshot,
-    storage: Storage,
-    pools: Sequence[PoolCatalogue],
-    pods: Sequence[Pod],
-    volumes: ResolvedVolumes,
-    facts: ProviderFacts,
-    settings: PassSettings,
-) -> Problem:
-    return Problem(
-        pods=pods,
-        nodes=snapshot.nodes,
-        pools=pools,
-        facts=facts,
-        options=settings.options,
-        daemons=daemons_of(
-            snapshot.daemon_sets.values(),
-            snapshot.daemon_pods.values(),
-            ignore_device_claims=settings.options.ignore_device_claims,
-        ),
-        namespaces=NamespaceDirectory(snapshot.namespace_labels),
-        volumes=volumes.by_pod,
-        node_volumes=node_volumes(snapshot.nodes, pools, storage),
-        default_spread=default_spread(pods, settings.default_constraints, snapshot),
-        devices=DeviceInputs(
-            claims=tuple(snapshot.resource_claims.values()),
-            slices=tuple(snapshot.resource_slices.values()),
-            classes=tuple(snapshot.device_classes.values()),
-        ),
-    )
 
 
 def _without_pools(pod: Pod, pools: Pools) -> Unplaced:

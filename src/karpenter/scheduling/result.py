@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model import labels
 from karpenter.model.min_values import Shortfall, lowered
@@ -19,7 +20,7 @@ from karpenter.scheduling.universe import Universe
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
 
 # Set while a node starts; a claim neither promises nor demands them
-_NOT_ON_CLAIMS: Final = frozenset({labels.HOSTNAME, labels.REGISTERED, labels.INITIALIZED})
+NOT_ON_CLAIMS: Final = frozenset({labels.HOSTNAME, labels.REGISTERED, labels.INITIALIZED})
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
 _SUFFIX_LENGTH: Final = 5
 
@@ -59,7 +60,7 @@ class ClaimWriter:
             return common
         spec = template.node_pool.spec.template.spec
         return PlannedClaim(
-            name=_name(template.name, pods),
+            name=claim_name(template.name, pods),
             node_pool=template.name,
             pods=tuple(pods),
             instance_types=common.instance_types,
@@ -79,7 +80,7 @@ class ClaimWriter:
     def _common(self, template: Template, claim: OpenClaim) -> _Common | list[Shortfall]:
         universe = template.universe
         most = self._options.most_instance_types
-        held, wanted = _with_bookings(template, claim, self._facts)
+        held, wanted = with_bookings(template, claim, self._facts)
         bits = claim.bits
         if template.has_reserved:
             bits &= ~_too_small(universe, held, wanted, bits)
@@ -95,14 +96,14 @@ class ClaimWriter:
         return _Common(
             instance_types=names,
             requirements=_requirements(held, names, _capacity_types(template, wanted)),
-            labels=_labels(template, held, self._facts),
+            labels=claim_labels(template.node_pool, held, self._facts),
             annotations=_annotations(template, claim, bits, is_short=bool(short)),
             overhead=_least_overhead(template, bits),
             launch=launch_of(template, wanted),
         )
 
 
-def _with_bookings(
+def with_bookings(
     template: Template, claim: OpenClaim, facts: ProviderFacts
 ) -> tuple[Requirements, int]:
     """What a claim finally asks for, and which of its offerings that leaves."""
@@ -153,7 +154,7 @@ def _requirements(
     # to list fewer capacity types than the pool's minimum would make the claim invalid
     if len(capacity_types) >= (held[labels.CAPACITY_TYPE].min_values or 1):
         chosen.append(requirement(labels.CAPACITY_TYPE, Operator.IN, capacity_types))
-    kept = (entry for entry in held if entry.key not in _NOT_ON_CLAIMS)
+    kept = (entry for entry in held if entry.key not in NOT_ON_CLAIMS)
     return Requirements(kept) & chosen
 
 
@@ -162,14 +163,15 @@ def _capacity_types(template: Template, bits: int) -> list[str]:
     return universe.values(labels.CAPACITY_TYPE, bits & universe.launchable)
 
 
-def _labels(template: Template, held: Requirements, facts: ProviderFacts) -> Mapping[str, str]:
-    reference = template.node_pool.spec.template.spec.node_class_ref
-    found = dict(template.node_pool.spec.template.metadata.labels)
-    found[labels.NODEPOOL] = template.name
+def claim_labels(pool: NodePool, held: Requirements, facts: ProviderFacts) -> dict[str, str]:
+    """The labels of a claim of ``pool`` that holds these requirements."""
+    reference = pool.spec.template.spec.node_class_ref
+    found = dict(pool.spec.template.metadata.labels)
+    found[labels.NODEPOOL] = pool.metadata.name
     if reference.group:
         found[f"{reference.group}/{reference.kind.lower()}"] = reference.name
     for entry in held:
-        if entry.key in found or entry.key in facts.well_known_labels | _NOT_ON_CLAIMS:
+        if entry.key in found or entry.key in facts.well_known_labels | NOT_ON_CLAIMS:
             continue
         value = entry.any()
         if value:
@@ -221,7 +223,7 @@ def launch_of(template: Template, bits: int) -> Launch | None:
     )
 
 
-def _name(pool: str, pods: Iterable[str]) -> str:
+def claim_name(pool: str, pods: Iterable[str]) -> str:
     """A name that the same pods get again, so that plans can be compared."""
     digest = int.from_bytes(hashlib.sha256("\n".join((pool, *pods)).encode()).digest()[:8])
     suffix = ""

@@ -4,7 +4,7 @@ Exactly one place compares packings: ``solve`` keeps the cheapest of those that 
 Today that is the greedy one alone; whatever is added must leave no pod behind that it places.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from karpenter.api.pods import Pod
@@ -95,7 +95,7 @@ def pack(world: World, has_time: HasTime = always, first: Sequence[str] = ()) ->
         world.remaining_limits(),
         reservations,
         best_effort_min_values=options.best_effort_min_values,
-        devices=_devices(world),
+        devices=devices_for(world, world.classes),
     )
     states = world.states()
     packer = Packer(
@@ -104,6 +104,7 @@ def pack(world: World, has_time: HasTime = always, first: Sequence[str] = ()) ->
         states,
         joining,
         world.classes,
+        topology_keys=world.topology_keys,
         without_nodes=world.leaving_nodes,
     )
     order = pod_order(problem.pods, world.class_of, first)
@@ -112,9 +113,10 @@ def pack(world: World, has_time: HasTime = always, first: Sequence[str] = ()) ->
     return Attempt(packing, Diagnosis(world.templates, states, joining, well_known))
 
 
-def _devices(world: World) -> Devices:
+def devices_for(world: World, classes: Iterable[PodClass]) -> Devices:
+    """What gives devices to pods of these classes."""
     if world.problem.options.ignore_device_claims or not any(
-        pod_class.uses_devices for pod_class in world.classes
+        pod_class.uses_devices for pod_class in classes
     ):
         return IGNORING_DEVICES
     return DeviceAllocator(world)

@@ -56,6 +56,11 @@ class World:
         """The counts before any pod is placed, free to be changed."""
         return [state.copy() for state in self._base]
 
+    @property
+    def topology_keys(self) -> list[str]:
+        """The labels, but for the hostname, that any group is about."""
+        return sorted({group.key for group in self.groups.known if group.key != HOSTNAME})
+
     def remaining_limits(self) -> list[dict[str, int]]:
         """What is left of each pool's limits, by the number of its template."""
         remaining = [dict(template.limits) for template in self.templates]
@@ -119,15 +124,18 @@ class World:
                 domains |= template.domains(group.key)
         state = GroupState(group, sorted(domains))
         for value, machines in self.nodes.domains(group.key).items():
-            if value not in state.counts and any(
-                self._is_lasting(number)
-                and state.admits(
-                    self.nodes.targets[number].requirements, self.nodes.targets[number].taints
-                )
-                for number in members(machines)
-            ):
+            if value not in state.counts and self.makes_domain(state, machines):
                 state.add(value, 0)
         return state
+
+    def makes_domain(self, state: GroupState, machines: int) -> bool:
+        """Whether any of these machines, by itself, makes its place a domain of a group."""
+        targets = self.nodes.targets
+        return any(
+            self._is_lasting(number)
+            and state.admits(targets[number].requirements, targets[number].taints)
+            for number in members(machines)
+        )
 
     def _is_lasting(self, number: int) -> bool:
         node = self.state_nodes[number]
@@ -150,9 +158,17 @@ class World:
                     self._count(counting[kind], number)
 
     def _counting(self, pod: Pod) -> list[GroupState]:
+        return [self._base[n] for n in self.groups_counting(pod)]
+
+    def groups_counting(self, pod: Pod) -> tuple[int, ...]:
+        """The groups that count a pod where it is bound."""
         counted = self.groups.meaning(pod)[0] if is_active(pod) else ()
         inverse = inverse_groups(pod, self.problem.namespaces)
-        return [self._base[n] for n in (*counted, *map(self.groups.number, inverse))]
+        return (*counted, *map(self.groups.number, inverse))
+
+    def base(self, group: int) -> GroupState:
+        """The counts of a group before any pod is placed; not to be changed."""
+        return self._base[group]
 
     def _count(self, counting: Iterable[GroupState], number: int) -> None:
         target = self.nodes.targets[number]

@@ -14,7 +14,6 @@ from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.model.selectors import selects
-from karpenter.model.taints import DISRUPTED, tolerates
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import (
     is_active,
@@ -22,6 +21,7 @@ from karpenter.state.pods import (
     is_mirror,
     is_stateful,
     is_terminating,
+    tolerates_disruption,
 )
 
 _FOREVER = "true"
@@ -97,7 +97,7 @@ def is_evictable(pod: Pod, *, now: datetime) -> bool:
     """Whether a drain would ask for the pod to be evicted."""
     return (
         is_active(pod)
-        and not any(tolerates(toleration, DISRUPTED) for toleration in pod.spec.tolerations)
+        and not tolerates_disruption(pod)
         and not is_mirror(pod)
         and not is_protected(pod, now=now)
     )
@@ -105,18 +105,23 @@ def is_evictable(pod: Pod, *, now: datetime) -> bool:
 
 def is_protected(pod: Pod, *, now: datetime) -> bool:
     """Whether a do-not-disrupt annotation holds the pod at this time."""
+    if pod.metadata.annotations.get(DO_NOT_DISRUPT) == _FOREVER:
+        return True
+    period = protection_period(pod)
+    if period is None:
+        return False
+    started = pod.status.start_time
+    return started is None or now - started < period
+
+
+def protection_period(pod: Pod) -> timedelta | None:
+    """How long after its start a pod is not disrupted, when its annotation says so in time."""
     wish = pod.metadata.annotations.get(DO_NOT_DISRUPT)
-    if wish is None:
-        return False
-    if wish == _FOREVER:
-        return True
-    nanoseconds = go_duration(wish)
+    nanoseconds = go_duration(wish) if wish is not None else None
     if nanoseconds is None or nanoseconds <= 0:
-        return False
-    if pod.status.start_time is None:
-        return True
-    elapsed = (now - pod.status.start_time) // timedelta(microseconds=1)
-    return elapsed * 1000 < nanoseconds
+        return None
+    # Rounded up, so that even a nanosecond is some time
+    return timedelta(microseconds=-(-nanoseconds // 1000))
 
 
 def annotation_problem(annotations: Mapping[str, str]) -> str | None:

@@ -15,7 +15,9 @@ from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodePool
 from karpenter.api.nodes import Taint
 
-NODEPOOL_HASH_VERSION: Final = "v3"
+# Not Karpenter's "v3": the values differ, and a cluster that is taken over from it must be stamped
+# anew instead of having every node replaced
+NODEPOOL_HASH_VERSION: Final = "v3-py1"
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic")
 

@@ -77,6 +77,17 @@ class StateNode:
         return self._claim_condition("Rebooting") == "True"
 
     @cached_property
+    def is_ready(self) -> bool:
+        """Whether the Node says that it is ready."""
+        if self.node is None:
+            return False
+        return any(c.type == "Ready" and c.status == "True" for c in self.node.status.conditions)
+
+    def has_condition(self, kind: str) -> bool:
+        """Whether a condition of the NodeClaim holds."""
+        return self._claim_condition(kind) == "True"
+
+    @cached_property
     def is_deleting(self) -> bool:
         """Whether the machine is on its way out."""
         if self.is_marked:

@@ -1,9 +1,16 @@
 """Questions about a pod that more than one planner asks."""
 
+from datetime import datetime, timedelta
+from typing import Final
+
 from karpenter.api.meta import OwnerReference
 from karpenter.api.pods import Pod
+from karpenter.model.taints import DISRUPTED, tolerates
 
-_FINISHED = ("Succeeded", "Failed")
+_FINISHED: Final = ("Succeeded", "Failed")
+_CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
+# How long after its time a pod may still be there before nobody waits for it any more
+_STUCK_AFTER: Final = timedelta(seconds=60)
 
 
 def key_of(pod: Pod) -> str:
@@ -44,6 +51,32 @@ def is_mirror(pod: Pod) -> bool:
 def is_stateful(pod: Pod) -> bool:
     """Whether a StatefulSet owns the pod."""
     return any(_is(owner, "apps/v1", "StatefulSet") for owner in pod.metadata.owner_references)
+
+
+def is_critical(pod: Pod) -> bool:
+    """Whether the cluster or its node cannot do without the pod."""
+    return pod.spec.priority_class_name in _CRITICAL
+
+
+def tolerates_disruption(pod: Pod) -> bool:
+    """Whether the pod wants to stay on a node that is being emptied."""
+    return any(tolerates(toleration, DISRUPTED) for toleration in pod.spec.tolerations)
+
+
+def is_stuck(pod: Pod, *, now: datetime) -> bool:
+    """Whether the pod should have been gone for long; its time includes its grace period."""
+    end = pod.metadata.deletion_timestamp
+    return end is not None and now - end > _STUCK_AFTER
+
+
+def is_drainable(pod: Pod, *, now: datetime) -> bool:
+    """Whether the pod leaves a node that is being emptied, or can be made to."""
+    return not tolerates_disruption(pod) and not is_mirror(pod) and not is_stuck(pod, now=now)
+
+
+def awaits_eviction(pod: Pod, *, now: datetime) -> bool:
+    """Whether a node is not empty for as long as it has the pod."""
+    return not is_finished(pod) and is_drainable(pod, now=now)
 
 
 def _is(owner: OwnerReference, api_version: str, kind: str) -> bool:

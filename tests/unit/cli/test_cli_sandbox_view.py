@@ -1,12 +1,14 @@
 """The screen of a sandbox shows its nodes, its pods and its latest events, and always fits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from karpenter.cli.sandbox_prices import price_list
+from karpenter.cli.sandbox_run import _NODES
 from karpenter.cli.sandbox_view import (
     EventFeed,
     age_text,
@@ -42,8 +44,13 @@ def pod(node_name: str | None, phase: str = "Running", **metadata: Any) -> JsonO
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
-def printed(nodes: Sequence[JsonObject], lines: Sequence[str], height: int = 40) -> list[str]:
-    view = overview(nodes, [], NOW)
+def printed(
+    nodes: Sequence[JsonObject],
+    lines: Sequence[str],
+    height: int = 40,
+    price_of: Callable[[Mapping[str, str]], float | None] = lambda labels: None,
+) -> list[str]:
+    view = overview(nodes, [], NOW, price_of)
     console = Console(width=100, record=True, force_terminal=False)
     with console.capture() as capture:
         console.print(laid_out(view, lines, headline="12:00:00", height=height))
@@ -71,6 +78,58 @@ def test_nodes_show_how_much_of_them_is_asked_for() -> None:
         "3 nodes, 3 ready · 5 pods: 2 running, 1 succeeded, 1 pending, 1 terminating"
         == view.summary
     )
+
+
+def priced(name: str, **labels: str) -> JsonObject:
+    obj = node(name)
+    return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
+
+
+def test_nodes_show_what_they_cost_where_that_is_known() -> None:
+    prices = {"small": 0.1, "large": 1.25}
+    nodes = [priced("node-1", size="small"), priced("node-2", size="large"), priced("node-3")]
+
+    lines = printed(nodes, [], price_of=lambda labels: prices.get(labels.get("size", "")))
+
+    assert (
+        "3 nodes, 3 ready · $1.3500/h, $985.50/month and 1 node of unknown price · 0 pods"
+        == lines[1]
+    )
+    (head, *rows) = [line.split() for line in lines[3:7]]
+    place = head.index("$/HOUR") - len(head)
+    assert ["0.1000", "1.2500", "-"] == [row[place] for row in rows]
+
+
+def test_nodes_of_unknown_price_have_no_column_for_it() -> None:
+    lines = printed([node("node-1")], [])
+
+    assert "1 node, 1 ready · 0 pods" == lines[1]
+    assert not any("$" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param({"zone": "test-zone-a", "capacity": "spot"}, 0.7, id="spot costs less"),
+        pytest.param({"zone": "test-zone-a"}, 1.0, id="without a capacity type it is on demand"),
+        pytest.param({"zone": "elsewhere"}, 1.0, id="an unknown zone is the dearest"),
+        pytest.param({"type": "unheard-of"}, None, id="an unknown type has no price"),
+    ],
+)
+def test_prices_are_those_of_the_simulated_provider(
+    labels: dict[str, str], expected: float | None
+) -> None:
+    on_demand = 0.025 * 4 + 0.001 * (16 * 2**30 / 1e9)
+    names = {
+        "type": "node.kubernetes.io/instance-type",
+        "zone": "topology.kubernetes.io/zone",
+        "capacity": "karpenter.sh/capacity-type",
+    }
+    given = {"type": _NODES.instance_type, **labels}
+
+    price = price_list().of({names[name]: value for name, value in given.items()})
+
+    assert price == (None if expected is None else pytest.approx(expected * on_demand))
 
 
 def test_an_empty_cluster_says_how_to_get_nodes() -> None:

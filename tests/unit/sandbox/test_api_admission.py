@@ -715,6 +715,30 @@ class TestChanges:
 
         assert [200, 200, 422] == [narrowed.status, released.status, gated.status]
 
+    @pytest.mark.parametrize(
+        ("mounted", "status"),
+        [
+            pytest.param("data", 201, id="what it claims"),
+            pytest.param("scratch", 201, id="what its template has"),
+            pytest.param("nobody", 422, id="nothing of the kind"),
+        ],
+    )
+    def test_pods_of_a_stateful_set_may_mount(
+        self, api: Cluster, mounted: str, status: int
+    ) -> None:
+        asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        mounting = {**CONTAINER, "volumeMounts": [{"name": mounted, "mountPath": "/data"}]}
+        scratch = {"name": "scratch", "emptyDir": {}}
+        body = workload(
+            "StatefulSet",
+            template=template(containers=[mounting], volumes=[scratch]),
+            volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": asked}],
+        )
+
+        answer = api.call("POST", api.path_of(body, named=False), body)
+
+        assert status == answer.status
+
     def test_a_stateful_set_names_what_may_change(self, api: Cluster) -> None:
         created = api.create(workload("StatefulSet", serviceName="a"))
 

@@ -360,6 +360,27 @@ class TestQuestions:
         assert "2030-01-01T00:10:00Z" == answer.body["status"]["expirationTimestamp"]
         assert 3 == len(answer.body["status"]["token"].split("."))
 
+    @pytest.mark.parametrize(
+        ("seconds", "status", "said"),
+        [
+            pytest.param(599, 422, "may not specify a duration less than 10 minutes", id="short"),
+            pytest.param(
+                2**32 + 1, 422, "may not specify a duration larger than 2^32 seconds", id="long"
+            ),
+            pytest.param("600", 400, "cannot unmarshal string", id="in words"),
+        ],
+    )
+    def test_a_token_does_not_live(
+        self, api: Cluster, seconds: object, status: int, said: str
+    ) -> None:
+        account = api.create(manifest("v1", "ServiceAccount", "bot"))
+        body = {"spec": {"expirationSeconds": seconds}}
+
+        answer = api.call("POST", f"{api.path_of(account)}/token", body)
+
+        assert status == answer.status
+        assert said in answer.message
+
 
 class TestNotSimulated:
     @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from clusters import in_virtual_time, running
 from karpenter.clock import run_virtual, running_clock
+from karpenter.kube.workqueue import WorkQueue
 from karpenter.sandbox.backend import Backend, Identity
 from karpenter.sandbox.controllers.events import NORMAL, WARNING, Recorder
 from karpenter.sandbox.controllers.informer import Informer, ObjectKey
@@ -20,7 +21,6 @@ from karpenter.sandbox.controllers.runtime import (
     controller_uids,
     ignoring_missing,
 )
-from karpenter.sandbox.controllers.workqueue import WorkQueue
 from karpenter.sandbox.kinds import Registry
 from karpenter.sandbox.memory import Client
 from karpenter.sandbox.status import ApiError
@@ -108,7 +108,7 @@ class TestWorkQueue:
     async def test_a_closed_queue_forgets_what_was_for_later(self) -> None:
         queue: WorkQueue[str] = WorkQueue(running_clock())
         queue.add_after("a", 30)
-        queue.close()
+        queue.clear()
         await asyncio.sleep(60)
 
         assert 0 == len(queue)
@@ -561,3 +561,43 @@ class TestEvents:
             recorder.emit(obj, NORMAL, "Did", "that")
 
             assert ["Did"] == [event["reason"] for event in await self.events(client)]
+
+    @in_virtual_time
+    async def test_what_a_recorder_keeps_is_what_the_api_would_have_kept(self) -> None:
+        client = await new_client()
+        obj = await client.create(config_map("a"))
+        noting = _Noting(client)
+        recorder = Recorder(noting, running_clock(), "tester")
+        async with running(recorder.run()):
+            recorder.emit(obj, NORMAL, "Did", "this", host="here")
+            recorder.emit_series(obj, WARNING, "No", "room", action="Placing", related=obj)
+            await asyncio.sleep(1)
+
+        kept, made = [], []
+        for body in noting.told:
+            await client.record(body)
+            kept.append(await self._taken(client, body))
+            await client.create(body)
+            made.append(await self._taken(client, body))
+
+        assert 2 == len(kept)
+        assert made == kept
+
+    @staticmethod
+    async def _taken(client: Client, body: Json) -> Json:
+        """Take an event away again, and return it without what is new every time."""
+        metadata = body["metadata"]
+        event = await client.delete("v1", "events", metadata["namespace"], metadata["name"])
+        unique = {"resourceVersion", "uid"}
+        rest = {key: value for key, value in event["metadata"].items() if key not in unique}
+        return {**event, "metadata": rest}
+
+
+class _Noting(Client):
+    """A client that only notes the events it is given."""
+
+    def __init__(self, client: Client) -> None:
+        self.told: list[Json] = []
+
+    async def record(self, event: Json) -> None:
+        self.told.append(event)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from clusters import World, in_virtual_time, names, pod_template, world
+from karpenter.model.cron import ScheduleError, parse_schedule
 from karpenter.sandbox.controllers.cronjob import CronJobController
 from karpenter.sandbox.controllers.job import JobController
-from karpenter.sandbox.controllers.schedule import ScheduleError, parse_schedule
 
 JsonObject = dict[str, Any]
 HOUR = 3600

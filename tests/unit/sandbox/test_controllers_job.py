@@ -7,8 +7,8 @@ import pytest
 from clusters import World, in_virtual_time, names, pod_template, world
 from karpenter.sandbox.conditions import find_condition, is_true
 from karpenter.sandbox.controllers.job import JobController
+from karpenter.sandbox.controllers.job_indexes import interval_text, matched_success
 from karpenter.sandbox.controllers.job_policy import meaning
-from karpenter.sandbox.controllers.jobs import interval_text
 
 JsonObject = dict[str, Any]
 EXIT_7 = "Container main for pod default/p failed with exit code 7"
@@ -178,6 +178,163 @@ async def test_an_indexed_job_gives_each_pod_its_number() -> None:
     environment = pods[0]["spec"]["containers"][0]["env"]
     assert "JOB_COMPLETION_INDEX" == environment[0]["name"]
     assert ("0,1,3", "0-3") == (part["completedIndexes"], whole["completedIndexes"])
+
+
+def indexed(**spec: Any) -> JsonObject:
+    count = spec.pop("completions", 3)
+    return job(completions=count, parallelism=count, completionMode="Indexed", **spec)
+
+
+def number_of(pod: JsonObject) -> int:
+    return int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+
+
+async def play(cluster: World, failing: set[int], seconds: int, **status: Any) -> list[int]:
+    """Let pods end for a while, and return the numbers that were tried, in order."""
+    tried = []
+    for _ in range(2 * seconds):
+        await cluster.settle()
+        for pod in await unfinished(cluster):
+            tried.append(number_of(pod))
+            if number_of(pod) in failing:
+                await cluster.finish(pod, "Failed", **status)
+            else:
+                await cluster.finish(pod)
+    return tried
+
+
+@in_virtual_time
+async def test_a_number_that_fails_too_often_does_not_stop_the_others() -> None:
+    async with world(JobController) as cluster:
+        await cluster.create(indexed(backoffLimitPerIndex=1))
+        tried = await play(cluster, {1}, 30)
+
+        failed = await current(cluster)
+        counts = {
+            pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"]
+            for pod in await cluster.pods()
+            if number_of(pod) == 1
+        }
+
+    assert [0, 1, 2, 1] == tried
+    assert {"0", "1"} == counts
+    status = failed["status"]
+    assert ("1", "0,2", 2) == (
+        status["failedIndexes"],
+        status["completedIndexes"],
+        status["failed"],
+    )
+    condition = find_condition(failed, "Failed") or {}
+    assert ("FailedIndexes", "Job has failed indexes") == (
+        condition["reason"],
+        condition["message"],
+    )
+
+
+@in_virtual_time
+async def test_a_number_that_failed_waits_while_the_others_go_on() -> None:
+    async with world(JobController) as cluster:
+        await cluster.create(indexed(completions=2, backoffLimitPerIndex=3))
+        await cluster.settle()
+        first = {number_of(pod): pod for pod in await unfinished(cluster)}
+        await cluster.finish(first[0], "Failed")
+        await cluster.pass_time(8)
+        waiting = [number_of(pod) for pod in await unfinished(cluster)]
+        await cluster.pass_time(4)
+
+        again = sorted(number_of(pod) for pod in await unfinished(cluster))
+
+    assert [1] == waiting
+    assert [0, 1] == again
+
+
+@in_virtual_time
+async def test_too_many_failed_numbers_end_the_job_at_once() -> None:
+    async with world(JobController) as cluster:
+        await cluster.create(indexed(completions=4, backoffLimitPerIndex=0, maxFailedIndexes=1))
+        await cluster.settle()
+        pods = {number_of(pod): pod for pod in await unfinished(cluster)}
+        await cluster.finish(pods[0], "Failed")
+        await cluster.settle()
+        one = await current(cluster)
+        await cluster.finish(pods[3], "Failed")
+        await cluster.settle()
+        await cluster.reap()
+        await cluster.settle()
+
+        two = await current(cluster)
+
+    assert (False, "0") == (is_true(one, "FailureTarget"), one["status"]["failedIndexes"])
+    condition = find_condition(two, "Failed") or {}
+    assert (
+        "MaxFailedIndexesExceeded",
+        "Job has exceeded the specified maximal number of failed indexes",
+    ) == (condition["reason"], condition["message"])
+
+
+@in_virtual_time
+async def test_a_rule_gives_a_number_up_at_its_first_failure() -> None:
+    async with world(JobController) as cluster:
+        rules = [exit_rule("FailIndex", "In", 7)]
+        await cluster.create(indexed(backoffLimitPerIndex=5, podFailurePolicy={"rules": rules}))
+        state = {"terminated": {"exitCode": 7}}
+        tried = await play(cluster, {2}, 20, containerStatuses=[{"name": "main", "state": state}])
+
+        status = (await current(cluster))["status"]
+
+    assert [0, 1, 2] == tried
+    assert ("2", "0,1") == (status["failedIndexes"], status["completedIndexes"])
+
+
+@in_virtual_time
+async def test_a_job_succeeds_as_soon_as_its_rules_say_so() -> None:
+    async with world(JobController) as cluster:
+        policy = {"rules": [{"succeededIndexes": "0-1", "succeededCount": 1}]}
+        await cluster.create(indexed(successPolicy=policy))
+        await cluster.settle()
+        pods = {number_of(pod): pod for pod in await unfinished(cluster)}
+        await cluster.finish(pods[2])
+        await cluster.settle()
+        before = await current(cluster)
+        await cluster.finish(pods[1])
+        await cluster.settle()
+        await cluster.reap()
+        await cluster.settle()
+
+        after = await current(cluster)
+
+    assert not is_true(before, "SuccessCriteriaMet")
+    condition = find_condition(after, "Complete") or {}
+    assert ("SuccessPolicy", "Matched rules at index 0", "1,2") == (
+        condition["reason"],
+        condition["message"],
+        after["status"]["completedIndexes"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "succeeded", "expected"),
+    [
+        pytest.param([], {0, 1, 2}, "", id="without rules nothing matches"),
+        pytest.param([{"succeededCount": 2}], {0}, "", id="too few are done"),
+        pytest.param([{"succeededCount": 2}], {0, 4}, "Matched rules at index 0", id="any two"),
+        pytest.param([{"succeededIndexes": "0,3-4"}], {0, 3}, "", id="one of those named is not"),
+        pytest.param(
+            [{"succeededIndexes": "9"}, {"succeededIndexes": "0,3-4"}],
+            {0, 3, 4},
+            "Matched rules at index 1",
+            id="all of those named are done",
+        ),
+    ],
+)
+def test_which_rule_says_that_enough_is_done(
+    rules: list[JsonObject], succeeded: set[int], expected: str
+) -> None:
+    found = matched_success(
+        {"spec": {"completions": 10, "successPolicy": {"rules": rules}}}, frozenset(succeeded)
+    )
+
+    assert expected == found
 
 
 @in_virtual_time

@@ -73,6 +73,7 @@ def test_a_resource_list_names_resources_and_their_parts() -> None:
         ],
         "shortNames": ["po"],
         "categories": ["all"],
+        "storageVersionHash": "xPOwRZ+Yhw8=",
     } == pods
     assert {
         "name": "pods/eviction",

@@ -37,18 +37,18 @@ def test_merging(target: JsonObject, patch: JsonObject, expected: JsonObject) ->
 
 
 @pytest.mark.parametrize(
-    ("patch", "kind"),
+    ("patch", "said"),
     [
-        pytest.param([1], "array", id="a list"),
-        pytest.param("x", "string", id="text"),
-        pytest.param(5, "number", id="a number"),
-        pytest.param(None, "null", id="null"),
-        pytest.param(True, "bool", id="a boolean"),
+        pytest.param([1], "cannot unmarshal array into Go value", id="a list"),
+        pytest.param("x", "cannot unmarshal string into Go value", id="text"),
+        pytest.param(5, "cannot unmarshal number into Go value", id="a number"),
+        pytest.param(None, "Invalid JSON Patch", id="null"),
+        pytest.param(True, "cannot unmarshal bool into Go value", id="a boolean"),
     ],
 )
-def test_what_is_no_patch(patch: object, kind: str) -> None:
+def test_what_is_no_patch(patch: object, said: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply_merge_patch({}, patch)
 
     assert 400 == caught.value.status
-    assert f"cannot unmarshal {kind} into Go value" in caught.value.message
+    assert said in caught.value.message

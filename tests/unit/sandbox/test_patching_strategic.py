@@ -35,6 +35,7 @@ def c(name: str, **more: Any) -> JsonObject:
             pod(c("a", image="1"), c("b", image="2")),
             id="an item is found by its key",
         ),
+        pytest.param(pod(c("a")), None, pod(c("a")), id="nothing changes nothing"),
         pytest.param(
             pod(c("a")), pod(c("n"), c("a")), pod(c("n"), c("a")), id="stated items set the order"
         ),

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.store import (
+from karpenter.sandbox.store import Event, Key, Store
+from karpenter.sandbox.store_errors import (
     AlreadyExistsError,
     ConflictError,
-    Event,
     Gone,
-    Key,
     MissingError,
     NotYet,
-    Store,
 )
 
 
@@ -217,3 +215,15 @@ class TestWatches:
             store.replace(key("a"), obj("a", n=number))
 
         assert list(range(1, 1200)) == [event.obj["n"] for event in watch.ready()]
+
+    def test_what_was_current_for_long_and_is_replaced_is_not_kept_parsed(self) -> None:
+        store = Store()
+        first = store.add(key("a"), obj("a"))
+        for number in range(600):
+            store.create(key(f"b{number}"), obj("b"))
+        assert first.obj["metadata"]["name"] == "a"
+        store.replace(key("a"), obj("a", n=1))
+        for number in range(600):
+            store.create(key(f"c{number}"), obj("c"))
+
+        assert first._obj is None

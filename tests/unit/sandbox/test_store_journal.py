@@ -7,7 +7,8 @@ import pytest
 
 from karpenter.sandbox import journal
 from karpenter.sandbox.journal import Journal, JournalError
-from karpenter.sandbox.store import Gone, Key, Store
+from karpenter.sandbox.store import Key, Store
+from karpenter.sandbox.store_errors import Gone
 
 
 def key(name: str) -> Key:

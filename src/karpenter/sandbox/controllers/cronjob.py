@@ -4,6 +4,7 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from karpenter.model.cron import Schedule, ScheduleError, parse_schedule
 from karpenter.sandbox.backend import parse_timestamp, timestamp
 from karpenter.sandbox.conditions import is_true
 from karpenter.sandbox.controllers.events import NORMAL, WARNING
@@ -12,7 +13,6 @@ from karpenter.sandbox.controllers.jobs import is_over
 from karpenter.sandbox.controllers.owning import BY_CONTROLLER, OwningController, by_age
 from karpenter.sandbox.controllers.pods import controller_reference, created, is_leaving
 from karpenter.sandbox.controllers.runtime import Runtime, ignoring_missing
-from karpenter.sandbox.controllers.schedule import Schedule, ScheduleError, parse_schedule
 from karpenter.sandbox.memory import Client
 from karpenter.sandbox.scheduling.matching import NOTHING, Selector
 from karpenter.sandbox.status import ApiError

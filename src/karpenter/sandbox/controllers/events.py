@@ -33,7 +33,7 @@ _SERIES_SECONDS: Final = 360.0
 class EventWriter(Protocol):
     """The part of a client that a recorder needs."""
 
-    async def create(self, obj: JsonObject, *, namespace: str | None = None) -> JsonObject: ...
+    async def record(self, event: JsonObject) -> None: ...
 
     async def patch(
         self,
@@ -139,7 +139,7 @@ class Recorder:
 
     async def _write(self, told: _Told, body: JsonObject) -> None:
         if "metadata" in body:
-            await self._client.create(body)
+            await self._client.record(body)
             return
         try:
             await self._client.patch("merge", "v1", "events", told.namespace, told.name, body)

@@ -30,7 +30,8 @@ class GarbageCollector(Controller):
         self._owners: dict[str, tuple[str, ...]] = {}  # uid -> uids of its owners
         self._dependents: dict[str, dict[str, None]] = {}  # uid -> uids, in the order they came
         for stored in self._store.everything():
-            self._see(stored)
+            if not _is_event(stored.key):
+                self._see(stored)
         # Everything is known now, so an owner that is not known does not exist
         for uid in list(self._keys):
             self.queue.add(("", uid))
@@ -132,6 +133,8 @@ class GarbageCollector(Controller):
         return [found for uid in list(uids) if (found := self._object(uid)) is not None]
 
     def _follow(self, event: Event) -> None:
+        if _is_event(event.stored.key):
+            return
         uid = event.obj["metadata"]["uid"]
         if event.type == _DELETED:
             self._forget(uid)
@@ -181,6 +184,11 @@ class GarbageCollector(Controller):
         owner = self._object(uid)
         if owner is not None and is_leaving(owner):
             self.queue.add(("", uid))
+
+
+def _is_event(key: Key) -> bool:
+    """Whether a key is that of an event; Kubernetes' collector leaves these out as well."""
+    return (key.group, key.resource) == ("", "events")
 
 
 def _waits_for_dependents(obj: JsonObject) -> bool:

@@ -9,20 +9,25 @@ from karpenter.sandbox.backend import parse_timestamp, timestamp
 from karpenter.sandbox.conditions import find_condition
 from karpenter.sandbox.controllers.events import NORMAL, WARNING
 from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
+from karpenter.sandbox.controllers.job_indexes import (
+    failures_so_far,
+    free_indexes,
+    index_of,
+    is_indexed,
+    limit_per_index,
+    with_index,
+)
 from karpenter.sandbox.controllers.job_policy import replaces_only_finished
 from karpenter.sandbox.controllers.job_status import pause, reported
 from karpenter.sandbox.controllers.jobs import (
     TRACKING,
     Stock,
     ending,
-    free_indexes,
-    is_indexed,
     is_over,
     is_tracked,
     seconds_to_deadline,
     take_stock,
     wanted_active,
-    with_index,
 )
 from karpenter.sandbox.controllers.owning import (
     BURST,
@@ -37,6 +42,8 @@ from karpenter.sandbox.memory import Client
 from karpenter.sandbox.status import ApiError
 
 _TO_COUNT: Final = "job that has still to count them"
+# What stands for all pods together among the numbers that pods work on
+ALL: Final = -1
 _FIRST_BACKOFF: Final = 10.0
 _LAST_BACKOFF: Final = 600.0
 
@@ -59,7 +66,8 @@ class JobController(OwningController):
         super().__init__(runtime, client)
         self._pods = runtime.informer("v1", "pods")
         self._pods.add_index(_TO_COUNT, _job_to_count)
-        self._failures: dict[str, _Failures] = {}  # by the uid of the job
+        # By the uid of the job, and by the number where each may fail so often; -1 is for all
+        self._failures: dict[str, dict[int, _Failures]] = {}
         self.own(self._pods)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
@@ -103,21 +111,34 @@ class JobController(OwningController):
             return None
         if replaces_only_finished(job):
             missing -= sum(is_leaving(pod) for pod in pods)
-        if missing > 0 and (wait := self._backoff(job)) > 0:
-            return wait
-        await self._create(job, pods, stock, min(missing, BURST))
-        return 0.0 if missing > BURST else None
+        pauses = self._pauses(job)
+        if missing <= 0:
+            return None
+        if ALL in pauses:
+            return pauses[ALL]
+        await self._create(job, self._new_pods(job, pods, stock, pauses, min(missing, BURST)))
+        return 0.0 if missing > BURST else min(pauses.values(), default=None)
 
-    async def _create(
-        self, job: JsonObject, pods: list[JsonObject], stock: Stock, count: int
-    ) -> None:
+    def _new_pods(
+        self,
+        job: JsonObject,
+        pods: list[JsonObject],
+        stock: Stock,
+        pauses: dict[int, float],
+        count: int,
+    ) -> list[JsonObject]:
         template, name = job["spec"]["template"], job["metadata"]["name"]
-        new = [from_template(template, job) for _ in range(count)]
-        if is_indexed(job):
-            indexes = free_indexes(job, pods, stock)[:count]
-            new = [from_template(with_index(template, name, index), job) for index in indexes]
-            for index, pod in zip(indexes, new, strict=True):
-                pod["metadata"]["generateName"] = f"{name}-{index}-"
+        if not is_indexed(job):
+            return [from_template(template, job) for _ in range(count)]
+        new = []
+        for index in free_indexes(job, pods, stock.over, pauses)[:count]:
+            failures = failures_so_far(job, pods, index)
+            pod = from_template(with_index(template, job, index, failures), job)
+            pod["metadata"]["generateName"] = f"{name}-{index}-"
+            new.append(pod)
+        return new
+
+    async def _create(self, job: JsonObject, new: list[JsonObject]) -> None:
         for pod in new:
             metadata = pod["metadata"]
             metadata["finalizers"] = [*metadata.get("finalizers", ()), TRACKING]
@@ -155,21 +176,26 @@ class JobController(OwningController):
         return None
 
     def _note_failures(self, job: JsonObject, stock: Stock) -> None:
-        uid = job["metadata"]["uid"]
-        known = self._failures.get(uid)
+        if not (stock.successes or stock.failures):
+            return
+        known = self._failures.setdefault(job["metadata"]["uid"], {})
         if stock.successes:
-            self._failures.pop(uid, None)
-        if stock.failures:
-            count = known.count if known and not stock.successes else 0
-            self._failures[uid] = _Failures(count + stock.failures, self.clock.monotonic())
+            known.pop(ALL, None)
+        is_apart = limit_per_index(job) is not None
+        for pod in stock.failures:
+            index = index_of(pod) if is_apart else ALL
+            count = known[index].count if index in known else 0
+            known[index] = _Failures(count + 1, self.clock.monotonic())
 
-    def _backoff(self, job: JsonObject) -> float:
-        """Seconds until a pod may be started again after failures."""
-        known = self._failures.get(job["metadata"]["uid"])
-        if known is None:
-            return 0.0
-        pause = min(_FIRST_BACKOFF * 2.0 ** min(known.count - 1, 10), _LAST_BACKOFF)
-        return known.last + pause - self.clock.monotonic()
+    def _pauses(self, job: JsonObject) -> dict[int, float]:
+        """Seconds until pods of a number, or any pods, may be started again after failures."""
+        pauses = {}
+        for index, failures in self._failures.get(job["metadata"]["uid"], {}).items():
+            whole = min(_FIRST_BACKOFF * 2.0 ** min(failures.count - 1, 10), _LAST_BACKOFF)
+            left = failures.last + whole - self.clock.monotonic()
+            if left > 0:
+                pauses[index] = left
+        return pauses
 
     async def _release_strangers(self, key: ObjectKey, job: JsonObject | None) -> None:
         """Let pods go whose job is no longer there to count them."""

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from karpenter.sandbox.controllers.informer import JsonObject
+from karpenter.sandbox.controllers.pods import is_finished, is_leaving
 
 
 class Meaning(NamedTuple):
@@ -18,25 +19,48 @@ _IGNORED = Meaning(False, "")
 
 def meaning(job: JsonObject, pod: JsonObject) -> Meaning:
     """What the first rule that fits a failed pod says; without one the failure counts."""
-    policy = job["spec"].get("podFailurePolicy") or {}
-    for index, rule in enumerate(policy.get("rules") or []):
-        fact = _fact(rule, pod)
-        if not fact:
-            continue
-        match rule["action"]:
-            case "Ignore":
-                return _IGNORED
-            case "FailJob":
-                return Meaning(True, f"{fact} matching FailJob rule at index {index}")
-            case _:
-                return _COUNTED
-    return _COUNTED
+    found = _first_rule(job, pod)
+    match found.action:
+        case "Ignore":
+            return _IGNORED
+        case "FailJob":
+            return Meaning(True, f"{found.fact} matching FailJob rule at index {found.place}")
+        case _:
+            return _COUNTED
+
+
+def fails_index(job: JsonObject, pod: JsonObject) -> bool:
+    """Whether the number that a failed pod worked on is not to be tried again."""
+    return _first_rule(job, pod).action == "FailIndex"
+
+
+def has_ended(job: JsonObject, pod: JsonObject) -> bool:
+    """Whether a pod does nothing more for its job.
+
+    One that is told to go counts as failed at once, because it may never get to say so itself.
+    """
+    return is_finished(pod) or (is_leaving(pod) and not replaces_only_finished(job))
 
 
 def replaces_only_finished(job: JsonObject) -> bool:
     """Whether a pod that is still going is waited for before another takes its place."""
     default = "Failed" if job["spec"].get("podFailurePolicy") else "TerminatingOrFailed"
     return bool(job["spec"].get("podReplacementPolicy", default) == "Failed")
+
+
+class _Rule(NamedTuple):
+    place: int
+    action: str
+    fact: str
+
+
+def _first_rule(job: JsonObject, pod: JsonObject) -> _Rule:
+    """The first rule that fits a failed pod, and what about the pod fits."""
+    policy = job["spec"].get("podFailurePolicy") or {}
+    for place, rule in enumerate(policy.get("rules") or []):
+        if fact := _fact(rule, pod):
+            return _Rule(place, rule["action"], fact)
+    return _Rule(-1, "Count", "")
 
 
 def _fact(rule: JsonObject, pod: JsonObject) -> str:

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from karpenter.sandbox.conditions import find_condition, is_true, with_condition
 from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.jobs import End, Stock, interval_text, is_indexed
+from karpenter.sandbox.controllers.job_indexes import interval_text, is_indexed, limit_per_index
+from karpenter.sandbox.controllers.jobs import End, Stock
 from karpenter.sandbox.controllers.owning import nonzero
 from karpenter.sandbox.controllers.pods import is_active, is_finished, is_leaving, is_ready
 
@@ -54,6 +55,8 @@ def _counts(job: JsonObject, active: list[JsonObject], stock: Stock) -> JsonObje
         "failed": stock.failed,
         "completedIndexes": interval_text(stock.indexes),
     }
+    if limit_per_index(job) is not None:
+        status["failedIndexes"] = interval_text(stock.failed_indexes)
     return {
         **status,
         **nonzero(counts),

@@ -5,7 +5,7 @@ and stays mentioned until the finalizer is gone. So nothing is lost when the pro
 between two writes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -13,12 +13,16 @@ from typing import Final
 from karpenter.sandbox.backend import parse_timestamp
 from karpenter.sandbox.conditions import find_condition, is_true
 from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.job_policy import meaning, replaces_only_finished
-from karpenter.sandbox.controllers.pods import is_active, is_leaving, phase
+from karpenter.sandbox.controllers.job_indexes import (
+    failed_indexes,
+    is_indexed,
+    matched_success,
+    succeeded_indexes,
+)
+from karpenter.sandbox.controllers.job_policy import has_ended, meaning
+from karpenter.sandbox.controllers.pods import is_active, phase
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_ENVIRONMENT: Final = "JOB_COMPLETION_INDEX"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,12 @@ class Stock:
     active: list[JsonObject]
     ended: list[JsonObject]  # finished, and still carrying the finalizer
     successes: int  # that were not known before
-    failures: int  # that were not known before
+    failures: list[JsonObject]  # that were not known before
     succeeded: int  # already folded into the status
     failed: int
     uncounted: dict[str, list[str]]  # uids in the status whose finalizer is still there
     indexes: frozenset[int]  # that have succeeded, in an indexed job
+    failed_indexes: frozenset[int]  # that have failed for good
 
     @property
     def all_succeeded(self) -> int:
@@ -41,6 +46,10 @@ class Stock:
     @property
     def all_failed(self) -> int:
         return self.failed + len(self.uncounted["failed"])
+
+    @property
+    def over(self) -> frozenset[int]:
+        return self.indexes | self.failed_indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +78,9 @@ def take_stock(job: JsonObject, pods: Sequence[JsonObject]) -> Stock:
         uncounted[kind] = [uid for uid in listed if uid in held]
         counts[kind] = status.get(kind, 0) + len(listed) - len(uncounted[kind])
     mentioned = {uid for uids in uncounted.values() for uid in uids}
-    ended = [pod for pod in pods if is_tracked(pod) and _has_ended(job, pod)]
-    successes = failures = 0
+    ended = [pod for pod in pods if is_tracked(pod) and has_ended(job, pod)]
+    successes = 0
+    failures: list[JsonObject] = []
     for pod in ended:
         uid = pod["metadata"]["uid"]
         if uid in mentioned:
@@ -80,7 +90,7 @@ def take_stock(job: JsonObject, pods: Sequence[JsonObject]) -> Stock:
             successes += 1
         elif meaning(job, pod).counts:
             uncounted["failed"].append(uid)
-            failures += 1
+            failures.append(pod)
     return Stock(
         active=[pod for pod in pods if is_active(pod)],
         ended=ended,
@@ -89,7 +99,8 @@ def take_stock(job: JsonObject, pods: Sequence[JsonObject]) -> Stock:
         succeeded=counts["succeeded"],
         failed=counts["failed"],
         uncounted=uncounted,
-        indexes=_succeeded_indexes(job, pods) if is_indexed(job) else frozenset(),
+        indexes=succeeded_indexes(job, pods),
+        failed_indexes=failed_indexes(job, pods),
     )
 
 
@@ -109,8 +120,26 @@ def ending(job: JsonObject, pods: Sequence[JsonObject], stock: Stock, now: datet
     left = seconds_to_deadline(job, now)
     if left is not None and left <= 0:
         return _failed("DeadlineExceeded", "Job was active longer than specified deadline")
+    return _failed_indexes(job, stock) or _success(job, stock)
+
+
+def _failed_indexes(job: JsonObject, stock: Stock) -> End | None:
+    """How a job ends because of numbers that have failed."""
+    failed, spec = len(stock.failed_indexes), job["spec"]
+    if failed > spec.get("maxFailedIndexes", failed):
+        text = "Job has exceeded the specified maximal number of failed indexes"
+        return _failed("MaxFailedIndexesExceeded", text)
+    if failed and len(stock.over) >= spec.get("completions", 0):
+        return _failed("FailedIndexes", "Job has failed indexes")
+    return None
+
+
+def _success(job: JsonObject, stock: Stock) -> End | None:
+    """How a job ends because enough is done."""
+    if matched := matched_success(job, stock.indexes) if is_indexed(job) else "":
+        return End("SuccessCriteriaMet", "Complete", "SuccessPolicy", matched)
     done = len(stock.indexes) if is_indexed(job) else stock.all_succeeded
-    wanted = spec.get("completions")
+    wanted = job["spec"].get("completions")
     if not stock.active and (done >= wanted if wanted is not None else done > 0):
         text = "Reached expected number of succeeded pods"
         return End("SuccessCriteriaMet", "Complete", "CompletionsReached", text)
@@ -124,42 +153,8 @@ def wanted_active(job: JsonObject, stock: Stock) -> int:
     if spec.get("completions") is None:
         return len(stock.active) if stock.all_succeeded else parallelism
     completions: int = spec["completions"]
-    done = len(stock.indexes) if is_indexed(job) else stock.all_succeeded
+    done = len(stock.over) if is_indexed(job) else stock.all_succeeded
     return max(0, min(completions - done, parallelism))
-
-
-def free_indexes(job: JsonObject, pods: Sequence[JsonObject], stock: Stock) -> list[int]:
-    """The indexes nobody works on, lowest first."""
-    at_work = {index_of(pod) for pod in stock.active}
-    if replaces_only_finished(job):
-        at_work |= {index_of(pod) for pod in pods if is_leaving(pod)}
-    completions = job["spec"].get("completions", 0)
-    return [n for n in range(completions) if n not in at_work and n not in stock.indexes]
-
-
-def with_index(template: JsonObject, job_name: str, index: int) -> JsonObject:
-    """A template for the pod of one index, which finds its number in its environment."""
-    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
-    number = {INDEX: str(index)}
-    field = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
-    variable = {"name": _ENVIRONMENT, "valueFrom": field}
-    changed = {**spec, "hostname": f"{job_name}-{index}"}
-    for part in ("initContainers", "containers"):
-        if spec.get(part):
-            changed[part] = [_with_variable(container, variable) for container in spec[part]]
-    return {
-        "metadata": {
-            **metadata,
-            "labels": {**(metadata.get("labels") or {}), **number},
-            "annotations": {**(metadata.get("annotations") or {}), **number},
-        },
-        "spec": changed,
-    }
-
-
-def is_indexed(job: JsonObject) -> bool:
-    """Whether every pod works on a number of its own."""
-    return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def is_over(job: JsonObject) -> bool:
@@ -172,12 +167,6 @@ def is_tracked(pod: JsonObject) -> bool:
     return TRACKING in (pod["metadata"].get("finalizers") or ())
 
 
-def index_of(pod: JsonObject) -> int:
-    """The number a pod works on, -1 when it has none."""
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() else -1
-
-
 def seconds_to_deadline(job: JsonObject, now: datetime) -> float | None:
     """How long a job may still go on, or None when that is not limited."""
     seconds = job["spec"].get("activeDeadlineSeconds")
@@ -185,44 +174,6 @@ def seconds_to_deadline(job: JsonObject, now: datetime) -> float | None:
     if seconds is None or started is None or job["spec"].get("suspend"):
         return None
     return (parse_timestamp(started) + timedelta(seconds=seconds) - now).total_seconds()
-
-
-def interval_text(numbers: Iterable[int]) -> str:
-    """Numbers as people write them: ``1,3-5,7``."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(
-        str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}"
-        for first, last in runs
-    )
-
-
-def _interval_numbers(text: str) -> frozenset[int]:
-    numbers: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        numbers.update(range(int(first), int(last or first) + 1))
-    return frozenset(numbers)
-
-
-def _has_ended(job: JsonObject, pod: JsonObject) -> bool:
-    """Whether a pod does nothing more for its job.
-
-    One that is told to go counts as failed at once, because it may never get to say so itself.
-    """
-    if phase(pod) in ("Succeeded", "Failed"):
-        return True
-    return is_leaving(pod) and not replaces_only_finished(job)
-
-
-def _succeeded_indexes(job: JsonObject, pods: Sequence[JsonObject]) -> frozenset[int]:
-    known = _interval_numbers((job.get("status") or {}).get("completedIndexes", ""))
-    fresh = {index_of(pod) for pod in pods if phase(pod) == "Succeeded"}
-    return frozenset(n for n in known | fresh if 0 <= n < job["spec"].get("completions", 0))
 
 
 def _restarted_too_often(job: JsonObject, pods: Sequence[JsonObject]) -> bool:
@@ -242,10 +193,3 @@ def _restarted_too_often(job: JsonObject, pods: Sequence[JsonObject]) -> bool:
 
 def _failed(reason: str, message: str) -> End:
     return End("FailureTarget", "Failed", reason, message)
-
-
-def _with_variable(container: JsonObject, variable: JsonObject) -> JsonObject:
-    known = container.get("env") or []
-    if any(entry["name"] == variable["name"] for entry in known):
-        return container
-    return {**container, "env": [*known, variable]}

@@ -5,7 +5,7 @@ no longer means; that is how people take a pod out of its set to look at it.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from karpenter.sandbox.controllers.events import NORMAL, WARNING, Recorder
 from karpenter.sandbox.controllers.informer import Informer, JsonObject, ObjectKey, key_of
@@ -58,11 +58,15 @@ class OwningController(Controller):
 
     def selector_of(self, owner: JsonObject) -> Selector:
         """Which objects an owner means."""
-        key, written = key_of(owner), owner["spec"].get("selector")
+        key, written = key_of(owner), self.written_selector(owner)
         known = self._selectors.get(key)
         if known is None or known[0] != written:
             known = self._selectors[key] = (written, read_selector(written))
         return known[1]
+
+    def written_selector(self, owner: JsonObject) -> Any:
+        """The selector of an owner, as it is written."""
+        return owner["spec"].get("selector")
 
     async def owned(self, owner: JsonObject, dependents: Informer) -> list[JsonObject]:
         """What ``owner`` manages, after taking over and letting go what its selector says."""

@@ -54,7 +54,7 @@ class ReplicaSetController(OwningController):
             except ApiError as error:
                 failure = error
         pods = self._pods.by_index(BY_CONTROLLER, replica_set["metadata"]["uid"])
-        status = self._status(replica_set, pods, failure)
+        status = self.status_of(replica_set, pods, failure)
         await self.write_status(replica_set, status)
         if failure is not None:
             raise failure
@@ -88,15 +88,16 @@ class ReplicaSetController(OwningController):
             for pod in self._pods.by_index(BY_CONTROLLER, sister["metadata"]["uid"])
         ]
 
-    def _status(
-        self, replica_set: JsonObject, pods: list[JsonObject], failure: ApiError | None
+    def status_of(
+        self, owner: JsonObject, pods: list[JsonObject], failure: ApiError | None
     ) -> JsonObject:
-        spec, now = replica_set["spec"], self.clock.now()
+        """What is told about the pods of an owner."""
+        spec, now = owner["spec"], self.clock.now()
         labels = (spec["template"].get("metadata") or {}).get("labels") or {}
         active = [pod for pod in pods if is_active(pod)]
         ready = [pod for pod in active if is_ready(pod)]
         seconds = spec.get("minReadySeconds", 0)
-        known = replica_set.get("status") or {}
+        known = owner.get("status") or {}
         return {
             "replicas": len(active),
             **nonzero(
@@ -104,8 +105,8 @@ class ReplicaSetController(OwningController):
                     "fullyLabeledReplicas": sum(_carries(pod, labels) for pod in active),
                     "readyReplicas": len(ready),
                     "availableReplicas": sum(is_available(pod, seconds, now) for pod in ready),
-                    "observedGeneration": replica_set["metadata"].get("generation", 0),
-                    "conditions": self._conditions(replica_set, known, active, failure),
+                    "observedGeneration": owner["metadata"].get("generation", 0),
+                    "conditions": self._conditions(owner, known, active, failure),
                 }
             ),
             "terminatingReplicas": sum(is_leaving(pod) and not is_finished(pod) for pod in pods),

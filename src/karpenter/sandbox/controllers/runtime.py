@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from karpenter.clock import Clock
+from karpenter.kube.workqueue import WorkQueue
 from karpenter.sandbox.controllers.informer import (
     Informer,
     JsonObject,
@@ -18,7 +19,6 @@ from karpenter.sandbox.controllers.informer import (
     ObjectKey,
     key_of,
 )
-from karpenter.sandbox.controllers.workqueue import WorkQueue
 from karpenter.sandbox.status import ApiError
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Controller:
                 if self.period is not None:
                     group.create_task(self._tick(self.period), name=f"{self.name}-tick")
         finally:
-            self.queue.close()
+            self.queue.clear()
 
     async def _work(self) -> None:
         while True:

@@ -22,6 +22,7 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Change]] = {
     ("", "Service"): others.service,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): others.webhooks,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): others.webhooks,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): others.definition,
     ("apps", "DaemonSet"): workloads.daemon_set,
     ("apps", "Deployment"): workloads.deployment,
     ("apps", "ReplicaSet"): workloads.replica_set,

@@ -164,6 +164,21 @@ def _devices(spec: JsonObject) -> JsonObject:
     return within(spec, "devices", lambda devices: each(devices, "requests", request))
 
 
+def definition(obj: JsonObject) -> JsonObject:
+    """A complete CustomResourceDefinition, its status aside."""
+
+    def names(part: JsonObject) -> JsonObject:
+        kind = part.get("kind", "")
+        given = {key: value for key, value in part.items() if value}
+        return filled(given, singular=kind.lower(), listKind=f"{kind}List")
+
+    def spec(part: JsonObject) -> JsonObject:
+        part = filled(part, names={}, conversion={"strategy": "None"})
+        return within(part, "names", names)
+
+    return within(obj, "spec", spec)
+
+
 def webhooks(obj: JsonObject) -> JsonObject:
     """A complete webhook configuration."""
     is_mutating = obj["kind"].startswith("Mutating")

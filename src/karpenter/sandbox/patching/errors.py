@@ -1,7 +1,10 @@
 """Why a patch was refused, with what a Status body needs to say so."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+MAP: Final = "map[string]interface {}"
+DECODING: Final = "error decoding patch: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,14 @@ class PatchError(Exception):
         self.status = status
         self.reason = reason
         self.causes = causes
+
+
+def undecodable(value: Any, wanted: str, *, prefix: str = "") -> PatchError:
+    """The refusal of JSON that is not of the type of Go it is read into."""
+    names: dict[type, str] = {dict: "object", list: "array", str: "string", bool: "bool"}
+    found = names.get(type(value), "number" if isinstance(value, int | float) else "null")
+    message = f"{prefix}json: cannot unmarshal {found} into Go value of type {wanted}"
+    return PatchError(message, status=400, reason="BadRequest")
 
 
 def go_text(value: Any) -> str:

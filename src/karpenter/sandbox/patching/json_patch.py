@@ -8,7 +8,7 @@ gives; why it did not fit is the ``__cause__`` of the error.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from karpenter.sandbox.patching.errors import PatchError
+from karpenter.sandbox.patching.errors import DECODING, PatchError, undecodable
 
 _MOST_OPERATIONS: Final = 10_000
 _REFUSAL: Final = "the server rejected our request due to an error in our request"
@@ -38,10 +38,10 @@ def apply_json_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
 
 def _operations(patch: object) -> list[Mapping[str, Any]]:
     if not isinstance(patch, list):
-        raise _undecodable(patch, "[]handlers.jsonPatchOp")
+        raise undecodable(patch, "[]handlers.jsonPatchOp", prefix=DECODING)
     for entry in patch:
         if not isinstance(entry, Mapping):
-            raise _undecodable(entry, "handlers.jsonPatchOp")
+            raise undecodable(entry, "handlers.jsonPatchOp", prefix=DECODING)
     if len(patch) > _MOST_OPERATIONS:
         raise PatchError(
             f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS},"
@@ -50,13 +50,6 @@ def _operations(patch: object) -> list[Mapping[str, Any]]:
             reason="RequestEntityTooLarge",
         )
     return patch
-
-
-def _undecodable(value: object, wanted: str) -> PatchError:
-    names: dict[type, str] = {dict: "object", list: "array", str: "string", bool: "bool"}
-    found = names.get(type(value), "number" if isinstance(value, int | float) else "null")
-    message = f"error decoding patch: json: cannot unmarshal {found} into Go value of type {wanted}"
-    return PatchError(message, status=400, reason="BadRequest")
 
 
 def _apply(document: Any, operation: Mapping[str, Any]) -> Any:

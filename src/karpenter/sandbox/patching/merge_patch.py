@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from karpenter.sandbox.patching.errors import PatchError
+from karpenter.sandbox.patching.errors import DECODING, MAP, PatchError, undecodable
 
 
 def apply_merge_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
@@ -12,14 +12,9 @@ def apply_merge_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
         PatchError: the patch is not an object.
     """
     if not isinstance(patch, dict):
-        found = {list: "array", str: "string", bool: "bool", type(None): "null"}
-        kind = found.get(type(patch), "number")
-        raise PatchError(
-            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type"
-            " map[string]interface {}",
-            status=400,
-            reason="BadRequest",
-        )
+        if patch is None:
+            raise PatchError("Invalid JSON Patch", status=400, reason="BadRequest")
+        raise undecodable(patch, MAP, prefix=DECODING)
     return _merge(obj, patch)
 
 

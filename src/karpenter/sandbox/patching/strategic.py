@@ -8,7 +8,7 @@ for a list called ``x``, ``$deleteFromPrimitiveList/x`` and ``$setElementOrder/x
 from collections.abc import Sequence
 from typing import Any, Final
 
-from karpenter.sandbox.patching.errors import PatchError, go_text
+from karpenter.sandbox.patching.errors import MAP, PatchError, go_text, undecodable
 from karpenter.sandbox.schema import ANYTHING, Field, MapSchema, Schema
 
 JsonObject = dict[str, Any]
@@ -24,12 +24,12 @@ def apply_strategic_patch(obj: JsonObject, patch: object, schema: Schema) -> Jso
     """Return ``obj`` changed by a parsed patch.
 
     Raises:
-        PatchError: the patch is not an object, or its directives do not make sense.
+        PatchError: the patch is neither an object nor nothing, or its directives do not make sense.
     """
+    if patch is None:
+        return obj
     if not isinstance(patch, dict):
-        raise _bad_request(
-            "json: cannot unmarshal the patch into Go value of type map[string]interface {}"
-        )
+        raise undecodable(patch, MAP)
     return _merge_map(obj, patch, schema.map or _free_map())
 
 

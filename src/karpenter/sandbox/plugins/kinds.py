@@ -9,6 +9,7 @@ from karpenter.sandbox.defaults.workloads import TEMPLATE_GENERATION
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.plugins import pods
 from karpenter.sandbox.plugins.addresses import addressed
+from karpenter.sandbox.plugins.limits import with_defaults
 from karpenter.sandbox.store import JsonObject
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -35,7 +36,9 @@ def parts_of(subresource: str) -> tuple[str, ...]:
 
 
 def _pod(backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
-    return pods.completed(backend, obj) if old is None else pods.updated(obj)
+    if old is not None:
+        return pods.updated(obj)
+    return pods.completed(backend, with_defaults(backend, obj) if obj.get("spec") else obj)
 
 
 def _namespace(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:

@@ -43,10 +43,11 @@ _NODE_WISH_WEIGHT: Final = 2
 class Entry:
     """One node, as a class of pods sees it."""
 
-    __slots__ = ("base", "counts", "facts", "failure", "fixed", "group", "stamp", "values")
+    __slots__ = ("base", "counts", "facts", "failure", "fixed", "group", "host", "stamp", "values")
 
     def __init__(self, facts: NodeFacts, base: GroupKey, tallies: int) -> None:
         self.facts = facts
+        self.host = facts.labels.get(HOSTNAME)
         self.base = base  # the part of its group's key that no pod changes
         self.fixed: Failure | None = None  # a failure that no pod can change
         self.failure: Failure | None = None
@@ -210,9 +211,8 @@ class PodClass:
             else:
                 values.append(None)
         entry.values = tuple(values)
-        host = facts.labels.get(HOSTNAME)
-        if host is not None and self._host_tallies:
-            self._hosts.setdefault(host, {})[facts.name] = None
+        if entry.host is not None and self._host_tallies:
+            self._hosts.setdefault(entry.host, {})[facts.name] = None
         return entry
 
     def _counts(self, tally: Tally, facts: NodeFacts) -> bool:
@@ -238,9 +238,8 @@ class PodClass:
             tally.domains[value] -= 1
             if not tally.domains[value]:
                 del tally.domains[value], tally.sums[value]
-        host = entry.facts.labels.get(HOSTNAME)
-        if host is not None and name in self._hosts.get(host, {}):
-            del self._hosts[host][name]
+        if entry.host is not None and name in self._hosts.get(entry.host, {}):
+            del self._hosts[entry.host][name]
         self._withdraw(entry)
         del self._entries[name]
 
@@ -268,18 +267,21 @@ class PodClass:
                 self.failures[failure] = self.failures.get(failure, 0) + 1
             return
         key = self._key(entry)
-        room = fitting.room_score(self.shape.requests, node)
+        group = entry.group
+        if group is None or group.key != key:
+            self._withdraw(entry)
+            group = entry.group = self._groups.get(key) or self._new_group(key)
+            group.size += 1
         # entered anew even when nothing is new: a tie is broken afresh for every pod
-        self._withdraw(entry)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = Group(key)
-        self._stamp += 1
-        entry.group, entry.stamp = group, self._stamp
-        group.size += 1
-        heapq.heappush(group.heap, (-room, self._random.random(), self._stamp, node.facts.name))
+        self._stamp = entry.stamp = self._stamp + 1
+        room = fitting.room_score(self.shape.requests, node)
+        heapq.heappush(group.heap, (-room, self._random.random(), entry.stamp, node.facts.name))
         if len(group.heap) > _OUTDATED_SHARE * group.size + _OUTDATED_MIN:
             self._sweep(group)
+
+    def _new_group(self, key: GroupKey) -> Group:
+        group = self._groups[key] = Group(key)
+        return group
 
     def _withdraw(self, entry: Entry) -> None:
         if entry.failure is not None:
@@ -303,12 +305,14 @@ class PodClass:
         heapq.heapify(group.heap)
 
     def _key(self, entry: Entry) -> GroupKey:
-        if not self._host_tallies:
+        tallies, host = self._host_tallies, entry.host
+        if not tallies:
             return entry.base
-        host = entry.facts.labels.get(HOSTNAME)
         if host is None:
-            return entry.base + (None,) * len(self._host_tallies)
-        return entry.base + tuple([tally.sums.get(host, 0) for tally in self._host_tallies])
+            return entry.base + (None,) * len(tallies)
+        if len(tallies) == 1:  # which is usual, and asked very often
+            return (*entry.base, tallies[0].sums.get(host, 0))
+        return entry.base + tuple([tally.sums.get(host, 0) for tally in tallies])
 
 
 def _is_open(failure: Failure | None) -> bool:

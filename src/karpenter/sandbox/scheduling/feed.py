@@ -110,8 +110,26 @@ class Feed:
             return
         if is_terminal(new):
             self._drop(new)
+        elif self._is_confirmation(old, new):
+            self._assumed.discard(new["metadata"]["uid"])
+            self._changed(Change.POD_CAME)
         elif not self._is_mere_status(old, new):
             self._take_in(new)
+
+    def _is_confirmation(self, old: JsonObject | None, new: JsonObject) -> bool:
+        """Whether a pod changed in nothing but having the node it was assumed to get."""
+        uid = new["metadata"]["uid"]
+        if old is None or uid not in self._assumed:
+            return False
+        known = self._cluster.pods[uid]
+        if (
+            "deletionTimestamp" in new["metadata"]
+            or known.labels != (new["metadata"].get("labels") or {})
+            or {**old["spec"], "nodeName": known.node_name} != new["spec"]
+        ):
+            return False
+        known.obj = new
+        return True
 
     def _is_mere_status(self, old: JsonObject | None, new: JsonObject | None) -> bool:
         """Whether a pod on a node changed in nothing that matters to others, which is usual."""

@@ -194,8 +194,10 @@ def _referenced(spec: JsonObject, labels: Labels) -> list[str | None]:
     values: list[str | None] = []
     for constraint in spec.get("topologySpreadConstraints") or ():
         values.extend(labels.get(key) for key in constraint.get("matchLabelKeys") or ())
+    if not spec.get("affinity"):
+        return values
     for kind in ("podAffinity", "podAntiAffinity"):
-        rules = (spec.get("affinity") or {}).get(kind) or {}
+        rules = spec["affinity"].get(kind) or {}
         for _, term in _weighted_terms(rules):
             for field in ("matchLabelKeys", "mismatchLabelKeys"):
                 values.extend(labels.get(key) for key in term.get(field) or ())

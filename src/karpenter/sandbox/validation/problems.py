@@ -33,7 +33,7 @@ class PathFieldError(FieldError):
             if isinstance(part, MapKey):
                 text += f"[{part}]"
             elif isinstance(part, Verbatim):
-                text += f".{part}"
+                text += f".{part}" if text else part
             else:
                 rendered = render_path((part,))
                 is_inner = bool(text) and not rendered.startswith("[")

@@ -99,7 +99,7 @@ def stateful_set_problems(obj: JsonObject, old: JsonObject | None) -> Problems:
     )
     yield from not_negative(_SPEC, spec, "replicas", "minReadySeconds")
     yield from _selector_problems(spec, "statefulset")
-    yield from _template_problems(spec, "StatefulSet")
+    yield from _template_problems(_with_claimed_volumes(spec), "StatefulSet")
     if old is None:
         for problem in grammar.dns_label(obj["metadata"].get("name", "")):
             yield wrong(("metadata", "name"), obj["metadata"].get("name"), problem)
@@ -236,6 +236,19 @@ def _template_problems(spec: JsonObject, owner: str) -> Problems:
     yield from _match_problems(spec, _TEMPLATE)
     yield from template_problems(template, _TEMPLATE)
     yield from restart_problems(template, _TEMPLATE, owner)
+
+
+def _with_claimed_volumes(spec: JsonObject) -> JsonObject:
+    """The set with the volumes that its pods will have; those of claims come first and win."""
+    claims = spec.get("volumeClaimTemplates") or []
+    names = {(claim.get("metadata") or {}).get("name", ""): None for claim in claims}
+    if not names:
+        return spec
+    template = spec.get("template") or {}
+    inner = template.get("spec") or {}
+    claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    others = [each for each in inner.get("volumes") or [] if each.get("name") not in names]
+    return {**spec, "template": {**template, "spec": {**inner, "volumes": [*claimed, *others]}}}
 
 
 def _match_problems(spec: JsonObject, path: Path) -> Problems:

@@ -19,7 +19,8 @@ from karpenter.sandbox.status import (
     not_found,
     version_too_large,
 )
-from karpenter.sandbox.store import Gone, JsonObject, NotYet, Stored
+from karpenter.sandbox.store import JsonObject, Stored
+from karpenter.sandbox.store_errors import Gone, NotYet
 from karpenter.sandbox.target import Target
 
 # In a continue token: carry on with what is there now, however it has changed

@@ -7,7 +7,7 @@ Every kind that can be scaled shows the same small object. Kubernetes' own keep 
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox import versions
+from karpenter.sandbox import ownership, versions
 from karpenter.sandbox.backend import Backend
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.options import WriteOptions
@@ -22,6 +22,7 @@ from karpenter.sandbox.verbs.writing import Written, replace
 
 _SPEC: Final = ("spec", "replicas")
 _STATUS: Final = ("status", "replicas")
+_SUBRESOURCE: Final = "scale"
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -80,10 +81,27 @@ def update_scale(
         if wanted.get(key):
             metadata[key] = wanted[key]
     changed = _with_value({**obj, "metadata": metadata}, _paths(resource)[0], replicas)
+    if options.track_fields:
+        changed = _tracked(backend, obj, changed, target, options)
     whole = Target(resource, target.namespace, name)
     warnings: list[str] = []
-    written = replace(backend, whole, existing, changed, options, warnings)
+    written = replace(backend, whole, existing, changed, options, warnings, tracks=False)
     return Written(scale_of(written.obj, resource), warnings=warnings)
+
+
+def _tracked(
+    backend: Backend, old: JsonObject, new: JsonObject, target: Target, options: WriteOptions
+) -> JsonObject:
+    """Who scales owns the number of replicas; servers do not note since when."""
+    tracked = ownership.tracked(backend, old, new, target, options)
+    metadata = tracked["metadata"]
+    entries = [
+        {key: part for key, part in entry.items() if key != "time"}
+        if entry.get("subresource") == _SUBRESOURCE
+        else entry
+        for entry in metadata.get("managedFields") or []
+    ]
+    return {**tracked, "metadata": {**metadata, "managedFields": entries}} if entries else tracked
 
 
 def patch_scale(

@@ -1,24 +1,43 @@
 """Tokens of service accounts. They look like tokens, and open nothing but this sandbox."""
 
 import base64
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Final
 
 import msgspec
 
+from karpenter.admission.errors import ErrorKind, FieldError
 from karpenter.sandbox.backend import Backend, timestamp
+from karpenter.sandbox.status import bad_request, invalid
 from karpenter.sandbox.store import JsonObject
 from karpenter.sandbox.target import Target
+from karpenter.sandbox.typed import DecodeError, decode_object
 from karpenter.sandbox.verbs.read import find
 
-_DEFAULT_SECONDS = 3600
-_ISSUER = "https://kubernetes.default.svc.cluster.local"
+_DEFAULT_SECONDS: Final = 3600
+_LEAST_SECONDS: Final = 600
+_MOST_SECONDS: Final = 2**32
+_GROUP: Final = "authentication.k8s.io"
+_KIND: Final = "TokenRequest"
+_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 
 
 def request_token(backend: Backend, target: Target, body: JsonObject) -> JsonObject:
-    """Answer a request for a token of a service account."""
+    """Answer a request for a token of a service account.
+
+    Raises:
+        ApiError: there is no such account, or the request is not well formed, or the token would
+            live too short or too long.
+    """
+    request = _read(body)
     account = find(backend, target).obj["metadata"]
-    spec = body.get("spec") or {}
-    seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
+    spec = request.get("spec") or {}
+    seconds = spec.get("expirationSeconds", _DEFAULT_SECONDS)
+    errors = list(_duration_errors(seconds))
+    if errors:
+        # A real server leaves out the name of the account
+        raise invalid(_GROUP, _KIND, "", errors)
     now = backend.clock.now()
     audiences = spec.get("audiences") or [_ISSUER]
     claims = {
@@ -31,8 +50,8 @@ def request_token(backend: Backend, target: Target, body: JsonObject) -> JsonObj
     parts = ({"alg": "none", "typ": "JWT"}, claims)
     token = ".".join(_encoded(part) for part in parts) + "." + _encoded(account["uid"])
     return {
-        "kind": "TokenRequest",
-        "apiVersion": "authentication.k8s.io/v1",
+        "kind": _KIND,
+        "apiVersion": f"{_GROUP}/v1",
         "metadata": {
             "name": account["name"],
             "namespace": account["namespace"],
@@ -49,6 +68,26 @@ def request_token(backend: Backend, target: Target, body: JsonObject) -> JsonObj
             "expirationTimestamp": timestamp(now + timedelta(seconds=seconds)),
         },
     }
+
+
+def _read(body: JsonObject) -> JsonObject:
+    try:
+        decoded = decode_object(body, f"{_GROUP}/v1", _KIND)
+    except DecodeError as error:
+        problem = f'{_KIND} in version "v1" cannot be handled as a {_KIND}: {error.message}'
+        raise bad_request(problem) from error
+    assert decoded is not None, "the kind is built in"
+    return decoded.object
+
+
+def _duration_errors(seconds: int) -> Iterator[FieldError]:
+    path = ("spec", "expirationSeconds")
+    if seconds < _LEAST_SECONDS:
+        detail = "may not specify a duration less than 10 minutes"
+        yield FieldError(ErrorKind.INVALID, path, detail, seconds)
+    if seconds > _MOST_SECONDS:
+        detail = "may not specify a duration larger than 2^32 seconds"
+        yield FieldError(ErrorKind.INVALID, path, detail, seconds)
 
 
 def _encoded(part: object) -> str:

@@ -13,10 +13,12 @@ import msgspec
 
 from karpenter.sandbox import versions
 from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.history import Watch
 from karpenter.sandbox.options import ListOptions
 from karpenter.sandbox.selectors import Predicate
 from karpenter.sandbox.status import ApiError, expired, version_too_large
-from karpenter.sandbox.store import Event, Gone, JsonObject, Stored, Watch
+from karpenter.sandbox.store import Event, JsonObject, Stored
+from karpenter.sandbox.store_errors import Gone
 from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs.read import parse_version, predicate
 

@@ -23,7 +23,8 @@ from karpenter.sandbox.status import (
     name_not_generated,
     not_found,
 )
-from karpenter.sandbox.store import AlreadyExistsError, JsonObject, Stored
+from karpenter.sandbox.store import JsonObject, Stored
+from karpenter.sandbox.store_errors import AlreadyExistsError
 from karpenter.sandbox.structure import identified, shaped
 from karpenter.sandbox.target import Target
 

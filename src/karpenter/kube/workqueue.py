@@ -7,15 +7,40 @@ again afterwards. Order is first come, first served, so a run in virtual time re
 import asyncio
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from karpenter.clock import Clock
 
 K = TypeVar("K", bound=Hashable)
 
-# As client-go has them: quick at first, because most failures are races
-FIRST_RETRY: Final = 0.005
-LAST_RETRY: Final = 1000.0
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a key waits after each failure in a row, in seconds."""
+
+    first: float = 0.005
+    last: float = 1000.0
+
+    def after(self, failures: int) -> float:
+        """The wait after so many failures before this one."""
+        return float(min(self.first * 2.0 ** min(failures, 60), self.last))
+
+
+# As client-go has it: quick at first, because most failures are races
+QUICK: Final = Backoff()
+
+
+class QueueObserver(Protocol):
+    """Who wants to know how busy a queue is."""
+
+    def added(self) -> None:
+        """Note that a key was asked for."""
+
+    def retried(self) -> None:
+        """Note that a key comes again because its work failed."""
+
+    def taken(self, waited: float) -> None:
+        """Note that work on a key begins after so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +52,11 @@ class _Later:
 class WorkQueue(Generic[K]):
     """A queue of keys for one controller."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, backoff: Backoff = QUICK) -> None:
+        self.observer: QueueObserver | None = None
         self._clock = clock
-        self._waiting: dict[K, None] = {}  # in order of arrival
+        self._backoff = backoff
+        self._waiting: dict[K, float] = {}  # since when, in order of arrival
         self._working: set[K] = set()
         self._again: dict[K, None] = {}  # added while being worked on
         self._later: dict[K, _Later] = {}
@@ -45,7 +72,10 @@ class WorkQueue(Generic[K]):
         if key in self._working:
             self._again[key] = None
             return
-        self._waiting[key] = None
+        if key not in self._waiting:
+            self._waiting[key] = self._clock.monotonic()
+            if self.observer is not None:
+                self.observer.added()
         self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -61,11 +91,13 @@ class WorkQueue(Generic[K]):
             planned.timer.cancel()
         self._later[key] = _Later(due, self._clock.call_later(seconds, lambda: self._is_due(key)))
 
-    def retry(self, key: K) -> float:
+    def retry(self, key: K, at_least: float = 0.0) -> float:
         """Ask for work on ``key`` after its back-off, and return how long that is."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        seconds = min(FIRST_RETRY * 2.0 ** min(failures, 30), LAST_RETRY)
+        seconds = max(self._backoff.after(failures), at_least)
+        if self.observer is not None:
+            self.observer.retried()
         self.add_after(key, seconds)
         return seconds
 
@@ -79,7 +111,9 @@ class WorkQueue(Generic[K]):
             self._wakeup.clear()
             await self._wakeup.wait()
         key = next(iter(self._waiting))
-        del self._waiting[key]
+        since = self._waiting.pop(key)
+        if self.observer is not None:
+            self.observer.taken(self._clock.monotonic() - since)
         self._working.add(key)
         return key
 
@@ -90,11 +124,14 @@ class WorkQueue(Generic[K]):
             del self._again[key]
             self.add(key)
 
-    def close(self) -> None:
-        """Drop everything that waits for a time."""
+    def clear(self) -> None:
+        """Drop everything that waits, for now or for a time."""
         for later in self._later.values():
             later.timer.cancel()
         self._later.clear()
+        self._waiting.clear()
+        self._again.clear()
+        self._failures.clear()
 
     def _is_due(self, key: K) -> None:
         del self._later[key]

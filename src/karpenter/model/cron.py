@@ -1,4 +1,4 @@
-"""Cron schedules: when the next run is due; pure."""
+"""Cron schedules: five fields or a shorthand, and the moments they name."""
 
 import calendar
 from dataclasses import dataclass

@@ -1,0 +1,62 @@
+"""``karpenter controller``: the autoscaler itself, on the cluster it finds itself in."""
+
+import os
+from typing import Any
+
+import typer
+
+from karpenter.cli import controller_flags, output
+
+HELP = """\
+Run the controllers on a cluster: pods become nodes, and nodes go when nobody needs them.
+
+The cluster is that of KUBECONFIG, else the one this process runs in, else that of ~/.kube/config. \
+Every flag has an environment variable, --metrics-port is METRICS_PORT (and --provider is \
+CLOUD_PROVIDER); a flag goes before a variable. SIGTERM ends the process in order: the lease is \
+given back and the exit code is 0.
+"""
+EXAMPLES = """\
+[bold]Examples[/bold]
+
+  karpenter controller --leader-election-namespace karpenter --log-level debug
+
+  karpenter controller --disable-leader-election --feature-gates NodeOverlay=true
+"""
+
+
+def controller(**given: str | None) -> None:
+    """Run the controllers until told to stop."""
+    from karpenter.settings import SettingError, read_settings
+
+    flags = {name: text for name, text in given.items() if text is not None}
+    others = {flag.setting for flag in controller_flags.OTHERS}
+    options = {name.upper(): text for name, text in flags.items() if name in others}
+    environment = {**os.environ, **options}
+    commit = environment.get("KARPENTER_COMMIT", "")
+    try:
+        settings = read_settings(
+            environment, {name: text for name, text in flags.items() if name not in others}
+        )
+        from karpenter.telemetry.logs import configure_logging, short_revision, take_over
+
+        commit = short_revision(commit)
+        log = configure_logging(settings, commit=commit)
+    except SettingError as error:
+        output.fail(str(error))
+    take_over(log)
+    from karpenter.cli import controller_run
+
+    code = controller_run.run(settings, environment, log, commit)
+    if code:
+        raise typer.Exit(code)
+
+
+def _dress(command: Any) -> None:
+    """Give the command one parameter for every flag."""
+    command.__signature__ = controller_flags.signature()
+    command.__annotations__ = {
+        name: parameter.annotation for name, parameter in command.__signature__.parameters.items()
+    }
+
+
+_dress(controller)

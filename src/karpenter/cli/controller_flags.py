@@ -1,0 +1,142 @@
+"""The flags of ``karpenter controller``: one for every setting, and what belongs to no setting.
+
+Flags are read as operators know them: a boolean may be given without a value, a single dash does
+as well, and the last of several wins.
+"""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+_YES: Final = "true"
+_BOOLEAN: Final = "BOOL"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag; its environment variable is its setting in upper case."""
+
+    setting: str
+    metavar: str
+    default: str
+    meaning: str
+    name: str = ""  # where it is not the name of the setting
+
+    @property
+    def text(self) -> str:
+        """The flag as it is typed."""
+        return f"--{self.name or self.setting.replace('_', '-')}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that does the same."""
+        return self.setting.upper()
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether the flag may be given without a value."""
+        return self.metavar == _BOOLEAN
+
+
+SETTINGS: Final = (
+    Flag("metrics_port", "PORT", "8080", "Where metrics are served."),
+    Flag("health_probe_port", "PORT", "8081", "Where health is served."),
+    Flag("kube_client_qps", "COUNT", "200", "Requests a second to the API server."),
+    Flag("kube_client_burst", "COUNT", "300", "Requests at once to the API server."),
+    Flag("enable_profiling", _BOOLEAN, "false", "Serve /debug/pprof beside the metrics."),
+    Flag("disable_leader_election", _BOOLEAN, "false", "Act without a lease; run one replica."),
+    Flag("leader_election_name", "NAME", "karpenter-leader-election", "The Lease."),
+    Flag(
+        "leader_election_namespace",
+        "NAME",
+        "that of the pod",
+        "Where the Lease is; needed outside of a cluster.",
+    ),
+    Flag(
+        "disable_controller_warmup",
+        _BOOLEAN,
+        "true",
+        "Accepted; standbys always know the cluster before they lead.",
+    ),
+    Flag(
+        "disable_cluster_state_observability",
+        _BOOLEAN,
+        "false",
+        "No metrics about single pods, nodes, pools and conditions, and no events of the latter.",
+    ),
+    Flag("memory_limit", "BYTES", "-1", "Say so when 90 % of it are in use; -1 is no limit."),
+    Flag("cpu_requests", "MILLIS", "1000", "What concurrency is sized for."),
+    Flag("log_level", "LEVEL", "info", "What is worth a line: debug, info or error."),
+    Flag("log_output_paths", "PATHS", "stdout", "Where lines go, separated by commas."),
+    Flag("log_error_output_paths", "PATHS", "stderr", "Where failures to log are told."),
+    Flag("batch_max_duration", "TIME", "10s", "The longest time pods are collected."),
+    Flag("batch_idle_duration", "TIME", "1s", "The silence that ends collecting pods."),
+    Flag("preference_policy", "POLICY", "Respect", "Respect or Ignore what pods prefer."),
+    Flag(
+        "min_values_policy",
+        "POLICY",
+        "Strict",
+        "Strict or BestEffort: whether minValues may be relaxed.",
+    ),
+    Flag("ignore_dra_requests", _BOOLEAN, "true", "Pass over resource claims of pods."),
+    Flag("feature_gates", "GATES", "", "Features, such as NodeOverlay=true,NodeRepair=true."),
+    Flag("scheduler_config", "YAML", "", "The defaults of the cluster's scheduler."),
+    Flag("karpenter_service", "NAME", "", "Accepted and not used."),
+    Flag("legacy_node_repair", _BOOLEAN, "false", "With NodeRepair: repair nodes the older way."),
+    Flag("early_binding", _BOOLEAN, "false", "Bind pods to their nodes before these are ready."),
+)
+OTHERS: Final = (
+    Flag("cloud_provider", "NAME", "kwok", "Whose machines to use.", name="provider"),
+    Flag("instance_types_file_path", "FILE", "", "kwok: machines in place of the built-in ones."),
+    Flag("kwok_sold_out", "LIST", "", "kwok: offerings that cannot be had."),
+)
+FLAGS: Final = (*SETTINGS, *OTHERS)
+
+
+def signature() -> inspect.Signature:
+    """A function signature with one optional text for every flag."""
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                flag.setting,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[str | None, _option(flag)],
+            )
+            for flag in FLAGS
+        ]
+    )
+
+
+def normalised(arguments: Sequence[str]) -> list[str]:
+    """Arguments with two dashes each, and a value for every boolean flag."""
+    booleans = {flag.text for flag in FLAGS if flag.is_boolean}
+    known = {flag.text for flag in FLAGS}
+    changed = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if f"-{name}" in known:
+            name = f"-{name}"
+        if name in booleans and not equals:
+            equals, value = "=", _YES
+        changed.append(f"{name}{equals}{value}")
+    return changed
+
+
+class FlagCommand(TyperCommand):
+    """A command whose flags are read as those of Go programs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        return super().parse_args(ctx, normalised(args))
+
+
+def _option(flag: Flag) -> Any:
+    default = f" [dim]default: {flag.default}[/dim]" if flag.default else ""
+    return typer.Option(
+        flag.text, metavar=flag.metavar, help=f"{flag.meaning}{default}", show_default=False
+    )

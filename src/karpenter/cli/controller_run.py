@@ -1,0 +1,295 @@
+"""Running the controllers on a real cluster, from the first look at it to the last word.
+
+Whatever keeps the process from starting is one sentence. A signal ends everything in order: work
+is cancelled, the lease is given back; what has not ended after half a minute is left behind.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from structlog.typing import FilteringBoundLogger
+
+from karpenter import __version__
+from karpenter.api.codec import KINDS
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import kind_of
+from karpenter.cli import output
+from karpenter.cli.memory import watch_memory
+from karpenter.cli.serving import Endpoints, ServingError, serving
+from karpenter.clock import Clock, SystemClock
+from karpenter.cloud.metered import MeteredProvider
+from karpenter.cloud.provider import CloudProvider
+from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
+from karpenter.cloud.repair import violations
+from karpenter.controllers.everything import make_controllers
+from karpenter.controllers.health import liveness, readiness
+from karpenter.controllers.manager import Manager, NotSyncedError, Process
+from karpenter.kube.client import Client, Kube
+from karpenter.kube.config import load_config, own_namespace
+from karpenter.kube.errors import KubeError, NotFoundError
+from karpenter.kube.events import Recorder
+from karpenter.kube.http import HttpTransport
+from karpenter.kube.kinds import resource_of
+from karpenter.kube.lease import Election, new_identity
+from karpenter.kube.limiter import Limiter
+from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
+from karpenter.settings import Settings
+from karpenter.telemetry import CloudCalls, Metrics
+
+T = TypeVar("T")
+
+DEFAULT_PROVIDER: Final = "kwok"
+_GRACE_SECONDS: Final = 30.0
+_NODE_REPAIR: Final = "NodeRepair"
+
+
+class StartError(Exception):
+    """Why the process does not start; the text is one sentence."""
+
+
+_FORESEEN: Final = (
+    StartError,
+    ProviderError,
+    SchedulerConfigError,
+    ServingError,
+    NotSyncedError,
+    KubeError,
+)
+
+
+def run(
+    settings: Settings, environment: Mapping[str, str], log: FilteringBoundLogger, commit: str
+) -> int:
+    """Run until stopped; the exit code is returned."""
+    deadline = threading.Timer(_GRACE_SECONDS, _leave_everything)
+    deadline.daemon = True
+    try:
+        return asyncio.run(
+            run_controller(settings, environment, log, commit=commit, on_stop=deadline.start)
+        )
+    finally:
+        deadline.cancel()
+
+
+async def run_controller(
+    settings: Settings,
+    environment: Mapping[str, str],
+    log: FilteringBoundLogger,
+    *,
+    commit: str = "",
+    on_stop: Callable[[], None] = lambda: None,
+) -> int:
+    """Run the controllers until a signal comes or they cannot go on; return the exit code.
+
+    Args:
+        settings: the settings.
+        environment: where cluster and cloud are described.
+        log: where lines go.
+        commit: the revision this build was made of.
+        on_stop: called when a signal has come, before anything ends.
+    """
+    try:
+        async with _assembled(settings, environment, log, commit) as manager:
+            return await _until_stopped(manager.run(), log, on_stop)
+    except BaseExceptionGroup as group:
+        foreseen, unforeseen = group.split(_FORESEEN)
+        if unforeseen is not None:
+            log.exception("the controllers cannot go on", error=_first(unforeseen))
+        if foreseen is not None:
+            output.error(str(_first(foreseen)))
+    except _FORESEEN as error:
+        output.error(str(error))
+    return output.EXIT_FAILED
+
+
+@asynccontextmanager
+async def _assembled(
+    settings: Settings, environment: Mapping[str, str], log: FilteringBoundLogger, commit: str
+) -> AsyncIterator[Manager]:
+    """Put together everything a process needs, and serve for as long as the block runs."""
+    parse_scheduler_config(settings.scheduler_config)
+    config = load_config(environment)
+    clock = SystemClock()
+    rng = random.Random()  # noqa: S311 nothing secret hangs on it
+    metrics = Metrics(commit=commit, with_process=True)
+    metrics.api_server = _host(config.server)
+    metrics.resources = _resources()
+    async with AsyncExitStack() as stack:
+
+        async def connected() -> HttpTransport:
+            transport = HttpTransport(
+                config, clock, user_agent=f"karpenter/{__version__}", environment=environment
+            )
+            stack.push_async_callback(transport.close)
+            return transport
+
+        election = None
+        if not settings.disable_leader_election:
+            namespace = _lease_namespace(settings)
+            # Without a limit of its own, and apart: a busy controller must not lose its lease
+            election = _election(settings, namespace, Client(await connected(), clock), clock, rng)
+            status = metrics.leader_election_master_status.labels(settings.leader_election_name)
+            status.set_function(election.is_leading)
+        kube = Client(
+            await connected(),
+            clock,
+            limiter=_limiter(settings, clock),
+            observer=metrics,
+            may_write=election.is_leading if election is not None else lambda: True,
+        )
+        cloud = _cloud(settings, environment, kube, clock, rng)
+        await _look_at(kube, log)
+        process = Process(
+            kube=kube,
+            cloud=MeteredProvider(cloud, CloudCalls(metrics), clock.monotonic),
+            clock=clock,
+            settings=settings,
+            recorder=Recorder(kube, clock, rng=rng),
+            metrics=metrics,
+            log=log,
+            rng=rng,
+        )
+        manager = Manager(process, make_controllers, election)
+        await stack.enter_async_context(
+            serving(
+                Endpoints(
+                    metrics.pieces,
+                    liveness(),
+                    readiness(manager.mirrors, kube, clock),
+                    metrics_port=settings.metrics_port,
+                    health_port=settings.health_probe_port,
+                    with_profiling=settings.enable_profiling,
+                )
+            )
+        )
+        stack.enter_context(watch_memory(settings.memory_limit, log))
+        log.info(
+            "starting", version=__version__, provider=cloud.facts.name, server=metrics.api_server
+        )
+        yield manager
+
+
+def _host(server: str) -> str:
+    """Host and port of a URL; the rest of it may hold secrets."""
+    return urlsplit(server).netloc.rpartition("@")[2]
+
+
+def _resources() -> Mapping[str, tuple[str, str, str]]:
+    """Group, version and kind of all resources, by their plural names."""
+    known: dict[str, tuple[str, str, str]] = {}
+    for kind in KINDS:
+        group, _, version = kind.api_version.rpartition("/")
+        known.setdefault(resource_of(kind).plural, (group, version, kind_of(kind)))
+    return known
+
+
+def _limiter(settings: Settings, clock: Clock) -> Limiter | None:
+    """The limit on requests; a rate of nothing means none, as it does elsewhere."""
+    if settings.kube_client_qps <= 0:
+        return None
+    return Limiter(clock, settings.kube_client_qps, max(settings.kube_client_burst, 1))
+
+
+def _lease_namespace(settings: Settings) -> str:
+    namespace = settings.leader_election_namespace or own_namespace()
+    if not namespace:
+        raise StartError(
+            "leader election needs a namespace outside of a cluster: set"
+            " LEADER_ELECTION_NAMESPACE, or DISABLE_LEADER_ELECTION=true for a single process"
+        )
+    return namespace
+
+
+def _election(
+    settings: Settings, namespace: str, kube: Client, clock: Clock, rng: random.Random
+) -> Election:
+    return Election(
+        kube,
+        clock,
+        name=settings.leader_election_name,
+        namespace=namespace,
+        identity=new_identity(),
+        rng=rng,
+    )
+
+
+def _cloud(
+    settings: Settings,
+    environment: Mapping[str, str],
+    kube: Kube,
+    clock: Clock,
+    rng: random.Random,
+) -> CloudProvider:
+    name = environment.get("CLOUD_PROVIDER") or DEFAULT_PROVIDER
+    cloud = load_provider(name)(ProviderContext(kube, clock, settings, environment, rng))
+    if settings.feature_gates[_NODE_REPAIR] and not settings.legacy_node_repair:
+        problems = violations(cloud.repair_policies)
+        if problems:
+            raise StartError(f"feature gate {_NODE_REPAIR}, provider {name}: {problems[0]}")
+    return cloud
+
+
+async def _look_at(kube: Kube, log: FilteringBoundLogger) -> None:
+    """Make sure that the cluster answers; kinds that are missing may still come."""
+    for kind in (NodePool, NodeClaim):
+        if not await _is_served(kube, kind):
+            log.error(
+                "custom resource definition is missing",
+                kind=kind_of(kind),
+                advice="karpenter crds | kubectl apply --server-side -f -",
+            )
+
+
+async def _is_served(kube: Kube, kind: type[NodePool] | type[NodeClaim]) -> bool:
+    try:
+        await kube.page(kind, limit=1)
+    except NotFoundError:
+        return False
+    return True
+
+
+async def _until_stopped(
+    work: Awaitable[None], log: FilteringBoundLogger, on_stop: Callable[[], None]
+) -> int:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    task = asyncio.ensure_future(work)
+    stop = asyncio.ensure_future(stopped.wait())
+    try:
+        await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopped.is_set():
+            await task
+            return 0
+        log.info("stopping")
+        on_stop()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        log.info("stopped")
+        return 0
+    finally:
+        stop.cancel()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group
+
+
+def _leave_everything() -> None:
+    """End the process although something in it does not."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

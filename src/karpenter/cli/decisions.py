@@ -1,0 +1,106 @@
+"""What the controllers decide, as sentences for people who watch a sandbox.
+
+Logs are for machines and say everything; here a few of their entries become one short line each,
+and the rest is left out unless it is an error.
+"""
+
+from collections.abc import Callable, Mapping, MutableMapping
+from datetime import datetime
+from typing import Any, Final, TypeAlias, cast
+
+import structlog
+from structlog.typing import FilteringBoundLogger, WrappedLogger
+
+from karpenter.cli import screen
+
+Entry: TypeAlias = Mapping[str, Any]
+_INFO: Final = 20
+
+
+def decision_logger(
+    say: Callable[[str], object], now: Callable[[], datetime]
+) -> FilteringBoundLogger:
+    """Return a logger that says the decisions among its entries."""
+
+    def tell(_: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
+        text = sentence(method, str(event.get("event", "")), event)
+        if text:
+            say(f"{now():%H:%M:%S} {text}")
+        raise structlog.DropEvent
+
+    logger = structlog.wrap_logger(
+        None,
+        processors=[tell],
+        wrapper_class=structlog.make_filtering_bound_logger(_INFO),
+        cache_logger_on_first_use=True,
+    )
+    return cast(FilteringBoundLogger, logger)
+
+
+def sentence(method: str, message: str, entry: Entry) -> str:
+    """What an entry means to people; nothing when it means nothing to them."""
+    tell = _SENTENCES.get(message)
+    if tell is not None:
+        return tell(entry)
+    if method in ("error", "exception", "critical"):
+        return f"! {message}: {entry.get('error', '')}".rstrip(": ")
+    return ""
+
+
+def _computed(entry: Entry) -> str:
+    pods, claims = int(entry.get("pods", 0)), int(entry.get("nodeclaims", 0))
+    verb = "has" if pods == 1 else "have"
+    needed = screen.counted(claims, "new node")
+    return f"{screen.counted(pods, 'pod')} {verb} no place: {needed} needed"
+
+
+def _created(entry: Entry) -> str:
+    wanted = entry.get("requests") or {}
+    needs = ", ".join(f"{wanted[name]} {name}" for name in ("cpu", "memory") if name in wanted)
+    first, _, rest = str(entry.get("instance-types", "")).partition(", ")
+    others = f" or {rest}" if rest else ""
+    return f"asking for {_name(entry, 'NodeClaim')}: {needs} on {first}{others}"
+
+
+def _launched(entry: Entry) -> str:
+    kind, place = entry.get("instance-type"), entry.get("zone")
+    bought = entry.get("capacity-type")
+    return f"launched {_name(entry, 'NodeClaim')}: {kind}, {bought}, in {place}"
+
+
+def _not_placed(entry: Entry) -> str:
+    return f"! no place for pod {_name(entry, 'Pod')}: {entry.get('error', '')}"
+
+
+def _disrupting(entry: Entry) -> str:
+    reason = str(entry.get("reason", "")).lower()
+    count = int(entry.get("disrupted-node-count", 1))
+    replaced = int(entry.get("replacement-node-count", 0))
+    instead = f", with {screen.counted(replaced, 'node')} in place" if replaced else ""
+    return f"removing {screen.counted(count, 'node')} because {reason}{instead}"
+
+
+_SENTENCES: Final[Mapping[str, Callable[[Entry], str]]] = {
+    "computed new nodeclaim(s) to fit pod(s)": _computed,
+    "created nodeclaim": _created,
+    "launched nodeclaim": _launched,
+    "registered nodeclaim": lambda entry: f"{_name(entry, 'NodeClaim')} has joined the cluster",
+    "initialized nodeclaim": lambda entry: f"{_name(entry, 'NodeClaim')} is ready for pods",
+    "could not schedule pod": _not_placed,
+    "disrupting node(s)": _disrupting,
+    "tainted node": lambda entry: f"draining {_claim_of(_name(entry, 'Node'))}",
+    "deleted nodeclaim": lambda entry: f"{_name(entry, 'NodeClaim')} is gone",
+}
+
+
+def _name(entry: Entry, key: str) -> str:
+    about = entry.get(key) or {}
+    if not isinstance(about, Mapping):
+        return str(about)
+    return "/".join(filter(None, (about.get("namespace", ""), about.get("name", ""))))
+
+
+def _claim_of(node: str) -> str:
+    """The NodeClaim in the name of a simulated node, which is long."""
+    parts = node.removeprefix("kwok-").split("-")
+    return "-".join(parts[:-5]) if node.startswith("kwok-") and len(parts) > 5 else node

@@ -1,0 +1,74 @@
+"""An example to begin with, and a demonstration of it: 0, 5, 20 and 0 pods, all on its own.
+
+Both are for people who see the program for the first time. The demonstration does what they would
+do with ``kubectl``, waits until the cluster has come to rest, and says what has become of it.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import resources
+from typing import Final
+
+from karpenter.cli.sandbox_view import overview
+from karpenter.manifests.reader import Document, read
+from karpenter.sandbox.cluster import Cluster
+
+DEPLOYMENT: Final = "inflate"
+STEPS: Final = (5, 20, 0)
+_PATIENCE: Final = 120.0
+_PAUSE: Final = 0.5
+
+
+def example() -> list[Document]:
+    """A NodePool of simulated machines, and a Deployment without pods."""
+    folder = resources.files("karpenter.cli").joinpath("quickstart")
+    found = []
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        found += read(file.read_bytes(), file.name)
+    return found
+
+
+def commands_to_try() -> tuple[str, ...]:
+    """What somebody who has started the example may type next."""
+    return (
+        f"kubectl scale deployment {DEPLOYMENT} --replicas=5",
+        "kubectl get nodeclaims,nodes,pods -o wide",
+        f"kubectl scale deployment {DEPLOYMENT} --replicas=0",
+    )
+
+
+async def demonstrate(
+    cluster: Cluster,
+    say: Callable[[str], None],
+    price_of: Callable[[Mapping[str, str]], float | None],
+) -> None:
+    """Scale the example up and down, and say each time what the cluster looks like."""
+    for replicas in STEPS:
+        say("")
+        say(f"$ kubectl scale deployment {DEPLOYMENT} --replicas={replicas}")
+        patch = {"spec": {"replicas": replicas}}
+        await cluster.client.patch("merge", "apps/v1", "Deployment", "default", DEPLOYMENT, patch)
+        began = cluster.clock.monotonic()
+        await _rest(cluster, replicas)
+        seconds = cluster.clock.monotonic() - began
+        nodes, pods = cluster.store.list("", "nodes"), cluster.store.list("", "pods")
+        view = overview(nodes, pods, cluster.clock.now(), price_of)
+        say(f"→ after {seconds:.0f} s: {view.summary}")
+
+
+async def _rest(cluster: Cluster, replicas: int) -> None:
+    """Wait until as many pods run as were asked for, and no machine is on its way."""
+    deadline = cluster.clock.monotonic() + _PATIENCE
+    while cluster.clock.monotonic() < deadline:
+        await cluster.clock.sleep(_PAUSE)
+        pods = [pod for pod in cluster.store.list("", "pods") if _is_ours(pod)]
+        running = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
+        claims = cluster.store.list("karpenter.sh", "nodeclaims")
+        is_idle = replicas > 0 or not claims
+        if len(pods) == len(running) == replicas and is_idle:
+            return
+
+
+def _is_ours(pod: dict[str, object]) -> bool:
+    metadata = pod["metadata"]
+    assert isinstance(metadata, dict)
+    return (metadata.get("labels") or {}).get("app") == DEPLOYMENT

@@ -1,0 +1,90 @@
+"""The controllers of a sandbox: the same as on a real cluster, on a simulated cloud.
+
+They reach the cluster's API without a socket and live in the cluster's time, so ``--speed`` holds
+for them too.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from karpenter.cli import output
+from karpenter.cli.decisions import decision_logger
+from karpenter.cloud.kwok.provider import INSTANCE_TYPES_FILE_PATH
+from karpenter.cloud.metered import MeteredProvider
+from karpenter.cloud.provider import CloudProvider
+from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
+from karpenter.controllers.everything import make_controllers
+from karpenter.controllers.manager import Manager, Process
+from karpenter.kube.client import Client
+from karpenter.kube.events import Recorder
+from karpenter.sandbox.cluster import Cluster
+from karpenter.sandbox.transport import MemoryTransport
+from karpenter.settings import SettingError, Settings, from_environment
+from karpenter.telemetry import Metrics, quiet_logger
+from karpenter.telemetry.capacity import CloudCalls
+from karpenter.telemetry.logs import take_over
+
+
+@asynccontextmanager
+async def autoscaling(
+    cluster: Cluster, *, provider: str, instance_types: str, say: Callable[[str], object]
+) -> AsyncIterator[Manager]:
+    """Run the controllers on a cluster for as long as a block runs.
+
+    What they log as decisions is shown by ``say``.
+    """
+    settings = _settings()
+    log = decision_logger(say, cluster.clock.now)
+    take_over(quiet_logger())
+    rng = random.Random()  # noqa: S311 nothing secret hangs on it
+    metrics = Metrics()
+    kube = Client(MemoryTransport(cluster.api), cluster.clock)
+    process = Process(
+        kube=kube,
+        cloud=_cloud(provider, instance_types, kube, cluster, settings, rng, metrics),
+        clock=cluster.clock,
+        settings=settings,
+        recorder=Recorder(kube, cluster.clock, rng=rng),
+        metrics=metrics,
+        log=log,
+        rng=rng,
+    )
+    manager = Manager(process, make_controllers)
+    task = asyncio.create_task(manager.run(), name="controllers")
+    try:
+        yield manager
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _settings() -> Settings:
+    try:
+        settings = from_environment(os.environ)
+    except SettingError as error:
+        output.fail(str(error))
+    return replace(settings, disable_leader_election=True)
+
+
+def _cloud(
+    name: str,
+    instance_types: str,
+    kube: Client,
+    cluster: Cluster,
+    settings: Settings,
+    rng: random.Random,
+    metrics: Metrics,
+) -> CloudProvider:
+    environment = dict(os.environ)
+    if instance_types:
+        environment[INSTANCE_TYPES_FILE_PATH] = instance_types
+    try:
+        context = ProviderContext(kube, cluster.clock, settings, environment, rng)
+        provider = load_provider(name)(context)
+    except ProviderError as error:
+        output.fail(str(error))
+    return MeteredProvider(provider, CloudCalls(metrics), cluster.clock.monotonic)

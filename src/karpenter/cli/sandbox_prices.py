@@ -1,0 +1,41 @@
+"""What the nodes of a sandbox would cost, by the price list of the simulated provider.
+
+The sandbox itself knows nothing of prices: a node says by its labels what it is, and whoever shows
+the node looks it up here.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from karpenter.cloud.kwok.catalogue import built_in, load
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels as known
+
+
+class PriceList:
+    """Prices of nodes in dollars an hour."""
+
+    def __init__(self, types: Iterable[InstanceType]) -> None:
+        self._in_zone: dict[tuple[str, str, str], float] = {}  # type, capacity type, zone -> price
+        self._anywhere: dict[tuple[str, str], float] = {}  # type, capacity type -> highest price
+        for kind in types:
+            for offering in kind.offerings:
+                place = (kind.name, offering.capacity_type)
+                self._in_zone[*place, offering.zone] = offering.price
+                self._anywhere[place] = max(offering.price, self._anywhere.get(place, 0.0))
+
+    def of(self, labels: Mapping[str, str]) -> float | None:
+        """The price of a node with these labels, or None when its type is not in the list.
+
+        A node that does not say how it was bought counts as bought on demand, and one in a zone
+        that is not in the list as standing in the dearest.
+        """
+        capacity_type = labels.get(known.CAPACITY_TYPE, known.ON_DEMAND)
+        place = (labels.get(known.INSTANCE_TYPE, ""), capacity_type)
+        price = self._in_zone.get((*place, labels.get(known.ZONE, "")))
+        return self._anywhere.get(place) if price is None else price
+
+
+def price_list(file: str = "") -> PriceList:
+    """The prices of everything the simulated provider sells, or of what a file lists instead."""
+    return PriceList(load(Path(file).read_bytes(), file) if file else built_in())

@@ -1,0 +1,126 @@
+"""The two HTTP servers of a controller: metrics for Prometheus, health for the kubelet."""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from karpenter.cli import profiling
+from karpenter.controllers.health import Checks, answer
+
+_TEXT: Final = "text/plain"
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_EVERYWHERE: Final = None  # every interface, of both kinds of addresses where there are two
+
+
+class ServingError(Exception):
+    """A port cannot be listened on; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What is served, and where."""
+
+    pieces: Callable[[], Iterable[bytes]]  # of what there is to scrape
+    liveness: Checks
+    readiness: Checks
+    metrics_port: int = 8080
+    health_port: int = 8081
+    with_profiling: bool = False
+    host: str | None = _EVERYWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where the servers really listen."""
+
+    metrics: int
+    health: int
+
+
+@asynccontextmanager
+async def serving(endpoints: Endpoints) -> AsyncIterator[Ports]:
+    """Serve for as long as the block runs.
+
+    Raises:
+        ServingError: a port cannot be had.
+    """
+    async with AsyncExitStack() as stack:
+        metrics = await _listen(
+            stack, metrics_app(endpoints), endpoints.host, endpoints.metrics_port, "METRICS_PORT"
+        )
+        health = await _listen(
+            stack, health_app(endpoints), endpoints.host, endpoints.health_port, "HEALTH_PROBE_PORT"
+        )
+        yield Ports(metrics, health)
+
+
+def metrics_app(endpoints: Endpoints) -> web.Application:
+    """What the metrics port answers."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        body = bytearray()
+        for piece in endpoints.pieces():
+            body += piece
+            await asyncio.sleep(0)  # in a large cluster all of it at once would hold others up
+        return web.Response(body=bytes(body), headers={"Content-Type": _METRICS_TYPE})
+
+    app = web.Application()
+    app.router.add_get("/metrics", metrics)
+    if endpoints.with_profiling:
+        app.router.add_routes(profiling.routes())
+    return app
+
+
+def health_app(endpoints: Endpoints) -> web.Application:
+    """What the health port answers."""
+    app = web.Application()
+    for name, checks in (("healthz", endpoints.liveness), ("readyz", endpoints.readiness)):
+        handler = _prober(name, checks)
+        app.router.add_get(f"/{name}", handler)
+        app.router.add_get(f"/{name}/{{check:.*}}", handler)
+    return app
+
+
+def _prober(name: str, checks: Checks) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def probe(request: web.Request) -> web.StreamResponse:
+        given = await answer(
+            name,
+            checks,
+            only=request.match_info.get("check", ""),
+            excluded=[each for each in request.query.getall("exclude", []) if each],
+            is_verbose="verbose" in request.query,
+        )
+        return web.Response(
+            status=given.status,
+            text=given.text,
+            content_type=_TEXT,
+            headers={"X-Content-Type-Options": "nosniff"},
+        )
+
+    return probe
+
+
+async def _listen(
+    stack: AsyncExitStack, app: web.Application, host: str | None, port: int, variable: str
+) -> int:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    site = web.TCPSite(runner, host, port)
+    try:
+        await site.start()
+    except (OSError, OverflowError) as error:
+        raise ServingError(_why_not(port, variable, error)) from error
+    return int(runner.addresses[0][1])
+
+
+def _why_not(port: int, variable: str, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"port {port} is taken; choose another with {variable}"
+    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    return f"cannot listen on port {port}: {reason}; choose another with {variable}"

@@ -1,0 +1,248 @@
+"""The simulated provider: to launch an instance is to create a Node, and that is all there is.
+
+Something else, kwok or the sandbox's kubelets, makes such Nodes ready and runs their pods. The
+provider differs from Karpenter's own on purpose where that one goes wrong: a Node has the capacity
+of its type rather than what was asked for, types without a fitting offering are passed over, and a
+launch survives the process that began it.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.nodes import Node
+from karpenter.clock import Clock
+from karpenter.cloud.kwok import catalogue
+from karpenter.cloud.kwok.arrivals import Arrivals, registration_delay, remove_node
+from karpenter.cloud.kwok.entries import CatalogueError
+from karpenter.cloud.kwok.faults import (
+    REMEMBERED,
+    SOLD_OUT,
+    Faults,
+    PatternError,
+    parse_patterns,
+)
+from karpenter.cloud.kwok.machine import (
+    LAUNCH_FAILED,
+    PROVIDER_PREFIX,
+    choose,
+    instance_of,
+    listed_types,
+    machine_for,
+    node_name_of,
+)
+from karpenter.cloud.kwok.reservations import Reservations
+from karpenter.cloud.provider import (
+    REBOOT_NODE,
+    REPLACE_NODE,
+    CloudError,
+    CreateError,
+    Instance,
+    InstanceNotFoundError,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
+    RegistrationHook,
+    RepairPolicy,
+)
+from karpenter.cloud.registry import ProviderContext, ProviderError
+from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.kube.client import Kube
+from karpenter.kube.errors import NotFoundError
+
+INSTANCE_TYPES_FILE_PATH: Final = "INSTANCE_TYPES_FILE_PATH"
+KWOK_SOLD_OUT: Final = "KWOK_SOLD_OUT"
+
+REPAIR_POLICIES: Final = (
+    RepairPolicy(
+        condition_type="Ready",
+        condition_status="False",
+        toleration=timedelta(minutes=10),
+        termination_grace_period=timedelta(0),
+        action=REPLACE_NODE,
+    ),
+    RepairPolicy(
+        condition_type="Ready",
+        condition_status="Unknown",
+        reason_regex=".*",
+        toleration=timedelta(minutes=10),
+        termination_grace_period=timedelta(0),
+        action=REPLACE_NODE,
+    ),
+    RepairPolicy(
+        condition_type="KWOKUnhealthy",
+        condition_status="True",
+        reason_regex=".*",
+        toleration=timedelta(seconds=30),
+        termination_grace_period=timedelta(seconds=45),
+        action=REPLACE_NODE,
+    ),
+    RepairPolicy(
+        condition_type="KWOKRebootRequired",
+        condition_status="True",
+        reason_regex=".*",
+        toleration=timedelta(seconds=30),
+        termination_grace_period=timedelta(minutes=1),
+        action=REBOOT_NODE,
+    ),
+)
+
+
+class KwokProvider:
+    """A cloud of Node objects; Nodes appear only while ``run`` runs."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        types: tuple[InstanceType, ...],
+        faults: Faults | None = None,
+    ) -> None:
+        """Make a cloud that sells ``types``, and whose ``faults`` may be set at any time."""
+        self.faults: Final = Faults(clock) if faults is None else faults
+        self._kube = kube
+        self._clock = clock
+        self._types = types
+        self._facts = catalogue.facts_about(types)
+        self._names = frozenset(kind.name for kind in types)
+        self._arrivals = Arrivals(kube, clock)
+        self._reservations = Reservations(kube, self._arrivals, types)
+        self._choosing = asyncio.Lock()  # two launches must not take the last of a reservation
+
+    @property
+    def facts(self) -> ProviderFacts:
+        return self._facts
+
+    @property
+    def repair_policies(self) -> Sequence[RepairPolicy]:
+        return REPAIR_POLICIES
+
+    @property
+    def registration_hooks(self) -> Sequence[RegistrationHook]:
+        return ()
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        name = node_name_of(claim)
+        promised = await self._promised(name)
+        if promised is not None:
+            return promised
+        await self.faults.strike()
+        listed = listed_types(claim, self._names)
+        node_class = await self._node_class(claim.spec.node_class_ref.name)
+        self._discover_sold_out(node_class)
+        async with self._choosing:
+            shown = {kind.name: kind for kind in await self._shown()}
+            kind, offering = choose(
+                claim, [shown[name] for name in listed], self._facts.well_known_labels
+            )
+            machine = machine_for(claim, kind, offering)
+            self._arrivals.expect(machine, after=registration_delay(node_class))
+        return machine.instance(self._clock.now())
+
+    async def delete(self, claim: NodeClaim) -> None:
+        name = node_name_of(claim)
+        self._arrivals.call_off(name)
+        await remove_node(self._kube, name)
+        raise InstanceNotFoundError(f"instance {PROVIDER_PREFIX}{name} is terminated")
+
+    async def get(self, provider_id: str) -> Instance:
+        name = provider_id.removeprefix(PROVIDER_PREFIX)
+        try:
+            node = await self._kube.get(Node, name)
+        except NotFoundError as error:
+            raise InstanceNotFoundError(f"there is no instance {provider_id}") from error
+        if node.metadata.deletion_timestamp is not None:
+            raise InstanceNotFoundError(f"instance {provider_id} is being terminated")
+        return instance_of(node)
+
+    async def list(self) -> Sequence[Instance]:
+        nodes = await self._kube.list(Node)
+        return [instance_of(n) for n in nodes if n.spec.provider_id.startswith(PROVIDER_PREFIX)]
+
+    async def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        return await self._shown()
+
+    async def drift_reason(self, claim: NodeClaim) -> str:
+        return ""
+
+    async def reboot(self, claim: NodeClaim, operation: str) -> None:
+        name = claim.status.node_name
+        if not name:
+            raise CloudError(f"claim {claim.metadata.name} has no node to restart")
+        try:
+            node = await self._kube.get(Node, name)
+        except NotFoundError as error:
+            raise InstanceNotFoundError(f"there is no node {name} to restart") from error
+        boot = f"kwok-{operation}"
+        if node.status.node_info.boot_id != boot:
+            body = {"status": {"nodeInfo": {"bootID": boot}}}
+            await self._kube.patch(Node, name, body, subresource="status")
+
+    async def run(self) -> None:
+        await self._arrivals.run()
+
+    async def _shown(self) -> tuple[InstanceType, ...]:
+        return await self._reservations.show(self.faults.show(self._types))
+
+    async def _promised(self, name: str) -> Instance | None:
+        """The instance an earlier call launched, be it by a process that died since."""
+        coming = self._arrivals.expected(name)
+        if coming is not None:
+            return coming.instance(self._clock.now())
+        try:
+            node = await self._kube.get(Node, name)
+        except NotFoundError:
+            return None
+        if node.metadata.deletion_timestamp is not None:
+            raise CreateError(LAUNCH_FAILED, f"node {name} of this claim is being deleted")
+        return instance_of(node)
+
+    async def _node_class(self, name: str) -> KWOKNodeClass:
+        try:
+            node_class = await self._kube.get(KWOKNodeClass, name)
+        except NotFoundError as error:
+            raise InsufficientCapacityError(f"there is no KWOKNodeClass {name}") from error
+        ready = next((each for each in node_class.status.conditions if each.type == "Ready"), None)
+        if ready is not None and ready.status == "False":
+            why = f": {ready.message}" if ready.message else ""
+            raise NodeClassNotReadyError(f"KWOKNodeClass {name} is not ready{why}")
+        return node_class
+
+    def _discover_sold_out(self, node_class: KWOKNodeClass) -> None:
+        """Find out, and remember, what the node class declares sold out."""
+        try:
+            patterns = parse_patterns(node_class.metadata.annotations.get(SOLD_OUT, ""))
+        except PatternError as error:
+            where = f"annotation {SOLD_OUT} of KWOKNodeClass {node_class.metadata.name}"
+            raise CreateError(LAUNCH_FAILED, f"{where}: {error}") from error
+        self.faults.sell_out(*patterns, lasts=REMEMBERED)
+
+
+def make_provider(context: ProviderContext) -> KwokProvider:
+    """Make the provider as the environment asks for.
+
+    Raises:
+        ProviderError: the instance-types file or a list of sold-out offerings cannot be used.
+    """
+    provider = KwokProvider(context.kube, context.clock, _types(context.environment))
+    try:
+        patterns = parse_patterns(context.environment.get(KWOK_SOLD_OUT, ""))
+    except PatternError as error:
+        raise ProviderError(f"{KWOK_SOLD_OUT}: {error}") from error
+    provider.faults.sell_out(*patterns)
+    return provider
+
+
+def _types(environment: Mapping[str, str]) -> tuple[InstanceType, ...]:
+    file = environment.get(INSTANCE_TYPES_FILE_PATH, "")
+    if not file:
+        return catalogue.built_in()
+    try:
+        return catalogue.load(Path(file).read_bytes(), file)
+    except CatalogueError as error:
+        raise ProviderError(str(error)) from error
+    except OSError as error:
+        raise ProviderError(f"{file}: {(error.strerror or str(error)).lower()}") from error

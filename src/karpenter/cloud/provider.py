@@ -1,0 +1,167 @@
+"""What a cloud provider is: a dozen methods, and the errors they may raise.
+
+A provider turns a NodeClaim into an instance and takes it away again. It keeps no state that it
+could not find again after a restart; what it must remember belongs on the instance itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import ResourceMap
+from karpenter.api.nodes import Node
+from karpenter.cloud.types import InstanceType, ProviderFacts
+
+REPLACE_NODE: Final = "ReplaceNode"
+REBOOT_NODE: Final = "RebootNode"
+
+
+class CloudError(Exception):
+    """What a cloud provider may raise; everything else it raises is retried as well.
+
+    * CloudError
+      x InsufficientCapacityError   sold out; the claim is given up and planned anew
+      x NodeClassNotReadyError      the node class cannot be used yet; the claim is given up
+      x CreateError                 the launch failed for a reason users should read; retried
+      x InstanceNotFoundError       there is no such instance, or there is none any more
+      x RebootNotImplementedError   this provider cannot restart instances
+      x RebootFailedError           the restart was refused for good
+    """
+
+
+class InsufficientCapacityError(CloudError):
+    """Nothing that was asked for can be had now."""
+
+
+class NodeClassNotReadyError(CloudError):
+    """The node class of the claim cannot be used."""
+
+
+class CreateError(CloudError):
+    """A launch failed; ``reason`` is a CamelCase word for the Launched condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class InstanceNotFoundError(CloudError):
+    """The instance does not exist."""
+
+
+class RebootNotImplementedError(CloudError):
+    """Instances of this provider cannot be restarted in place."""
+
+    def __init__(self) -> None:
+        super().__init__("reboot is not implemented by this cloud provider")
+
+
+class RebootFailedError(CloudError):
+    """The restart will not happen, however often it is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A machine that exists, or that has been promised."""
+
+    provider_id: str
+    image_id: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    capacity: ResourceMap = field(default_factory=dict)
+    allocatable: ResourceMap = field(default_factory=dict)
+    created_at: datetime | None = None
+    is_deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPolicy:
+    """When a node is unhealthy enough to be replaced or restarted."""
+
+    condition_type: str
+    condition_status: str
+    toleration: timedelta
+    reason_regex: str = ""  # empty: the fallback for every covered condition
+    termination_grace_period: timedelta | None = None
+    priority: int = 0
+    action: str = REPLACE_NODE
+
+
+@dataclass(frozen=True, slots=True)
+class HookResult:
+    """What a registration hook says: done, or look again after so many seconds."""
+
+    is_ready: bool
+    retry_after: float = 5.0
+    labels: Mapping[str, str] = field(default_factory=dict)  # to be added to claim and node
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+class RegistrationHook(Protocol):
+    """Work a provider wants done before pods may land on a node."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def __call__(self, claim: NodeClaim, node: Node) -> HookResult: ...
+
+
+class CloudProvider(Protocol):
+    """A cloud, as the controllers see it."""
+
+    @property
+    def facts(self) -> ProviderFacts:
+        """Name, node classes and labels."""
+
+    @property
+    def repair_policies(self) -> Sequence[RepairPolicy]:
+        """When nodes of this cloud count as broken; none if it cannot tell."""
+
+    @property
+    def registration_hooks(self) -> Sequence[RegistrationHook]:
+        """What must have happened before a node may take pods."""
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        """Launch an instance for a claim, and return once it is sure to come.
+
+        Asked again for the same claim (by uid), it must not launch a second one, even if the
+        process was restarted in between.
+
+        Raises:
+            InsufficientCapacityError, NodeClassNotReadyError, CreateError
+        """
+
+    async def delete(self, claim: NodeClaim) -> None:
+        """Ask for the instance of a claim to be terminated; asked again and again until gone.
+
+        Raises:
+            InstanceNotFoundError: it is gone.
+        """
+
+    async def get(self, provider_id: str) -> Instance:
+        """One instance.
+
+        Raises:
+            InstanceNotFoundError: there is none, or it is on its way out.
+        """
+
+    async def list(self) -> Sequence[Instance]:
+        """Every instance of this cluster that was made for a claim."""
+
+    async def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        """What the pool could buy, with prices and availability as they are now."""
+
+    async def drift_reason(self, claim: NodeClaim) -> str:
+        """Why the instance no longer is what its node class asks for; empty if it is."""
+
+    async def reboot(self, claim: NodeClaim, operation: str) -> None:
+        """Restart the instance in place; the same ``operation`` again changes nothing.
+
+        Raises:
+            RebootNotImplementedError, RebootFailedError
+        """
+
+    async def run(self) -> None:
+        """Work in the background, while this process leads; may return at once."""

@@ -1,0 +1,146 @@
+"""Conditions of our own objects: how they are set, dated and summed up.
+
+All functions are pure; a condition that does not change is returned as it was, so that an
+unchanged status needs no write. Conditions are kept in the order of their types.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from karpenter.api.meta import Condition, ObjectMeta
+
+Conditions: TypeAlias = tuple[Condition, ...]
+
+TRUE: Final = "True"
+FALSE: Final = "False"
+UNKNOWN: Final = "Unknown"
+AWAITING: Final = "AwaitingReconciliation"
+READY: Final = "Ready"
+
+NODE_CLAIM_DEPENDENTS: Final = ("Launched", "Registered", "Initialized")
+NODE_POOL_DEPENDENTS: Final = ("ValidationSucceeded", "NodeClassReady")
+
+
+def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """The condition of a type."""
+    return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def status_of(conditions: Iterable[Condition], kind: str) -> str:
+    """The status of a condition, empty when there is none."""
+    found = find(conditions, kind)
+    return found.status if found is not None else ""
+
+
+def is_true(conditions: Iterable[Condition], kind: str) -> bool:
+    """Whether a condition is there and true."""
+    return status_of(conditions, kind) == TRUE
+
+
+def with_condition(
+    conditions: Conditions,
+    kind: str,
+    status: str,
+    reason: str = "",
+    message: str = "",
+    *,
+    now: datetime,
+    generation: int,
+) -> Conditions:
+    """Set a condition; its date moves only with its status. A reason left away is the type."""
+    known = find(conditions, kind)
+    since = known.last_transition_time if known and known.status == status else None
+    new = Condition(
+        type=kind,
+        status=status,
+        reason=reason or kind,
+        message=message,
+        last_transition_time=since or now.replace(microsecond=0),
+        observed_generation=generation,
+    )
+    if known == new:
+        return conditions
+    return _sorted([*(c for c in conditions if c.type != kind), new])
+
+
+def without(conditions: Conditions, kind: str) -> Conditions:
+    """Remove a condition."""
+    if find(conditions, kind) is None:
+        return conditions
+    return tuple(condition for condition in conditions if condition.type != kind)
+
+
+def summed_up(
+    conditions: Conditions, dependents: Sequence[str], metadata: ObjectMeta, *, now: datetime
+) -> Conditions:
+    """Add the dependents that are missing, and make Ready the sum of them all."""
+    born = metadata.creation_timestamp or now
+    for kind in dependents:
+        if find(conditions, kind) is None:
+            conditions = with_condition(
+                conditions,
+                kind,
+                UNKNOWN,
+                AWAITING,
+                "object is awaiting reconciliation",
+                now=born,
+                generation=metadata.generation,
+            )
+    status, reason, message = _sum(conditions, dependents, metadata.generation)
+    return with_condition(
+        conditions, READY, status, reason, message, now=now, generation=metadata.generation
+    )
+
+
+def at_generation(conditions: Conditions, kind: str, generation: int) -> Conditions:
+    """Say that a condition still holds for the present generation of its object."""
+    return tuple(
+        msgspec.structs.replace(condition, observed_generation=generation)
+        if condition.type == kind and condition.observed_generation != generation
+        else condition
+        for condition in conditions
+    )
+
+
+def to_wire(conditions: Conditions) -> list[Mapping[str, Any]]:
+    """The conditions as they are written; a reason and a message are always given."""
+    return [
+        {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": timestamp(condition.last_transition_time),
+            "observedGeneration": condition.observed_generation,
+        }
+        for condition in conditions
+    ]
+
+
+def timestamp(moment: datetime | None) -> str | None:
+    """A time as Kubernetes writes it: UTC, whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment is not None else None
+
+
+def _sum(
+    conditions: Conditions, dependents: Sequence[str], generation: int
+) -> tuple[str, str, str]:
+    current = {
+        kind: condition.status
+        for kind in dependents
+        if (condition := find(conditions, kind)) is not None
+        and condition.observed_generation == generation
+    }
+    for status, reason in ((FALSE, "UnhealthyDependents"), (UNKNOWN, "ReconcilingDependents")):
+        told = [kind for kind in dependents if current.get(kind, UNKNOWN) == status]
+        if told:
+            listed = ", ".join(f"{kind}={status}" for kind in told)
+            return status, reason, listed
+    return TRUE, READY, ""
+
+
+def _sorted(conditions: Iterable[Condition]) -> Conditions:
+    return tuple(sorted(conditions, key=lambda condition: condition.type))

@@ -1,0 +1,169 @@
+"""What a claim says about itself before anybody disrupts it: that it drifted, that it is at rest.
+
+The rules are pure and stand elsewhere; here they are applied whenever a claim, its pool or its node
+class changes, every five minutes, and the moment a claim has been at rest for as long as its pool
+wants. Pods that come and go change a claim too: the time of the last one stands in its status.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import Resource
+from karpenter.cloud.provider import CloudError, InstanceNotFoundError
+from karpenter.cloud.types import InstanceType
+from karpenter.controllers.conditions import (
+    TRUE,
+    Conditions,
+    is_true,
+    to_wire,
+    with_condition,
+    without,
+)
+from karpenter.controllers.lifecycle.claims import INITIALIZED, LAUNCHED, is_deleting
+from karpenter.controllers.mirrors import BY_POOL
+from karpenter.controllers.node_pools.served import node_class_mirrors
+from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.world import STATUS, World
+from karpenter.disruption.detection import (
+    CONSOLIDATABLE,
+    DRIFTED,
+    drift_reason,
+    is_old_enough,
+    is_on_sale,
+    patience,
+)
+from karpenter.kube.mirror import Key, key_of
+from karpenter.model import labels
+
+_AGAIN: Final = 300.0
+# A type that was found on sale is believed to be for so long
+_FOUND_FOR: Final = timedelta(minutes=30)
+
+
+class ClaimConditions(Controller):
+    """Keeps the conditions ``Drifted`` and ``Consolidatable`` of every claim."""
+
+    name = "nodeclaim.disruption"
+    backoff = REASONABLE
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._claims = world.mirror(NodeClaim)
+        self._pools = world.mirror(NodePool)
+        self._found: dict[str, datetime] = {}  # claim uid -> when its type was seen on sale
+        self.follow(self._claims)
+        self._ends.append(self._claims.on_change(self._forget))
+        self._ends.append(self._pools.on_change(self._pool_changed))
+        for mirror in node_class_mirrors(world):
+            self._ends.append(mirror.on_change(self._class_changed))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring the conditions of one claim up to date."""
+        claim = self._claims.get(key[1])
+        if claim is None or is_deleting(claim) or not self.world.is_managed(claim):
+            return None
+        pool = self._pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
+        if pool is None:
+            return None
+        drift = await self._drift(claim, pool)
+        claim = self._claims.get(key[1]) or claim  # asking the cloud may have taken a while
+        now = self.clock.now()
+        held, wait = at_rest(claim, pool, drifted(claim, drift, now=now), now=now)
+        if held != claim.status.conditions:
+            body = {"status": {"conditions": to_wire(held)}}
+            await self.world.patch(claim, body, locked=True, subresource=STATUS)
+        return _AGAIN if wait is None else min(_AGAIN, wait)
+
+    async def _drift(self, claim: NodeClaim, pool: NodePool) -> str:
+        if not is_true(claim.status.conditions, LAUNCHED):
+            return ""
+        now = self.clock.now()
+        static = drift_reason(claim, pool, {}, now=now, is_type_known=True)
+        if static:
+            return static
+        types = await self._types(claim, pool)
+        if types is not None:
+            stale = drift_reason(claim, pool, types, now=now)
+            if stale:
+                return stale
+            if is_on_sale(claim, types):
+                self._found[claim.metadata.uid] = now
+        try:
+            return await self.world.cloud.drift_reason(claim)
+        except InstanceNotFoundError:
+            return ""
+
+    async def _types(self, claim: NodeClaim, pool: NodePool) -> dict[str, InstanceType] | None:
+        """The types of a pool, when it is time to look for that of the claim again."""
+        now = self.clock.now()
+        seen = self._found.get(claim.metadata.uid)
+        if not is_old_enough(claim, now=now) or (seen is not None and now - seen < _FOUND_FOR):
+            return None
+        try:
+            listed = await self.world.cloud.instance_types(pool)
+        except CloudError:
+            return None
+        # Nothing at all on sale says more about the list than about the claim
+        return {kind.name: kind for kind in listed} if listed else None
+
+    def _pool_changed(self, old: NodePool | None, new: NodePool | None) -> None:
+        pool = new or old
+        if pool is None or (old is not None and new is not None and not _is_news(old, new)):
+            return
+        self._enqueue(self._claims.by_index(BY_POOL, pool.metadata.name))
+
+    def _class_changed(self, old: Resource | None, new: Resource | None) -> None:
+        changed = new or old
+        if changed is None or (old is not None and new is not None and not _is_news(old, new)):
+            return
+        group = changed.api_version.partition("/")[0]
+        wanted = (group, changed.kind, changed.metadata.name)
+        references = ((claim, claim.spec.node_class_ref) for claim in self._claims.list())
+        self._enqueue(
+            claim for claim, ref in references if wanted == (ref.group, ref.kind, ref.name)
+        )
+
+    def _enqueue(self, claims: Iterable[NodeClaim]) -> None:
+        for claim in claims:
+            self.queue.add(key_of(claim))
+
+    def _forget(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        if new is None and old is not None:
+            self._found.pop(old.metadata.uid, None)
+
+
+def drifted(claim: NodeClaim, reason: str, *, now: datetime) -> Conditions:
+    """The conditions of a claim that has drifted for a reason, or has not."""
+    held = claim.status.conditions
+    if not reason:
+        return without(held, DRIFTED)
+    generation = claim.metadata.generation
+    return with_condition(held, DRIFTED, TRUE, reason, reason, now=now, generation=generation)
+
+
+def at_rest(
+    claim: NodeClaim, pool: NodePool, held: Conditions, *, now: datetime
+) -> tuple[Conditions, float | None]:
+    """The conditions with whether the claim may be consolidated, and seconds until it may."""
+    wait = patience(
+        claim, pool, now=now, is_initialized=is_true(claim.status.conditions, INITIALIZED)
+    )
+    if wait is None:
+        return without(held, CONSOLIDATABLE), None
+    if wait.is_over:
+        generation = claim.metadata.generation
+        return with_condition(held, CONSOLIDATABLE, TRUE, now=now, generation=generation), None
+    seconds = (wait.until - now).total_seconds() if wait.until is not None else None
+    return without(held, CONSOLIDATABLE), seconds
+
+
+def _is_news(old: Resource, new: Resource) -> bool:
+    """Whether more than the status has changed."""
+    before, after = old.metadata, new.metadata
+    return (before.generation, before.annotations, before.uid) != (
+        after.generation,
+        after.annotations,
+        after.uid,
+    )

@@ -1,0 +1,220 @@
+"""Beginning a command: its machines are marked, its replacements created, and only then it counts.
+
+Until all replacements exist nobody else may know that the machines will go, or room for their pods
+would be made twice. What fails on the way leaves marks behind that the next pass takes off.
+"""
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.pods import Pod
+from karpenter.controllers.disruption.counting import Tally
+from karpenter.controllers.disruption.marking import Marker
+from karpenter.controllers.disruption.queue import CommandQueue, Running
+from karpenter.controllers.disruption.reboot_request import request_reboot
+from karpenter.controllers.disruption.writing import GoneError
+from karpenter.controllers.provisioning.bodies import claim_body
+from karpenter.controllers.provisioning.creation import ClaimCreator, NotCreatedError
+from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.reporting import Reporter, listed
+from karpenter.controllers.world import World
+from karpenter.disruption.budgets import allowance
+from karpenter.disruption.candidates import Candidate
+from karpenter.disruption.commands import Command, Decision
+from karpenter.kube.errors import KubeError
+from karpenter.model.labels import DO_NOT_DISRUPT
+from karpenter.scheduling.plan import PlannedClaim
+from karpenter.state.nodes import StateNode, nomination_window
+from karpenter.state.pods import is_bound, is_daemon
+
+
+class AbandonedError(Exception):
+    """A command that is not carried out; the text is one sentence."""
+
+
+class Executor:
+    """Begins commands."""
+
+    def __init__(self, world: World, queue: CommandQueue, planned: PlannedPods, log: Any) -> None:
+        self._world = world
+        self._queue = queue
+        self._planned = planned
+        self._log = log
+        self._marker = Marker(world, log)
+        self._creator = ClaimCreator(world, log)
+        self._reporter = Reporter(world, planned, log)
+        self._tally = Tally(world.metrics)
+        self._window = nomination_window(world.settings.batch_max_duration)
+
+    async def begin(self, command: Command) -> None:
+        """Begin to carry out a command.
+
+        Raises:
+            AbandonedError: it cannot be carried out as things stand now.
+            KubeError: the API server stood in the way.
+        """
+        self._look_again(command)
+        number = str(uuid.UUID(int=self._world.rng.getrandbits(128), version=4))
+        if command.decision is Decision.REBOOT:
+            await self._reboot(command, number)
+            return
+        if not self._queue.reserve(number, command.names):
+            raise AbandonedError("one of its nodes is part of another command")
+        try:
+            command = await self._marked(command, number)
+            claims = await self._created(command)
+        except BaseException:
+            self._queue.release(number)
+            raise
+        for candidate in command.candidates:
+            self._world.state.mark(candidate.claim.metadata.name)
+        self._queue.add(Running(number, command, claims, self._world.clock.monotonic()))
+        self._tally.decided(command)
+        self._tell(command, claims, number)
+        await self._nominate(command, claims)
+
+    def _look_again(self, command: Command) -> None:
+        """Make sure that nothing happened to the machines while the command was thought out."""
+        snapshot, now = self._world.state.snapshot(), self._world.clock.now()
+        for candidate in command.candidates:
+            machine = snapshot.node(candidate.name)
+            problem = outdated(candidate, machine, command)
+            if not problem and machine is not None and machine.is_initialized:
+                problem = "pods are expected on it" if machine.is_nominated(now) else ""
+            if problem:
+                raise AbandonedError(f"node {candidate.name}: {problem}")
+        paced = Counter(c.pool for c in command.candidates if c.machine.is_initialized)
+        for name, count in sorted(paced.items()):
+            pool = snapshot.node_pools.get(name)
+            if pool is None:
+                raise AbandonedError(f"nodepool {name} is gone")
+            left = allowance(pool, snapshot.nodes_of(name), command.reason, now=now)
+            if left.remaining < count:
+                raise AbandonedError(f"the budgets of nodepool {name} do not allow it any more")
+
+    async def _marked(self, command: Command, number: str) -> Command:
+        """The command with the candidates that could be marked."""
+        outcomes = await asyncio.gather(
+            *(self._marker.put_on(c.machine, command.reason) for c in command.candidates),
+            return_exceptions=True,
+        )
+        marked: list[Candidate] = []
+        failures: list[str] = []
+        for candidate, outcome in zip(command.candidates, outcomes, strict=True):
+            if outcome is None:
+                marked.append(candidate)
+            elif isinstance(outcome, KubeError | GoneError):
+                failures.append(f"marking {candidate.name}: {outcome}")
+            else:
+                raise outcome
+        if failures and (not marked or command.decision is Decision.REPLACE):
+            raise AbandonedError("; ".join(failures))
+        if not failures:
+            return command
+        kept = {candidate.name for candidate in marked}
+        self._queue.release(number, *(name for name in command.names if name not in kept))
+        return replace(command, candidates=tuple(marked))
+
+    async def _created(self, command: Command) -> tuple[NodeClaim, ...]:
+        """Create the replacements, one by one.
+
+        Whoever is told of the last one must find the candidates marked, so nothing is awaited
+        between its creation and the marks.
+        """
+        claims: list[NodeClaim] = []
+        for planned in command.replacements:
+            try:
+                claims.append(await self._create(planned, command.reason))
+            except NotCreatedError as error:
+                raise AbandonedError(f"creating a replacement: {error}") from error
+        return tuple(claims)
+
+    async def _create(self, planned: PlannedClaim, reason: str) -> NodeClaim:
+        pool = self._world.state.snapshot().node_pools.get(planned.node_pool)
+        if pool is None:
+            raise NotCreatedError(f"nodepool {planned.node_pool} is gone")
+        return await self._creator.create(
+            pool,
+            lambda name: claim_body(planned, pool, name),
+            reason=reason.lower(),
+            requests=planned.requests.to_wire(),
+            **{"instance-types": listed(planned.instance_types)},
+        )
+
+    async def _nominate(self, command: Command, claims: Iterable[NodeClaim]) -> None:
+        """Keep machines that pods are expected on, and tell the pods."""
+        snapshot = self._world.state.snapshot()
+        until = self._world.clock.now() + self._window
+        for name in sorted(command.placements):
+            self._world.state.nominate(name, until)
+        for name, pods in sorted(command.placements.items()):
+            machine = snapshot.node(name)
+            if machine is None:
+                continue
+            claim = machine.node_claim.metadata.name if machine.node_claim is not None else ""
+            node = machine.node.metadata.name if machine.node is not None else ""
+            found = [snapshot.pods[pod] for pod in pods if pod in snapshot.pods]
+            await self._reporter.nominate(found, node=node, claim=claim)
+        for planned, made in zip(command.replacements, claims, strict=True):
+            expected = [snapshot.pods[pod] for pod in planned.pods if pod in snapshot.pods]
+            # Others that run now will be replaced by pods that nobody knows yet
+            self._planned.expect(made.metadata.name, _waiting(expected))
+            await self._reporter.nominate(expected, claim=made.metadata.name)
+
+    async def _reboot(self, command: Command, number: str) -> None:
+        (candidate,) = command.candidates
+        if not await request_reboot(self._world, command):
+            raise AbandonedError(f"node {candidate.name} cannot be restarted any more")
+        self._tally.decided(command)
+        self._tally.disrupted(candidate, command)
+        self._tell(command, (), number)
+
+    def _tell(self, command: Command, claims: tuple[NodeClaim, ...], number: str) -> None:
+        self._log.info(
+            "disrupting node(s)",
+            reason=command.reason.lower(),
+            decision=command.decision.value,
+            **{
+                "command-id": number,
+                "disrupted-node-count": len(command.candidates),
+                "replacement-node-count": len(claims),
+                "pod-count": sum(len(c.reschedulable) for c in command.candidates),
+                "disrupted-nodes": [_described(candidate) for candidate in command.candidates],
+                "replacement-nodes": [{"NodeClaim": c.metadata.name} for c in claims],
+            },
+        )
+
+
+def outdated(candidate: Candidate, machine: StateNode | None, command: Command) -> str:
+    """What has happened to a machine that a command did not reckon with; nothing if all is well."""
+    if machine is None or machine.node is None or machine.node_claim is None:
+        return "it is gone"
+    if machine.node_claim.metadata.uid != candidate.claim.metadata.uid:
+        return "another machine has its name"
+    if machine.is_deleting or machine.is_rebooting:
+        return "it is on its way out or being restarted"
+    if command.repair is None and machine.annotations.get(DO_NOT_DISRUPT) == "true":
+        return f"it has the annotation {DO_NOT_DISRUPT}"
+    expected = {pod.metadata.uid for pod in candidate.machine.pods}
+    if any(not is_daemon(pod) and pod.metadata.uid not in expected for pod in machine.pods):
+        return "pods have come to it"
+    return ""
+
+
+def _waiting(pods: Iterable[Pod]) -> list[Pod]:
+    return [pod for pod in pods if not is_bound(pod)]
+
+
+def _described(candidate: Candidate) -> dict[str, Any]:
+    kind = candidate.instance_type
+    return {
+        "Node": candidate.name,
+        "NodeClaim": candidate.claim.metadata.name,
+        "instance-type": kind.name if kind is not None else "",
+        "capacity-type": candidate.capacity_type,
+    }

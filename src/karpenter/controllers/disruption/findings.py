@@ -1,0 +1,177 @@
+"""What users and operators learn from a pass: events, log lines and numbers."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import Resource
+from karpenter.api.nodes import Node
+from karpenter.controllers.disruption import reports
+from karpenter.controllers.disruption.counting import snake_case
+from karpenter.controllers.disruption.planning import Look
+from karpenter.controllers.provisioning.reporting import paced
+from karpenter.controllers.termination.reports import protection
+from karpenter.controllers.world import World
+from karpenter.disruption import budgets, commands
+from karpenter.disruption.balanced import BALANCED
+from karpenter.disruption.budgets import budget_value
+from karpenter.disruption.candidates import Blocked, Kind
+from karpenter.disruption.commands import Command, Finding
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.plan import announced
+from karpenter.disruption.validation import Validation
+from karpenter.kube.events import Event
+from karpenter.scheduling.provisioning import Announcement
+from karpenter.state.snapshot import Snapshot
+
+_KINDS: Final[dict[str, type[Resource]]] = {
+    "Node": Node,
+    "NodeClaim": NodeClaim,
+    "NodePool": NodePool,
+}
+REASON_OF: Final = {
+    commands.REPAIR: budgets.UNHEALTHY,
+    commands.EMPTY: budgets.EMPTY,
+    commands.STATIC_DRIFT: budgets.DRIFTED,
+    commands.DRIFT: budgets.DRIFTED,
+    commands.MULTI: budgets.UNDERUTILIZED,
+    commands.SINGLE: budgets.UNDERUTILIZED,
+}
+
+
+class FindingReporter:
+    """Tells of passes."""
+
+    def __init__(self, world: World, log: Any) -> None:
+        self._world = world
+        self._log = log
+        self._complaints: dict[str, str] = {}  # pool -> what is wrong with its budgets
+        self._eligible: dict[str, int] = {}  # method -> how many machines it could look at
+        self._protected: dict[str, str] = {}  # pod uid -> what was said about its protection
+        self._gauged: set[str] = set()  # pools that have gauges
+
+    def tell_of_budgets(self) -> None:
+        """Complain about budgets that cannot be read, when they are new."""
+        now = self._world.clock.now()
+        found: dict[str, str] = {}
+        for pool in self._world.mirror(NodePool).list():
+            for number, budget in enumerate(pool.spec.disruption.budgets):
+                try:
+                    budget_value(budget, 1, now=now)
+                except ValueError as error:
+                    name = pool.metadata.name
+                    found.setdefault(name, f"spec.disruption.budgets[{number}]: {error}")
+        for name, problem in sorted(found.items()):
+            if self._complaints.get(name) != problem:
+                self._log.error("invalid budget", NodePool={"name": name}, error=problem)
+        self._complaints = found
+
+    async def tell_who_stays(self, look: Look) -> None:
+        """Tell of machines that no method may touch, of protected pods, and of budgets."""
+        view = look.view
+        self._measure_budgets(view)
+        async for verdict in paced(view.blocked(Kind.GRACEFUL).values()):
+            self._tell_of(verdict, view.snapshot)
+        self._tell_of_protection(look)
+
+    def nothing_to_look_at(self, methods: Iterable[str]) -> None:
+        """Tell that methods have no machine to look at."""
+        for method in methods:
+            self._measure_eligible(method, 0)
+
+    async def report(self, finding: Finding, view: Pass, seconds: float) -> None:
+        """Tell of what a method found."""
+        metrics, reason = self._world.metrics, REASON_OF[finding.method]
+        metrics.voluntary_disruption_decision_evaluation_duration_seconds.labels(
+            reason=reason.lower(), consolidation_type=finding.consolidation_type
+        ).observe(seconds)
+        self._measure_eligible(finding.method, finding.eligible)
+        if finding.has_timed_out:
+            metrics.voluntary_disruption_consolidation_timeouts_total.labels(
+                consolidation_type=finding.consolidation_type
+            ).inc()
+        self._count_scores(finding)
+        for announcement in finding.events:
+            self._announce(announcement)
+        async for verdict in paced(finding.verdicts.values()):
+            self._tell_of(verdict, view.snapshot)
+        for command in finding.commands:
+            self._publish(*reports.considered(command), *reports.approved(command))
+
+    def report_check(self, command: Command, outcome: Validation) -> None:
+        """Tell how a decision fared when it was looked at again."""
+        if outcome.lost:
+            self._world.metrics.voluntary_disruption_failed_validations_total.labels(
+                consolidation_type=command.consolidation_type
+            ).inc(len(outcome.lost))
+        if outcome.command is not None:
+            return
+        self._log.debug(
+            "abandoned command",
+            reason=command.reason.lower(),
+            error=f"{outcome.failure}: {outcome.detail}",
+        )
+        if command.method == commands.SINGLE:
+            self._publish(*reports.rejected(command, outcome.failure, outcome.detail))
+
+    def _measure_budgets(self, view: Pass) -> None:
+        metrics = self._world.metrics
+        pools = set(view.snapshot.node_pools)
+        for pool in sorted(pools):
+            for reason in budgets.REASONS:
+                found = view.allowance(pool, reason)
+                facts = {"nodepool": pool, "reason": reason.lower()}
+                metrics.nodepools_allowed_disruptions.labels(**facts).set(found.allowed)
+                metrics.nodepools_nodes_consuming_budgets.labels(**facts).set(found.disrupting)
+        for pool in self._gauged - pools:
+            for reason in budgets.REASONS:
+                metrics.nodepools_allowed_disruptions.remove(pool, reason.lower())
+                metrics.nodepools_nodes_consuming_budgets.remove(pool, reason.lower())
+        self._gauged = pools
+
+    def _measure_eligible(self, method: str, count: int) -> None:
+        self._eligible[method] = count
+        reason = REASON_OF[method]
+        gauge = self._world.metrics.voluntary_disruption_eligible_nodes
+        gauge.labels(reason=reason.lower()).set(self._eligible_for(reason))
+
+    def _eligible_for(self, reason: str) -> int:
+        """Both kinds of drift have machines of their own, both kinds of consolidation the same."""
+        of_each = [count for method, count in self._eligible.items() if REASON_OF[method] == reason]
+        return max(of_each) if reason == budgets.UNDERUTILIZED else sum(of_each)
+
+    def _count_scores(self, finding: Finding) -> None:
+        metrics = self._world.metrics
+        for score in finding.scores:
+            facts = {
+                "decision": "approved" if score.is_approved else "rejected",
+                "nodepool": score.node_pool,
+                "policy": snake_case(BALANCED),
+            }
+            metrics.consolidation_score.labels(**facts).observe(score.value)
+            metrics.consolidation_moves_total.labels(**facts).inc()
+
+    def _tell_of_protection(self, look: Look) -> None:
+        """Say once what a do-not-disrupt annotation with another value than "true" does."""
+        told: dict[str, str] = {}
+        for pod in look.protected:
+            note = protection(pod, now=look.view.now)
+            if note is not None:
+                told[pod.metadata.uid] = said = f"{note.reason} {note.message}"
+                if self._protected.get(pod.metadata.uid) != said:
+                    self._publish(note)
+        self._protected = told
+
+    def _tell_of(self, verdict: Blocked, snapshot: Snapshot) -> None:
+        for announcement in announced(verdict, snapshot):
+            self._announce(announcement)
+
+    def _announce(self, announcement: Announcement) -> None:
+        kind, _, name = announcement.target.partition("/")
+        target = self._world.mirror(_KINDS[kind]).get(name)
+        if target is not None:
+            self._publish(reports.announced(announcement, target))
+
+    def _publish(self, *events: Event) -> None:
+        for event in events:
+            self._world.recorder.publish(event)

@@ -1,0 +1,153 @@
+"""The disruption loop: one pass after the other, each method in its order, one decision at a time.
+
+A pass first takes marks off machines that nobody is about to remove: a command that failed, or a
+process that died, has left them. Then the methods look for something to do, and the first that
+finds anything decides. What consolidation decides is looked at again a quarter of a minute later,
+before anything is touched; meanwhile everybody else goes on.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from karpenter.controllers.disruption.changes import Changes
+from karpenter.controllers.disruption.executor import AbandonedError, Executor
+from karpenter.controllers.disruption.findings import FindingReporter
+from karpenter.controllers.disruption.marking import Marker, is_marked
+from karpenter.controllers.disruption.planning import Look, Planner
+from karpenter.controllers.disruption.queue import CommandQueue
+from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.runtime import Loop
+from karpenter.controllers.world import World
+from karpenter.disruption import commands
+from karpenter.disruption.commands import Command, Decision
+from karpenter.disruption.plan import METHODS
+from karpenter.state.nodes import StateNode
+
+VALIDATION_SECONDS: Final = 15.0
+_NOTHING_DONE: Final = 10.0
+_ACTED: Final = 0.0
+_UNSYNCED: Final = 1.0
+# Those that need not look again while nothing has happened, and whose decisions are checked
+_CONSOLIDATING: Final = (commands.EMPTY, commands.MULTI, commands.SINGLE)
+
+
+class DisruptionLoop(Loop):
+    """Looks for machines to disrupt, and begins to."""
+
+    name = "disruption"
+
+    def __init__(self, world: World, queue: CommandQueue, planned: PlannedPods) -> None:
+        super().__init__(world)
+        self._queue = queue
+        self._planner = Planner(world, self.log)
+        self._executor = Executor(world, queue, planned, self.log)
+        self._marker = Marker(world, self.log)
+        self._reporter = FindingReporter(world, self.log)
+        self._changes = Changes(world)
+        self._nothing_at: dict[str, int] = {}  # method -> what had happened when it found nothing
+        self._abandoned = 0  # passes in a row whose commands were not carried out
+        self._methods = [
+            name for name in METHODS if name != commands.REPAIR or self._planner.settings.repair
+        ]
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            await super().run()
+        finally:
+            self._changes.end()
+            self._planner.end()
+
+    async def step(self) -> float:
+        """Do one pass; return seconds until the next."""
+        self._reporter.tell_of_budgets()
+        if not self.world.is_synced:
+            return _UNSYNCED
+        await self._roll_back()
+        idle = await self._planner.idle()
+        self._reporter.nothing_to_look_at(name for name in self._methods if name in idle)
+        look: Look | None = None
+        happened = self._changes.count
+        for method in self._methods:
+            if method in idle or self._has_seen_it_all(method):
+                continue
+            if look is None:
+                if not self.world.is_synced:
+                    return _UNSYNCED
+                happened, look = self._changes.count, await self._look()
+            found = await self._find(look, method, happened)
+            if found and method in _CONSOLIDATING:
+                found = await self._checked(found[0])
+                look = None  # that took a while
+            if found:
+                return await self._begin(found)
+        return _NOTHING_DONE
+
+    def _has_seen_it_all(self, method: str) -> bool:
+        """Whether nothing has happened since a method found nothing."""
+        return self._nothing_at.get(method) == self._changes.count
+
+    async def _look(self) -> Look:
+        look = await self._planner.look(self._queue.in_progress)
+        await self._reporter.tell_who_stays(look)
+        return look
+
+    async def _find(self, look: Look, method: str, happened: int) -> Sequence[Command]:
+        began = self.clock.monotonic()
+        finding = await self._planner.find(look, method)
+        await self._reporter.report(finding, look.view, self.clock.monotonic() - began)
+        is_all = not finding.is_constrained and not finding.has_timed_out
+        if method in _CONSOLIDATING and not finding.commands and is_all:
+            self._nothing_at[method] = happened
+        return finding.commands
+
+    async def _checked(self, command: Command) -> Sequence[Command]:
+        """The command as it still holds after a while, if it does."""
+        await self.clock.sleep(VALIDATION_SECONDS)
+        fresh = await self._planner.look(self._queue.in_progress)
+        outcome = await self._planner.check(command, fresh)
+        self._reporter.report_check(command, outcome)
+        return (outcome.command,) if outcome.command is not None else ()
+
+    async def _begin(self, found: Sequence[Command]) -> float:
+        outcomes = await asyncio.gather(
+            *(self._executor.begin(command) for command in found), return_exceptions=True
+        )
+        begun = [c for c, outcome in zip(found, outcomes, strict=True) if outcome is None]
+        for command in begun:
+            if command.decision is Decision.REBOOT:
+                self._planner.rebooted(command.candidates[0].claim.metadata.uid)
+        failures = [each for each in outcomes if isinstance(each, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, AbandonedError):
+                raise failure
+            self.log.info("abandoned command", error=str(failure))
+        if begun:
+            self._abandoned = 0
+            return _ACTED
+        self._abandoned += 1
+        return self.backoff.after(self._abandoned - 1)
+
+    async def _roll_back(self) -> None:
+        left = [m for m in self.world.state.snapshot().nodes if self._is_left_behind(m)]
+        if left:
+            await self._take_off(left)
+
+    async def _take_off(self, machines: Iterable[StateNode]) -> None:
+        outcomes = await asyncio.gather(
+            *(self._marker.take_off(machine) for machine in machines), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _is_left_behind(self, machine: StateNode) -> bool:
+        """Whether a machine carries marks although nobody is about to remove it."""
+        if machine.node is None or machine.node_claim is None or not is_marked(machine):
+            return False
+        if machine.is_deleting or machine.is_rebooting:
+            return False
+        if machine.node.metadata.deletion_timestamp is not None:
+            return False
+        return machine.name not in self._queue.in_progress

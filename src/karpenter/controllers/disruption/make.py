@@ -1,0 +1,34 @@
+"""The controllers of this package, put together."""
+
+from karpenter.controllers.disruption.conditions import ClaimConditions
+from karpenter.controllers.disruption.deletion_cost import DeletionCostQueue, DeletionCosts
+from karpenter.controllers.disruption.legacy_health import LegacyHealth
+from karpenter.controllers.disruption.loop import DisruptionLoop
+from karpenter.controllers.disruption.queue import CommandQueue
+from karpenter.controllers.disruption.reboot import RebootController
+from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.runtime import Runnable
+from karpenter.controllers.termination.eviction_queue import EvictionQueue
+from karpenter.controllers.world import World
+
+
+def disruption_controllers(
+    world: World, planned: PlannedPods, evictions: EvictionQueue
+) -> list[Runnable]:
+    """Everything that disrupts machines, as far as settings and feature gates ask for it."""
+    settings = world.settings
+    gates = settings.feature_gates
+    queue = CommandQueue(world)
+    controllers: list[Runnable] = [
+        ClaimConditions(world),
+        queue,
+        DisruptionLoop(world, queue, planned),
+        # Even without repair: a restart that was begun is finished
+        RebootController(world, evictions),
+    ]
+    if gates["NodeRepair"] and settings.legacy_node_repair and world.cloud.repair_policies:
+        controllers.append(LegacyHealth(world))
+    if gates["PodDeletionCostManagement"]:
+        costs = DeletionCostQueue(world)
+        controllers += [costs, DeletionCosts(world, queue, costs)]
+    return controllers

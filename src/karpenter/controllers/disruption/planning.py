@@ -1,0 +1,273 @@
+"""Looking at a cluster for something to disrupt, without holding up anything else.
+
+A pass runs in a thread, from a snapshot that never changes. It gives way while pods have just begun
+to wait, because planning for them needs the same processor, and it ends when nobody waits for its
+outcome any more.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.legacy import Provisioner
+from karpenter.api.pods import Pod
+from karpenter.cloud.provider import CloudError
+from karpenter.cloud.repair import RepairPolicies
+from karpenter.cloud.types import InstanceType
+from karpenter.controllers.legacy.old_keys import in_current_keys
+from karpenter.controllers.node_pools.served import is_served
+from karpenter.controllers.provisioning.pass_settings import pass_settings
+from karpenter.controllers.provisioning.passes import usable_overlays
+from karpenter.controllers.provisioning.triggers import is_provisionable
+from karpenter.controllers.world import World
+from karpenter.disruption import commands
+from karpenter.disruption.budgets import REASONS
+from karpenter.disruption.candidates import Kind
+from karpenter.disruption.commands import Command, Finding
+from karpenter.disruption.detection import DRIFTED
+from karpenter.disruption.passes import DisruptionSettings, Memory, Pass
+from karpenter.disruption.plan import METHODS, Search
+from karpenter.disruption.repair import REBOOTS_COUNT_FOR
+from karpenter.disruption.validation import Validation, validated
+from karpenter.model.labels import DO_NOT_DISRUPT
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.solve import HasTime
+from karpenter.settings import Settings
+from karpenter.state.nodes import nomination_window
+from karpenter.state.snapshot import Snapshot
+
+T = TypeVar("T")
+
+_SEARCH_SECONDS: Final = {commands.MULTI: 60.0, commands.SINGLE: 180.0}
+# For so long after a pod began to wait, planning for it goes first
+_WAY_SECONDS: Final = 2.0
+_NAP: Final = 0.005
+_NO_TYPES: Final[tuple[InstanceType, ...]] = ()
+
+
+def disruption_settings(settings: Settings) -> DisruptionSettings:
+    """The settings of the controller as the planner takes them."""
+    gates = settings.feature_gates
+    return DisruptionSettings(
+        planning=pass_settings(settings),
+        spot_to_spot=gates["SpotToSpotConsolidation"],
+        repair=gates["NodeRepair"] and not settings.legacy_node_repair,
+        legacy_repair=gates["NodeRepair"] and settings.legacy_node_repair,
+        terminate_first_drift=gates["TerminateFirstDrift"],
+        terminate_first_repair=gates["TerminateFirstRepair"],
+        deletion_cost_is_ours=gates["PodDeletionCostManagement"],
+        nomination=nomination_window(settings.batch_max_duration),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A pass that has begun, with what it found out about the cluster in general."""
+
+    search: Search
+    protected: tuple[Pod, ...]  # pods of our machines with an annotation that protects them
+
+    @property
+    def view(self) -> Pass:
+        """The cluster as the pass sees it."""
+        return self.search.view
+
+
+def prepared(view: Pass) -> Look:
+    """Work out what is told about every pass, so that telling it takes no time."""
+    view.standing(Kind.EVENTUAL)
+    for pool in view.snapshot.node_pools:
+        for reason in REASONS:
+            view.allowance(pool, reason)
+    protected = (
+        pod
+        for machine in view.snapshot.nodes
+        if machine.node_claim is not None
+        for pod in machine.pods
+        if DO_NOT_DISRUPT in pod.metadata.annotations
+    )
+    return Look(Search(view), tuple(protected))
+
+
+def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozenset[str]:
+    """The methods that surely find nothing in a cluster."""
+    idle = {commands.REPAIR, commands.DRIFT, commands.STATIC_DRIFT}
+    for machine in snapshot.nodes:
+        if machine.node is None or machine.node_claim is None:
+            continue
+        if machine.has_condition(DRIFTED):
+            idle -= {commands.DRIFT, commands.STATIC_DRIFT}
+        if policies is not None and any(map(policies.covers, machine.node.status.conditions)):
+            idle.discard(commands.REPAIR)
+    return frozenset(idle)
+
+
+class Planner:
+    """Makes passes, and remembers between them what only this process knows."""
+
+    def __init__(self, world: World, log: Any) -> None:
+        self._world = world
+        self._log = log
+        self.settings: Final = disruption_settings(world.settings)
+        self._policies = (
+            RepairPolicies(world.cloud.repair_policies) if self.settings.repair else None
+        )
+        self._compiler = Compiler()
+        self._complaints: dict[str, str] = {}  # pool -> why its types could not be had
+        self._unseen: frozenset[str] = frozenset()
+        self._reboots: dict[str, list[datetime]] = {}  # claim uid -> when
+        self._crowd = _Crowd(world)
+        self._stop = threading.Event()  # ends the pass that is being made
+
+    async def idle(self) -> frozenset[str]:
+        """The methods that have nothing to look at, as a glance tells."""
+        snapshot, policies = self._world.state.snapshot(), self._policies
+        return await self.aside(lambda: idle_methods(snapshot, policies))
+
+    async def look(self, in_progress: frozenset[str]) -> Look:
+        """Begin a pass over the cluster as it is now."""
+        world = self._world
+        snapshot = world.state.snapshot()
+        types = await self._instance_types(snapshot)
+        now = world.clock.now()
+        is_legacy = len(world.mirror(Provisioner)) > 0
+        memory = Memory(self._unseen, {uid: tuple(at) for uid, at in self._reboots.items()})
+        stop = self._stop = threading.Event()
+
+        def begun() -> Look:
+            seen = self._seen(snapshot, is_legacy=is_legacy)
+            view = Pass(
+                seen,
+                lambda pool: types.get(pool.metadata.name, _NO_TYPES),
+                world.cloud.facts,
+                self.settings,
+                now=now,
+                in_progress=in_progress,
+                memory=memory,
+                policies=self._policies,
+                compiler=self._compiler,
+                timer=lambda method: self._timer(method, stop),
+            )
+            return prepared(view)
+
+        return await self.aside(begun)
+
+    async def find(self, look: Look, method: str) -> Finding:
+        """Let one method look for something to do."""
+        finding = await self.aside(lambda: METHODS[method](look.search))
+        if method == commands.SINGLE:
+            self._unseen = finding.unseen_pools
+        return finding
+
+    async def check(self, command: Command, fresh: Look) -> Validation:
+        """Look at a command again, in a later pass."""
+        return await self.aside(lambda: validated(command, fresh.view))
+
+    def rebooted(self, uid: str) -> None:
+        """Remember that a machine is being restarted."""
+        now = self._world.clock.now()
+        self._reboots.setdefault(uid, []).append(now)
+        recent = {
+            known: [moment for moment in moments if now - moment < REBOOTS_COUNT_FOR]
+            for known, moments in self._reboots.items()
+        }
+        self._reboots = {known: moments for known, moments in recent.items() if moments}
+
+    def end(self) -> None:
+        """Look no more."""
+        self._crowd.end()
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Do something that takes long without holding up others."""
+        try:
+            return await asyncio.to_thread(work)
+        except asyncio.CancelledError:
+            self._stop.set()
+            raise
+
+    def _timer(self, method: str, stop: threading.Event) -> HasTime:
+        clock, began = self._world.clock, self._world.clock.monotonic()
+        allowed = _SEARCH_SECONDS.get(method)
+        give_way = self._crowd.for_a_thread()
+
+        def has_time() -> bool:
+            if stop.is_set():
+                return False
+            give_way(stop)
+            return allowed is None or clock.monotonic() - began < allowed
+
+        return has_time
+
+    def _seen(self, snapshot: Snapshot, *, is_legacy: bool) -> Snapshot:
+        if is_legacy:
+            snapshot = in_current_keys(snapshot)
+        if self.settings.planning.overlays:
+            usable = usable_overlays(snapshot.node_overlays, self._world.cloud.facts.name)
+            snapshot = replace(snapshot, node_overlays=usable)
+        return snapshot
+
+    async def _instance_types(self, snapshot: Snapshot) -> Mapping[str, tuple[InstanceType, ...]]:
+        pools = [p for p in snapshot.node_pools.values() if is_served(self._world, p)]
+        listed = await asyncio.gather(*map(self._types_of, pools))
+        return {pool.metadata.name: types for pool, types in zip(pools, listed, strict=True)}
+
+    async def _types_of(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        name = pool.metadata.name
+        try:
+            types = await self._world.cloud.instance_types(pool)
+        except CloudError as error:
+            if self._complaints.get(name) != str(error):
+                self._complaints[name] = str(error)
+                self._log.error("listing instance types", NodePool={"name": name}, error=str(error))
+            return _NO_TYPES
+        self._complaints.pop(name, None)
+        return types
+
+
+class _Crowd:
+    """Knows when pods last began to wait for a node."""
+
+    def __init__(self, world: World) -> None:
+        self._loop_thread = threading.get_ident()
+        self._last = float("-inf")  # on the wall clock's monotonic scale
+        self._end = world.mirror(Pod).on_change(self._notice)
+
+    def end(self) -> None:
+        """Take no more notice."""
+        self._end()
+
+    def for_a_thread(self) -> Callable[[threading.Event], None]:
+        """What a thread calls now and then to let planning for those pods go first.
+
+        It waits no more than it works, so that pods that never stop coming do not stop it.
+        """
+        called = time.monotonic()
+        worked = waited = 0.0
+
+        def give_way(stop: threading.Event) -> None:
+            nonlocal called, worked, waited
+            if threading.get_ident() == self._loop_thread:
+                return  # in simulated time nothing runs beside anything else
+            began = time.monotonic()
+            worked += began - called
+            while (
+                time.monotonic() - self._last < _WAY_SECONDS
+                and waited + time.monotonic() - began < worked
+                and not stop.is_set()
+            ):
+                time.sleep(_NAP)
+            called = time.monotonic()
+            waited += called - began
+
+        return give_way
+
+    def _notice(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or not is_provisionable(new):
+            return
+        if old is None or not is_provisionable(old):
+            self._last = time.monotonic()

@@ -1,0 +1,225 @@
+"""Commands that are being carried out: replacements are awaited, then the candidates go.
+
+The queue lives in memory only. What a process that died has left behind is found by the next one:
+marks on machines that nobody is about to remove are taken off, and spare replacements are ordinary
+machines that consolidation removes when they stay empty.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers.conditions import is_true
+from karpenter.controllers.disruption import reports
+from karpenter.controllers.disruption.counting import Tally
+from karpenter.controllers.disruption.marking import Marker
+from karpenter.controllers.disruption.writing import GoneError, change, read_again
+from karpenter.controllers.lifecycle.claims import INITIALIZED, is_deleting
+from karpenter.controllers.runtime import Controller
+from karpenter.controllers.termination.deadline import tightened
+from karpenter.controllers.world import World
+from karpenter.disruption.candidates import Candidate
+from karpenter.disruption.commands import Command
+from karpenter.kube.errors import KubeError
+from karpenter.kube.workqueue import Backoff
+from karpenter.model.labels import TERMINATION_TIMESTAMP
+
+POLL_SECONDS: Final = 1.0
+_SHORTEST_TIMEOUT: Final = 600.0
+_LONGEST_TIMEOUT: Final = 3600.0
+_TIMEOUT_EACH: Final = 0.08
+
+
+@dataclass(slots=True)
+class Running:
+    """A command that is being carried out."""
+
+    id: str
+    command: Command
+    replacements: tuple[NodeClaim, ...]
+    began: float  # on the monotonic clock
+    standing: set[str] = field(default_factory=set)  # replacements that were seen initialized
+    going: set[str] = field(default_factory=set)  # candidates whose claims are deleted
+
+
+class CommandQueue(Controller):
+    """Carries commands through to their end; keys are their ids."""
+
+    name = "disruption.queue"
+    workers = 100
+    backoff = Backoff(1.0, 10.0)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._running: dict[str, Running] = {}
+        self._machines: dict[str, str] = {}  # name of a machine -> id of its command
+        self._marker = Marker(world, self.log)
+        self._tally = Tally(world.metrics)
+        self._waiting_for: dict[str, str] = {}  # uid of a replacement -> id of its command
+        self._ends.append(world.mirror(NodeClaim).on_change(self._claim_changed))
+
+    @property
+    def in_progress(self) -> frozenset[str]:
+        """The names of all machines that are part of a command."""
+        return frozenset(self._machines)
+
+    def reserve(self, number: str, names: Iterable[str]) -> bool:
+        """Keep machines for a command; say whether all of them were free."""
+        wanted = tuple(names)
+        if any(name in self._machines for name in wanted):
+            return False
+        self._machines |= dict.fromkeys(wanted, number)
+        return True
+
+    def release(self, number: str, *names: str) -> None:
+        """Let go of some machines of a command, or of all of them."""
+        for name in names or [name for name, held in self._machines.items() if held == number]:
+            self._machines.pop(name, None)
+
+    def add(self, running: Running) -> None:
+        """Carry a command through whose replacements have been created."""
+        self._running[running.id] = running
+        for replacement in running.replacements:
+            self._waiting_for[replacement.metadata.uid] = running.id
+        self.queue.add(running.id)
+
+    async def reconcile(self, key: str) -> float | None:
+        """Take one command as far as it can be taken now."""
+        running = self._running.get(key)
+        if running is None:
+            return None
+        problem = await self._problem(running)
+        if problem:
+            await self._give_up(running, problem)
+            return None
+        if len(running.standing) < len(running.replacements):
+            return POLL_SECONDS
+        await self._delete(running)
+        self._end(running)
+        self.log.debug("command succeeded", **_facts(running))
+        return None
+
+    async def _problem(self, running: Running) -> str:
+        """Look at the replacements; say why the command cannot succeed, if it cannot."""
+        for replacement in running.replacements:
+            name = replacement.metadata.name
+            if name in running.standing:
+                continue
+            claim = await self._claim(replacement)
+            if claim is None or is_deleting(claim):
+                return f"replacement {name} is gone"
+            self.world.recorder.publish(reports.launching(claim, running.command.reason))
+            if is_true(claim.status.conditions, INITIALIZED):
+                running.standing.add(name)
+            else:
+                self.world.recorder.publish(reports.waiting_for(claim))
+        elapsed = self.clock.monotonic() - running.began
+        most = timeout(len(self._machines))
+        if elapsed > most and len(running.standing) < len(running.replacements):
+            return f"its replacements were not ready within {most:.0f} s"
+        return ""
+
+    async def _claim(self, replacement: NodeClaim) -> NodeClaim | None:
+        known = self.world.mirror(NodeClaim).get(replacement.metadata.name)
+        if known is not None and known.metadata.uid == replacement.metadata.uid:
+            return known
+        # What was seen last may be older than the claim
+        return await read_again(self.world, replacement)
+
+    async def _delete(self, running: Running) -> None:
+        waiting = [c for c in running.command.candidates if c.name not in running.going]
+        outcomes = await asyncio.gather(
+            *(self._end_of(candidate, running) for candidate in waiting), return_exceptions=True
+        )
+        failures = [each for each in outcomes if isinstance(each, BaseException)]
+        if failures:
+            raise failures[0]
+
+    async def _end_of(self, candidate: Candidate, running: Running) -> None:
+        claim = candidate.claim
+        bound = running.command.drain_bound
+        if bound is not None:
+            moment = self.clock.now() + bound
+
+            def with_deadline(found: NodeClaim) -> dict[str, Any] | None:
+                text = tightened(found, moment)
+                if text is None:
+                    return None
+                return {"metadata": {"annotations": {TERMINATION_TIMESTAMP: text}}}
+
+            try:
+                claim = await change(self.world, claim, with_deadline)
+            except GoneError:
+                running.going.add(candidate.name)
+                return
+        was_there = await self.world.delete(claim)
+        running.going.add(candidate.name)
+        if was_there:
+            for event in reports.terminating(candidate, running.command.reason):
+                self.world.recorder.publish(event)
+            self._tally.disrupted(candidate, running.command)
+
+    async def _give_up(self, running: Running, problem: str) -> None:
+        missing = len(running.replacements) - len(running.standing)
+        self._tally.failed(running.command, missing)
+        self.log.warning("command failed", error=problem, **_facts(running))
+        self._unmark(running)
+        try:
+            await self._roll_back(running)
+        finally:
+            # Not before: a machine that is free may be taken again, and its marks are new then
+            self._end(running)
+
+    async def _roll_back(self, running: Running) -> None:
+        staying = [c for c in running.command.candidates if c.name not in running.going]
+        outcomes = await asyncio.gather(
+            *(self._marker.take_off(candidate.machine) for candidate in staying),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, KubeError):
+                # The next pass over the cluster takes off what is left
+                self.log.warning("rolling back", error=str(outcome), **_facts(running))
+            elif isinstance(outcome, BaseException):
+                raise outcome
+
+    def _unmark(self, running: Running) -> None:
+        for candidate in running.command.candidates:
+            if candidate.name not in running.going:
+                self.world.state.unmark(candidate.claim.metadata.name)
+
+    def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        """Look at once when a replacement stands, or never will."""
+        claim = new or old
+        number = self._waiting_for.get(claim.metadata.uid) if claim is not None else None
+        running = self._running.get(number) if number is not None else None
+        if running is None or claim is None or claim.metadata.name in running.standing:
+            return
+        if new is None or is_deleting(new):
+            # Nobody may plan for the pods of machines that stay after all
+            self._unmark(running)
+            self.queue.add(running.id)
+        elif is_true(new.status.conditions, INITIALIZED):
+            self.queue.add(running.id)
+
+    def _end(self, running: Running) -> None:
+        self._running.pop(running.id, None)
+        for replacement in running.replacements:
+            self._waiting_for.pop(replacement.metadata.uid, None)
+        self.release(running.id)
+
+
+def timeout(candidates: int) -> float:
+    """How long a command may take, in seconds, with so many machines in the queue."""
+    return min(max(_TIMEOUT_EACH * candidates, _SHORTEST_TIMEOUT), _LONGEST_TIMEOUT)
+
+
+def _facts(running: Running) -> dict[str, Any]:
+    command = running.command
+    return {
+        "command-id": running.id,
+        "reason": command.reason.lower(),
+        "decision": command.decision.value,
+    }

@@ -1,0 +1,225 @@
+"""The bridge: a NodePool for each Provisioner, a node class for each AWSNodeTemplate.
+
+What the bridge makes belongs to the legacy object: it is changed with it, never made anew, which
+would cost nodes, and removed with it by the API server's garbage collector. An object of the same
+name that somebody else has made is left alone, and the legacy object says so.
+"""
+
+import asyncio
+from collections.abc import Hashable, Mapping
+from typing import Any, Final
+
+from karpenter.api.codec import convert_as, model_for, to_plain
+from karpenter.api.karpenter import NodePool
+from karpenter.api.legacy import AWSNodeTemplate, Provisioner
+from karpenter.api.meta import Resource
+from karpenter.controllers.conditions import FALSE, TRUE, to_wire, with_condition
+from karpenter.controllers.legacy.translation import AWS, DEFAULT_CLASS, Translation, translate
+from karpenter.controllers.node_pools.served import node_class_mirrors
+from karpenter.controllers.runtime import Controller
+from karpenter.controllers.world import World
+from karpenter.conversion.convert import Options
+from karpenter.conversion.values import JsonObject, section
+from karpenter.kube.errors import AlreadyExistsError
+from karpenter.kube.events import WARNING, Event
+
+ACTIVE: Final = "Active"
+CONVERSION_FAILED: Final = "ConversionFailed"
+NAME_TAKEN: Final = "NameTaken"
+
+_ALL: Final = ("", "")  # legacy objects refer to each other, so they are looked at together
+_AGAIN: Final = 60.0
+_DEFAULTS: Final = Options(default_node_class=DEFAULT_CLASS)
+
+
+class BridgeController(Controller):
+    """Keeps what legacy objects stand for in step with them."""
+
+    name = "legacy.bridge"
+    workers = 1
+
+    def __init__(self, world: World, options: Options = _DEFAULTS) -> None:
+        super().__init__(world)
+        self._options = options
+        self._pools = world.mirror(NodePool)
+        self._owned = [self._pools, *node_class_mirrors(world)]
+        self._may_share_classes = world.cloud.facts.name != AWS
+        self._translated: tuple[Hashable, list[Translation]] | None = None
+        self._warned: set[str] = set()
+        for kind in (Provisioner, AWSNodeTemplate):
+            self.follow(world.mirror(kind), lambda _: (_ALL,))
+        for mirror in self._owned:
+            self.follow(mirror, lambda _: (_ALL,))
+
+    async def reconcile(self, key: object) -> float | None:
+        legacy = self._legacy()
+        if not legacy:
+            return None
+        translations = await self._translations(legacy)
+        for translation in translations:
+            await self._honour(translation)
+        await self._remove_leftovers(translations)
+        return _AGAIN
+
+    def _legacy(self) -> list[Resource]:
+        found: list[Resource] = [
+            *self.world.mirror(AWSNodeTemplate).list(),
+            *self.world.mirror(Provisioner).list(),
+        ]
+        staying = [each for each in found if each.metadata.deletion_timestamp is None]
+        return sorted(staying, key=lambda each: (each.kind, each.metadata.name))
+
+    async def _translations(self, legacy: list[Resource]) -> list[Translation]:
+        """Translate, unless nothing has changed but a status."""
+        key = tuple(
+            (
+                each.metadata.uid,
+                each.metadata.generation,
+                frozenset(each.metadata.labels.items()),
+                frozenset(each.metadata.annotations.items()),
+            )
+            for each in legacy
+        )
+        if self._translated is None or self._translated[0] != key:
+            facts = self.world.cloud.facts
+            made = await asyncio.to_thread(translate, legacy, facts, self._options)
+            self._translated = key, made
+        return self._translated[1]
+
+    async def _honour(self, translation: Translation) -> None:
+        owner = translation.owner
+        self._warn(translation)
+        if translation.problem:
+            await self._report(owner, CONVERSION_FAILED, translation.problem)
+            return
+        taken = [each for each in translation.objects if not await self._ensure(owner, each)]
+        if taken:
+            names = " and ".join(f"{each['kind']} {each['metadata']['name']}" for each in taken)
+            why = f"{names} was not made from it and is left alone; rename one of the two"
+            await self._report(owner, NAME_TAKEN, why)
+            return
+        await self._report(owner, "", "")
+
+    async def _ensure(self, owner: Resource, wanted: JsonObject) -> bool:
+        """Make an object what it should be; say whether that was for us to do."""
+        kind = model_for(wanted["apiVersion"], wanted["kind"])
+        present = self.world.mirror(kind).get(wanted["metadata"]["name"])
+        if present is None:
+            try:
+                await self.world.create(kind, _owned_by(owner, wanted))
+            except AlreadyExistsError:
+                return False
+            name = {"name": wanted["metadata"]["name"]}
+            self.log.info("created from legacy object", **{wanted["kind"]: name})
+            return True
+        if not _belongs_to(present, owner):
+            # Where node classes have nothing in them, any of that name will do
+            return self._may_share_classes and not isinstance(present, NodePool)
+        change = difference(present, wanted)
+        if change and present.metadata.deletion_timestamp is None:
+            await self.world.patch(present, change, locked=True)
+        return True
+
+    async def _remove_leftovers(self, translations: list[Translation]) -> None:
+        """Remove what an owner has once stood for and stands for no more."""
+        wanted = {
+            (translation.owner.metadata.uid, each["kind"], each["metadata"]["name"])
+            for translation in translations
+            for each in translation.objects
+        }
+        owners = {each.owner.metadata.uid for each in translations if not each.problem}
+        for mirror in self._owned:
+            for obj in mirror.list():
+                owner = next((o.uid for o in obj.metadata.owner_references if o.uid in owners), "")
+                is_left = owner and (owner, obj.kind, obj.metadata.name) not in wanted
+                if is_left and obj.metadata.deletion_timestamp is None:
+                    await self.world.delete(obj)
+
+    async def _report(self, owner: Resource, reason: str, message: str) -> None:
+        """Say in the status of a Provisioner whether it is honoured, and why not in an event."""
+        if reason:
+            event = Event(owner, WARNING, reason, message, dedupe=(owner.metadata.uid, message))
+            self.world.recorder.publish(event)
+        # The status it has now; the translation may have been made a while ago
+        current = self.world.mirror(type(owner)).get(owner.metadata.name)
+        if not isinstance(current, Provisioner) or current.metadata.uid != owner.metadata.uid:
+            return
+        conditions = with_condition(
+            current.status.conditions,
+            ACTIVE,
+            FALSE if reason else TRUE,
+            reason,
+            message,
+            now=self.clock.now(),
+            generation=current.metadata.generation,
+        )
+        pool = self._pools.get(current.metadata.name)
+        resources = current.status.resources
+        if pool is not None and _belongs_to(pool, current):
+            resources = pool.status.resources
+        if conditions == current.status.conditions and resources == current.status.resources:
+            return
+        gone = dict.fromkeys(current.status.resources.keys() - resources.keys())
+        status = {"conditions": to_wire(conditions), "resources": {**gone, **resources}}
+        await self.world.patch(current, {"status": status}, locked=True, subresource="status")
+
+    def _warn(self, translation: Translation) -> None:
+        owner = translation.owner
+        for warning in translation.warnings:
+            text = f"{owner.metadata.uid} {warning}"
+            if text not in self._warned:
+                self._warned.add(text)
+                name = {owner.kind: {"name": owner.metadata.name}}
+                self.log.warning("legacy object is honoured in part", warning=warning, **name)
+
+
+def difference(present: Resource, wanted: Mapping[str, Any]) -> JsonObject:
+    """The patch that makes an object what is wanted; its labels and annotations are added to."""
+    change: JsonObject = {}
+    held = to_plain(present)
+    full = to_plain(convert_as(wanted, type(present)))
+    spec = merge_patch(section(held, "spec"), section(full, "spec"), section(wanted, "spec"))
+    if spec:
+        change["spec"] = spec
+    for field in ("labels", "annotations"):
+        asked = section(wanted, "metadata", field)
+        known = section(held, "metadata", field)
+        missing = {key: value for key, value in asked.items() if known.get(key) != value}
+        if missing:
+            change.setdefault("metadata", {})[field] = missing
+    return change
+
+
+def merge_patch(
+    old: Mapping[str, Any], new: Mapping[str, Any], said: Mapping[str, Any]
+) -> JsonObject:
+    """The JSON merge patch that turns one mapping into another.
+
+    Neither holds defaults; where ``said`` names one it is written out, as it may be required.
+    """
+    patch: JsonObject = {key: said.get(key) for key in sorted(old.keys() - new.keys())}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            inner = merge_patch(before, value, section(said, key))
+            if inner:
+                patch[key] = inner
+        elif before != value:
+            patch[key] = value
+    return patch
+
+
+def _owned_by(owner: Resource, obj: JsonObject) -> JsonObject:
+    reference = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [reference]}}
+
+
+def _belongs_to(obj: Resource, owner: Resource) -> bool:
+    return any(each.uid == owner.metadata.uid for each in obj.metadata.owner_references)

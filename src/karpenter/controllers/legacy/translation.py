@@ -1,0 +1,108 @@
+"""What Provisioners and AWSNodeTemplates stand for on the cloud of this process.
+
+On AWS they become what ``karpenter convert`` makes of them. Another cloud knows nothing of subnets
+and images, so there a node template, or what a Provisioner says about its provider inline, becomes
+an empty node class of the same name, a Provisioner that names neither uses the class ``default``,
+and requirements on AWS labels that the cloud's own machines do not have are left out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from karpenter.admission.legacy import default_legacy
+from karpenter.api.codec import KINDS, to_plain
+from karpenter.api.meta import Resource, kind_of
+from karpenter.cloud.types import ProviderFacts
+from karpenter.conversion.convert import Options, convert_all
+from karpenter.conversion.values import JsonObject, edited, section, without
+from karpenter.model import labels
+
+AWS: Final = "aws"
+DEFAULT_CLASS: Final = "default"
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_TEMPLATE: Final = ("spec", "template", "spec")
+# No other cloud has roles; naming one spares the advice to do so
+_ELSEWHERE: Final = Options(
+    node_role="none", default_node_class=DEFAULT_CLASS, ignore_defaults=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What one legacy object stands for, or why it stands for nothing."""
+
+    owner: Resource
+    objects: tuple[JsonObject, ...] = ()
+    problem: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def translate(
+    legacy: Sequence[Resource], facts: ProviderFacts, options: Options
+) -> list[Translation]:
+    """Translate legacy objects together, because they refer to each other."""
+    plain = [_manifest(each) for each in legacy]
+    is_aws = facts.name == AWS
+    if not is_aws:
+        plain = [default_legacy(each, provider=facts.name) for each in plain]
+    results = convert_all(plain, options if is_aws else _ELSEWHERE).results
+    translations = []
+    for owner, result in zip(legacy, results, strict=True):
+        made: Iterable[JsonObject] = result.objects
+        if not is_aws:
+            made = (translated for each in made for translated in _elsewhere(each, facts))
+        translations.append(
+            Translation(
+                owner,
+                tuple(_for_cluster(each) for each in made),
+                "; ".join(map(str, result.errors)),
+                tuple(map(str, result.warnings)),
+            )
+        )
+    return translations
+
+
+def _manifest(resource: Resource) -> JsonObject:
+    plain = without(to_plain(resource), "status")
+    return {**plain, "metadata": dict(section(plain, "metadata"))}
+
+
+def _for_cluster(obj: Mapping[str, Any]) -> JsonObject:
+    """An object as it is created: what guards or describes its legacy object stays with that."""
+    metadata = without(section(obj, "metadata"), "finalizers")
+    annotations = without(section(metadata, "annotations"), _LAST_APPLIED)
+    metadata = without(metadata, "annotations")
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**obj, "metadata": metadata}
+
+
+def _elsewhere(obj: JsonObject, facts: ProviderFacts) -> list[JsonObject]:
+    """The same on a cloud that is not AWS."""
+    group, kind = facts.node_classes[0]
+    if obj["kind"] == "NodePool":
+        name = section(obj, *_TEMPLATE, "nodeClassRef").get("name")
+        reference = {"group": group, "kind": kind, "name": name}
+        pool = edited(obj, (*_TEMPLATE, "nodeClassRef"), lambda _: reference)
+        known = facts.well_known_labels
+        return [edited(pool, (*_TEMPLATE, "requirements"), lambda held: _meant(held, known))]
+    versions = [
+        each.api_version
+        for each in KINDS
+        if each.api_version.partition("/")[0] == group and kind_of(each) == kind
+    ]
+    metadata = section(obj, "metadata")
+    return [
+        {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {}}
+        for version in versions[:1]
+    ]
+
+
+def _meant(requirements: Iterable[JsonObject], known: frozenset[str]) -> list[JsonObject]:
+    return [
+        each
+        for each in requirements
+        if labels.domain_of(str(each.get("key"))) != labels.AWS_DOMAIN or each["key"] in known
+    ]

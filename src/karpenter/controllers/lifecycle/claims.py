@@ -1,0 +1,141 @@
+"""A NodeClaim while it is being worked on: changed in memory first, written once at the end.
+
+A step of the lifecycle takes a claim and returns what it should become. Nothing here talks to the
+API server; ``differences`` says which fields a write has to name.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.nodes import Node
+from karpenter.controllers import conditions
+from karpenter.controllers.conditions import Conditions
+from karpenter.controllers.mirrors import BY_PROVIDER_ID
+from karpenter.controllers.world import World
+
+LAUNCHED: Final = "Launched"
+REGISTERED: Final = "Registered"
+INITIALIZED: Final = "Initialized"
+REBOOTING: Final = "Rebooting"
+
+# Status fields of the lifecycle besides the conditions: attribute -> name on the wire
+_STATUS_FIELDS: Final = {
+    "node_name": "nodeName",
+    "provider_id": "providerID",
+    "image_id": "imageID",
+    "capacity": "capacity",
+    "allocatable": "allocatable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The outcome of one step.
+
+    ``afterwards`` is called with the claim as it was written, once it is; what a step counts and
+    logs there is told of only when it has really happened.
+    """
+
+    claim: NodeClaim
+    again: float | None = None  # seconds until the step wants to look again
+    error: Exception | None = None
+    is_over: bool = False  # the claim has been given up, nothing is to be written
+    afterwards: Callable[[NodeClaim], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The fields in which two versions of a claim differ, as a patch names them."""
+
+    metadata: Mapping[str, Any]
+    status: Mapping[str, Any]
+
+
+def conditioned(
+    claim: NodeClaim, kind: str, status: str, reason: str = "", message: str = "", *, now: datetime
+) -> NodeClaim:
+    """The claim with a condition set."""
+    changed = conditions.with_condition(
+        claim.status.conditions,
+        kind,
+        status,
+        reason,
+        message,
+        now=now,
+        generation=claim.metadata.generation,
+    )
+    return with_conditions(claim, changed)
+
+
+def with_conditions(claim: NodeClaim, changed: Conditions) -> NodeClaim:
+    """The claim with other conditions."""
+    if changed == claim.status.conditions:
+        return claim
+    status = msgspec.structs.replace(claim.status, conditions=changed)
+    return msgspec.structs.replace(claim, status=status)
+
+
+def summed_up(claim: NodeClaim, *, now: datetime) -> NodeClaim:
+    """The claim with all its conditions there, settled ones renewed, and Ready as their sum."""
+    changed = claim.status.conditions
+    for kind in conditions.NODE_CLAIM_DEPENDENTS:
+        changed = conditions.at_generation(changed, kind, claim.metadata.generation)
+    changed = conditions.summed_up(
+        changed, conditions.NODE_CLAIM_DEPENDENTS, claim.metadata, now=now
+    )
+    return with_conditions(claim, changed)
+
+
+def with_metadata(
+    claim: NodeClaim, *, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> NodeClaim:
+    """The claim with exactly these labels and annotations."""
+    metadata = msgspec.structs.replace(claim.metadata, labels=labels, annotations=annotations)
+    return msgspec.structs.replace(claim, metadata=metadata)
+
+
+def differences(old: NodeClaim, new: NodeClaim) -> Differences:
+    """What must be written to make ``old`` into ``new``."""
+    metadata = {
+        name: changed
+        for name in ("labels", "annotations")
+        if (changed := added(getattr(old.metadata, name), getattr(new.metadata, name)))
+    }
+    status: dict[str, Any] = {
+        wire: getattr(new.status, name)
+        for name, wire in _STATUS_FIELDS.items()
+        if getattr(old.status, name) != getattr(new.status, name)
+    }
+    if old.status.conditions != new.status.conditions:
+        status["conditions"] = conditions.to_wire(new.status.conditions)
+    return Differences(metadata, status)
+
+
+def added(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """The entries of ``new`` that ``old`` lacks or has with another value."""
+    return {key: value for key, value in new.items() if old.get(key) != value}
+
+
+def is_deleting(claim: NodeClaim) -> bool:
+    """Whether the claim has been told to go."""
+    return claim.metadata.deletion_timestamp is not None
+
+
+def nodes_of(world: World, claim: NodeClaim) -> list[Node]:
+    """The Nodes of a claim's machine: one, or none yet; more than one is a fault."""
+    provider_id = claim.status.provider_id
+    return world.mirror(Node).by_index(BY_PROVIDER_ID, provider_id) if provider_id else []
+
+
+def claims_of(world: World, node: Node) -> list[NodeClaim]:
+    """The claims of this process's cloud that a Node belongs to."""
+    provider_id = node.spec.provider_id
+    if not provider_id:
+        return []
+    found = world.mirror(NodeClaim).by_index(BY_PROVIDER_ID, provider_id)
+    return [claim for claim in found if world.is_managed(claim)]

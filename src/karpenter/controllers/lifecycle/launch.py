@@ -1,0 +1,204 @@
+"""Launch: a claim becomes an instance.
+
+The provider does not launch a second instance for a claim it knows, and this process asks only
+once: what it was told is remembered until the claim's status says it too.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.meta import Resource
+from karpenter.api.pods import Pod
+from karpenter.cloud.provider import (
+    CreateError,
+    Instance,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
+)
+from karpenter.controllers.conditions import TRUE, UNKNOWN, status_of
+from karpenter.controllers.lifecycle.claims import LAUNCHED, Step, conditioned, with_metadata
+from karpenter.controllers.lifecycle.removal import (
+    INSUFFICIENT_CAPACITY,
+    NODECLASS_NOT_READY,
+    Remover,
+)
+from karpenter.controllers.world import World
+from karpenter.kube.events import WARNING, Event
+from karpenter.kube.limiter import Bucket
+from karpenter.model import labels
+from karpenter.state.pods import is_active, is_bound
+
+# How long a launch is remembered that could not be written down
+_REMEMBERED_SECONDS: Final = 3600.0
+# A provider that has not answered by then is asked again; the claim is given up about then anyway
+_LONGEST_CREATE: Final = 300.0
+_LONGEST_MESSAGE: Final = 1024
+_ELLIPSIS: Final = "..."
+_POD_EVENTS_PER_SECOND: Final = 5.0
+_POD_EVENTS_AT_ONCE: Final = 10.0
+
+
+class PlannedPods(Protocol):
+    """Who knows which pods a claim was made for."""
+
+    def pods_of(self, claim_name: str) -> tuple[Pod, ...]:
+        """The pods that were last planned onto the claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    until: float
+    instance: Instance
+
+
+class Launch:
+    """The first step of a claim."""
+
+    def __init__(self, world: World, remover: Remover, planned: PlannedPods) -> None:
+        self._world = world
+        self._remover = remover
+        self._planned = planned
+        self._log = world.log.bind(controller="nodeclaim.lifecycle")
+        self._remembered: dict[str, _Remembered] = {}  # claim uid -> what the provider answered
+        self._pod_events = Bucket(world.clock, _POD_EVENTS_PER_SECOND, _POD_EVENTS_AT_ONCE)
+
+    async def take(self, claim: NodeClaim) -> Step:
+        """Launch a claim that has not been launched."""
+        status = status_of(claim.status.conditions, LAUNCHED)
+        if status != UNKNOWN:
+            if status == TRUE:
+                self._remembered.pop(claim.metadata.uid, None)
+            return Step(claim)
+        try:
+            instance = await self._instance(claim)
+        except InsufficientCapacityError as error:
+            return await self._without_capacity(claim, error)
+        except NodeClassNotReadyError as error:
+            return await self._give_up(claim, error, NODECLASS_NOT_READY)
+        except Exception as error:  # noqa: BLE001 users read on the claim whatever went wrong
+            reason, message = failure(error)
+            now = self._world.clock.now()
+            changed = conditioned(claim, LAUNCHED, UNKNOWN, reason, message, now=now)
+            return Step(changed, error=error)
+        return Step(self._with_instance(claim, instance), afterwards=self._report)
+
+    def recall(self, claim: NodeClaim) -> NodeClaim:
+        """The claim with the instance it has, if that could not be written down before."""
+        known = self._remembered.get(claim.metadata.uid)
+        if known is None or claim.status.provider_id:
+            return claim
+        return self._with_instance(claim, known.instance)
+
+    async def _instance(self, claim: NodeClaim) -> Instance:
+        now = self._world.clock.monotonic()
+        self._remembered = {u: kept for u, kept in self._remembered.items() if kept.until > now}
+        known = self._remembered.get(claim.metadata.uid)
+        if known is not None:
+            return known.instance
+        instance = await self._world.clock.wait_for(
+            self._world.cloud.create(claim), seconds=_LONGEST_CREATE
+        )
+        until = self._world.clock.monotonic() + _REMEMBERED_SECONDS
+        self._remembered[claim.metadata.uid] = _Remembered(until, instance)
+        return instance
+
+    def _with_instance(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
+        launched = with_instance(claim, instance)
+        return conditioned(launched, LAUNCHED, TRUE, now=self._world.clock.now())
+
+    async def _without_capacity(self, claim: NodeClaim, error: Exception) -> Step:
+        text = shortened(f"NodeClaim {claim.metadata.name} could not be launched: {error}")
+        self._publish(claim, text)
+        for pod in self._pods_waiting_for(claim):
+            if self._pod_events.try_take():
+                self._publish(pod, text)
+        return await self._give_up(claim, error, INSUFFICIENT_CAPACITY)
+
+    def _publish(self, target: Resource, text: str) -> None:
+        self._world.recorder.publish(
+            Event(
+                target,
+                WARNING,
+                "InsufficientCapacityError",
+                text,
+                dedupe=(target.metadata.uid,),
+            )
+        )
+
+    def _pods_waiting_for(self, claim: NodeClaim) -> list[Pod]:
+        """The pods planned for a claim that are real and still have no place."""
+        known = self._world.mirror(Pod)
+        current = (
+            (planned, known.get(planned.metadata.name, planned.metadata.namespace))
+            for planned in self._planned.pods_of(claim.metadata.name)
+        )
+        return [
+            pod
+            for planned, pod in current
+            if pod is not None
+            and pod.metadata.uid == planned.metadata.uid
+            and is_active(pod)
+            and not is_bound(pod)
+        ]
+
+    async def _give_up(self, claim: NodeClaim, error: Exception, reason: str) -> Step:
+        self._log.error(
+            "failed launching nodeclaim",
+            NodeClaim={"name": claim.metadata.name},
+            error=shortened(str(error)),
+        )
+        await self._remover.remove(claim, reason)
+        return Step(claim, is_over=True)
+
+    async def _report(self, claim: NodeClaim) -> None:
+        held = claim.metadata.labels
+        self._log.info(
+            "launched nodeclaim",
+            NodeClaim={"name": claim.metadata.name},
+            **{
+                "provider-id": claim.status.provider_id,
+                "instance-type": held.get(labels.INSTANCE_TYPE, ""),
+                "zone": held.get(labels.ZONE, ""),
+                "capacity-type": held.get(labels.CAPACITY_TYPE, ""),
+                "allocatable": dict(claim.status.allocatable),
+            },
+        )
+
+
+def with_instance(claim: NodeClaim, instance: Instance) -> NodeClaim:
+    """What the claim says once it has an instance.
+
+    A label the claim has already stays as it is; of annotations the provider's word is the last.
+    """
+    launched = with_metadata(
+        claim,
+        labels={**instance.labels, **claim.metadata.labels},
+        annotations={**claim.metadata.annotations, **instance.annotations},
+    )
+    status = msgspec.structs.replace(
+        claim.status,
+        provider_id=instance.provider_id,
+        image_id=instance.image_id,
+        capacity=instance.capacity,
+        allocatable=instance.allocatable,
+    )
+    return msgspec.structs.replace(launched, status=status)
+
+
+def failure(error: Exception) -> tuple[str, str]:
+    """The reason and the message of a launch that will be tried again."""
+    if isinstance(error, CreateError):
+        return error.reason, str(error)
+    if isinstance(error, TimeoutError):
+        return "LaunchFailed", "the cloud provider did not answer in time"
+    return "LaunchFailed", shortened(str(error) or type(error).__name__)
+
+
+def shortened(text: str) -> str:
+    """Text of a length that conditions and events may have."""
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    return text[: _LONGEST_MESSAGE - len(_ELLIPSIS)] + _ELLIPSIS

@@ -1,0 +1,159 @@
+"""The controller that takes every claim from creation to a node that runs pods.
+
+One pass over a claim: finalizer, launch, registration, initialization, liveness. All steps are
+taken every time, each on what the one before made of the claim, and the claim is written once at
+the end, if anything changed. A process that dies in between finds everything again: the finalizer
+is stored before anything is launched, the provider launches only once per claim, and what was
+written to a Node is recognised on the Node.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Protocol
+
+from karpenter.api.devices import ResourceSlice
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.nodes import Node
+from karpenter.controllers.lifecycle.claims import (
+    Step,
+    claims_of,
+    differences,
+    is_deleting,
+    summed_up,
+)
+from karpenter.controllers.lifecycle.initialization import Initialization
+from karpenter.controllers.lifecycle.launch import Launch, PlannedPods
+from karpenter.controllers.lifecycle.liveness import Liveness
+from karpenter.controllers.lifecycle.registration import Registration, RegistrationHealth
+from karpenter.controllers.lifecycle.removal import Remover
+from karpenter.controllers.runtime import Controller, is_race
+from karpenter.controllers.world import STATUS, World
+from karpenter.kube.mirror import Key, key_of
+from karpenter.kube.workqueue import Backoff
+from karpenter.model import labels
+
+_Take = Callable[[NodeClaim], Awaitable[Step]]
+
+
+class Finalizer(Protocol):
+    """Who takes a deleted claim apart."""
+
+    async def finalize(self, claim: NodeClaim) -> float | None:
+        """Take one step; return seconds until the next, if there is one."""
+
+
+class LifecycleController(Controller):
+    """Looks after one claim per key; claims never wait for each other's launches."""
+
+    name = "nodeclaim.lifecycle"
+    workers = 1000
+    backoff = Backoff(1.0, 60.0)
+
+    def __init__(
+        self,
+        world: World,
+        finalizer: Finalizer,
+        health: RegistrationHealth,
+        planned: PlannedPods,
+        remover: Remover | None = None,
+    ) -> None:
+        super().__init__(world)
+        self._finalizer = finalizer
+        self._remover = remover or Remover(world)
+        self._launch = Launch(world, self._remover, planned)
+        self._steps: Final[tuple[_Take, ...]] = (
+            self._launch.take,  # an instance is on its way
+            Registration(world, health).take,  # its Node has joined and is ours
+            Initialization(world).take,  # the Node has what was promised
+            Liveness(world, self._remover, health).take,  # or it all takes too long
+        )
+        self.follow(world.mirror(NodeClaim))
+        self.follow(world.mirror(Node), self._keys_of_node)
+        if not world.settings.ignore_dra_requests:
+            self.follow(world.mirror(ResourceSlice), self._keys_of_slice)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Take a claim as far as it can be taken now."""
+        claim = self.world.mirror(NodeClaim).get(key[1])
+        if claim is None or not self.world.is_managed(claim):
+            return None
+        if is_deleting(claim):
+            # A launch that ended after the deletion: the instance must be known to be removed
+            claim = await self._write(claim, self._launch.recall(claim))
+            return await self._finalizer.finalize(claim)
+        if self._remover.has_removed(claim):
+            return None
+        claim = await self._with_finalizer(claim)
+        return await self._advance(key, claim)
+
+    async def _with_finalizer(self, claim: NodeClaim) -> NodeClaim:
+        finalizers = claim.metadata.finalizers
+        if labels.TERMINATION in finalizers:
+            return claim
+        wanted = [*finalizers, labels.TERMINATION]
+        return await self.world.patch(claim, {"metadata": {"finalizers": wanted}}, locked=True)
+
+    async def _advance(self, key: Key, stored: NodeClaim) -> float | None:
+        claim = summed_up(stored, now=self.clock.now())
+        taken: list[Step] = []
+        errors: list[Exception] = []
+        for take in self._steps:
+            try:
+                step = await take(claim)
+            except Exception as error:  # noqa: BLE001 the other steps are taken all the same
+                errors.append(error)
+                continue
+            if step.is_over:
+                return None
+            claim = step.claim
+            taken.append(step)
+        written = await self._write(stored, summed_up(claim, now=self.clock.now()))
+        errors += [step.error for step in taken if step.error is not None]
+        errors += await _told(taken, written)
+        again = min((step.again for step in taken if step.again is not None), default=None)
+        if errors:
+            # The back-off may be longer than a deadline is away
+            if again is not None:
+                self.queue.add_after(key, again)
+            raise _worst(errors)
+        return again
+
+    async def _write(self, old: NodeClaim, new: NodeClaim) -> NodeClaim:
+        changed = differences(old, new)
+        if changed.metadata:
+            old = await self.world.patch(old, {"metadata": changed.metadata}, locked=True)
+        if changed.status:
+            old = await self.world.patch(
+                old, {"status": changed.status}, locked=True, subresource=STATUS
+            )
+        return old
+
+    def _keys_of_node(self, node: Node) -> Iterable[Key]:
+        return [key_of(claim) for claim in claims_of(self.world, node)]
+
+    def _keys_of_slice(self, found: ResourceSlice) -> Iterable[Key]:
+        owners = [o.name for o in found.metadata.owner_references if o.kind == "Node"]
+        for name in {found.spec.node_name or "", *owners}:
+            node = self.world.mirror(Node).get(name)
+            if node is not None:
+                yield from self._keys_of_node(node)
+
+
+async def _told(taken: Iterable[Step], written: NodeClaim) -> list[Exception]:
+    """Let every step tell what it did; return what went wrong with that."""
+    errors: list[Exception] = []
+    for step in taken:
+        if step.afterwards is not None:
+            try:
+                await step.afterwards(written)
+            except Exception as error:  # noqa: BLE001 the others are told all the same
+                errors.append(error)
+    return errors
+
+
+def _worst(errors: list[Exception]) -> Exception:
+    """The error to report: rather one that is more than a race; the others are noted on it."""
+    worst = min(errors, key=is_race)
+    for other in errors:
+        if other is not worst:
+            worst.add_note(f"and also: {other}")
+    return worst

@@ -1,0 +1,82 @@
+"""Liveness: a claim that does not get anywhere in time is given up, so that pods are planned anew.
+
+A node that registered is never given up for being slow to initialize: pods may run on it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers.conditions import find, is_true
+from karpenter.controllers.lifecycle.claims import LAUNCHED, REGISTERED, Step
+from karpenter.controllers.lifecycle.registration import RegistrationHealth
+from karpenter.controllers.lifecycle.removal import LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT, Remover
+from karpenter.controllers.world import World
+
+_LAUNCH: Final = timedelta(minutes=5)
+_REGISTRATION: Final = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a claim may still take; none left when there is a ``reason`` to give it up."""
+
+    seconds: float | None = None
+    reason: str = ""
+
+
+class Liveness:
+    """The last step of a claim."""
+
+    def __init__(self, world: World, remover: Remover, health: RegistrationHealth) -> None:
+        self._world = world
+        self._remover = remover
+        self._health = health
+        self._log = world.log.bind(controller="nodeclaim.lifecycle")
+
+    async def take(self, claim: NodeClaim) -> Step:
+        """Give up a claim whose time is over, else say when it will be."""
+        patience = patience_with(claim, now=self._world.clock.now())
+        if not patience.reason:
+            return Step(claim, again=patience.seconds)
+        if await self._remover.remove(claim, patience.reason):
+            self._log.info(
+                "gave up nodeclaim",
+                NodeClaim={"name": claim.metadata.name},
+                reason=patience.reason,
+            )
+            await self._health.failed(claim, *blame(claim))
+        return Step(claim, is_over=True)
+
+
+def patience_with(claim: NodeClaim, *, now: datetime) -> Patience:
+    """How long the claim may still take to launch and to register."""
+    if is_true(claim.status.conditions, REGISTERED):
+        return Patience()
+    left = []
+    for kind, allowed, reason in (
+        (LAUNCHED, _LAUNCH, LAUNCH_TIMEOUT),
+        (REGISTERED, _REGISTRATION, REGISTRATION_TIMEOUT),
+    ):
+        if is_true(claim.status.conditions, kind):
+            continue
+        remaining = (_since(claim, kind, now) + allowed - now).total_seconds()
+        if remaining <= 0:
+            return Patience(reason=reason)
+        left.append(remaining)
+    return Patience(min(left))
+
+
+def blame(claim: NodeClaim) -> tuple[str, str]:
+    """The reason and message of a failed registration, as its pool should show them."""
+    launched = find(claim.status.conditions, LAUNCHED)
+    if launched is None or is_true(claim.status.conditions, LAUNCHED):
+        return "RegistrationFailed", "the node of a NodeClaim did not register in time"
+    return launched.reason, launched.message
+
+
+def _since(claim: NodeClaim, kind: str, now: datetime) -> datetime:
+    condition = find(claim.status.conditions, kind)
+    known = condition.last_transition_time if condition is not None else None
+    return known or claim.metadata.creation_timestamp or now

@@ -1,0 +1,101 @@
+"""Pod events: when pods last came to a machine or left it.
+
+The time stands in the claim's status, and how long a machine must have been quiet before it may
+be consolidated is counted from it. What a process sees happen, it dates by its clock. What had
+happened before it began to look, it dates by what the pods themselves say; so a restart neither
+loses an event nor makes every machine look busy.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.nodes import Node
+from karpenter.api.pods import Pod
+from karpenter.controllers.conditions import find, is_true, timestamp
+from karpenter.controllers.lifecycle.claims import claims_of, is_deleting
+from karpenter.controllers.runtime import Controller
+from karpenter.controllers.world import STATUS, World
+from karpenter.kube.mirror import Key
+from karpenter.state.pods import is_active, is_bound, is_daemon, is_finished, is_terminating
+
+_DEDUPE: Final = timedelta(seconds=10)
+
+
+class PodEvents(Controller):
+    """Dates the claims of nodes on which something happened to a pod; keys are node names."""
+
+    name = "nodeclaim.podevents"
+    workers = 10
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._latest: dict[str, datetime] = {}  # node name -> what is to be written
+        self._is_beginning = True
+        self._ends.append(world.mirror(Pod).on_change(self._notice))
+        self._is_beginning = False
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Write down the latest event on a node, unless one shortly before is."""
+        name = key[1]
+        moment = self._latest.get(name)
+        node = self.world.mirror(Node).get(name)
+        claims = claims_of(self.world, node) if node is not None else []
+        if moment is None:
+            return None
+        for claim in claims:
+            if not is_deleting(claim) and is_news(claim, moment):
+                body = {"status": {"lastPodEventTime": timestamp(moment)}}
+                await self.world.patch(claim, body, subresource=STATUS)
+        if self._latest.get(name) == moment:
+            del self._latest[name]
+        return None
+
+    def _notice(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is None or is_daemon(pod) or not is_bound(pod):
+            return
+        moment = self._moment(old, new)
+        name = pod.spec.node_name
+        known = self._latest.get(name)
+        if moment is not None and (known is None or known < moment):
+            self._latest[name] = moment
+            self.queue.add(("", name))
+
+    def _moment(self, old: Pod | None, new: Pod | None) -> datetime | None:
+        if old is None and new is not None and self._is_beginning:
+            return last_change(new)
+        return self.clock.now() if is_event(old, new) else None
+
+
+def is_event(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a pod has come to its node, has ended there, or has begun to leave it."""
+    if new is None:
+        # Removed without notice; one that was on its way out had its event then
+        return old is not None and is_active(old)
+    if old is None or not is_bound(old):
+        return True
+    has_ended = is_finished(new) and not is_finished(old)
+    return has_ended or (is_terminating(new) and not is_terminating(old))
+
+
+def last_change(pod: Pod) -> datetime | None:
+    """When the latest event of a pod was, as far as the pod tells."""
+    moments = [pod.metadata.creation_timestamp]
+    scheduled = find(pod.status.conditions, "PodScheduled")
+    if scheduled is not None and is_true(pod.status.conditions, "PodScheduled"):
+        moments.append(scheduled.last_transition_time)
+    ready = find(pod.status.conditions, "Ready")
+    if is_finished(pod) and ready is not None:
+        moments.append(ready.last_transition_time)
+    if pod.metadata.deletion_timestamp is not None:
+        # It says when the pod must be gone, which is its grace period after it was told to go
+        grace = timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
+        moments.append(pod.metadata.deletion_timestamp - grace)
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def is_news(claim: NodeClaim, moment: datetime) -> bool:
+    """Whether an event is to be written down: it is the first, or a while after the last."""
+    last = claim.status.last_pod_event_time
+    return last is None or moment - last >= _DEDUPE

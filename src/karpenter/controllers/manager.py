@@ -1,0 +1,130 @@
+"""One process: mirrors and events all the time, controllers only while it leads.
+
+A term of leadership begins with a world made anew from the mirrors and ends with everything that
+acts being cancelled; nothing but the API server carries over from one term to the next. A process
+that loses its lease stops acting at once and takes part in the election again.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from structlog.typing import FilteringBoundLogger
+
+from karpenter.clock import Clock
+from karpenter.cloud.provider import CloudProvider
+from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
+from karpenter.controllers.runtime import Runnable
+from karpenter.controllers.world import World
+from karpenter.kube.client import Kube
+from karpenter.kube.events import Recorder
+from karpenter.settings import Settings
+from karpenter.telemetry import Metrics
+
+# How long the first lists may take before the process gives up
+_SYNC_SECONDS: Final = 120.0
+
+
+class NotSyncedError(Exception):
+    """The API server did not show everything the controllers need; the text is one sentence."""
+
+
+class Elections(Protocol):
+    """Who decides when this process leads."""
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Call ``lead`` whenever this process leads, and cancel it when it no longer does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What a process is made of."""
+
+    kube: Kube
+    cloud: CloudProvider
+    clock: Clock
+    settings: Settings
+    recorder: Recorder
+    metrics: Metrics
+    log: FilteringBoundLogger
+    rng: random.Random
+
+
+class Manager:
+    """Runs the controllers of one process."""
+
+    def __init__(
+        self,
+        process: Process,
+        make_controllers: Callable[[World], Sequence[Runnable]],
+        elections: Elections | None = None,
+    ) -> None:
+        """Make a manager.
+
+        Args:
+            process: what there is to work with.
+            make_controllers: gives the controllers of a term.
+            elections: none for a process that always leads.
+        """
+        self._process = process
+        self._make_controllers = make_controllers
+        self._elections = elections
+        required, optional = kinds_to_follow(process.settings, process.cloud.facts.node_classes)
+        self.mirrors: Final = Mirrors(
+            process.kube, process.clock, required, optional, rng=process.rng
+        )
+        self.world: World | None = None  # of the present term
+        self.leading: Final = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises:
+            NotSyncedError: the API server did not show all kinds in time.
+        """
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.mirrors.run(), name="mirrors")
+            group.create_task(self._process.recorder.run(), name="events")
+            group.create_task(self._work(), name="terms")
+
+    async def _work(self) -> None:
+        try:
+            await self._process.clock.wait_for(self.mirrors.synced(), seconds=_SYNC_SECONDS)
+        except TimeoutError:
+            missing = ", ".join(self.mirrors.missing)
+            raise NotSyncedError(
+                f"the API server did not list {missing} within {_SYNC_SECONDS:.0f} s;"
+                " check that the CRDs are installed and that the service account may read them"
+            ) from None
+        if self._elections is None:
+            await self._term()
+        else:
+            await self._elections.run(self._term)
+
+    async def _term(self) -> None:
+        process = self._process
+        world = World(
+            kube=process.kube,
+            cloud=process.cloud,
+            clock=process.clock,
+            settings=process.settings,
+            mirrors=self.mirrors,
+            recorder=process.recorder,
+            metrics=process.metrics,
+            log=process.log,
+            rng=process.rng,
+        )
+        world.begin()
+        self.world = world
+        self.leading.set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(process.cloud.run(), name="cloud")
+                for controller in self._make_controllers(world):
+                    group.create_task(controller.run(), name=controller.name)
+        finally:
+            self.leading.clear()
+            self.world = None
+            world.end()

@@ -1,0 +1,148 @@
+"""The mirrors every controller reads from: one for each kind, kept by one reflector each."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar, cast
+
+from karpenter.api import cluster, devices, karpenter, legacy, policy, storage, workloads
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.meta import Resource, kind_of
+from karpenter.api.nodes import Node
+from karpenter.api.pods import Pod, PodTemplate
+from karpenter.clock import Clock
+from karpenter.kube.client import Kube
+from karpenter.kube.mirror import Mirror
+from karpenter.kube.reflector import Reflector
+from karpenter.settings import Settings
+
+R = TypeVar("R", bound=Resource)
+
+_ALWAYS: Final[tuple[type[Resource], ...]] = (
+    Pod,
+    Node,
+    NodeClaim,
+    NodePool,
+    workloads.DaemonSet,
+    workloads.Deployment,
+    workloads.ReplicaSet,
+    workloads.ReplicationController,
+    workloads.StatefulSet,
+    cluster.Namespace,
+    cluster.Service,
+    policy.PodDisruptionBudget,
+    storage.PersistentVolume,
+    storage.PersistentVolumeClaim,
+    storage.StorageClass,
+    storage.CSINode,
+    storage.VolumeAttachment,
+)
+_DEVICES: Final[tuple[type[Resource], ...]] = (
+    devices.DeviceClass,
+    devices.ResourceClaim,
+    devices.ResourceClaimTemplate,
+    devices.ResourceSlice,
+)
+_LEGACY: Final[tuple[type[Resource], ...]] = (legacy.Provisioner, legacy.AWSNodeTemplate)
+_NODE_CLASSES: Final[tuple[type[Resource], ...]] = (EC2NodeClass, KWOKNodeClass)
+# Indexes that several controllers ask for
+BY_PROVIDER_ID: Final = "provider-id"
+BY_NODE: Final = "node"
+BY_POOL: Final = "node-pool"
+
+
+def kinds_to_follow(
+    settings: Settings, node_classes: Iterable[tuple[str, str]]
+) -> tuple[tuple[type[Resource], ...], tuple[type[Resource], ...]]:
+    """The kinds that must be served for the controllers to work, and those that may be absent."""
+    gates = settings.feature_gates
+    known = {(kind.api_version.partition("/")[0], kind_of(kind)): kind for kind in _NODE_CLASSES}
+    classes = tuple(known[found] for found in node_classes if found in known)
+    optional: tuple[type[Resource], ...] = _LEGACY
+    if gates["NodeOverlay"]:
+        optional += (karpenter.NodeOverlay,)
+    if gates["CapacityBuffer"]:
+        optional += (karpenter.CapacityBuffer, PodTemplate)
+    if not settings.ignore_dra_requests:
+        optional += _DEVICES
+    return (*_ALWAYS, *classes), optional
+
+
+class Mirrors:
+    """All mirrors of one process."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        required: Iterable[type[Resource]],
+        optional: Iterable[type[Resource]] = (),
+        *,
+        rng: random.Random,
+    ) -> None:
+        self._mirrors: dict[type[Resource], Mirror[Any]] = {}
+        self._reflectors: dict[type[Resource], Reflector[Any]] = {}
+        for kinds, is_optional in ((required, False), (optional, True)):
+            for kind in kinds:
+                mirror = self._mirrors[kind] = Mirror(kind)
+                self._reflectors[kind] = Reflector(
+                    kube, kind, mirror, clock, rng=rng, optional=is_optional
+                )
+        self._index()
+
+    def of(self, kind: type[R]) -> Mirror[R]:
+        """The mirror of a kind; one of a kind that is not followed stays empty."""
+        if kind not in self._mirrors:
+            empty = self._mirrors[kind] = Mirror(kind)
+            empty.synced.set()
+        return cast(Mirror[R], self._mirrors[kind])
+
+    def all(self) -> tuple[Mirror[Any], ...]:
+        """Every mirror."""
+        return tuple(self._mirrors.values())
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all that was there at the start has been seen."""
+        return all(mirror.is_synced for mirror in self._mirrors.values())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The kinds that have not been seen yet."""
+        return tuple(kind_of(m.kind) for m in self._mirrors.values() if not m.is_synced)
+
+    async def synced(self) -> None:
+        """Wait until everything has been seen once."""
+        for mirror in self.all():
+            await mirror.synced.wait()
+
+    def absorb(self, obj: Resource) -> None:
+        """Take in the answer to a write at once, instead of waiting to be told."""
+        mirror = self._mirrors.get(type(obj))
+        if mirror is not None:
+            mirror.put(obj)
+
+    async def run(self) -> None:
+        """Follow the API server until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for kind, reflector in self._reflectors.items():
+                group.create_task(reflector.run(), name=f"reflector-{kind_of(kind)}")
+
+    def _index(self) -> None:
+        self.of(Node).add_index(BY_PROVIDER_ID, lambda node: _given(node.spec.provider_id))
+        claims = self.of(NodeClaim)
+        claims.add_index(BY_PROVIDER_ID, lambda claim: _given(claim.status.provider_id))
+        claims.add_index(BY_POOL, lambda claim: _given(claim.metadata.labels.get(_POOL_LABEL, "")))
+        self.of(Pod).add_index(BY_NODE, lambda pod: _given(pod.spec.node_name))
+        attachments = self.of(storage.VolumeAttachment)
+        attachments.add_index(BY_NODE, lambda attachment: _given(attachment.spec.node_name))
+
+
+_POOL_LABEL: Final = "karpenter.sh/nodepool"
+Unsubscribe = Callable[[], None]
+
+
+def _given(value: str) -> tuple[str, ...]:
+    return (value,) if value else ()

@@ -1,0 +1,1 @@
+"""What NodePools say about themselves: hash, counters, readiness, validity and health."""

@@ -1,0 +1,87 @@
+"""Gauges of status conditions and of objects that are going, for several kinds at once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from karpenter.api.meta import Condition
+from karpenter.clock import Clock
+from karpenter.controllers.observability.condition_watch import ConditionWatch
+from karpenter.telemetry.exposition import escaped, gauge, label_text
+
+_COUNT: Final = ("status_condition_count", "Whether an object has a condition with a status.")
+_AGE: Final = (
+    "status_condition_current_status_seconds",
+    "How long a condition has had its status.",
+)
+_GOING: Final = (
+    "termination_current_time_seconds",
+    "How long an object has been on its way out.",
+)
+
+
+@dataclass(slots=True)
+class _Samples:
+    counts: list[str] = field(default_factory=list)
+    ages: list[str] = field(default_factory=list)
+    going: list[str] = field(default_factory=list)
+
+    def gauges(self, prefix: str) -> Iterable[str]:
+        """The three gauges, each in one piece."""
+        for (name, meaning), samples in (
+            (_COUNT, self.counts),
+            (_AGE, self.ages),
+            (_GOING, self.going),
+        ):
+            yield gauge(prefix + name, meaning, samples)
+
+    def add(
+        self, start: str, conditions: Iterable[tuple[str, str]], going: str, names: str
+    ) -> None:
+        """Add an object: labels that come first, its conditions with their ages, and its end."""
+        for inner, age in conditions:
+            self.counts.append(f"{{{start}{inner}}} 1")
+            if age:
+                self.ages.append(f"{{{start}{inner}}} {age}")
+        if going:
+            self.going.append(f"{{{start}{names}}} {going}")
+
+
+class ConditionGauges:
+    """The source of these gauges."""
+
+    def __init__(self, clock: Clock, watches: Sequence[ConditionWatch[Any]]) -> None:
+        self._clock = clock
+        self._watches = watches
+
+    def lines(self) -> Iterable[str]:
+        """The gauges of every kind, then the older ones of all kinds together."""
+        now = self._clock.now()
+        of_all_kinds = _Samples()
+        for watch in self._watches:
+            samples = _Samples()
+            twin = f'group="{watch.group}",kind="{watch.kind}",' if watch.has_twin else ""
+            for obj in watch.mirror.list():
+                metadata = obj.metadata
+                names = f'namespace="{metadata.namespace}",name="{escaped(metadata.name)}"'
+                conditions = [
+                    (f"{names},{_described(each)}", _age(each.last_transition_time, now))
+                    for each in watch.conditions_of(obj)
+                ]
+                going = _age(metadata.deletion_timestamp, now)
+                own = label_text(watch.labels_of(obj))
+                samples.add(f"{own}," if own else "", conditions, going, names)
+                if twin:
+                    of_all_kinds.add(twin, conditions, going, names)
+            yield from samples.gauges(f"operator_{watch.kind.lower()}_")
+        yield from of_all_kinds.gauges("operator_")
+
+
+def _described(condition: Condition) -> str:
+    kind, reason = escaped(condition.type), escaped(condition.reason)
+    return f'type="{kind}",status="{condition.status}",reason="{reason}"'
+
+
+def _age(since: datetime | None, now: datetime) -> str:
+    return f"{max((now - since).total_seconds(), 0.0):.3f}" if since is not None else ""

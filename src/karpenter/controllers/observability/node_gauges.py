@@ -1,0 +1,140 @@
+"""Gauges about nodes: their size, what is asked of them, and how much of it all is used.
+
+What is said about a machine is worked out when something happened to it, and kept until then.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.api.nodes import Node
+from karpenter.api.pods import Pod
+from karpenter.controllers.world import World
+from karpenter.model import labels
+from karpenter.model.resources import CPU, NO_RESOURCES, Resources, total
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import is_daemon
+from karpenter.telemetry.exposition import gauge, label_text, number, snake_case
+
+_PREFIX: Final = "karpenter_nodes_"
+_MEANINGS: Final[Mapping[str, str]] = {
+    "allocatable": "What a node has for pods.",
+    "total_pod_requests": "What the pods on a node ask for, daemons included.",
+    "total_pod_limits": "The limits of the pods on a node, daemons included.",
+    "total_daemon_requests": "What the daemons on a node ask for.",
+    "total_daemon_limits": "The limits of the daemons on a node.",
+    "system_overhead": "What a node keeps for itself.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What there is to say about one machine."""
+
+    machine: StateNode
+    node: Node
+    labels: str
+    amounts: tuple[tuple[tuple[str, str], ...], ...]  # for each gauge: resource type, value
+    allocatable: Resources
+    requested: Resources
+
+
+class NodeGauges:
+    """The source of the gauges about nodes."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        keys = sorted(labels.CORE_WELL_KNOWN | world.cloud.facts.well_known_labels)
+        self._keys: Final = {snake_case(key): key for key in keys}
+        self._told: dict[str, _Told] = {}  # by name of the node
+
+    def lines(self) -> Iterable[str]:
+        """All gauges, each with all its nodes."""
+        told = self._refreshed()
+        for position, (name, meaning) in enumerate(_MEANINGS.items()):
+            yield gauge(_PREFIX + name, meaning, _amounts(told, position))
+        yield gauge(f"{_PREFIX}current_lifetime_seconds", "How old a node is.", self._ages(told))
+        yield gauge(
+            "karpenter_cluster_utilization_percent",
+            "How much of what all nodes have is asked for.",
+            _utilization(told),
+        )
+
+    def _refreshed(self) -> list[_Told]:
+        known = self._told
+        self._told = {}
+        for machine in self._world.state.snapshot().nodes:
+            if machine.node is None:
+                continue
+            name = machine.node.metadata.name
+            told = known.get(name)
+            if told is None or told.machine is not machine:
+                told = self._tell(machine, machine.node)
+            self._told[name] = told
+        return list(self._told.values())
+
+    def _tell(self, machine: StateNode, node: Node) -> _Told:
+        held = node.metadata.labels
+        told = {name: held.get(key, "") for name, key in self._keys.items()}
+        told |= {
+            "node_name": node.metadata.name,
+            "phase": node.status.phase,
+            "managed": "true" if labels.NODEPOOL in held else "false",
+        }
+        allocatable = Resources.from_wire(node.status.allocatable)
+        daemons = tuple(pod for pod in machine.pods if is_daemon(pod))
+        vectors = (
+            allocatable,
+            machine.requested,
+            total(pod_limits(pod) for pod in machine.pods),
+            machine.requested_by_daemons,
+            total(pod_limits(pod) for pod in daemons),
+            Resources.from_wire(node.status.capacity) - allocatable,
+        )
+        names = dict.fromkeys(name for vector in vectors for name, _ in vector.items())
+        amounts = tuple(
+            tuple((snake_case(name), _value(name, vector[name])) for name in names)
+            for vector in vectors
+        )
+        return _Told(machine, node, label_text(told), amounts, allocatable, machine.requested)
+
+    def _ages(self, told: Iterable[_Told]) -> Iterator[str]:
+        now = self._world.clock.now()
+        for each in told:
+            born = each.node.metadata.creation_timestamp
+            if born is not None:
+                yield f"{{{each.labels}}} {number((now - born).total_seconds())}"
+
+
+def pod_limits(pod: Pod) -> Resources:
+    """The most a pod may use: its containers and sidecars, or its init phase if that is more."""
+    running = total(Resources.from_wire(each.resources.limits) for each in pod.spec.containers)
+    beside = NO_RESOURCES
+    peak = NO_RESOURCES
+    for container in pod.spec.init_containers:
+        limits = Resources.from_wire(container.resources.limits)
+        if container.restart_policy == "Always":
+            beside += limits
+            peak = peak.highest(beside)
+        else:
+            peak = peak.highest(beside + limits)
+    return (running + beside).highest(peak)
+
+
+def _amounts(told: Iterable[_Told], position: int) -> Iterator[str]:
+    for each in told:
+        for resource, value in each.amounts[position]:
+            yield f'{{{each.labels},resource_type="{resource}"}} {value}'
+
+
+def _utilization(told: Iterable[_Told]) -> Iterator[str]:
+    told = list(told)
+    allocatable = total(each.allocatable for each in told)
+    requested = total(each.requested for each in told)
+    for name, amount in allocatable.items():
+        percent = 100 * requested[name] / amount
+        yield f'{{resource_type="{snake_case(name)}"}} {number(percent)}'
+
+
+def _value(name: str, amount: int) -> str:
+    return number(amount / 1000) if name == CPU else str(amount)

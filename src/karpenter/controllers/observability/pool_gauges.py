@@ -1,0 +1,139 @@
+"""Gauges about pools: what they may have, what they have, and what that costs an hour.
+
+Prices are asked for when a pool is new or changed and once an hour; machines are counted when
+somebody looks.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import ResourceMap
+from karpenter.cloud.types import InstanceType
+from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.world import World
+from karpenter.kube.mirror import Key
+from karpenter.model import labels
+from karpenter.model.resources import CPU, Resources
+from karpenter.telemetry.exposition import escaped, gauge, number, snake_case
+
+# Instance type, capacity type and zone
+Offer: TypeAlias = tuple[str, str, str]
+Prices: TypeAlias = Mapping[Offer, float]
+
+_HOUR: Final = 3600.0
+
+
+class PriceTracker(Controller):
+    """Knows what the machines of every pool cost."""
+
+    name = "state.pricing"
+    workers = 1
+    backoff = REASONABLE
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._prices: dict[str, Prices] = {}  # by pool
+        self._learned: dict[str, tuple[int, float]] = {}  # by pool: generation, when
+        self._without_price: set[str] = set()  # uids of claims that were complained about
+        self.follow(world.mirror(NodePool))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Learn the prices of a pool anew."""
+        _, name = key
+        pool = self.world.mirror(NodePool).get(name)
+        if pool is None:
+            self._prices.pop(name, None)
+            self._learned.pop(name, None)
+            return None
+        now, generation = self.clock.monotonic(), pool.metadata.generation
+        known, at = self._learned.get(name, (-1, now))
+        if known == generation and now - at < _HOUR:
+            return _HOUR - (now - at)  # only its status has changed
+        self._prices[name] = prices_of(await self.world.cloud.instance_types(pool))
+        self._learned[name] = (generation, now)
+        return _HOUR
+
+    def costs(self) -> Mapping[str, float]:
+        """What the machines of each pool that is known cost an hour, now."""
+        costs = dict.fromkeys(self._prices, 0.0)
+        without: set[str] = set()
+        for claim in self.world.mirror(NodeClaim).list():
+            pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+            if pool not in costs or not claim.status.provider_id:
+                continue
+            price = self._prices[pool].get(_offer_of(claim))
+            if price is None:
+                without.add(claim.metadata.uid)
+                self._complain(claim, pool)
+            else:
+                costs[pool] += price
+        self._without_price = without
+        return costs
+
+    def _complain(self, claim: NodeClaim, pool: str) -> None:
+        if claim.metadata.uid not in self._without_price:
+            self.world.metrics.nodepools_cost_tracker_errors_total.labels(nodepool=pool).inc()
+
+
+class PoolGauges:
+    """The source of the gauges about limits and usage."""
+
+    def __init__(self, world: World) -> None:
+        self._pools = world.mirror(NodePool)
+
+    def lines(self) -> Iterable[str]:
+        """All gauges, each with all pools."""
+        pools = self._pools.list()
+        limits = ((pool.metadata.name, pool.spec.limits) for pool in pools)
+        yield gauge("karpenter_nodepools_limit", "What a pool may have.", _amounts(limits))
+        usage = ((pool.metadata.name, pool.status.resources) for pool in pools)
+        yield gauge("karpenter_nodepools_usage", "What a pool has.", _amounts(usage))
+
+
+class CostGauge:
+    """The source of the gauge about costs."""
+
+    def __init__(self, prices: PriceTracker) -> None:
+        self._prices = prices
+
+    def lines(self) -> Iterable[str]:
+        """What every pool costs an hour."""
+        yield gauge(
+            "karpenter_nodepools_cost_total",
+            "What the machines of a pool cost an hour.",
+            (
+                f'{{nodepool="{escaped(name)}"}} {number(cost)}'
+                for name, cost in self._prices.costs().items()
+            ),
+        )
+
+
+def prices_of(types: Sequence[InstanceType]) -> Prices:
+    """The price of each way to have a machine; the lowest where there are several."""
+    prices: dict[Offer, float] = {}
+    for kind in types:
+        for offering in kind.offerings:
+            offer = (kind.name, offering.capacity_type, offering.zone)
+            prices[offer] = min(offering.price, prices.get(offer, offering.price))
+    return prices
+
+
+def _offer_of(claim: NodeClaim) -> Offer:
+    held = claim.metadata.labels
+    return (
+        held.get(labels.INSTANCE_TYPE, ""),
+        held.get(labels.CAPACITY_TYPE, ""),
+        held.get(labels.ZONE, ""),
+    )
+
+
+def _amounts(pools: Iterable[tuple[str, ResourceMap]]) -> Iterator[str]:
+    for pool, quantities in pools:
+        amounts = Resources.from_wire(quantities)
+        for name in quantities:
+            amount = amounts[name] / 1000 if name == CPU else amounts[name]
+            yield (
+                f'{{nodepool="{escaped(pool)}",resource_type="{snake_case(name)}"}}'
+                f" {number(amount)}"
+            )

@@ -1,0 +1,31 @@
+"""Gauges that mirror the cluster: worked out when somebody looks, and never in between."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from karpenter.controllers.world import World
+
+
+class Source(Protocol):
+    """What has lines for every scrape."""
+
+    def lines(self) -> Iterable[str]:
+        """Everything there is to say now, in the text format of Prometheus."""
+
+
+class Scraped:
+    """Offers the lines of a source for as long as a term lasts."""
+
+    def __init__(self, name: str, world: World, source: Source) -> None:
+        self.name: Final = name
+        self._world = world
+        self._source = source
+
+    async def run(self) -> None:
+        """Offer the lines until cancelled."""
+        remove = self._world.metrics.add_lines(self._source.lines)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            remove()

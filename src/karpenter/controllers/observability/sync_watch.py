@@ -1,0 +1,72 @@
+"""Whether the state of the cluster is complete, and a word when it is not for long."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from karpenter.controllers.runtime import Loop
+from karpenter.controllers.world import World
+from karpenter.telemetry.exposition import gauge, number
+
+_LOOK_SECONDS: Final = 2.0
+_PATIENCE_SECONDS: Final = 30.0
+_REPEAT_SECONDS: Final = 10.0
+
+
+class SyncWatch(Loop):
+    """Watches whether decisions can be taken at all."""
+
+    name = "state.sync"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._unsynced_since: float | None = None
+        self._said_at: float | None = None
+
+    async def run(self) -> None:
+        """Watch, and offer the gauges, until cancelled."""
+        remove = self.world.metrics.add_lines(self.lines)
+        try:
+            await super().run()
+        finally:
+            remove()
+
+    async def step(self) -> float:
+        """Look once; complain when it takes too long."""
+        waited = self._unsynced_seconds()
+        now = self.clock.monotonic()
+        is_time = self._said_at is None or now - self._said_at >= _REPEAT_SECONDS
+        if waited < _PATIENCE_SECONDS:
+            self._said_at = None
+        elif is_time:
+            self._said_at = now
+            unlaunched = self.world.state.snapshot().unlaunched
+            self.log.error(
+                "cluster is waiting on sync for extended duration",
+                duration=f"{waited:.0f}s",
+                missing=list(self.world.mirrors.missing),
+                NodeClaims=[claim.metadata.name for claim in unlaunched[:5]],
+            )
+        return _LOOK_SECONDS
+
+    def lines(self) -> Iterable[str]:
+        """The gauges about the state."""
+        unsynced = self._unsynced_seconds()
+        nodes = len(self.world.state.snapshot().nodes)
+        for name, meaning, value in (
+            ("node_count", "Machines that are known.", nodes),
+            (
+                "synced",
+                "Whether everything is known that decisions depend on.",
+                self._unsynced_since is None,
+            ),
+            ("unsynced_time_seconds", "How long that has not been so.", unsynced),
+        ):
+            yield gauge(f"karpenter_cluster_state_{name}", meaning, [f" {number(value)}"])
+
+    def _unsynced_seconds(self) -> float:
+        now = self.clock.monotonic()
+        if self.world.is_synced:
+            self._unsynced_since = None
+        elif self._unsynced_since is None:
+            self._unsynced_since = now
+        return now - self._unsynced_since if self._unsynced_since is not None else 0.0

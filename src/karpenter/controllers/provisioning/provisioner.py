@@ -1,0 +1,121 @@
+"""The provisioner: a batch of pods that wait becomes a plan, and the plan NodeClaims.
+
+One pass at a time. A pass is put off while any NodeClaim has no machine, because nobody knows yet
+what room it will bring: what an earlier pass, or an earlier process, has asked for is counted
+before more is asked for.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers.provisioning.batching import Batcher
+from karpenter.controllers.provisioning.bodies import claim_body
+from karpenter.controllers.provisioning.buffers import report_buffers
+from karpenter.controllers.provisioning.creation import ClaimCreator, NotCreatedError
+from karpenter.controllers.provisioning.passes import CONTROLLER, Pass, Planner
+from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.reporting import Reporter, listed, pods_named
+from karpenter.controllers.runtime import Loop
+from karpenter.controllers.world import World
+from karpenter.kube.workqueue import Backoff
+from karpenter.scheduling.plan import PlannedClaim
+from karpenter.state.nodes import nomination_window
+
+# Between two looks at whether everything that was asked for has a machine
+_UNTIL_SYNCED: Final = 0.2
+# Claims that are on their way to the API server at one time
+_AT_A_TIME: Final = 32
+
+
+class Provisioner(Loop):
+    """Makes room for pods that wait."""
+
+    name = CONTROLLER
+    # Pods that wait ask again every ten seconds anyway
+    backoff = Backoff(0.5, 10.0)
+
+    def __init__(self, world: World, batcher: Batcher, planned: PlannedPods) -> None:
+        super().__init__(world)
+        self._batcher = batcher
+        self._planned = planned
+        self._planner = Planner(world, self.log)
+        self._creator = ClaimCreator(world, self.log)
+        self._reporter = Reporter(world, planned, self.log)
+        self._window = nomination_window(world.settings.batch_max_duration)
+        self._is_due = False  # a batch has closed that no pass has served so far
+        self._first: Sequence[str] = ()  # uids of pods the last pass did not come to
+
+    async def step(self) -> float:
+        if not self._is_due:
+            await self._batcher.batch()
+            self._is_due = True
+        if not self.world.is_synced:
+            return _UNTIL_SYNCED
+        await self.provision()
+        self._is_due = False
+        return 0.0
+
+    async def provision(self) -> tuple[NodeClaim, ...]:
+        """Do one pass, and return the claims it has made."""
+        done = await self._planner.plan(self._first)
+        plan = done.outcome.plan
+        self._first = [pod.metadata.uid for pod in pods_named(plan.unevaluated, done)]
+        await self._reporter.report(done)
+        await self._nominate(done)
+        claims = await self._create(done)
+        if self.world.settings.feature_gates["CapacityBuffer"]:
+            await report_buffers(self.world, done.outcome.buffers)
+        if self._first:
+            self._batcher.trigger()
+        return claims
+
+    async def _nominate(self, done: Pass) -> None:
+        """Keep machines that pods are expected on, and tell the pods."""
+        until = self.clock.now() + self._window
+        for name, names in sorted(done.outcome.plan.existing.items()):
+            machine = done.snapshot.node(name)
+            if machine is None:
+                continue
+            pods = tuple(pods_named(names, done))
+            self.world.state.nominate(name, until)
+            claim = machine.node_claim.metadata.name if machine.node_claim is not None else ""
+            node = machine.node.metadata.name if machine.node is not None else ""
+            await self._reporter.nominate(pods, node=node, claim=claim)
+            if claim and not machine.is_initialized:
+                self._planned.expect(claim, pods)
+
+    async def _create(self, done: Pass) -> tuple[NodeClaim, ...]:
+        turns = asyncio.Semaphore(_AT_A_TIME)
+
+        async def created(claim: PlannedClaim) -> NodeClaim | None:
+            async with turns:
+                return await self._created(claim, done)
+
+        claims = done.outcome.plan.claims
+        made = await asyncio.gather(*map(created, claims), return_exceptions=True)
+        failures = [each for each in made if isinstance(each, BaseException)]
+        if failures:
+            # The others stand; what is missing is planned anew, with them counted
+            raise failures[0]
+        return tuple(each for each in made if isinstance(each, NodeClaim))
+
+    async def _created(self, planned: PlannedClaim, done: Pass) -> NodeClaim | None:
+        pool = done.snapshot.node_pools[planned.node_pool]
+        try:
+            claim = await self._creator.create(
+                pool,
+                lambda name: claim_body(planned, pool, name),
+                requests=planned.requests.to_wire(),
+                **{"instance-types": listed(planned.instance_types)},
+            )
+        except NotCreatedError as error:
+            self.log.warning(
+                "creating nodeclaim", NodePool={"name": planned.node_pool}, error=str(error)
+            )
+            return None
+        pods = tuple(pods_named(planned.pods, done))
+        self._planned.expect(claim.metadata.name, pods)
+        await self._reporter.nominate(pods, claim=claim.metadata.name)
+        return claim

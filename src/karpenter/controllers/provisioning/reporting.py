@@ -1,0 +1,250 @@
+"""What users and operators learn from a pass: events, log lines and numbers.
+
+A line is written when what it says has changed, not again in every pass.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.meta import Resource
+from karpenter.api.pods import Pod
+from karpenter.controllers.provisioning.passes import CONTROLLER, Pass
+from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.world import World
+from karpenter.kube.events import NOMINATED, NORMAL, WARNING, Event
+from karpenter.model import labels
+from karpenter.scheduling.plan import Plan, PlannedClaim, Why
+from karpenter.scheduling.provisioning import Announcement, failure_message
+from karpenter.state.nodes import StateNode
+
+FLEXIBLE: Final = "flexible"
+NOWHERE: Final = "none"
+
+T = TypeVar("T")
+
+_A_DAY: Final = timedelta(days=1)
+_SHOWN: Final = 5
+_AT_A_TIME: Final = 200  # things to be told before others have their turn
+_DEDUPE_SECONDS: Final = {
+    NOMINATED: 120.0,
+    "FailedScheduling": 300.0,
+    "NoCompatibleInstanceTypes": 60.0,
+}
+
+
+class Reporter:
+    """Tells of passes."""
+
+    def __init__(self, world: World, planned: PlannedPods, log: Any) -> None:
+        self._world = world
+        self._planned = planned
+        self._log = log
+        self._found: frozenset[str] = frozenset()
+        self._failures: Mapping[str, str] = {}  # pod -> why no pool takes it
+        self._without_pools = False
+        self._unready: Mapping[str, str] = {}  # pool -> why it is not used
+        self._zones: frozenset[str] = frozenset()
+        self._wishes: dict[str, datetime] = {}  # pod uid -> when its wishes were pointed out
+
+    async def report(self, done: Pass) -> None:
+        """Tell of a pass, before anything is done about it."""
+        self._tell_of_pools(done)
+        await self._tell_of_pods(done)
+        self._tell_of_preferences(done)
+        await self._count(done)
+        async for announcement in paced(done.outcome.events):
+            self._announce(announcement, done)
+
+    async def nominate(self, pods: Iterable[Pod], *, node: str = "", claim: str = "") -> None:
+        """Tell pods where they are expected to run."""
+        targets = [f"nodeclaim/{claim}"] if claim else []
+        targets += [f"node/{node}"] if node else []
+        message = f"pod is expected to run on {' as '.join(targets)}"
+        async for pod in paced(pods):
+            self._publish(pod, NORMAL, NOMINATED, message)
+
+    def _tell_of_pools(self, done: Pass) -> None:
+        outcome = done.outcome
+        unready = {
+            reason.node_pool: reason.detail
+            for reason in outcome.pools.excluded
+            if reason.why in (Why.POOL_NOT_READY, Why.CLASS_NOT_READY, Why.CLASS_NOT_FOUND)
+        }
+        for pool, why in sorted(unready.items()):
+            if self._unready.get(pool) != why:
+                self._log.error("ignoring nodepool, not ready", NodePool={"name": pool}, error=why)
+        self._unready = unready
+        without_pools = bool(outcome.plan.unplaced) and not outcome.pools.dynamic
+        if without_pools and not self._without_pools:
+            self._log.info("no dynamic nodepools found")
+        self._without_pools = without_pools
+
+    async def _tell_of_pods(self, done: Pass) -> None:
+        plan = done.outcome.plan
+        found = frozenset(all_pods(plan))
+        if found and found != self._found:
+            self._log.info(
+                "found provisionable pod(s)",
+                Pods=listed(sorted(found)),
+                duration=timedelta(seconds=done.seconds),
+            )
+        self._found = found
+        if plan.claims:
+            count = sum(len(claim.pods) for claim in plan.claims)
+            self._log.info(
+                "computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(plan.claims), pods=count
+            )
+        failures = {entry.pod: failure_message(entry) for entry in plan.unplaced}
+        async for pod, why in paced(failures.items()):
+            if self._failures.get(pod) != why:
+                namespace, _, name = pod.partition("/")
+                self._log.error(
+                    "could not schedule pod", Pod={"namespace": namespace, "name": name}, error=why
+                )
+        self._failures = failures
+
+    def _tell_of_preferences(self, done: Pass) -> None:
+        """Point out, once a day for each pod, wishes that keep nodes from being consolidated."""
+        if self._world.settings.preference_policy != "Respect":
+            return
+        now = self._world.clock.now()
+        names = []
+        for name in self._found:
+            pod = done.snapshot.pods.get(name)
+            if pod is None or not has_hindering_wishes(pod):
+                continue
+            told = self._wishes.get(pod.metadata.uid)
+            if told is None or now - told >= _A_DAY:
+                self._wishes[pod.metadata.uid] = now
+                names.append(name)
+        self._wishes = {uid: told for uid, told in self._wishes.items() if now - told < _A_DAY}
+        if names:
+            self._log.info(
+                "pod(s) prefer to be apart, which can prevent consolidation",
+                Pods=listed(sorted(names)),
+            )
+
+    async def _count(self, done: Pass) -> None:
+        plan, metrics = done.outcome.plan, self._world.metrics
+        refused = [entry.pod for entry in done.outcome.ignored if entry.is_refused]
+        metrics.scheduler_ignored_pods_count.set(len(refused))
+        unplaced = metrics.scheduler_unschedulable_pods_count.labels(CONTROLLER)
+        unplaced.set(len(plan.unplaced))
+        zones = effective_zones(plan, done)
+        gauge = metrics.scheduler_pending_pods_by_effective_zone_count
+        for zone in self._zones - zones.keys():
+            gauge.remove(CONTROLLER, zone)
+        for zone, count in zones.items():
+            gauge.labels(CONTROLLER, zone).set(count)
+        self._zones = frozenset(zones)
+        placed = [pod for claim in plan.claims for pod in claim.pods]
+        placed += [pod for pods in plan.existing.values() for pod in pods]
+        await self._decide(done, placed, is_placed=True)
+        await self._decide(
+            done, [*refused, *(entry.pod for entry in plan.unplaced)], is_placed=False
+        )
+
+    async def _decide(self, done: Pass, pods: Iterable[str], *, is_placed: bool) -> None:
+        now = self._world.clock.now()
+        histogram = self._world.metrics.pods_scheduling_decision_duration_seconds
+        async for pod in paced(pods_named(pods, done)):
+            seconds = self._planned.decide(pod.metadata.uid, now, is_placed=is_placed)
+            if seconds is not None:
+                histogram.observe(seconds)
+
+    def _announce(self, announcement: Announcement, done: Pass) -> None:
+        kind, _, name = announcement.target.partition("/")
+        target: Resource | None
+        if kind == "NodePool":
+            target = self._world.mirror(NodePool).get(name)
+            if name in done.skipped_pools:
+                return
+        else:
+            target = done.snapshot.pods.get(name)
+        if target is not None:
+            severity = WARNING if announcement.is_warning else NORMAL
+            self._publish(target, severity, announcement.reason, announcement.message)
+
+    def _publish(self, target: Resource, severity: str, reason: str, message: str) -> None:
+        self._world.recorder.publish(
+            Event(
+                target,
+                severity,
+                reason,
+                message,
+                dedupe=(target.metadata.uid,),
+                dedupe_seconds=_DEDUPE_SECONDS[reason],
+            )
+        )
+
+
+async def paced(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield items, and let others have their turn now and then."""
+    for number, item in enumerate(items, start=1):
+        yield item
+        if number % _AT_A_TIME == 0:
+            await asyncio.sleep(0)
+
+
+def has_hindering_wishes(pod: Pod) -> bool:
+    """Whether a pod would rather not share a node or a zone with others, but could."""
+    if any(
+        each.when_unsatisfiable == "ScheduleAnyway" for each in pod.spec.topology_spread_constraints
+    ):
+        return True
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return False
+    return bool(affinity.pod_anti_affinity.preferred)
+
+
+def pods_named(names: Iterable[str], done: Pass) -> Iterator[Pod]:
+    """The pods a plan names, those that are real and were there when it was made."""
+    for name in names:
+        pod = done.snapshot.pods.get(name)
+        if pod is not None:
+            yield pod
+
+
+def all_pods(plan: Plan) -> Iterator[str]:
+    """Every pod of a plan."""
+    for claim in plan.claims:
+        yield from claim.pods
+    for pods in plan.existing.values():
+        yield from pods
+    for entry in plan.unplaced:
+        yield entry.pod
+    yield from plan.deferred
+    yield from plan.unevaluated
+
+
+def effective_zones(plan: Plan, done: Pass) -> Counter[str]:
+    """How many pods can go to which zone: to one, to several, or to none at all."""
+    zones: Counter[str] = Counter()
+    for claim in plan.claims:
+        zones[_zone_of_claim(claim)] += len(claim.pods)
+    for name, pods in plan.existing.items():
+        zones[_zone_of_machine(done.snapshot.node(name))] += len(pods)
+    zones[NOWHERE] += len(plan.unplaced)
+    return +zones
+
+
+def listed(names: Sequence[str]) -> str:
+    """A few names, and how many there are beyond them."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} other(s)" if more > 0 else "")
+
+
+def _zone_of_claim(claim: PlannedClaim) -> str:
+    held = claim.requirements[labels.ZONE]
+    if held.complement or len(held.values) != 1:
+        return FLEXIBLE
+    return next(iter(held.values))
+
+
+def _zone_of_machine(machine: StateNode | None) -> str:
+    return machine.labels.get(labels.ZONE, FLEXIBLE) if machine is not None else FLEXIBLE

@@ -1,0 +1,1 @@
+"""Nodes and claims that go: emptied first, then without volumes, then without a machine."""

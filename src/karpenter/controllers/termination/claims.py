@@ -1,0 +1,116 @@
+"""A claim that was deleted goes once its nodes and its machine are gone."""
+
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers.conditions import TRUE, find, is_true, to_wire, with_condition
+from karpenter.controllers.termination import reports
+from karpenter.controllers.termination.deadline import first_deadline
+from karpenter.controllers.termination.instances import INSTANCE_TERMINATING, Instances
+from karpenter.controllers.termination.lookup import nodes_of
+from karpenter.controllers.world import STATUS, World
+from karpenter.kube.errors import NotFoundError
+from karpenter.model import labels
+
+_REGISTERED: Final = "Registered"
+
+
+class ClaimFinalizer:
+    """Sees deleted claims off: deadline, nodes, machine, and the finalizer last."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._log = world.log.bind(controller="nodeclaim.lifecycle")
+        self._instances = Instances(world)
+
+    async def finalize(self, claim: NodeClaim) -> float | None:
+        """Take one step towards the end of a claim that is being deleted.
+
+        Returns:
+            Seconds until the next look; None when there is nothing to do, or when a change of one
+            of the claim's nodes tells when to go on.
+        """
+        if labels.TERMINATION not in claim.metadata.finalizers:
+            return None
+        if claim.metadata.deletion_timestamp is None:
+            return None
+        claim = await self._with_deadline(claim)
+        if is_true(claim.status.conditions, _REGISTERED) and await self._has_nodes(claim):
+            return None
+        if claim.status.provider_id:
+            wait = await self._instances.end(claim)
+            claim = await self._with_machine_ending(claim)
+            if wait is not None:
+                return wait
+        await self._release(claim)
+        return None
+
+    async def _with_deadline(self, claim: NodeClaim) -> NodeClaim:
+        deadline = first_deadline(claim)
+        if deadline is None:
+            return claim
+        annotations = {labels.TERMINATION_TIMESTAMP: deadline}
+        claim = await self._world.patch(
+            claim, {"metadata": {"annotations": annotations}}, locked=True
+        )
+        self._world.recorder.publish(reports.expiring(claim, deadline))
+        self._log.info(
+            "annotated nodeclaim",
+            NodeClaim={"name": claim.metadata.name},
+            **{labels.TERMINATION_TIMESTAMP: deadline},
+        )
+        return claim
+
+    async def _has_nodes(self, claim: NodeClaim) -> bool:
+        """Ask for the nodes of the claim to go; say whether there still are any."""
+        remaining = False
+        for node in nodes_of(self._world, claim):
+            if node.metadata.deletion_timestamp is not None or await self._world.delete(node):
+                remaining = True
+        return remaining
+
+    async def _with_machine_ending(self, claim: NodeClaim) -> NodeClaim:
+        conditions = with_condition(
+            claim.status.conditions,
+            INSTANCE_TERMINATING,
+            TRUE,
+            now=self._world.clock.now(),
+            generation=claim.metadata.generation,
+        )
+        if conditions == claim.status.conditions:
+            return claim
+        body = {"status": {"conditions": to_wire(conditions)}}
+        return await self._world.patch(claim, body, locked=True, subresource=STATUS)
+
+    async def _release(self, claim: NodeClaim) -> None:
+        kept = [name for name in claim.metadata.finalizers if name != labels.TERMINATION]
+        try:
+            await self._world.patch(claim, {"metadata": {"finalizers": kept}}, locked=True)
+        except NotFoundError:
+            return
+        self._count(claim)
+        self._log.info(
+            "deleted nodeclaim",
+            NodeClaim={"name": claim.metadata.name},
+            Node={"name": claim.status.node_name},
+            **{"provider-id": claim.status.provider_id},
+        )
+
+    def _count(self, claim: NodeClaim) -> None:
+        metrics, carried = self._world.metrics, claim.metadata.labels
+        pool = carried.get(labels.NODEPOOL, "")
+        now = self._world.clock.now()
+        metrics.nodeclaims_terminated_total.labels(
+            nodepool=pool,
+            capacity_type=carried.get(labels.CAPACITY_TYPE, ""),
+            zone=carried.get(labels.ZONE, ""),
+        ).inc()
+        ending = find(claim.status.conditions, INSTANCE_TERMINATING)
+        if ending is not None and ending.last_transition_time is not None:
+            metrics.nodeclaims_instance_termination_duration_seconds.labels(nodepool=pool).observe(
+                (now - ending.last_transition_time).total_seconds()
+            )
+        if claim.metadata.deletion_timestamp is not None:
+            metrics.nodeclaims_termination_duration_seconds.labels(nodepool=pool).observe(
+                (now - claim.metadata.deletion_timestamp).total_seconds()
+            )

@@ -1,0 +1,114 @@
+"""The moment after which a node no longer waits for its pods; pure.
+
+A claim with a termination grace period is given a deadline when it is deleted; it stands in an
+annotation, so that it outlives the process. A pod is deleted, whatever protects it, once its own
+grace period would otherwise reach beyond the deadline.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from karpenter.admission.durations import go_duration
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.meta import Time
+from karpenter.api.pods import Pod
+from karpenter.controllers.conditions import timestamp
+from karpenter.model.labels import TERMINATION_TIMESTAMP
+
+# Zero would remove the pod before anybody has told its containers
+_SHORTEST_GRACE: Final = 1
+# "After" is strict, so the earliest look that can find a pod due is a little later
+JUST_AFTER: Final = timedelta(milliseconds=1)
+_NANOSECONDS: Final = 1000  # in a microsecond
+
+
+class DeadlineError(ValueError):
+    """The deadline written on a claim cannot be read; the text is one sentence."""
+
+
+def deadline_of(claim: NodeClaim | None) -> datetime | None:
+    """The deadline of a claim, None when it has none.
+
+    Raises:
+        DeadlineError: what is written there is no time.
+    """
+    text = claim.metadata.annotations.get(TERMINATION_TIMESTAMP) if claim else None
+    if text is None:
+        return None
+    moment = _moment(text)
+    if moment is None:
+        name = claim.metadata.name if claim else ""
+        raise DeadlineError(
+            f"annotation {TERMINATION_TIMESTAMP} of NodeClaim {name} is {text!r};"
+            " write a time such as 2030-01-31T12:00:00Z, or remove it"
+        )
+    return moment
+
+
+def first_deadline(claim: NodeClaim) -> str | None:
+    """The deadline to write on a claim that is being deleted, None when it stays as it is.
+
+    One that is written already stands: whoever wrote it may have wanted it earlier.
+    """
+    period, deleted = claim.spec.termination_grace_period, claim.metadata.deletion_timestamp
+    if period is None or deleted is None or TERMINATION_TIMESTAMP in claim.metadata.annotations:
+        return None
+    nanoseconds = go_duration(period)
+    if nanoseconds is None:
+        return None
+    return timestamp(deleted + timedelta(microseconds=nanoseconds / _NANOSECONDS))
+
+
+def tightened(claim: NodeClaim, moment: datetime) -> str | None:
+    """The deadline to write so that it is ``moment`` at the latest, None when it stands as it is.
+
+    One that cannot be read is replaced.
+    """
+    text = claim.metadata.annotations.get(TERMINATION_TIMESTAMP)
+    known = _moment(text) if text is not None else None
+    return None if known is not None and known <= moment else timestamp(moment)
+
+
+def is_overdue(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
+    """Whether the pod, left to itself, would still be there after the deadline."""
+    if deadline is None:
+        return False
+    if pod.metadata.deletion_timestamp is not None:
+        return pod.metadata.deletion_timestamp > deadline
+    grace = pod.spec.termination_grace_period_seconds
+    return grace is not None and now > deadline - timedelta(seconds=grace)
+
+
+def is_to_be_deleted(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
+    """Whether deleting the pod now would make it go earlier than it does by itself.
+
+    A pod that was told before to go within the same time need not be told again.
+    """
+    if deadline is None or not is_overdue(pod, deadline, now=now):
+        return False
+    told = pod.metadata.deletion_grace_period_seconds
+    if pod.metadata.deletion_timestamp is None or told is None:
+        return True
+    return told > grace_left(deadline, now=now)
+
+
+def due_at(pod: Pod, deadline: datetime | None) -> datetime | None:
+    """When a pod that is not going yet will be overdue; never without a deadline."""
+    grace = pod.spec.termination_grace_period_seconds
+    if deadline is None or grace is None:
+        return None
+    return deadline - timedelta(seconds=grace) + JUST_AFTER
+
+
+def grace_left(deadline: datetime, *, now: datetime) -> int:
+    """The grace period, in seconds, of a pod that is deleted because of the deadline."""
+    return max(_SHORTEST_GRACE, (deadline - now) // timedelta(seconds=1))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return msgspec.convert(text, Time, strict=False)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,69 @@
+"""Emptying a node: who is waited for, who goes next, who is made to go; pure.
+
+Pods leave in tiers: applications before daemons, and both before what the cluster itself needs, so
+that logging or networking serve the others to the end. A tier has to be gone before the next one is
+touched. Pods that would outstay the deadline of the node go at once, whatever their tier.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.pods import Pod
+from karpenter.controllers.conditions import TRUE, find
+from karpenter.controllers.termination.deadline import is_overdue, is_to_be_deleted
+from karpenter.state.pods import awaits_eviction, is_active, is_critical, is_daemon
+
+FORCEFUL: Final = "Forceful Termination"
+DISRUPTION_REASON: Final = "DisruptionReason"
+# Pods that were bound a moment before the node was closed need time to appear
+MINIMUM: Final = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What keeps a node from being empty, and whom to ask now; pods are in order of their names."""
+
+    waiting: tuple[Pod, ...] = ()
+    forced: tuple[Pod, ...] = ()  # to be deleted because of the deadline
+    next: tuple[Pod, ...] = ()  # to be evicted: those of the first tier that have not been yet
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is waited for."""
+        return not self.waiting
+
+    @property
+    def to_go(self) -> tuple[Pod, ...]:
+        """Everybody who has to be told now."""
+        return self.forced + self.next
+
+
+def plan_drain(pods: Iterable[Pod], *, deadline: datetime | None, now: datetime) -> Drain:
+    """Decide what to do next about the pods of a node."""
+    waiting = sorted(
+        (pod for pod in pods if awaits_eviction(pod, now=now)),
+        key=lambda pod: (pod.metadata.namespace, pod.metadata.name),
+    )
+    graceful = [pod for pod in waiting if not is_overdue(pod, deadline, now=now)]
+    first = min((tier(pod) for pod in graceful), default=0)
+    return Drain(
+        waiting=tuple(waiting),
+        forced=tuple(pod for pod in waiting if is_to_be_deleted(pod, deadline, now=now)),
+        next=tuple(pod for pod in graceful if tier(pod) == first and is_active(pod)),
+    )
+
+
+def tier(pod: Pod) -> int:
+    """When the pod goes: the lowest tier first."""
+    return 2 * is_critical(pod) + is_daemon(pod)
+
+
+def reason_of(claim: NodeClaim | None) -> str:
+    """Why a node is drained, as it is told and counted; nothing for a node of no claim."""
+    if claim is None:
+        return ""
+    told = find(claim.status.conditions, DISRUPTION_REASON)
+    return told.reason if told is not None and told.status == TRUE else FORCEFUL

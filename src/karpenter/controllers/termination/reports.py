@@ -1,0 +1,80 @@
+"""What users are told while nodes go: one sentence each, on the object they look at."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.nodes import Node
+from karpenter.api.pods import Pod
+from karpenter.api.storage import VolumeAttachment
+from karpenter.controllers.conditions import timestamp
+from karpenter.kube.events import Event
+from karpenter.model.labels import DO_NOT_DISRUPT
+from karpenter.state.departing import annotation_problem, protection_period
+
+_MOST_NAMED: Final = 5
+
+
+def expiring(target: Node | NodeClaim, deadline: str) -> Event:
+    """Pods that are still there at the deadline will be deleted."""
+    message = f"All pods will be deleted by {deadline}"
+    # A node may have the name of its claim, and both have users who look at them
+    subject = (target.kind, target.metadata.name)
+    return Event(target, "Warning", "TerminationGracePeriodExpiring", message, subject)
+
+
+def waiting(node: Node, count: int) -> Event:
+    """Pods keep a node from being empty."""
+    pods = "1 pod is" if count == 1 else f"{count} pods are"
+    return _failed_draining(node, f"Failed to drain node, {pods} waiting to be evicted")
+
+
+def budget_in_the_way(node: Node, pod: Pod, refusal: str) -> Event:
+    """A disruption budget does not let a pod go now."""
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    return _failed_draining(node, f"Failed to evict pod {name}: {refusal}")
+
+
+def volumes_attached(node: Node, attachments: Sequence[VolumeAttachment]) -> Event:
+    """Volumes keep a machine from being ended."""
+    names = [attachment.metadata.name for attachment in attachments]
+    more = len(names) - _MOST_NAMED
+    listed = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    message = f"Awaiting the detachment of volumes: {listed}"
+    return Event(node, "Normal", "AwaitingVolumeDetachment", message, (node.metadata.name,))
+
+
+def evicted(pod: Pod, reason: str) -> Event:
+    """A pod was asked to leave."""
+    message = f"Evicted pod: {reason}" if reason else "Evicted pod"
+    return Event(pod, "Normal", "Evicted", message, (pod.metadata.name,))
+
+
+def disrupted(pod: Pod, deadline: datetime) -> Event:
+    """A pod was deleted because of the deadline of its node."""
+    message = f"Deleted the pod to end it before its node does at {timestamp(deadline)}"
+    return Event(pod, "Normal", "Disrupted", message, (pod.metadata.name,))
+
+
+def protection(pod: Pod, *, now: datetime) -> Event | None:
+    """What a do-not-disrupt annotation with another value than "true" does now, if there is one."""
+    problem = annotation_problem(pod.metadata.annotations)
+    period = protection_period(pod)
+    if problem is not None:
+        kind, reason, message = "Warning", "InvalidDoNotDisruptAnnotation", problem
+    elif period is None or pod.status.start_time is None:
+        return None
+    else:
+        end = pod.status.start_time + period
+        kind, reason = "Normal", "DoNotDisruptUntil"
+        message = f"The pod is not disrupted until {timestamp(end)}"
+        if now >= end:
+            reason = "DoNotDisruptGracePeriodElapsed"
+            message = f"The pod may be disrupted since {timestamp(end)}"
+    value = pod.metadata.annotations[DO_NOT_DISRUPT]
+    return Event(pod, kind, reason, message, (pod.metadata.uid, value))
+
+
+def _failed_draining(node: Node, message: str) -> Event:
+    return Event(node, "Warning", "FailedDraining", message, (node.metadata.name,))

@@ -1,0 +1,120 @@
+"""The world as controllers see it: mirrors and state to read, a client and a cloud to act through.
+
+One world lasts for one term of leadership. What it remembers beyond the API server (nominations,
+marks, what is on its way) is a convenience and may be lost at any time.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.meta import Resource
+from karpenter.clock import Clock
+from karpenter.cloud.provider import CloudProvider
+from karpenter.controllers.mirrors import Mirrors
+from karpenter.kube.client import Kube
+from karpenter.kube.errors import NotFoundError
+from karpenter.kube.events import Recorder
+from karpenter.kube.mirror import Mirror
+from karpenter.settings import Settings
+from karpenter.state.cluster import ClusterState
+from karpenter.telemetry import Metrics
+
+R = TypeVar("R", bound=Resource)
+STATUS: Final = "status"
+
+
+@dataclass(frozen=True)
+class World:
+    """What controllers are given; see the module."""
+
+    kube: Kube
+    cloud: CloudProvider
+    clock: Clock
+    settings: Settings
+    mirrors: Mirrors
+    recorder: Recorder
+    metrics: Metrics
+    log: FilteringBoundLogger
+    rng: random.Random
+    state: ClusterState = field(default_factory=ClusterState)
+    _ends: list[Callable[[], None]] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Let the state follow the mirrors, from what they hold now."""
+        for mirror in self.mirrors.all():
+            self._ends.append(mirror.on_change(self._apply))
+
+    def end(self) -> None:
+        """Let the state stand still."""
+        while self._ends:
+            self._ends.pop()()
+
+    def mirror(self, kind: type[R]) -> Mirror[R]:
+        """The mirror of a kind."""
+        return self.mirrors.of(kind)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything is known and no capacity is on its way unseen."""
+        return self.mirrors.is_synced and self.state.is_synced
+
+    def is_managed(self, claim: NodeClaim) -> bool:
+        """Whether the claim is for the cloud of this process; all others are not ours."""
+        reference = claim.spec.node_class_ref
+        return (reference.group, reference.kind) in self.cloud.facts.node_classes
+
+    async def create(self, kind: type[R], body: Mapping[str, Any]) -> R:
+        """Create an object, and know of it at once."""
+        created = await self.kube.create(kind, body)
+        self.mirrors.absorb(created)
+        return created
+
+    async def patch(
+        self, obj: R, body: Mapping[str, Any], *, locked: bool = False, subresource: str = ""
+    ) -> R:
+        """Merge ``body`` into an object, and know of the outcome at once.
+
+        Args:
+            obj: what was read.
+            body: the fields to change.
+            locked: refuse when the object has changed since it was read; always so when a list
+                is replaced.
+            subresource: such as ``status``.
+        """
+        metadata = obj.metadata
+        if locked:
+            lock = {"resourceVersion": metadata.resource_version}
+            body = {**body, "metadata": {**body.get("metadata", {}), **lock}}
+        changed = await self.kube.patch(
+            type(obj), metadata.name, body, metadata.namespace, subresource=subresource
+        )
+        self.mirrors.absorb(changed)
+        return changed
+
+    async def delete(self, obj: Resource, *, grace_period_seconds: int | None = None) -> bool:
+        """Ask for exactly this object to be removed; say whether it was still there."""
+        metadata = obj.metadata
+        try:
+            await self.kube.delete(
+                type(obj),
+                metadata.name,
+                metadata.namespace,
+                uid=metadata.uid,
+                grace_period_seconds=grace_period_seconds,
+            )
+        except NotFoundError:
+            return False
+        return True
+
+    def _apply(self, old: Resource | None, new: Resource | None) -> None:
+        for obj, change in (
+            (new, self.state.apply),
+            (old if new is None else None, self.state.delete),
+        ):
+            if obj is not None and (not isinstance(obj, NodeClaim) or self.is_managed(obj)):
+                change(obj)

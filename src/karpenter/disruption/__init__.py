@@ -1,0 +1,1 @@
+"""Which machines should go, why, and why the others stay; pure."""

@@ -1,0 +1,140 @@
+"""A cluster right after commands were begun: nothing has come up or gone yet, but all is promised.
+
+Candidates are marked and their pods look for room. Replacements have launched and are not there
+yet, and machines that are to take pods wait for them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool
+from karpenter.api.meta import ObjectMeta
+from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
+from karpenter.disruption.commands import Command, Decision
+from karpenter.model import labels
+from karpenter.model.requirements import Requirements
+from karpenter.scheduling.plan import PlannedClaim
+from karpenter.scheduling.provisioning import Catalogue
+from karpenter.state.nodes import StateNode
+from karpenter.state.snapshot import Snapshot
+
+
+@dataclass(slots=True)
+class Aftermath:
+    """A cluster, and what commands have done to it so far."""
+
+    snapshot: Snapshot
+    facts: ProviderFacts
+    catalogue: Catalogue
+    in_progress: set[str] = field(default_factory=set)
+    taken: dict[str, int] = field(default_factory=dict)  # reservation -> machines launched on it
+    _known: dict[int, tuple[tuple[InstanceType, ...], tuple[InstanceType, ...]]] = field(
+        default_factory=dict
+    )  # by identity of a catalogue: the catalogue, and what is left of it
+
+    def types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        """What a pool may still choose from."""
+        listed = self.catalogue(pool)
+        if not self.taken:
+            return listed
+        known = self._known.get(id(listed))
+        if known is None or known[0] is not listed:
+            known = self._known[id(listed)] = listed, tuple(map(self._left_of, listed))
+        return known[1]
+
+    def begin(self, command: Command, *, until: datetime) -> None:
+        """Begin a command; machines that take pods wait for them until then."""
+        if command.decision is Decision.REBOOT:
+            self.in_progress |= set(command.names)
+            return
+        going = set(command.names)
+        self.in_progress |= going
+        nodes = [
+            replace(machine, is_marked=True)
+            if machine.name in going
+            else replace(machine, nominated_until=until)
+            if machine.name in command.placements
+            else machine
+            for machine in self.snapshot.nodes
+        ]
+        unlaunched = tuple(
+            claim for claim in self.snapshot.unlaunched if claim.metadata.name not in going
+        )
+        nodes += [made for claim in command.replacements if (made := self._launched(claim))]
+        self.snapshot = replace(self.snapshot, nodes=tuple(nodes), unlaunched=unlaunched)
+
+    def _launched(self, claim: PlannedClaim) -> StateNode | None:
+        pool = self.snapshot.node_pools.get(claim.node_pool)
+        launch = claim.launch
+        if pool is None or launch is None:
+            return None
+        kind = next((t for t in self.types(pool) if t.name == launch.instance_type), None)
+        offering = _offering(kind, claim) if kind is not None else None
+        if kind is None or offering is None:
+            return None
+        if offering.reservation_id:
+            self.taken[offering.reservation_id] = self.taken.get(offering.reservation_id, 0) + 1
+            self._known.clear()
+        settled = {
+            entry.key: entry.any()
+            for entry in (*kind.requirements, *offering.requirements)
+            if not entry.complement and len(entry.values) == 1
+        }
+        return StateNode(
+            node=None,
+            node_claim=NodeClaim(
+                metadata=ObjectMeta(
+                    name=claim.name,
+                    uid=claim.name,
+                    labels={**settled, **claim.labels, **_chosen(offering)},
+                    annotations=dict(claim.annotations),
+                ),
+                spec=NodeClaimSpec(
+                    node_class_ref=claim.node_class_ref,
+                    taints=claim.taints,
+                    startup_taints=claim.startup_taints,
+                    expire_after=claim.expire_after,
+                    termination_grace_period=claim.termination_grace_period,
+                ),
+                status=NodeClaimStatus(
+                    provider_id=f"planned://{claim.name}",
+                    capacity=kind.capacity.to_wire(),
+                    allocatable=kind.allocatable_of(offering).to_wire(),
+                ),
+            ),
+        )
+
+    def _left_of(self, kind: InstanceType) -> InstanceType:
+        if not any(offering.reservation_id in self.taken for offering in kind.offerings):
+            return kind
+        return kind.with_offerings(tuple(map(self._less, kind.offerings)))
+
+    def _less(self, offering: Offering) -> Offering:
+        taken = self.taken.get(offering.reservation_id, 0)
+        left = max(0, offering.reservation_capacity - taken)
+        return replace(offering, reservation_capacity=left)
+
+
+def _offering(kind: InstanceType, claim: PlannedClaim) -> Offering | None:
+    """The offering a claim names as its launch."""
+    launch = claim.launch
+    assert launch is not None
+    ways: Iterable[Offering] = (
+        offering
+        for offering in kind.offerings
+        if offering.is_launchable
+        and offering.zone == launch.zone
+        and offering.capacity_type == launch.capacity_type
+        and _allows(claim.requirements, offering)
+    )
+    return min(ways, key=lambda way: (way.price, way.reservation_id), default=None)
+
+
+def _allows(wanted: Requirements, offering: Offering) -> bool:
+    return offering.requirements.intersects(wanted)
+
+
+def _chosen(offering: Offering) -> Mapping[str, str]:
+    named = {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
+    return {key: value for key, value in named.items() if value}

@@ -1,0 +1,48 @@
+"""The policy that weighs what a move saves against whom it disturbs.
+
+A move scores the part of its pool's cost that it saves, divided by the part of the disruption that
+moving the whole pool would be. At one, it saves as much as it disturbs; half of that is enough.
+"""
+
+import math
+from typing import Final
+
+from karpenter.disruption.candidates import Candidate
+from karpenter.disruption.commands import Command, Score
+from karpenter.disruption.passes import Pass
+
+BALANCED: Final = "Balanced"
+LEAST_SCORE: Final = 0.5  # 1/k with k = 2
+
+
+def score_of(view: Pass, pool: str, command: Command) -> Score:
+    """How one of the pools that a move takes machines from judges it."""
+    own = [candidate for candidate in command.candidates if candidate.pool == pool]
+    price = sum(candidate.price for candidate in own)
+    everything = sum(candidate.price for candidate in command.candidates)
+    # with several pools, each has its share in what is saved
+    savings = command.savings * (price / everything if everything > 0 else 0.0)
+    return _score(view, pool, own, savings)
+
+
+def best_score(view: Pass, candidate: Candidate) -> Score:
+    """The most that a move of a single machine could score: all of its price saved."""
+    return _score(view, candidate.pool, [candidate], candidate.price)
+
+
+def score(savings: float, disruption: float, pool_cost: float, pool_disruption: float) -> float:
+    """What a move is worth: its share in the cost over its share in the disruption."""
+    if savings <= 0 or pool_cost <= 0 or pool_disruption <= 0:
+        return 0.0
+    if disruption <= 0:
+        return math.inf
+    return (savings / pool_cost) / (disruption / pool_disruption)
+
+
+def _score(view: Pass, pool: str, own: list[Candidate], savings: float) -> Score:
+    cost, disruption = view.totals(pool)
+    cost = cost or sum(candidate.price for candidate in own)
+    value = score(savings, sum(candidate.cost for candidate in own), cost, disruption)
+    # the same sums in another order must not turn exactly enough into too little
+    is_enough = value >= LEAST_SCORE or math.isclose(value, LEAST_SCORE, rel_tol=1e-9)
+    return Score(pool, value, is_enough)

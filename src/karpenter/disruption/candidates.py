@@ -1,0 +1,254 @@
+"""Which machines may be disrupted at all, and the first reason why each of the others may not.
+
+The checks run in a fixed order, the same for every method: about the machine first, then its pool,
+then its pods. Pods stand in the way of a *graceful* method always; of an *eventual* one only while
+the NodeClaim has no deadline to end it; *repair* has rules of its own.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum, StrEnum
+from functools import cached_property
+
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import Condition
+from karpenter.api.pods import Pod
+from karpenter.cloud.types import InstanceType
+from karpenter.disruption.costs import BASE_COST, lifetime_cost, price_of, reschedule_cost
+from karpenter.model import labels
+from karpenter.state.departing import (
+    Budgets,
+    is_evictable,
+    is_protected,
+    is_reschedulable,
+    must_move,
+)
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import is_active, key_of
+from karpenter.state.snapshot import Snapshot
+
+
+class Why(StrEnum):
+    """Why a machine is not touched."""
+
+    IN_PROGRESS = "DisruptionInProgress"
+    NOT_MANAGED = "NotManaged"
+    NO_NODE = "NodeNotFound"
+    REBOOTING = "Rebooting"
+    DELETING = "Deleting"
+    NOT_INITIALIZED = "NotInitialized"
+    NOMINATED = "Nominated"
+    DO_NOT_DISRUPT = "DoNotDisrupt"
+    NO_POOL = "NodePoolNotFound"
+    NO_TYPES = "NoInstanceTypes"
+    POD_DO_NOT_DISRUPT = "PodDoNotDisrupt"
+    PDB = "PodDisruptionBudget"
+    BUDGET = "Budget"
+    UNCONSOLIDATABLE = "Unconsolidatable"
+    UNSCHEDULABLE = "Unschedulable"
+    DO_NOT_REPAIR = "DoNotRepair"
+    REPAIR_BLOCKED = "RepairBlocked"
+    STATIC = "StaticNodePool"
+    NOT_EVALUATED = "NotEvaluated"
+    NOT_DISRUPTED = "NothingToDo"
+
+
+class Kind(Enum):
+    """How a method treats the pods of a machine."""
+
+    GRACEFUL = "graceful"
+    EVENTUAL = "eventual"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A machine that stays, with the first reason."""
+
+    node: str
+    why: Why
+    detail: str
+    has_event: bool = True
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A machine that may be disrupted, with what the methods want to know about it."""
+
+    machine: StateNode
+    node_pool: NodePool
+    types: Mapping[str, InstanceType]  # of its pool, by name
+    movable: tuple[Pod, ...]  # pods that would need room elsewhere now
+    cost: float  # of moving its pods
+    known_price: float | None  # an hour
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.machine.name
+
+    @property
+    def claim(self) -> NodeClaim:
+        """The NodeClaim of the machine."""
+        assert self.machine.node_claim is not None
+        return self.machine.node_claim
+
+    @property
+    def price(self) -> float:
+        """What it costs an hour; nothing when nobody can tell."""
+        return self.known_price or 0.0
+
+    @property
+    def pool(self) -> str:
+        """The name of its pool."""
+        return self.node_pool.metadata.name
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether moving nobody is all there is to do."""
+        return self.cost <= BASE_COST
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its pool has a fixed number of nodes."""
+        return self.node_pool.spec.replicas is not None
+
+    @property
+    def ratio(self) -> float:
+        """What disrupting it saves for what it costs; those with the most go first."""
+        return self.price / self.cost
+
+    @property
+    def capacity_type(self) -> str:
+        """Spot, on-demand or reserved."""
+        return self.machine.labels.get(labels.CAPACITY_TYPE, "")
+
+    @property
+    def instance_type(self) -> InstanceType | None:
+        """What the machine is, if its pool still knows."""
+        return self.types.get(self.machine.labels.get(labels.INSTANCE_TYPE, ""))
+
+    @cached_property
+    def reschedulable(self) -> tuple[Pod, ...]:
+        """Pods that would run elsewhere without the machine, held back or not."""
+        return tuple(pod for pod in self.machine.pods if is_reschedulable(pod))
+
+    def condition(self, kind: str) -> Condition | None:
+        """A condition of the claim."""
+        return next((c for c in self.claim.status.conditions if c.type == kind), None)
+
+    def lifetime_cost(self, *, now: datetime, deletion_cost_is_ours: bool = False) -> float:
+        """What evicting everybody costs, the less the sooner the machine expires."""
+        return lifetime_cost(self.machine, now=now, deletion_cost_is_ours=deletion_cost_is_ours)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Everything about a cluster that decides which machines may go; made once for a pass."""
+
+    snapshot: Snapshot
+    types: Mapping[str, Mapping[str, InstanceType]]  # pool -> type name -> type
+    now: datetime
+    in_progress: Collection[str] = field(default_factory=frozenset)  # names of queued machines
+    deletion_cost_is_ours: bool = False
+
+    @cached_property
+    def pdbs(self) -> Budgets:
+        """The disruption budgets of the cluster."""
+        return Budgets(self.snapshot.pdbs.values())
+
+    def candidate(self, machine: StateNode, kind: Kind) -> Candidate | Blocked:
+        """A machine as a candidate, or why it is none."""
+        blocked = (
+            self.machine_blocker(machine)
+            or self.pool_blocker(machine)
+            or (self.pod_blocker(machine) if self._pods_count(machine, kind) else None)
+        )
+        return blocked or self.described(machine)
+
+    def described(self, machine: StateNode) -> Candidate:
+        """A machine with what the methods want to know; one without a pool has a nameless one."""
+        types = self.types.get(machine.node_pool, {})
+        return Candidate(
+            machine=machine,
+            node_pool=self.snapshot.node_pools.get(machine.node_pool) or NodePool(),
+            types=types,
+            movable=tuple(pod for pod in machine.pods if must_move(pod, self.pdbs, now=self.now)),
+            cost=reschedule_cost(machine.pods, deletion_cost_is_ours=self.deletion_cost_is_ours),
+            known_price=price_of(machine, types),
+        )
+
+    def machine_blocker(self, machine: StateNode) -> Blocked | None:
+        """What about the machine itself stands in the way."""
+        if machine.name in self.in_progress:
+            return _quietly(machine, Why.IN_PROGRESS, "it is being disrupted already")
+        if machine.node_claim is None:
+            return _quietly(machine, Why.NOT_MANAGED, "it has no NodeClaim, so it is not ours")
+        for applies, why, detail in (
+            (machine.node is None, Why.NO_NODE, "its node has not appeared yet"),
+            (machine.is_rebooting, Why.REBOOTING, "it is being rebooted"),
+            (machine.is_deleting, Why.DELETING, "it is on its way out"),
+            (
+                not machine.is_initialized,
+                Why.NOT_INITIALIZED,
+                "it is not initialized"
+                if machine.is_registered
+                else "it is neither initialized nor registered",
+            ),
+            (machine.is_nominated(self.now), Why.NOMINATED, "pods are expected on it"),
+            (
+                machine.annotations.get(labels.DO_NOT_DISRUPT) == "true",
+                Why.DO_NOT_DISRUPT,
+                f"the node has the annotation {labels.DO_NOT_DISRUPT}",
+            ),
+        ):
+            if applies:
+                return Blocked(machine.name, why, detail)
+        return None
+
+    def pool_blocker(self, machine: StateNode) -> Blocked | None:
+        """What about its pool stands in the way."""
+        pool = machine.node_pool
+        if not pool:
+            return Blocked(machine.name, Why.NO_POOL, f"it has no label {labels.NODEPOOL}")
+        if pool not in self.snapshot.node_pools:
+            return Blocked(machine.name, Why.NO_POOL, f"there is no NodePool {pool}")
+        if not self.types.get(pool):
+            return Blocked(
+                machine.name, Why.NO_TYPES, f"NodePool {pool} has no instance types to choose from"
+            )
+        return None
+
+    def pod_blocker(self, machine: StateNode) -> Blocked | None:
+        """The first pod, or budget, that stands in the way."""
+        for pod in machine.pods:
+            if is_active(pod) and is_protected(pod, now=self.now):
+                detail = f"pod {key_of(pod)} has the annotation {labels.DO_NOT_DISRUPT}"
+                return Blocked(machine.name, Why.POD_DO_NOT_DISRUPT, detail)
+        for pod in machine.pods:
+            detail = self._held_by(pod)
+            if detail:
+                return Blocked(machine.name, Why.PDB, detail)
+        return None
+
+    def _held_by(self, pod: Pod) -> str:
+        if not is_evictable(pod, now=self.now):
+            return ""
+        matching = self.pdbs.matching(pod)
+        if len(matching) > 1:
+            names = ", ".join(pdb.metadata.name for pdb in matching)
+            return f"pod {key_of(pod)} is selected by several budgets: {names}"
+        for pdb in matching:
+            if pdb.status.disruptions_allowed == 0:
+                name = f"{pdb.metadata.namespace or 'default'}/{pdb.metadata.name}"
+                return f"{name} allows 0 of {pdb.status.expected_pods} for pod {key_of(pod)}"
+        return ""
+
+    def _pods_count(self, machine: StateNode, kind: Kind) -> bool:
+        claim = machine.node_claim
+        has_deadline = claim is not None and claim.spec.termination_grace_period is not None
+        return kind is Kind.GRACEFUL or not has_deadline
+
+
+def _quietly(machine: StateNode, why: Why, detail: str) -> Blocked:
+    return Blocked(machine.name, why, detail, has_event=False)

@@ -1,0 +1,106 @@
+"""What disruption decides: commands, and for every machine that stays the reason.
+
+A command is carried out as a whole: its candidates go when all of its replacements stand. What a
+method found in one pass, commands or not, is a ``Finding``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from karpenter.cloud.repair import Repair
+from karpenter.disruption.candidates import Blocked, Candidate
+from karpenter.scheduling.plan import PlannedClaim
+from karpenter.scheduling.provisioning import Announcement
+
+REPAIR: Final = "repair"
+EMPTY: Final = "empty"
+STATIC_DRIFT: Final = "static-drift"
+DRIFT: Final = "drift"
+MULTI: Final = "multi"
+SINGLE: Final = "single"
+EXPIRATION: Final = "expiration"
+STATIC: Final = "static"
+
+NO_RESERVED_CAPACITY: Final = "no-reserved-capacity"
+STATIC_AT_LIMIT: Final = "static-at-limit"
+
+# What metrics call a method; the others have no name there
+_CONSOLIDATION_TYPES: Final = {EMPTY: "empty", MULTI: "multi", SINGLE: "single"}
+
+
+class Decision(StrEnum):
+    """What is done with the candidates of a command."""
+
+    DELETE = "delete"
+    REPLACE = "replace"
+    TERMINATE_FIRST = "terminate-first"
+    REBOOT = "reboot"
+
+
+@dataclass(frozen=True)
+class Command:
+    """Machines that go together, and what has to stand before they do."""
+
+    method: str
+    reason: str
+    decision: Decision
+    candidates: tuple[Candidate, ...]
+    replacements: tuple[PlannedClaim, ...] = ()
+    placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # machine -> pods
+    savings: float = 0.0  # dollars an hour
+    score: float | None = None  # of the strictest pool that weighs savings against disruption
+    terminate_first_reason: str = ""
+    drain_bound: timedelta | None = None  # pods are gone that long after the deletion
+    repair: Repair | None = None  # what is wrong with the machine
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the machines that go."""
+        return tuple(candidate.name for candidate in self.candidates)
+
+    @property
+    def consolidation_type(self) -> str:
+        """What metrics call the method; nothing for one that does not consolidate."""
+        return _CONSOLIDATION_TYPES.get(self.method, "")
+
+    @property
+    def is_static(self) -> bool:
+        """Whether replacements are made from the pool's template, for no pod in particular."""
+        return any(candidate.is_static for candidate in self.candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a pool that weighs savings against disruption judges a move."""
+
+    node_pool: str
+    value: float
+    is_approved: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one method found in one pass."""
+
+    method: str
+    commands: tuple[Command, ...] = ()
+    eligible: int = 0  # how many machines it could have looked at
+    verdicts: Mapping[str, Blocked] = field(default_factory=dict)  # machine -> why it stays
+    scores: tuple[Score, ...] = ()
+    events: tuple[Announcement, ...] = ()
+    is_constrained: bool = False  # a budget kept it from looking at a machine
+    has_timed_out: bool = False
+    unseen_pools: frozenset[str] = frozenset()  # pools whose turn did not come in time
+
+    @property
+    def consolidation_type(self) -> str:
+        """What metrics call the method; nothing for one that does not consolidate."""
+        return _CONSOLIDATION_TYPES.get(self.method, "")
+
+
+def decision_of(replacements: tuple[PlannedClaim, ...]) -> Decision:
+    """What a command with these replacements does."""
+    return Decision.REPLACE if replacements else Decision.DELETE

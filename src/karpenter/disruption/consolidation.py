@@ -1,0 +1,175 @@
+"""Consolidation: the same pods on fewer or cheaper machines.
+
+What single and multi-node consolidation share: which machines they may look at, what becomes of a
+set of them, and whether pools that weigh savings against disruption agree.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import Final
+
+from karpenter.disruption.balanced import BALANCED, LEAST_SCORE, score_of
+from karpenter.disruption.budgets import UNDERUTILIZED
+from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
+from karpenter.disruption.commands import Command, Decision, Score
+from karpenter.disruption.detection import CONSOLIDATABLE, NEVER, patience
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.replacements import (
+    Option,
+    Refused,
+    option_of,
+    replacement,
+    without_what_could_stay,
+)
+from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
+from karpenter.model import labels
+
+WHEN_EMPTY: Final = "WhenEmpty"
+_PODS_NAMED: Final = 3
+
+
+def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
+    """The first reason why consolidation leaves a machine alone."""
+    held = candidate.machine.labels
+    pool = candidate.node_pool
+    disruption = pool.spec.disruption
+    name = candidate.name
+    if candidate.is_static:
+        detail = f"NodePool {candidate.pool} has a fixed number of nodes"
+        return Blocked(name, Why.STATIC, detail, has_event=False)
+    for applies, detail in (
+        (
+            candidate.instance_type is None,
+            f"instance type {held.get(labels.INSTANCE_TYPE, '')!r} is not known",
+        ),
+        (not held.get(labels.CAPACITY_TYPE), f"it has no label {labels.CAPACITY_TYPE}"),
+        (not held.get(labels.ZONE), f"it has no label {labels.ZONE}"),
+        (
+            disruption.consolidate_after == NEVER,
+            f"NodePool {candidate.pool} has consolidation turned off",
+        ),
+    ):
+        if applies:
+            return Blocked(name, Why.UNCONSOLIDATABLE, detail)
+    if candidate.is_empty:
+        return Blocked(name, Why.NOT_DISRUPTED, "it is empty", has_event=False)
+    if disruption.consolidation_policy == WHEN_EMPTY:
+        detail = f"NodePool {candidate.pool} consolidates only empty nodes"
+        return Blocked(name, Why.UNCONSOLIDATABLE, detail)
+    return in_peace(candidate, view)
+
+
+def in_peace(candidate: Candidate, view: Pass) -> Blocked | None:
+    """Why a machine is not consolidatable yet, if it is not."""
+    if candidate.machine.has_condition(CONSOLIDATABLE):
+        return None
+    wait = patience(candidate.claim, candidate.node_pool, now=view.now)
+    detail = "it is not marked as consolidatable yet"
+    if wait is not None and not wait.is_over and wait.until is not None:
+        when = f"{wait.until:%Y-%m-%dT%H:%M:%SZ}"
+        detail = f"its pods changed too lately; NodePool {candidate.pool} waits until {when}"
+    return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, has_event=False)
+
+
+class Consolidation:
+    """The machines consolidation may look at in one pass, and a cluster to ask about them."""
+
+    def __init__(self, view: Pass, only: Container[str] | None = None) -> None:
+        """Sort out the machines; all of them, or only those with some names."""
+        self.view: Final = view
+        self.verdicts: Final[dict[str, Blocked]] = {}
+        self.candidates: Final[list[Candidate]] = []
+        for candidate in view.candidates(Kind.GRACEFUL):
+            if only is not None and candidate.name not in only:
+                continue
+            verdict = unconsolidatable(candidate, view)
+            if verdict is None:
+                self.candidates.append(candidate)
+            else:
+                self.verdicts[candidate.name] = verdict
+        # those that save most for what they disrupt go first
+        self.candidates.sort(key=lambda candidate: (-candidate.ratio, candidate.name))
+        self._simulation: Simulation = view.simulation(self.candidates)
+
+    def simulated(self, candidates: Sequence[Candidate]) -> Answer | Refused:
+        """Where pods would go without these machines, if all of them found a place."""
+        try:
+            answer = self._simulation.consolidating(candidates)
+        except NoPoolsError as error:
+            return Refused(str(error))
+        if answer.stranded:
+            return Refused(without_place(answer))
+        return answer
+
+    def command(self, method: str, candidates: Sequence[Candidate]) -> Command | Refused:
+        """What can be done about these machines together, prices considered."""
+        answer = self.simulated(candidates)
+        if isinstance(answer, Refused):
+            return answer
+        price = sum(candidate.price for candidate in candidates)
+        chosen = tuple(candidates)
+        found = Command(
+            method,
+            UNDERUTILIZED,
+            Decision.DELETE,
+            chosen,
+            placements=answer.outcome.existing,
+            savings=price,
+        )
+        if not answer.claims:
+            return found
+        if len(answer.claims) > 1:
+            return Refused(f"it would take {len(answer.claims)} nodes to replace what it holds")
+        option = self._replacement(answer, chosen, price)
+        if isinstance(option, Refused):
+            return option
+        written = answer.written(option.claim)
+        if written is None:
+            return Refused("the instance types that fit offer less choice than minValues asks for")
+        return replace(
+            found,
+            decision=Decision.REPLACE,
+            replacements=(written,),
+            savings=price - option.cheapest,
+        )
+
+    def judged(self, command: Command) -> tuple[Command | Refused, tuple[Score, ...]]:
+        """A command with its score, or refused by a pool that finds it not worth the trouble."""
+        scores = tuple(
+            score_of(self.view, pool, command)
+            for pool in sorted({c.pool for c in command.candidates if is_balanced(c)})
+        )
+        if not scores:
+            return command, ()
+        worst = min(scores, key=lambda score: score.value)
+        if not worst.is_approved:
+            detail = f"saving ${command.savings:.4f}/h is not worth it: score {worst.value:.2f}"
+            detail += f" of NodePool {worst.node_pool} is below {LEAST_SCORE:.2f}"
+            return Refused(detail, is_silent=True), scores
+        return replace(command, score=worst.value), scores
+
+    def _replacement(
+        self, answer: Answer, candidates: tuple[Candidate, ...], price: float
+    ) -> Option | Refused:
+        (claim,) = answer.claims
+        option = replacement(
+            option_of(answer.template(claim), claim, self.view.facts),
+            candidates,
+            price,
+            spot_to_spot=self.view.settings.spot_to_spot,
+        )
+        if isinstance(option, Refused) or len(candidates) == 1:
+            return option
+        return without_what_could_stay(option, candidates)
+
+
+def is_balanced(candidate: Candidate) -> bool:
+    """Whether a machine's pool weighs savings against disruption."""
+    return candidate.node_pool.spec.disruption.consolidation_policy == BALANCED
+
+
+def without_place(answer: Answer) -> str:
+    """Say whose pods would be without a place."""
+    names = sorted(answer.stranded)
+    more = f" and {len(names) - _PODS_NAMED} more" if len(names) > _PODS_NAMED else ""
+    return f"no place for {', '.join(names[:_PODS_NAMED])}{more}"

@@ -1,0 +1,151 @@
+"""What makes a NodeClaim drifted or consolidatable: the conditions disruption starts from.
+
+A claim has drifted when it no longer is what its pool would make now. It is consolidatable when
+nothing has happened to its pods for as long as its pool wishes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from karpenter.admission.durations import go_duration
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import Condition
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels
+from karpenter.model.requirement import RequirementError
+from karpenter.model.requirements import Requirements
+
+DRIFTED: Final = "Drifted"
+CONSOLIDATABLE: Final = "Consolidatable"
+NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
+REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
+TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
+NEVER: Final = "Never"
+
+# A type that has just been launched may not be listed everywhere yet
+YOUNGEST_STALE: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Whether a claim may be consolidated; if not, from when on, or never as things stand."""
+
+    is_over: bool
+    until: datetime | None = None
+
+
+def drift_reason(
+    claim: NodeClaim,
+    pool: NodePool,
+    types: Mapping[str, InstanceType],
+    *,
+    now: datetime,
+    provider_reason: str = "",
+    is_type_known: bool = False,
+    has_launched: bool | None = None,
+) -> str:
+    """Why a claim has drifted from its pool; nothing when it has not, or has not launched.
+
+    Args:
+        types: the types of its pool, by name.
+        provider_reason: what the provider says about its instance.
+        is_type_known: its type was found on sale a short while ago.
+        has_launched: whether the claim has; its condition says so if nobody else does.
+    """
+    if has_launched is None:
+        has_launched = _status(claim.status.conditions, "Launched") == "True"
+    if not has_launched:
+        return ""
+    if _is_of_another_template(claim, pool):
+        return NODE_POOL_DRIFTED
+    if not _meets(claim.metadata.labels, pool):
+        return REQUIREMENTS_DRIFTED
+    if not is_type_known and is_old_enough(claim, now=now) and not is_on_sale(claim, types):
+        return TYPE_NOT_FOUND
+    return provider_reason
+
+
+def patience(
+    claim: NodeClaim, pool: NodePool, *, now: datetime, is_initialized: bool = True
+) -> Patience | None:
+    """Whether a pool's wish to leave a claim in peace is fulfilled; None when it never will be."""
+    wanted = pool.spec.disruption.consolidate_after
+    length = go_duration(wanted)
+    if wanted == NEVER or length is None or not is_initialized or pool.spec.replicas is not None:
+        return None
+    if length <= 0:
+        return Patience(is_over=True)
+    since = quiet_since(claim)
+    if since is None:
+        return Patience(is_over=True)
+    until = since + timedelta(microseconds=length / 1000)
+    return Patience(is_over=until <= now, until=until)
+
+
+def quiet_since(claim: NodeClaim) -> datetime | None:
+    """When pods last came to a claim's machine or left it, or else when it came up."""
+    initialized = _find(claim.status.conditions, "Initialized")
+    return (
+        claim.status.last_pod_event_time
+        or (initialized.last_transition_time if initialized else None)
+        or claim.metadata.creation_timestamp
+    )
+
+
+def is_old_enough(claim: NodeClaim, *, now: datetime) -> bool:
+    """Whether a claim is old enough for its type to be looked for."""
+    born = claim.metadata.creation_timestamp
+    return born is not None and now - born > YOUNGEST_STALE
+
+
+def is_on_sale(claim: NodeClaim, types: Mapping[str, InstanceType]) -> bool:
+    """Whether what a claim is can still be had, sold out or not.
+
+    A reservation that has ended leaves its machine running at the price of on-demand.
+    """
+    held = claim.metadata.labels
+    kind = types.get(held.get(labels.INSTANCE_TYPE, ""))
+    if kind is None:
+        return False
+    wanted = [Requirements.from_labels(held)]
+    if held.get(labels.CAPACITY_TYPE) == labels.RESERVED:
+        place = {labels.ZONE: held[labels.ZONE]} if labels.ZONE in held else {}
+        wanted = [
+            Requirements.from_labels(place | {labels.CAPACITY_TYPE: way})
+            for way in (labels.RESERVED, labels.ON_DEMAND)
+        ]
+    return any(
+        offering.requirements.intersects(way) for offering in kind.offerings for way in wanted
+    )
+
+
+def _is_of_another_template(claim: NodeClaim, pool: NodePool) -> bool:
+    made, wanted = claim.metadata.annotations, pool.metadata.annotations
+    keys = (labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION)
+    if not all(key in made and key in wanted for key in keys):
+        return False
+    if made[labels.NODEPOOL_HASH_VERSION] != wanted[labels.NODEPOOL_HASH_VERSION]:
+        return False
+    return made[labels.NODEPOOL_HASH] != wanted[labels.NODEPOOL_HASH]
+
+
+def _meets(held: Mapping[str, str], pool: NodePool) -> bool:
+    try:
+        wanted = Requirements.from_wire(pool.spec.template.spec.requirements)
+    except RequirementError:
+        return True  # nobody can tell what such a pool wants, and it makes no machines
+    return all(
+        entry.has(held[entry.key]) if entry.key in held else entry.allows_absence
+        for entry in wanted
+    )
+
+
+def _status(conditions: Iterable[Condition], kind: str) -> str:
+    found = _find(conditions, kind)
+    return found.status if found else ""
+
+
+def _find(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == kind), None)

@@ -1,0 +1,110 @@
+"""Drift: machines that no longer are what their pool would make are replaced, the oldest first.
+
+Prices do not matter, and a machine may need several to take its place. One command is made per
+pass; the loop comes round at once, so several are under way together as far as budgets allow.
+"""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from karpenter.disruption import budgets
+from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
+from karpenter.disruption.commands import (
+    DRIFT,
+    NO_RESERVED_CAPACITY,
+    Command,
+    Decision,
+    Finding,
+    decision_of,
+)
+from karpenter.disruption.consolidation import without_place
+from karpenter.disruption.detection import DRIFTED
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
+from karpenter.disruption.single import over_budget
+from karpenter.disruption.terminate_first import credit_for
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def find_drift(view: Pass) -> Finding:
+    """Replace the machine that drifted first, of those whose pods find a place."""
+    eligible = drifted(view, is_static=False)
+    left = view.remaining(budgets.DRIFTED)
+    verdicts: dict[str, Blocked] = {}
+    command = None
+    within = [candidate for candidate in eligible if left[candidate.pool] > 0]
+    for candidate in eligible:
+        if left[candidate.pool] <= 0:
+            verdicts[candidate.name] = over_budget(candidate)
+    for candidate, simulation in view.simulations(within):
+        found = _replaced(view, candidate, simulation)
+        if isinstance(found, Command):
+            command = found
+            break
+        verdicts[candidate.name] = found
+    return Finding(
+        DRIFT,
+        (command,) if command else (),
+        eligible=len(eligible),
+        verdicts=verdicts,
+        events=tuple(view.closed_budgets(budgets.DRIFTED)) if eligible else (),
+    )
+
+
+def drifted(view: Pass, *, is_static: bool) -> list[Candidate]:
+    """The machines that have drifted: those without pods to move first, then by when they did."""
+    found = [
+        candidate
+        for candidate in view.candidates(Kind.EVENTUAL)
+        if candidate.is_static == is_static and candidate.machine.has_condition(DRIFTED)
+    ]
+    return sorted(found, key=lambda each: (bool(each.reschedulable), _since(each), each.name))
+
+
+def _replaced(view: Pass, candidate: Candidate, simulation: Simulation) -> Command | Blocked:
+    try:
+        answer = simulation.replacing([candidate])
+    except NoPoolsError as error:
+        return Blocked(candidate.name, Why.UNSCHEDULABLE, str(error))
+    if not answer.stranded:
+        replacements = answer.replacements()
+        if replacements is not None:
+            return Command(
+                DRIFT,
+                budgets.DRIFTED,
+                decision_of(replacements),
+                (candidate,),
+                replacements,
+                answer.outcome.existing,
+            )
+    elif view.settings.terminate_first_drift:
+        command = _terminated_first(view, candidate, simulation)
+        if command is not None:
+            return command
+    detail = (
+        without_place(answer) if answer.stranded else "its replacement offers too little choice"
+    )
+    return Blocked(candidate.name, Why.UNSCHEDULABLE, detail)
+
+
+def _terminated_first(view: Pass, candidate: Candidate, simulation: Simulation) -> Command | None:
+    credit = credit_for(candidate, view.facts)
+    if not credit:
+        return None
+    answer: Answer = simulation.replacing([candidate], is_strict=True, credit=credit)
+    if answer.stranded:
+        return None
+    return Command(
+        DRIFT,
+        budgets.DRIFTED,
+        Decision.TERMINATE_FIRST,
+        (candidate,),
+        placements=answer.outcome.existing,
+        terminate_first_reason=NO_RESERVED_CAPACITY,
+    )
+
+
+def _since(candidate: Candidate) -> datetime:
+    condition = candidate.condition(DRIFTED)
+    return (condition.last_transition_time if condition else None) or _LONG_AGO

@@ -1,0 +1,63 @@
+"""Emptiness: machines that nobody would miss go, all at once and without asking the scheduler."""
+
+from karpenter.disruption import budgets
+from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
+from karpenter.disruption.commands import EMPTY, Command, Decision, Finding
+from karpenter.disruption.consolidation import in_peace
+from karpenter.disruption.detection import NEVER
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.single import over_budget
+
+
+def find_empty(view: Pass) -> Finding:
+    """Take as many empty machines as budgets allow, those first that save most."""
+    eligible, verdicts = empty_candidates(view)
+    left = view.remaining(budgets.EMPTY)
+    chosen: list[Candidate] = []
+    for candidate in eligible:
+        if left[candidate.pool] > 0:
+            left[candidate.pool] -= 1
+            chosen.append(candidate)
+        else:
+            verdicts[candidate.name] = over_budget(candidate)
+    return Finding(
+        EMPTY,
+        (empty_command(chosen),) if chosen else (),
+        eligible=len(eligible),
+        verdicts=verdicts,
+        events=tuple(view.closed_budgets(budgets.EMPTY)) if eligible else (),
+        is_constrained=len(chosen) < len(eligible),
+    )
+
+
+def empty_candidates(view: Pass) -> tuple[list[Candidate], dict[str, Blocked]]:
+    """The machines that nobody would miss, and why some that are empty stay nevertheless."""
+    eligible: list[Candidate] = []
+    verdicts: dict[str, Blocked] = {}
+    for candidate in view.candidates(Kind.GRACEFUL):
+        if candidate.is_static or not candidate.is_empty:
+            continue
+        verdict = _verdict(candidate, view)
+        if verdict is None:
+            eligible.append(candidate)
+        else:
+            verdicts[candidate.name] = verdict
+    eligible.sort(key=lambda candidate: (-candidate.ratio, candidate.name))
+    return eligible, verdicts
+
+
+def empty_command(candidates: list[Candidate]) -> Command:
+    """Delete machines that nobody would miss."""
+    savings = sum(candidate.price for candidate in candidates)
+    return Command(EMPTY, budgets.EMPTY, Decision.DELETE, tuple(candidates), savings=savings)
+
+
+def _verdict(candidate: Candidate, view: Pass) -> Blocked | None:
+    if candidate.node_pool.spec.disruption.consolidate_after == NEVER:
+        # consolidation is asked about it too, and tells users
+        detail = f"NodePool {candidate.pool} has consolidation turned off"
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, has_event=False)
+    if candidate.name in view.buffered:
+        detail = "it is kept as the spare capacity of a CapacityBuffer"
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, has_event=False)
+    return in_peace(candidate, view)

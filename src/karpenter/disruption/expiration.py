@@ -1,0 +1,24 @@
+"""Expiration: a claim goes when its time is over, whatever state it is in and whatever stands by."""
+
+from datetime import datetime, timedelta
+
+from karpenter.admission.durations import go_duration
+from karpenter.api.karpenter import NodeClaim
+
+
+def expires_at(claim: NodeClaim) -> datetime | None:
+    """When the time of a claim is over; ``Never`` and what is no duration never end."""
+    lifetime = go_duration(claim.spec.expire_after)
+    born = claim.metadata.creation_timestamp
+    if lifetime is None or born is None:
+        return None
+    try:
+        return born + timedelta(microseconds=lifetime // 1000)
+    except OverflowError:
+        return None
+
+
+def has_expired(claim: NodeClaim, *, now: datetime) -> bool:
+    """Whether a claim is to be deleted now, unless it is being deleted already."""
+    end = expires_at(claim)
+    return end is not None and end <= now and claim.metadata.deletion_timestamp is None

@@ -1,0 +1,74 @@
+"""Node repair as it was before it became a method of disruption: forceful, and without budgets.
+
+An unhealthy machine is deleted at once with a deadline of now. Only a pool, or for a claim of no
+pool the cluster, of which too many machines fail at once is left alone.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from karpenter.api.meta import Condition
+from karpenter.api.nodes import Node
+from karpenter.cloud.provider import REPLACE_NODE, RepairPolicy
+from karpenter.model import labels
+
+_MOST_UNHEALTHY: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with a node, and from when on it is repaired."""
+
+    condition: Condition
+    due: datetime
+
+
+def diagnosis(node: Node, policies: Iterable[RepairPolicy]) -> Diagnosis | None:
+    """The condition of a node that is due first, or None for a healthy one."""
+    found = [
+        Diagnosis(condition, condition.last_transition_time + policy.toleration)
+        for policy in policies
+        for condition in node.status.conditions
+        if _matches(policy, condition) and condition.last_transition_time is not None
+    ]
+    return min(found, key=lambda each: (each.due, each.condition.type), default=None)
+
+
+def too_many_fail(node: Node, others: Sequence[Node], policies: Sequence[RepairPolicy]) -> str:
+    """Why a node is not repaired although it is due: too many of its kind fail. Nothing if not."""
+    pool = node.metadata.labels.get(labels.NODEPOOL, "")
+    kin = [each for each in others if not pool or each.metadata.labels.get(labels.NODEPOOL) == pool]
+    failing = sum(_is_failing(each, policies) for each in kin)
+    most = math.ceil(len(kin) * _MOST_UNHEALTHY)
+    if failing <= most:
+        return ""
+    where = f"NodePool {pool}" if pool else "the cluster"
+    return f"{failing} of {len(kin)} nodes of {where} are unhealthy, more than {most}"
+
+
+def deadline(stated: str | None, *, now: datetime) -> datetime:
+    """Until when the pods of a broken machine have time: now, unless that was earlier."""
+    try:
+        moment = datetime.fromisoformat(stated) if stated else now
+    except ValueError:
+        return now
+    return min(moment if moment.tzinfo else moment.replace(tzinfo=UTC), now)
+
+
+def _is_failing(node: Node, policies: Sequence[RepairPolicy]) -> bool:
+    return any(_matches(p, condition) for p in policies for condition in node.status.conditions)
+
+
+def _matches(policy: RepairPolicy, condition: Condition) -> bool:
+    return (
+        policy.action == REPLACE_NODE
+        and policy.condition_type == condition.type
+        and policy.condition_status == condition.status
+        and (
+            not policy.reason_regex or re.search(policy.reason_regex, condition.reason) is not None
+        )
+    )

@@ -1,0 +1,68 @@
+"""Multi-node consolidation: several machines go at once, for one cheaper machine or none.
+
+Machines are taken in the order of what they save for what they disrupt. How many of them can go
+together is found by halving: if so many can, perhaps more can; if not, perhaps fewer.
+"""
+
+from typing import Final
+
+from karpenter.disruption.budgets import UNDERUTILIZED
+from karpenter.disruption.candidates import Candidate
+from karpenter.disruption.commands import MULTI, Command, Finding, Score
+from karpenter.disruption.consolidation import Consolidation
+from karpenter.disruption.replacements import Refused
+from karpenter.disruption.single import over_budget
+
+MOST_AT_ONCE: Final = 100
+LEAST_AT_ONCE: Final = 2
+
+
+def find_multi(consolidation: Consolidation) -> Finding:
+    """Look for the most machines, in order, that can go together."""
+    view = consolidation.view
+    has_time = view.timer(MULTI)
+    left = view.remaining(UNDERUTILIZED)
+    verdicts = dict(consolidation.verdicts)
+    allowed: list[Candidate] = []
+    for candidate in consolidation.candidates:
+        if left[candidate.pool] > 0:
+            left[candidate.pool] -= 1
+            allowed.append(candidate)
+        else:
+            verdicts[candidate.name] = over_budget(candidate)
+    is_constrained = len(allowed) < len(consolidation.candidates)
+    best: Command | None = None
+    scores: list[Score] = []
+    has_timed_out = False
+    low, high = LEAST_AT_ONCE, min(len(allowed), MOST_AT_ONCE)
+    while low <= high:
+        if not has_time():
+            has_timed_out = True
+            break
+        count = (low + high) // 2
+        found = _judged(consolidation, allowed[:count], scores)
+        if isinstance(found, Command):
+            best, low = found, count + 1
+        else:
+            high = count - 1
+    return Finding(
+        MULTI,
+        (best,) if best else (),
+        eligible=len(consolidation.candidates),
+        verdicts=verdicts,
+        scores=tuple(scores),
+        events=tuple(view.closed_budgets(UNDERUTILIZED)),
+        is_constrained=is_constrained,
+        has_timed_out=has_timed_out,
+    )
+
+
+def _judged(
+    consolidation: Consolidation, candidates: list[Candidate], scores: list[Score]
+) -> Command | Refused:
+    command = consolidation.command(MULTI, candidates)
+    if isinstance(command, Refused):
+        return command
+    judged, found = consolidation.judged(command)
+    scores += found
+    return judged

@@ -1,0 +1,238 @@
+"""One look at a cluster: who may be disrupted, within which budgets, and what would follow.
+
+Everything is worked out when it is first asked for and then kept, because time stands still in a
+pass. The clock is asked only whether there is time left, between one question and the next: a pass
+may run in a thread for long, and whoever started it can end it that way.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from karpenter.cloud.repair import RepairPolicies
+from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.disruption.budgets import Allowance, allowance
+from karpenter.disruption.candidates import Blocked, Candidate, Inspection, Kind
+from karpenter.disruption.costs import price_of, reschedule_cost
+from karpenter.disruption.simulation import Simulation
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.overlays import apply_overlays
+from karpenter.scheduling.problem import PoolCatalogue
+from karpenter.scheduling.provisioning import Announcement, Catalogue, Ground, PassSettings
+from karpenter.scheduling.solve import HasTime, always
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import key_of
+from karpenter.state.snapshot import Snapshot
+
+Timer: TypeAlias = Callable[[str], HasTime]  # method -> whether it still has time
+
+_SHORTEST_NOMINATION: Final = timedelta(seconds=20)
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionSettings:
+    """The settings and feature gates that shape disruption."""
+
+    planning: PassSettings = field(default_factory=PassSettings)
+    spot_to_spot: bool = False
+    repair: bool = False
+    legacy_repair: bool = False  # by a controller of its own, without budgets
+    terminate_first_drift: bool = False
+    terminate_first_repair: bool = False
+    deletion_cost_is_ours: bool = False
+    nomination: timedelta = _SHORTEST_NOMINATION  # how long a machine waits for its pods
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What earlier passes left behind."""
+
+    unseen_pools: frozenset[str] = frozenset()  # not reached by the last single-node search
+    reboots: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # claim uid -> when
+    reserved_nodes: Mapping[str, int] = field(default_factory=dict)  # static pool -> on their way
+
+
+def no_hurry(method: str) -> HasTime:
+    """A timer that never runs out."""
+    return always
+
+
+class Pass:
+    """A cluster at one moment, as the methods look at it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        catalogue: Catalogue,
+        facts: ProviderFacts,
+        settings: DisruptionSettings,
+        *,
+        now: datetime,
+        in_progress: Collection[str] = (),
+        memory: Memory | None = None,
+        policies: RepairPolicies | None = None,
+        compiler: Compiler | None = None,
+        timer: Timer = no_hurry,
+    ) -> None:
+        """Begin a pass.
+
+        Args:
+            catalogue: the types of a pool; none at all when they cannot be listed.
+            in_progress: names of machines that are part of a command already.
+            policies: when a machine counts as unhealthy; none without repair.
+            compiler: what earlier passes compiled; nobody else may use it meanwhile.
+        """
+        self.snapshot: Final = snapshot
+        self.facts: Final = facts
+        self.settings: Final = settings
+        self.now: Final = now
+        self.memory: Final = memory or Memory()
+        self.policies: Final = policies
+        self.timer: Final = timer
+        self._compiler = compiler or Compiler()
+        self.ground: Final = Ground(snapshot, catalogue, facts, settings.planning)
+        self.inspection: Final = Inspection(
+            snapshot,
+            _types_by_pool(snapshot, self.ground, catalogue, settings.planning),
+            now,
+            frozenset(in_progress),
+            settings.deletion_cost_is_ours,
+        )
+        self._allowances: dict[tuple[str, str], Allowance] = {}
+        self._totals: dict[str, tuple[float, float]] = {}
+
+    def standing(self, kind: Kind) -> Mapping[str, Candidate | Blocked]:
+        """Every machine as a candidate, or why it is none, by name."""
+        return self._graceful if kind is Kind.GRACEFUL else self._eventual
+
+    def candidates(self, kind: Kind) -> list[Candidate]:
+        """The machines that may be disrupted, by name."""
+        return [each for each in self.standing(kind).values() if isinstance(each, Candidate)]
+
+    def blocked(self, kind: Kind) -> dict[str, Blocked]:
+        """The machines that may not be disrupted, and why."""
+        found = self.standing(kind).items()
+        return {name: each for name, each in found if isinstance(each, Blocked)}
+
+    def allowance(self, pool: str, reason: str) -> Allowance:
+        """What the budgets of a pool allow for a reason."""
+        known = self._allowances.get((pool, reason))
+        if known is None:
+            found = self.snapshot.node_pools[pool]
+            machines = self.snapshot.nodes_of(pool)
+            known = allowance(found, machines, reason, now=self.now)
+            self._allowances[pool, reason] = known
+        return known
+
+    def remaining(self, reason: str) -> dict[str, int]:
+        """How many more machines of each pool may be disrupted for a reason; free to be changed."""
+        return {p: self.allowance(p, reason).remaining for p in sorted(self.snapshot.node_pools)}
+
+    def closed_budgets(self, reason: str) -> list[Announcement]:
+        """What users are told about pools whose budgets allow nothing for a reason."""
+        found = [self.allowance(pool, reason) for pool in sorted(self.snapshot.node_pools)]
+        return [
+            Announcement(
+                f"NodePool/{entry.node_pool}",
+                "DisruptionBlocked",
+                f"No allowed disruptions for disruption reason {reason} due to blocking budget",
+                is_warning=False,
+            )
+            for entry in found
+            if entry.total and not entry.allowed
+        ]
+
+    def simulation(self, candidates: Sequence[Candidate]) -> Simulation:
+        """A cluster to ask about these candidates."""
+        return Simulation(
+            self.snapshot, self.ground, candidates, now=self.now, compiler=self._compiler
+        )
+
+    def simulations(
+        self, candidates: Sequence[Candidate]
+    ) -> Iterator[tuple[Candidate, Simulation]]:
+        """Yield candidates one after the other, each with a cluster to ask about it.
+
+        Mostly the first will do, and a cluster for one costs less than a cluster for all.
+        """
+        rest = self.simulation(candidates[1:])
+        for number, candidate in enumerate(candidates):
+            yield candidate, rest if number else self.simulation([candidate])
+
+    def totals(self, pool: str) -> tuple[float, float]:
+        """What all machines of a pool cost an hour, and what moving all of their pods would."""
+        known = self._totals.get(pool)
+        if known is None:
+            types = self.inspection.types.get(pool, {})
+            machines = [m for m in self.snapshot.nodes_of(pool) if m.node_claim is not None]
+            known = self._totals[pool] = (
+                sum(price_of(machine, types) or 0.0 for machine in machines),
+                sum(self._moving_cost(machine) for machine in machines),
+            )
+        return known
+
+    @cached_property
+    def buffered(self) -> frozenset[str]:
+        """The machines that stand for the spare room somebody asked for."""
+        if not self.ground.virtual or not self.ground.pools.dynamic:
+            return frozenset()
+        spare = {key_of(pod) for pod in self.ground.virtual}
+        placed = self.simulation([]).replacing([]).outcome.existing
+        return frozenset(name for name, pods in placed.items() if not spare.isdisjoint(pods))
+
+    @cached_property
+    def _graceful(self) -> dict[str, Candidate | Blocked]:
+        return {
+            name: each
+            if isinstance(each, Blocked)
+            else self.inspection.pod_blocker(each.machine) or each
+            for name, each in self._whatever_its_pods.items()
+        }
+
+    @cached_property
+    def _eventual(self) -> dict[str, Candidate | Blocked]:
+        return {
+            name: each
+            if isinstance(each, Candidate) and each.claim.spec.termination_grace_period is not None
+            else self._graceful[name]
+            for name, each in self._whatever_its_pods.items()
+        }
+
+    @cached_property
+    def _whatever_its_pods(self) -> dict[str, Candidate | Blocked]:
+        look = self.inspection
+        return {
+            machine.name: look.machine_blocker(machine)
+            or look.pool_blocker(machine)
+            or look.described(machine)
+            for machine in sorted(self.snapshot.nodes, key=lambda machine: machine.name)
+        }
+
+    def _moving_cost(self, machine: StateNode) -> float:
+        ours = self.settings.deletion_cost_is_ours
+        return reschedule_cost(machine.pods, deletion_cost_is_ours=ours)
+
+
+def _types_by_pool(
+    snapshot: Snapshot, ground: Ground, catalogue: Catalogue, settings: PassSettings
+) -> dict[str, dict[str, InstanceType]]:
+    """What each pool may choose from, also one that is not used for new machines."""
+    usable = {entry.node_pool.metadata.name: entry for entry in ground.catalogues}
+    others = [
+        PoolCatalogue(pool, catalogue(pool))
+        for name, pool in sorted(snapshot.node_pools.items())
+        if name not in usable
+    ]
+    if settings.overlays and others:
+        overlaid = apply_overlays(snapshot.node_overlays.values(), others)
+        others = list(overlaid.pools)
+    by_types: dict[int, dict[str, InstanceType]] = {}  # pools often share a catalogue
+    found = {}
+    for entry in (*usable.values(), *others):
+        types = entry.instance_types
+        if id(types) not in by_types:
+            by_types[id(types)] = {each.name: each for each in types}
+        found[entry.node_pool.metadata.name] = by_types[id(types)]
+    return found

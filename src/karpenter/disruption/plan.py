@@ -1,0 +1,196 @@
+"""The ordered methods of disruption: what one pass decides, and what passes decide one by one.
+
+The first method that finds something to do decides a pass. A whole plan is a sequence of passes
+with time standing still: every command is begun and none is finished, so budgets fill up, machines
+that are to take pods stay, and in the end every machine is either going or has a reason to stay.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from karpenter.cloud.repair import RepairPolicies
+from karpenter.cloud.types import ProviderFacts
+from karpenter.disruption import budgets, commands
+from karpenter.disruption.aftermath import Aftermath
+from karpenter.disruption.budgets import Allowance
+from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
+from karpenter.disruption.commands import Command, Finding
+from karpenter.disruption.consolidation import Consolidation
+from karpenter.disruption.detection import DRIFTED
+from karpenter.disruption.drift import find_drift
+from karpenter.disruption.emptiness import find_empty
+from karpenter.disruption.forced import forced_commands
+from karpenter.disruption.foreseen import with_conditions
+from karpenter.disruption.multi import find_multi
+from karpenter.disruption.passes import DisruptionSettings, Memory, Pass
+from karpenter.disruption.repair import find_repair
+from karpenter.disruption.single import find_single
+from karpenter.disruption.static_drift import find_static_drift
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.provisioning import Announcement, Catalogue
+from karpenter.state.nodes import StateNode
+from karpenter.state.snapshot import Snapshot
+
+MOST_COMMANDS: Final = 1000  # of a plan; a reader has given up long before
+
+
+class Search:
+    """A pass, with what several methods share in it."""
+
+    def __init__(self, view: Pass) -> None:
+        """Begin to look."""
+        self.view: Final = view
+
+    @cached_property
+    def consolidation(self) -> Consolidation:
+        """The machines that both kinds of consolidation look at."""
+        return Consolidation(self.view)
+
+
+Find: TypeAlias = Callable[[Search], Finding]
+
+METHODS: Final[Mapping[str, Find]] = {
+    commands.REPAIR: lambda search: find_repair(search.view),  # what is broken does not wait
+    commands.EMPTY: lambda search: find_empty(search.view),  # nobody to move: cheapest and safest
+    commands.STATIC_DRIFT: lambda search: find_static_drift(search.view),  # one node for another
+    commands.DRIFT: lambda search: find_drift(search.view),  # no longer what was asked for
+    commands.MULTI: lambda search: find_multi(search.consolidation),  # several into one or none
+    commands.SINGLE: lambda search: find_single(search.consolidation),  # one into a cheaper one
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one pass decided, and what each method found on the way."""
+
+    commands: tuple[Command, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class DisruptionPlan:
+    """Everything that disruption would do now, and why it would not do more."""
+
+    commands: tuple[Command, ...]
+    blocked: tuple[Blocked, ...]  # every machine that stays, by name
+    budgets: Mapping[str, Mapping[str, Allowance]]  # pool -> reason -> what was left before
+    events: tuple[Announcement, ...] = ()
+
+
+def next_commands(search: Search, skip: Container[str] = ()) -> Step:
+    """Decide one pass: the first method that finds something to do, of those not skipped."""
+    findings = []
+    for name, find in METHODS.items():
+        if name in skip:
+            continue
+        finding = find(search)
+        findings.append(finding)
+        if finding.commands:
+            return Step(finding.commands, tuple(findings))
+    return Step((), tuple(findings))
+
+
+def plan_disruption(
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    facts: ProviderFacts,
+    settings: DisruptionSettings,
+    *,
+    now: datetime,
+    policies: RepairPolicies | None = None,
+    memory: Memory | None = None,
+    most: int = MOST_COMMANDS,
+) -> DisruptionPlan:
+    """Plan everything that would be begun now, each command after the one before it.
+
+    Conditions of claims count as they stand; where one is absent it is worked out.
+    """
+    ours = with_conditions(snapshot, catalogue, now=now)
+    after = Aftermath(ours, facts, catalogue)
+    compiler = Compiler()
+
+    def look() -> Pass:
+        return Pass(
+            after.snapshot,
+            after.types,
+            facts,
+            settings,
+            now=now,
+            in_progress=after.in_progress,
+            memory=memory,
+            policies=policies,
+            compiler=compiler,
+        )
+
+    view = look()
+    before = {
+        pool: {reason: view.allowance(pool, reason) for reason in budgets.REASONS}
+        for pool in sorted(ours.node_pools)
+    }
+    begun = list(forced_commands(view))
+    for command in begun:
+        after.begin(command, until=now + settings.nomination)
+    events: dict[Announcement, None] = {}
+    while True:
+        view = look()
+        step = next_commands(Search(view))
+        events.update((event, None) for finding in step.findings for event in finding.events)
+        if not step.commands or len(begun) >= most:
+            break
+        for command in step.commands:
+            after.begin(command, until=now + settings.nomination)
+        begun += step.commands
+    going = {name for command in begun for name in command.names}
+    blocked = [
+        _why_it_stays(view, step.findings, machine)
+        for machine in sorted(ours.nodes, key=lambda machine: machine.name)
+        if machine.name not in going
+    ]
+    events.update((event, None) for verdict in blocked for event in announced(verdict, ours))
+    return DisruptionPlan(tuple(begun), tuple(blocked), before, tuple(events))
+
+
+def announced(verdict: Blocked, snapshot: Snapshot) -> list[Announcement]:
+    """What users are told about a machine that stays."""
+    machine = snapshot.node(verdict.node)
+    if machine is None or not verdict.has_event:
+        return []
+    reason = "DisruptionBlocked"
+    if verdict.why is Why.UNCONSOLIDATABLE:
+        reason = "Unconsolidatable"
+    is_warning = verdict.why is Why.REPAIR_BLOCKED
+    if is_warning:
+        reason = "NodeRepairBlocked"
+    targets = [f"Node/{machine.node.metadata.name}"] if machine.node is not None else []
+    if machine.node_claim is not None:
+        targets.append(f"NodeClaim/{machine.node_claim.metadata.name}")
+    if is_warning:
+        targets.append(f"NodePool/{machine.node_pool}")
+    return [Announcement(target, reason, verdict.detail, is_warning) for target in targets]
+
+
+def _why_it_stays(view: Pass, findings: Iterable[Finding], machine: StateNode) -> Blocked:
+    """The first thing that stands in the way of disrupting a machine, or that nothing calls for it.
+
+    What a method has to say about a machine it looked at goes before what keeps others from it.
+    """
+    said = {finding.method: finding.verdicts.get(machine.name) for finding in findings}
+    repair = said.get(commands.REPAIR)
+    if repair is not None:
+        return repair
+    standing = view.standing(Kind.EVENTUAL)[machine.name]
+    if isinstance(standing, Candidate) and machine.has_condition(DRIFTED):
+        drift = said.get(commands.STATIC_DRIFT) or said.get(commands.DRIFT)
+        if drift is not None:
+            return drift
+    standing = view.standing(Kind.GRACEFUL)[machine.name]
+    if isinstance(standing, Blocked):
+        return standing
+    for method in (commands.EMPTY, commands.SINGLE, commands.MULTI):
+        verdict = said.get(method)
+        if verdict is not None:
+            return verdict
+    return Blocked(machine.name, Why.NOT_DISRUPTED, "nothing calls for it", has_event=False)

@@ -1,0 +1,271 @@
+"""Repair: unhealthy machines are replaced, or restarted, the most urgent first.
+
+What is wrong and what to do about it says the provider; budgets pace it and a breaker stops it when
+too many machines of a pool fail at once, for then the fault is most likely elsewhere.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from karpenter.admission.durations import go_duration
+from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE
+from karpenter.cloud.repair import Repair, RepairPolicies
+from karpenter.disruption import budgets
+from karpenter.disruption.candidates import Blocked, Candidate, Why
+from karpenter.disruption.commands import (
+    NO_RESERVED_CAPACITY,
+    REPAIR,
+    STATIC_AT_LIMIT,
+    Command,
+    Decision,
+    Finding,
+    decision_of,
+)
+from karpenter.disruption.consolidation import without_place
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.simulation import NoPoolsError, Simulation
+from karpenter.disruption.single import over_budget
+from karpenter.disruption.static_drift import AT_LIMIT, RESERVATIONS_FULL
+from karpenter.disruption.static_pools import is_usable, static_replacement, strength_of
+from karpenter.disruption.terminate_first import credit_for, holds_slot, is_full
+from karpenter.model import labels
+from karpenter.state.nodes import StateNode
+
+# Restarting helped too little if it was done so often in such a time
+MOST_REBOOTS: Final = 2
+REBOOTS_COUNT_FOR: Final = timedelta(hours=24)
+_MOST_UNHEALTHY: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Patient:
+    """An unhealthy machine that may be repaired."""
+
+    candidate: Candidate
+    repair: Repair
+    bound: timedelta | None  # how long its pods have, if a policy says so
+
+
+def find_repair(view: Pass) -> Finding:
+    """Repair the most urgent machine that can be repaired."""
+    if view.policies is None or not view.settings.repair:
+        return Finding(REPAIR)
+    patients, verdicts = patients_of(view, view.policies)
+    left = view.remaining(budgets.UNHEALTHY)
+    failing = _Failing(view, view.policies)
+    command = None
+    by_name = {patient.candidate.name: patient for patient in patients}
+    for candidate, simulation in view.simulations([p.candidate for p in patients]):
+        patient = by_name[candidate.name]
+        found = _treated(view, patient, left, failing, simulation)
+        if isinstance(found, Command):
+            command = found
+            break
+        verdicts[patient.candidate.name] = found
+    return Finding(
+        REPAIR,
+        (command,) if command else (),
+        eligible=len(patients),
+        verdicts=verdicts,
+        events=tuple(view.closed_budgets(budgets.UNHEALTHY)) if patients else (),
+    )
+
+
+def patients_of(view: Pass, policies: RepairPolicies) -> tuple[list[Patient], dict[str, Blocked]]:
+    """The machines to repair, the most urgent first, and why others are not repaired."""
+    patients: list[Patient] = []
+    verdicts: dict[str, Blocked] = {}
+    for machine in view.snapshot.nodes:
+        repair = due_repair(machine, policies, view.memory.reboots, now=view.now)
+        if repair is None:
+            continue
+        found = _as_patient(view, machine, repair)
+        if isinstance(found, Patient):
+            patients.append(found)
+        else:
+            verdicts[machine.name] = found
+    ours = view.settings.deletion_cost_is_ours
+
+    def urgency(patient: Patient) -> tuple[float, float, str]:
+        cost = patient.candidate.lifetime_cost(now=view.now, deletion_cost_is_ours=ours)
+        return -patient.repair.score, cost, patient.candidate.name
+
+    return sorted(patients, key=urgency), verdicts
+
+
+def due_repair(
+    machine: StateNode,
+    policies: RepairPolicies,
+    reboots: Mapping[str, Iterable[datetime]],
+    *,
+    now: datetime,
+) -> Repair | None:
+    """What is to be done about a machine now, if anything is.
+
+    One that restarts did not help is replaced: ``reboots`` says when claims were, by uid.
+    """
+    if machine.node is None or machine.node_claim is None:
+        return None
+    rebooted_at = None
+    for condition in machine.node_claim.status.conditions:
+        if condition.type == "Rebooting" and condition.status == "False":
+            rebooted_at = condition.last_transition_time
+    repair = policies.repair(policies.matches(machine.node), now=now, rebooted_at=rebooted_at)
+    if repair is None or repair.action != REBOOT_NODE:
+        return repair
+    done = reboots.get(machine.node_claim.metadata.uid, ())
+    lately = sum(now - moment < REBOOTS_COUNT_FOR for moment in done)
+    return replace(repair, action=REPLACE_NODE) if lately >= MOST_REBOOTS else repair
+
+
+def _as_patient(view: Pass, machine: StateNode, repair: Repair) -> Patient | Blocked:
+    look = view.inspection
+    blocked = _machine_blocker(view, machine) or look.pool_blocker(machine)
+    if blocked is not None:
+        return blocked
+    if machine.annotations.get(labels.DO_NOT_REPAIR) == "true":
+        detail = f"the node has the annotation {labels.DO_NOT_REPAIR}"
+        return Blocked(machine.name, Why.DO_NOT_REPAIR, detail)
+    candidate = look.described(machine)
+    deadline = _grace_period(candidate)
+    if repair.grace_period is None and deadline is None:
+        held = look.pod_blocker(machine)
+        if held is not None:
+            return held
+    bound = repair.grace_period
+    if bound is not None and deadline is not None:
+        bound = min(bound, deadline)
+    return Patient(candidate, repair, bound)
+
+
+def _machine_blocker(view: Pass, machine: StateNode) -> Blocked | None:
+    look = view.inspection
+    if not machine.node_pool:
+        return look.pool_blocker(machine)
+    blocked = look.machine_blocker(machine)
+    if blocked is None:
+        return None
+    match blocked.why:
+        case Why.DO_NOT_DISRUPT:
+            return None
+        case Why.NOT_INITIALIZED if machine.is_registered:
+            return None  # pods are not expected on it, whatever was promised
+    return blocked
+
+
+def _treated(
+    view: Pass,
+    patient: Patient,
+    left: Mapping[str, int],
+    failing: "_Failing",
+    simulation: Simulation,
+) -> Command | Blocked:
+    candidate = patient.candidate
+    blocked = failing.breaker(candidate)
+    if blocked is not None:
+        return blocked
+    if candidate.machine.is_initialized and left[candidate.pool] <= 0:
+        return over_budget(candidate)
+    if patient.repair.action == REBOOT_NODE:
+        return _command(patient, Decision.REBOOT)
+    if candidate.is_static:
+        return _static(view, patient)
+    return _dynamic(view, patient, simulation)
+
+
+def _dynamic(view: Pass, patient: Patient, simulation: Simulation) -> Command | Blocked:
+    candidate = patient.candidate
+    try:
+        answer = simulation.repairing(candidate)
+    except NoPoolsError as error:
+        return Blocked(candidate.name, Why.UNSCHEDULABLE, str(error))
+    replacements = None if answer.stranded else answer.replacements()
+    if replacements is not None:
+        return replace(
+            _command(patient, decision_of(replacements)),
+            replacements=replacements,
+            placements=answer.outcome.existing,
+        )
+    credit = credit_for(candidate, view.facts)
+    if answer.stranded and view.settings.terminate_first_repair and credit:
+        again = simulation.repairing(candidate, is_strict=True, credit=credit)
+        if not again.stranded:
+            return replace(
+                _command(patient, Decision.TERMINATE_FIRST),
+                placements=again.outcome.existing,
+                terminate_first_reason=NO_RESERVED_CAPACITY,
+            )
+    detail = (
+        without_place(answer) if answer.stranded else "its replacement offers too little choice"
+    )
+    return Blocked(candidate.name, Why.UNSCHEDULABLE, detail)
+
+
+def _static(view: Pass, patient: Patient) -> Command | Blocked:
+    candidate = patient.candidate
+    name = candidate.name
+    count = strength_of(view, candidate.node_pool)
+    if count.has_too_many:
+        detail = "its NodePool has more nodes than replicas, which is seen to first"
+        return Blocked(name, Why.STATIC, detail, has_event=False)
+    may_go_first = view.settings.terminate_first_repair
+    types = view.inspection.types[candidate.pool]
+    full = may_go_first and is_full(candidate.node_pool, types)
+    if full and not holds_slot(candidate, types, view.facts):
+        return Blocked(name, Why.UNSCHEDULABLE, RESERVATIONS_FULL)
+    if full or not count.slots(1):
+        if not may_go_first or not is_usable(view, candidate.node_pool):
+            detail = RESERVATIONS_FULL if full else AT_LIMIT
+            return Blocked(name, Why.UNSCHEDULABLE, detail)
+        reason = NO_RESERVED_CAPACITY if full else STATIC_AT_LIMIT
+        return replace(_command(patient, Decision.TERMINATE_FIRST), terminate_first_reason=reason)
+    return replace(
+        _command(patient, Decision.REPLACE),
+        replacements=(static_replacement(view, candidate),),
+    )
+
+
+def _command(patient: Patient, decision: Decision) -> Command:
+    return Command(
+        REPAIR,
+        budgets.UNHEALTHY,
+        decision,
+        (patient.candidate,),
+        drain_bound=patient.bound,
+        repair=patient.repair,
+    )
+
+
+def _grace_period(candidate: Candidate) -> timedelta | None:
+    stated = candidate.claim.spec.termination_grace_period
+    nanoseconds = go_duration(stated) if stated is not None else None
+    return None if nanoseconds is None else timedelta(microseconds=nanoseconds / 1000)
+
+
+class _Failing:
+    """How many machines of each pool show a sign of trouble, however short a time."""
+
+    def __init__(self, view: Pass, policies: RepairPolicies) -> None:
+        self._counts: dict[str, tuple[int, int]] = {}
+        for machine in view.snapshot.nodes:
+            if machine.node is None:
+                continue
+            pool = machine.node.metadata.labels.get(labels.NODEPOOL, "")
+            total, failing = self._counts.get(pool, (0, 0))
+            is_failing = any(map(policies.covers, machine.node.status.conditions))
+            self._counts[pool] = total + 1, failing + is_failing
+
+    def breaker(self, candidate: Candidate) -> Blocked | None:
+        """Stop repairing a pool of which too many machines fail."""
+        total, failing = self._counts.get(candidate.pool, (0, 0))
+        most = math.ceil(total * _MOST_UNHEALTHY)
+        if failing <= most:
+            return None
+        detail = (
+            f"{failing} of {total} nodes of NodePool {candidate.pool} are unhealthy,"
+            f" and no more than {most} may be for any of them to be repaired"
+        )
+        return Blocked(candidate.name, Why.REPAIR_BLOCKED, detail)

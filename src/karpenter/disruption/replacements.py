@@ -1,0 +1,222 @@
+"""What a replacement may become so that it is surely cheaper than what it replaces.
+
+Notation
+    wanted    offerings a claim can be launched as; its cheapest is the lowest bit
+    worst     what a type may cost at most: the dearest offering of its first capacity type among
+              reserved, spot and on-demand
+
+A type stays only when its worst price is below what the candidates cost, whatever is sold out by
+the time of the launch. That there is no such type is the usual answer, and takes one look at the
+lowest bit.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.cloud.types import ProviderFacts, comparable_price
+from karpenter.disruption.candidates import Candidate
+from karpenter.model import labels
+from karpenter.model.requirements import Requirements
+from karpenter.scheduling.claims import OpenClaim, Shape
+from karpenter.scheduling.result import with_bookings
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.universe import Universe
+
+# So many cheaper types a spot machine needs before another spot machine takes its place; fewer
+# would make it walk down the ladder of prices, one interruption after the other
+LEAST_SPOT_TYPES: Final = 15
+_LAUNCH_ORDER: Final = (labels.RESERVED, labels.SPOT, labels.ON_DEMAND)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why nothing takes the place of the candidates."""
+
+    detail: str
+    is_silent: bool = False  # users are not told each time
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A planned claim, and what it may be launched as."""
+
+    template: Template
+    claim: OpenClaim
+    held: Requirements  # what it finally asks for
+    wanted: int
+
+    @property
+    def types(self) -> tuple[int, ...]:
+        """The indices of the types it may become, cheapest first."""
+        return self.template.universe.types_in(self.wanted)
+
+    @property
+    def cheapest(self) -> float:
+        """The least it may cost an hour."""
+        offering = self.template.universe.cheapest(self.wanted)
+        return comparable_price(offering.price) if offering else float("inf")
+
+    @property
+    def may_be_spot(self) -> bool:
+        """Whether what it asks for leaves spot open."""
+        return self.held[labels.CAPACITY_TYPE].has(labels.SPOT)
+
+
+def option_of(template: Template, claim: OpenClaim, facts: ProviderFacts) -> Option:
+    """A planned claim as it would be launched."""
+    held, wanted = with_bookings(template, claim, facts)
+    return Option(template, claim, held, wanted & template.universe.launchable)
+
+
+def replacement(
+    option: Option, candidates: Iterable[Candidate], price: float, *, spot_to_spot: bool
+) -> Option | Refused:
+    """Narrow a claim to what may replace machines that cost ``price`` together."""
+    replaced = list(candidates)
+    if all(each.capacity_type == labels.SPOT for each in replaced) and option.may_be_spot:
+        return _spot_to_spot(option, len(replaced), price, is_allowed=spot_to_spot)
+    cheaper = cheaper_than(option, price)
+    if isinstance(cheaper, Refused):
+        return cheaper
+    return _pinned_to_spot(cheaper)
+
+
+def cheaper_than(option: Option, price: float) -> Option | Refused:
+    """Keep the types that cost less whichever of their offerings is launched."""
+    if not option.wanted:
+        return Refused("no instance type that fits can be launched")
+    if option.cheapest >= price:
+        return Refused(f"the cheapest replacement is {_cheapest(option)}, not below ${price:.4g}/h")
+    kept = _surely_cheaper(option.template.universe, option.wanted, price)
+    if not kept:
+        detail = f"the cheapest replacement is {_cheapest(option)}, but not in every zone"
+        return Refused(f"{detail} it is sure to cost less than ${price:.4g}/h")
+    return _narrowed(option, kept)
+
+
+def without_what_could_stay(option: Option, candidates: Iterable[Candidate]) -> Option | Refused:
+    """Keep types that cost less than any candidate that is of a type the claim could have.
+
+    To replace machines by one that could simply have been kept would disrupt for nothing.
+    """
+    prices: dict[str, float] = {}
+    for candidate in candidates:
+        kind = candidate.instance_type
+        if kind is not None and candidate.known_price is not None:
+            known = prices.get(kind.name, candidate.known_price)
+            prices[kind.name] = min(known, candidate.known_price)
+    cap = _cheapest_of(option, prices)
+    return option if cap is None else cheaper_than(option, cap)
+
+
+def _cheapest_of(option: Option, prices: Mapping[str, float]) -> float | None:
+    names = option.template.universe.type_names
+    found = [prices[names[index]] for index in option.types if names[index] in prices]
+    return min(found, default=None)
+
+
+def _cheapest(option: Option) -> str:
+    universe = option.template.universe
+    bit = universe.cheapest_bit(option.wanted)
+    offering = universe.offerings[bit]
+    name = universe.type_names[universe.type_of[bit]]
+    return f"{name} ({offering.capacity_type}, {offering.zone}) at ${offering.price:.4g}/h"
+
+
+def _spot_to_spot(
+    option: Option, count: int, price: float, *, is_allowed: bool
+) -> Option | Refused:
+    if not is_allowed:
+        return Refused("SpotToSpotConsolidation is off, so spot does not replace spot")
+    pinned = _on_spot(option)
+    if isinstance(pinned, Refused):
+        return pinned
+    cheaper = cheaper_than(pinned, price)
+    if isinstance(cheaper, Refused) or count > 1:
+        return cheaper
+    found = len(cheaper.types)
+    if found < LEAST_SPOT_TYPES:
+        return Refused(
+            f"spot replaces spot only with {LEAST_SPOT_TYPES} cheaper instance types"
+            f" to choose from, and there are {found}"
+        )
+    return _cheapest_few(cheaper)
+
+
+def _cheapest_few(option: Option) -> Option | Refused:
+    """The fewest types a spot machine is launched with, and as many more as ``minValues`` asks."""
+    universe = option.template.universe
+    kept = 0
+    for number, index in enumerate(option.types, start=1):
+        kept |= universe.type_bits[index]
+        if number >= LEAST_SPOT_TYPES and not option.template.shortfalls(
+            option.held, option.claim.bits & kept
+        ):
+            break
+    return _narrowed(option, kept)
+
+
+def _pinned_to_spot(option: Option) -> Option | Refused:
+    """Ask for spot alone where both can be had.
+
+    The types were chosen for what they cost on spot: were spot sold out by the time of the launch,
+    on-demand could cost more than what it replaces.
+    """
+    universe = option.template.universe
+    spot = universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
+    on_demand = universe.with_value(labels.CAPACITY_TYPE, labels.ON_DEMAND)
+    if option.wanted & spot and option.wanted & on_demand:
+        return _on_spot(option)
+    return option
+
+
+def _on_spot(option: Option) -> Option | Refused:
+    template = option.template
+    spot = template.universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
+    shape = template.shapes.settled(option.claim.shape, labels.CAPACITY_TYPE, (labels.SPOT,))
+    if shape is None or not option.wanted & spot:
+        return Refused("no instance type that fits has spot capacity")
+    pinned = _copy(option.claim, shape, option.claim.bits & spot)
+    return _checked(Option(template, pinned, shape.requirements, option.wanted & spot))
+
+
+def _narrowed(option: Option, kept: int) -> Option | Refused:
+    claim = _copy(option.claim, option.claim.shape, option.claim.bits & kept)
+    return _checked(Option(option.template, claim, option.held, option.wanted & kept))
+
+
+def _checked(option: Option) -> Option | Refused:
+    """Refuse a claim that keeps less choice than its pool asks for, even at best effort."""
+    short = option.template.shortfalls(option.held, option.claim.bits)
+    return Refused(str(short[0])) if short else option
+
+
+def _surely_cheaper(universe: Universe, wanted: int, price: float) -> int:
+    """All offerings of the types whose worst price is below ``price``."""
+    first_dear = bisect_left(
+        range(universe.launchable.bit_length()),
+        price,
+        key=lambda bit: comparable_price(universe.offerings[bit].price),
+    )
+    dear = wanted >> first_dear << first_dear
+    ways = [universe.with_value(labels.CAPACITY_TYPE, way) for way in _LAUNCH_ORDER]
+    kept = 0
+    for index in universe.types_in(wanted ^ dear):
+        own = universe.type_bits[index]
+        launched = next((found for way in ways if (found := own & wanted & way)), 0)
+        if launched and not launched & dear:
+            kept |= own
+    return kept
+
+
+def _copy(claim: OpenClaim, shape: Shape, bits: int) -> OpenClaim:
+    copy = OpenClaim(claim.index, claim.template, shape, bits)
+    copy.requests = claim.requests
+    copy.members = claim.members
+    copy.ports = claim.ports
+    copy.volumes = claim.volumes
+    copy.bookings = claim.bookings
+    copy.device_drivers = claim.device_drivers
+    return copy

@@ -1,0 +1,183 @@
+"""What would happen to pods if machines went: the questions disruption asks of the scheduler.
+
+Two clusters are compiled when they are first needed. In the one for consolidation, machines that
+changed just now take no pods that have a place already; in the other every machine does. Repair
+moves all pods of a machine, the others only those that are free to go.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.pods import Pod
+from karpenter.disruption.candidates import Candidate
+from karpenter.disruption.detection import patience
+from karpenter.scheduling.claims import OpenClaim
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.plan import PlannedClaim
+from karpenter.scheduling.provisioning import Ground
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.what_if import Mover, Outcome, WhatIf
+from karpenter.state.departing import pods_to_move
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import key_of
+from karpenter.state.snapshot import Snapshot
+
+
+class NoPoolsError(Exception):
+    """There is no pool that could make a replacement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Where pods would go, and who would be left without a place."""
+
+    outcome: Outcome
+    stranded: tuple[str, ...]  # names of pods, each with a place now
+    cluster: WhatIf
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether nobody would be worse off."""
+        return not self.stranded
+
+    @property
+    def claims(self) -> tuple[OpenClaim, ...]:
+        """The claims that would have to be created, those for pods that wait included."""
+        return self.outcome.claims
+
+    def template(self, claim: OpenClaim) -> Template:
+        """The template a claim is made from."""
+        return self.cluster.template(claim)
+
+    def written(self, claim: OpenClaim) -> PlannedClaim | None:
+        """A claim as it would be created; None when it would offer too little choice."""
+        return self.cluster.written(claim)
+
+    def replacements(self) -> tuple[PlannedClaim, ...] | None:
+        """What stands in for the machines; None when a claim would offer too little choice.
+
+        Claims that are only for pods which wait anyway are left to provisioning.
+        """
+        needed = [claim for claim in self.claims if self.cluster.is_needed(claim)]
+        written = [self.written(claim) for claim in needed]
+        return tuple(filter(None, written)) if all(written) else None
+
+
+class Simulation:
+    """A cluster to ask; made once for a pass, since time stands still in it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        ground: Ground,
+        candidates: Sequence[Candidate],
+        *,
+        now: datetime,
+        compiler: Compiler | None = None,
+    ) -> None:
+        """Prepare to be asked about these candidates, any of them together."""
+        self._snapshot = snapshot
+        self._ground = ground
+        self._candidates = candidates
+        self._now = now
+        self._compiler = compiler
+
+    def consolidating(self, candidates: Sequence[Candidate]) -> Answer:
+        """Where pods would go if these machines went to save money."""
+        return self._ask(self._for_consolidation, candidates)
+
+    def replacing(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        is_strict: bool = False,
+        credit: Mapping[str, int] | None = None,
+    ) -> Answer:
+        """Where pods would go if these machines had to go."""
+        return self._ask(self._for_replacement, candidates, is_strict=is_strict, credit=credit)
+
+    def repairing(
+        self,
+        candidate: Candidate,
+        *,
+        is_strict: bool = False,
+        credit: Mapping[str, int] | None = None,
+    ) -> Answer:
+        """Where all pods of a broken machine would go, those that are held back included."""
+        return self._ask(self._for_repair, [candidate], is_strict=is_strict, credit=credit)
+
+    def _ask(
+        self,
+        cluster: "_Cluster",
+        candidates: Sequence[Candidate],
+        *,
+        is_strict: bool = False,
+        credit: Mapping[str, int] | None = None,
+    ) -> Answer:
+        if not self._ground.pools.dynamic:
+            raise NoPoolsError("no dynamic node pool is ready")
+        machines = [candidate.machine for candidate in candidates]
+        outcome = cluster.what_if.without(machines, is_strict=is_strict, credit=credit or {})
+        lost = [key_of(pod) for pod in outcome.stranded]
+        for machine in machines:
+            lost += cluster.lost.get(machine.name, ())
+        return Answer(outcome, (*cluster.lost.get("", ()), *lost), cluster.what_if)
+
+    @cached_property
+    def _for_consolidation(self) -> "_Cluster":
+        closed = [m.name for m in self._snapshot.nodes if self._has_just_changed(m)]
+        return self._compiled(lambda candidate: candidate.movable, closed)
+
+    @cached_property
+    def _for_replacement(self) -> "_Cluster":
+        return self._compiled(lambda candidate: candidate.movable, ())
+
+    @cached_property
+    def _for_repair(self) -> "_Cluster":
+        return self._compiled(lambda candidate: candidate.reschedulable, ())
+
+    def _compiled(
+        self, pods_of: Callable[[Candidate], Sequence[Pod]], closed: Sequence[str]
+    ) -> "_Cluster":
+        waiting = [*self._ground.intake.pods, *self._ground.virtual]
+        departing = pods_to_move(self._snapshot.nodes, self._snapshot.pdbs.values(), now=self._now)
+        by_name = {key_of(pod): Mover(pod, is_pending=True) for pod in waiting}
+        for pod in departing:
+            by_name.setdefault(key_of(pod), Mover(pod))
+        for candidate in self._candidates:
+            for pod in pods_of(candidate):
+                by_name.setdefault(key_of(pod), Mover(pod, home=candidate.name))
+        everybody = list(by_name.values())
+        problem, failures = self._ground.problem([mover.pod for mover in everybody])
+        movers: list[Mover] = []
+        lost: dict[str, list[str]] = {}
+        for mover in everybody:
+            if mover.pod.metadata.uid not in failures:
+                movers.append(mover)
+            elif not mover.is_pending:
+                lost.setdefault(mover.home, []).append(key_of(mover.pod))
+        what_if = WhatIf(problem, movers, closed=closed, compiler=self._compiler)
+        return _Cluster(what_if, lost)
+
+    def _has_just_changed(self, machine: StateNode) -> bool:
+        """Whether pods came or went on a machine so lately that it should be left in peace."""
+        pool = self._snapshot.node_pools.get(machine.node_pool)
+        if pool is None or machine.node_claim is None or not _is_ready(pool):
+            return False
+        wait = patience(
+            machine.node_claim, pool, now=self._now, is_initialized=machine.is_initialized
+        )
+        return wait is not None and not wait.is_over
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    what_if: WhatIf
+    lost: Mapping[str, Sequence[str]]  # home -> pods that fit nowhere for their volumes
+
+
+def _is_ready(pool: NodePool) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in pool.status.conditions)

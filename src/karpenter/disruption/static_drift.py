@@ -1,0 +1,100 @@
+"""Drift in static pools: one node for another, straight from the template, several at a time."""
+
+from karpenter.api.karpenter import NodePool
+from karpenter.disruption import budgets
+from karpenter.disruption.candidates import Blocked, Candidate, Why
+from karpenter.disruption.commands import (
+    NO_RESERVED_CAPACITY,
+    STATIC_AT_LIMIT,
+    STATIC_DRIFT,
+    Command,
+    Decision,
+    Finding,
+)
+from karpenter.disruption.drift import drifted
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.single import over_budget
+from karpenter.disruption.static_pools import is_usable, static_replacement, strength_of
+from karpenter.disruption.terminate_first import holds_slot, is_full
+
+AT_LIMIT = "its NodePool has as many nodes as limits.nodes allows"
+RESERVATIONS_FULL = "the reservations of its NodePool are full"
+
+
+def find_static_drift(view: Pass) -> Finding:
+    """Replace drifted nodes of static pools, pool by pool."""
+    eligible = drifted(view, is_static=True) if view.settings.planning.static else []
+    by_pool: dict[str, list[Candidate]] = {}
+    for candidate in eligible:
+        by_pool.setdefault(candidate.pool, []).append(candidate)
+    commands: list[Command] = []
+    verdicts: dict[str, Blocked] = {}
+    for _, candidates in sorted(by_pool.items()):
+        for outcome in _of_pool(view, candidates):
+            if isinstance(outcome, Command):
+                commands.append(outcome)
+            else:
+                verdicts[outcome.node] = outcome
+    return Finding(
+        STATIC_DRIFT,
+        tuple(commands),
+        eligible=len(eligible),
+        verdicts=verdicts,
+        events=tuple(view.closed_budgets(budgets.DRIFTED)) if eligible else (),
+    )
+
+
+def _of_pool(view: Pass, candidates: list[Candidate]) -> list[Command | Blocked]:
+    pool = candidates[0].node_pool
+    count = strength_of(view, pool)
+    allowed = view.allowance(pool.metadata.name, budgets.DRIFTED).remaining
+    if count.has_too_many:
+        detail = "its NodePool has more nodes than replicas, which is seen to first"
+        return [Blocked(each.name, Why.STATIC, detail, has_event=False) for each in candidates]
+    late: list[Command | Blocked] = [over_budget(each) for each in candidates[allowed:]]
+    may_go_first = view.settings.terminate_first_drift
+    types = view.inspection.types[pool.metadata.name]
+    if may_go_first and is_full(pool, types):
+        ordered = sorted(candidates, key=lambda each: not holds_slot(each, types, view.facts))
+        return [
+            _going_first(view, pool, each, NO_RESERVED_CAPACITY)
+            if holds_slot(each, types, view.facts)
+            else Blocked(each.name, Why.UNSCHEDULABLE, RESERVATIONS_FULL)
+            for each in ordered[:allowed]
+        ] + [over_budget(each) for each in ordered[allowed:]]
+    chosen = candidates[:allowed]
+    slots = count.slots(len(chosen))
+    if slots:
+        rest = [
+            Blocked(each.name, Why.UNSCHEDULABLE, AT_LIMIT, has_event=False)
+            for each in chosen[slots:]
+        ]
+        return [*(_replaced(view, each) for each in chosen[:slots]), *rest, *late]
+    if may_go_first:
+        return [*(_going_first(view, pool, each, STATIC_AT_LIMIT) for each in chosen), *late]
+    return [*(Blocked(each.name, Why.UNSCHEDULABLE, AT_LIMIT) for each in chosen), *late]
+
+
+def _replaced(view: Pass, candidate: Candidate) -> Command:
+    return Command(
+        STATIC_DRIFT,
+        budgets.DRIFTED,
+        Decision.REPLACE,
+        (candidate,),
+        (static_replacement(view, candidate),),
+    )
+
+
+def _going_first(
+    view: Pass, pool: NodePool, candidate: Candidate, reason: str
+) -> Command | Blocked:
+    if not is_usable(view, pool):
+        detail = f"NodePool {pool.metadata.name} is not ready to make another node"
+        return Blocked(candidate.name, Why.UNSCHEDULABLE, detail)
+    return Command(
+        STATIC_DRIFT,
+        budgets.DRIFTED,
+        Decision.TERMINATE_FIRST,
+        (candidate,),
+        terminate_first_reason=reason,
+    )

@@ -1,0 +1,109 @@
+"""Whether a command still holds after a while: the second look before anything is touched.
+
+What a method decided from one moment of a cluster may be wrong a quarter of a minute later. Empty
+machines that got pods stay and the others go; a consolidation holds as a whole or not at all.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
+from karpenter.disruption.commands import EMPTY, Command, Decision
+from karpenter.disruption.consolidation import Consolidation
+from karpenter.disruption.emptiness import empty_candidates, empty_command
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.replacements import Refused
+from karpenter.disruption.simulation import Answer
+
+CHURN: Final = "churn"
+NOMINATED: Final = "nominated"
+BUDGET: Final = "budget"
+SCHEDULING: Final = "scheduling"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A command that still holds, or why there is none any more."""
+
+    command: Command | None
+    failure: str = ""  # one of the words above
+    detail: str = ""
+    lost: tuple[str, ...] = ()  # candidates that went to churn, nominations or budgets
+
+
+def validated(command: Command, fresh: Pass) -> Validation:
+    """Look at a command again in a later pass."""
+    if command.method == EMPTY:
+        return _empty(command, fresh)
+    return _consolidation(command, fresh)
+
+
+def _empty(command: Command, fresh: Pass) -> Validation:
+    still = {candidate.name: candidate for candidate in empty_candidates(fresh)[0]}
+    staying = [still[name] for name in command.names if name in still]
+    lost = tuple(name for name in command.names if name not in still)
+    if not staying:
+        return Validation(None, _kind(fresh, lost), "none of its nodes is empty any more", lost)
+    within = _within_budgets(staying, fresh, command.reason)
+    lost += tuple(c.name for c in staying if c not in within)
+    if not within:
+        return Validation(None, BUDGET, "budgets allow none of its nodes any more", lost)
+    return Validation(empty_command(within), lost=lost)
+
+
+def _consolidation(command: Command, fresh: Pass) -> Validation:
+    again = Consolidation(fresh, only=frozenset(command.names))
+    still = {candidate.name: candidate for candidate in again.candidates}
+    lost = tuple(name for name in command.names if name not in still)
+    if lost:
+        return Validation(None, _kind(fresh, lost), _said_of(fresh, again, lost[0]), lost)
+    candidates = [still[name] for name in command.names]
+    within = _within_budgets(candidates, fresh, command.reason)
+    if len(within) < len(candidates):
+        lost = tuple(c.name for c in candidates if c not in within)
+        return Validation(None, BUDGET, "budgets allow it no more", lost)
+    answer = again.simulated(candidates)
+    if isinstance(answer, Refused):
+        return Validation(None, SCHEDULING, answer.detail)
+    problem = _mismatch(command, answer)
+    if problem:
+        return Validation(None, SCHEDULING, problem)
+    placements = answer.outcome.existing
+    return Validation(replace(command, candidates=tuple(candidates), placements=placements))
+
+
+def _mismatch(command: Command, answer: Answer) -> str:
+    """What keeps a command from being an answer to the same question asked again."""
+    if not answer.claims:
+        return "" if command.decision is Decision.DELETE else "no replacement is needed any more"
+    if len(answer.claims) > 1 or command.decision is Decision.DELETE:
+        return f"{len(answer.claims)} new nodes would be needed now"
+    (claim,) = answer.claims
+    universe = answer.template(claim).universe
+    possible = {universe.type_names[index] for index in universe.types_in(claim.bits)}
+    (planned,) = command.replacements
+    missing = [name for name in planned.instance_types if name not in possible]
+    return f"{missing[0]} would not do as a replacement any more" if missing else ""
+
+
+def _within_budgets(candidates: list[Candidate], fresh: Pass, reason: str) -> list[Candidate]:
+    left = fresh.remaining(reason)
+    within = []
+    for candidate in candidates:
+        if left[candidate.pool] > 0:
+            left[candidate.pool] -= 1
+            within.append(candidate)
+    return within
+
+
+def _kind(fresh: Pass, lost: tuple[str, ...]) -> str:
+    standing = fresh.standing(Kind.GRACEFUL)
+    reasons = [standing.get(name) for name in lost]
+    nominated = all(isinstance(r, Blocked) and r.why is Why.NOMINATED for r in reasons)
+    return NOMINATED if nominated else CHURN
+
+
+def _said_of(fresh: Pass, again: Consolidation, name: str) -> str:
+    found = fresh.standing(Kind.GRACEFUL).get(name)
+    verdict = found if isinstance(found, Blocked) else again.verdicts.get(name)
+    return f"{name}: {verdict.detail}" if verdict else f"{name} is gone"

@@ -1,0 +1,1 @@
+"""Talking to an API server: knows the wire, not the product."""

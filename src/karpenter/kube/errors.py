@@ -1,0 +1,154 @@
+"""What an API server may refuse, by class; nobody decides by the text of an error."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from karpenter.api.codec import decode_as
+from karpenter.api.meta import Status, StatusDetails
+from karpenter.api.problems import DecodeError
+from karpenter.kube.transport import Response
+
+
+class KubeError(Exception):
+    """What talking to an API server may raise.
+
+    * KubeError
+      x ConnectionLostError       no complete answer; the request may have been carried out
+      x ConfigError               what describes the cluster cannot be used
+      x CredentialsError          there is no way to say who we are
+      x ApiError                  the server said no
+        x BadRequestError           400  the request makes no sense
+        x UnauthorizedError         401  the server does not know who asks
+        x ForbiddenError            403  who asks may not do this
+        x NotFoundError             404  there is no such object, or no such kind
+        x ConflictError             409  the object has changed since it was read
+        x AlreadyExistsError        409  the name is taken
+        x GoneError                 410  the history does not reach back so far; list again
+        x InvalidError              422  the object breaks a rule of its kind
+        x TooManyRequestsError      429  later, or: a disruption budget is in the way
+        x ServerError               5xx  the server is at fault
+    """
+
+
+class ConnectionLostError(KubeError):
+    """No complete answer came."""
+
+
+class ConfigError(KubeError):
+    """Nothing says, or nothing says clearly, which cluster is meant."""
+
+
+class CredentialsError(KubeError):
+    """The server cannot be told who we are."""
+
+
+class ApiError(KubeError):
+    """The server refused a request."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        reason: str = "",
+        details: StatusDetails | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.details = details
+        self.retry_after = retry_after  # seconds the server asks us to wait, if it does
+
+
+class BadRequestError(ApiError):
+    pass
+
+
+class UnauthorizedError(ApiError):
+    pass
+
+
+class ForbiddenError(ApiError):
+    pass
+
+
+class NotFoundError(ApiError):
+    pass
+
+
+class ConflictError(ApiError):
+    pass
+
+
+class AlreadyExistsError(ApiError):
+    pass
+
+
+class GoneError(ApiError):
+    pass
+
+
+class InvalidError(ApiError):
+    pass
+
+
+class TooManyRequestsError(ApiError):
+    pass
+
+
+class ServerError(ApiError):
+    pass
+
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+_CLASSES: Final[Mapping[int, type[ApiError]]] = {
+    400: BadRequestError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    422: InvalidError,
+    429: TooManyRequestsError,
+}
+
+
+def refusal(response: Response) -> ApiError:
+    """The error an answer with a status of 400 or more stands for."""
+    return from_status(response.status, _status_in(response), response.headers)
+
+
+def from_status(
+    code: int, status: Status | None, headers: Mapping[str, str] = _NO_HEADERS
+) -> ApiError:
+    """The error a ``Status`` object stands for, be it an answer or a line of a watch."""
+    status = status or Status()
+    known = _CLASSES.get(code, ServerError if code >= 500 else ApiError)
+    if code == 409 and status.reason == "AlreadyExists":
+        known = AlreadyExistsError
+    message = status.message or f"the server answered {code}"
+    return known(
+        code,
+        message,
+        reason=status.reason,
+        details=status.details,
+        retry_after=_retry_after(status, headers),
+    )
+
+
+def _status_in(response: Response) -> Status | None:
+    try:
+        return decode_as(response.body, Status)
+    except DecodeError:
+        text = response.body[:200].decode(errors="replace").strip()
+        return Status(message=f"the server answered {response.status}: {text}" if text else "")
+
+
+def _retry_after(status: Status, headers: Mapping[str, str]) -> float | None:
+    told = headers.get("retry-after", "")
+    if told.isdigit():
+        return float(told)
+    if status.details is not None and status.details.retry_after_seconds:
+        return float(status.details.retry_after_seconds)
+    return None

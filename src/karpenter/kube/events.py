@@ -1,0 +1,247 @@
+"""Tells the users of a cluster what happens to their objects, as Kubernetes Events.
+
+``publish`` never waits and never fails: what may be said goes into a bounded queue, from which
+``run`` writes in the background. Whoever is told too much hears less, by the limits operators
+know from other controllers (see ``event_limits``). Events are a courtesy: one that cannot be
+written is dropped, and the oldest are dropped when there are too many.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+import structlog
+
+from karpenter.api.cluster import Event as WrittenEvent
+from karpenter.api.meta import ObjectReference, Resource
+from karpenter.clock import EPOCH, Clock
+from karpenter.kube.errors import (
+    AlreadyExistsError,
+    ConnectionLostError,
+    KubeError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
+from karpenter.kube.event_limits import Correlator, Dedupe, Series, SpamFilter
+from karpenter.kube.limiter import Bucket
+from karpenter.kube.retry import Backoff
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+NOMINATED: Final = "Nominated"
+
+# Limits that events of all objects share: per second, and at once
+_SHARED_LIMITS: Final[Mapping[str, tuple[float, int]]] = {NOMINATED: (5.0, 10)}
+_DEFAULT_NAMESPACE: Final = "default"
+_QUEUE_SIZE: Final = 1000
+_TRIES: Final = 5
+_LONGEST_MESSAGE: Final = 1024
+_LONGEST_NAME: Final = 230  # leaves room for the suffix of an event's name
+_WORTH_A_RETRY: Final = (ConnectionLostError, ServerError, TooManyRequestsError)
+
+_log = structlog.get_logger(__name__)
+
+
+class EventClient(Protocol):
+    """What a recorder asks of an API server."""
+
+    async def create(self, kind: type[WrittenEvent], body: Mapping[str, Any]) -> WrittenEvent:
+        """Write an event."""
+
+    async def patch(
+        self, kind: type[WrittenEvent], name: str, body: Any, namespace: str = ""
+    ) -> WrittenEvent:
+        """Change an event that was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something to tell about an object.
+
+    Events with ``dedupe`` values are told once in ``dedupe_seconds`` for each reason and values.
+    Some reasons, such as ``Nominated``, share a limit for all objects; ``limiter_name`` lets an
+    event of another reason count towards it.
+    """
+
+    target: Resource | ObjectReference
+    type: str
+    reason: str
+    message: str
+    dedupe: tuple[str, ...] = ()
+    dedupe_seconds: float = 120.0
+    limiter_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    series: Series
+    about: ObjectReference
+    event: Event
+    message: str
+    timestamp: str
+
+
+class Recorder:
+    """Writes events in the background."""
+
+    def __init__(
+        self,
+        kube: EventClient,
+        clock: Clock,
+        *,
+        rng: random.Random,
+        component: str = "karpenter",
+        instance: str = "",
+        queue_size: int = _QUEUE_SIZE,
+    ) -> None:
+        self.dropped = 0  # events that never got written
+        self._kube = kube
+        self._clock = clock
+        self._rng = rng
+        self._component = component
+        self._instance = instance
+        self._queue: deque[_Pending] = deque()
+        self._queue_size = queue_size
+        self._wakeup = asyncio.Event()
+        self._last_suffix = 0
+        self._dedupe = Dedupe(clock)
+        self._spam = SpamFilter(clock)
+        self._correlator = Correlator(clock)
+        self._shared = {
+            name: Bucket(clock, rate, size) for name, (rate, size) in _SHARED_LIMITS.items()
+        }
+
+    def publish(self, event: Event) -> None:
+        """Tell users about something, unless it has been told enough."""
+        if event.dedupe and not self._dedupe.lets_through(
+            (event.reason, *event.dedupe), event.dedupe_seconds
+        ):
+            return
+        shared = self._shared.get(event.limiter_name or event.reason)
+        if shared is not None and not shared.try_take():
+            return
+        about = reference_to(event.target)
+        target = (about.api_version, about.kind, about.namespace, about.name, about.uid)
+        message = _shortened(event.message)
+        series, message = self._correlator.place((target, event.type, event.reason), message)
+        if self._spam.lets_through(target):
+            now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._enqueue(_Pending(series, about, event, message, now))
+
+    async def run(self) -> None:
+        """Write what is published, until cancelled."""
+        while True:
+            if not self._queue:
+                self._wakeup.clear()
+                await self._wakeup.wait()
+                continue
+            await self._write_stubbornly(self._queue.popleft())
+
+    def _enqueue(self, pending: _Pending) -> None:
+        self._queue.append(pending)
+        if len(self._queue) > self._queue_size:
+            self._queue.popleft()
+            self.dropped += 1
+        self._wakeup.set()
+
+    async def _write_stubbornly(self, pending: _Pending) -> None:
+        backoff = Backoff(self._rng)
+        for _ in range(_TRIES):
+            try:
+                await self._write(pending)
+            except _WORTH_A_RETRY as error:
+                last: KubeError = error
+                await self._clock.sleep(backoff.next())
+            except KubeError as error:
+                last = error
+                break
+            else:
+                return
+        self.dropped += 1
+        _log.debug("event dropped", reason=pending.event.reason, error=str(last))
+
+    async def _write(self, pending: _Pending) -> None:
+        series = pending.series
+        if series.name:
+            change = {
+                "count": series.count + 1,
+                "lastTimestamp": pending.timestamp,
+                "message": pending.message,
+            }
+            try:
+                await self._kube.patch(WrittenEvent, series.name, change, series.namespace)
+            except NotFoundError:
+                series.count, series.name = 0, ""  # events live for an hour; begin a new one
+            else:
+                series.count += 1
+                return
+        await self._create(pending)
+
+    async def _create(self, pending: _Pending) -> None:
+        body = self._body(pending)
+        try:
+            written = await self._kube.create(WrittenEvent, body)
+        except AlreadyExistsError:
+            # Two replicas that say something about an object in the same nanosecond
+            written = await self._kube.create(WrittenEvent, self._body(pending))
+        series = pending.series
+        series.count = 1
+        series.name, series.namespace = written.metadata.name, written.metadata.namespace
+
+    def _body(self, pending: _Pending) -> dict[str, Any]:
+        about, event = pending.about, pending.event
+        reference = {
+            "apiVersion": about.api_version,
+            "kind": about.kind,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
+            "resourceVersion": about.resource_version,
+        }
+        name = f"{about.name[:_LONGEST_NAME]}.{self._suffix():x}"
+        return {
+            "metadata": {"name": name, "namespace": about.namespace or _DEFAULT_NAMESPACE},
+            "involvedObject": {key: value for key, value in reference.items() if value},
+            "type": event.type,
+            "reason": event.reason,
+            "message": pending.message,
+            "count": 1,
+            "firstTimestamp": pending.timestamp,
+            "lastTimestamp": pending.timestamp,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+    def _suffix(self) -> int:
+        """The nanoseconds since 1970, as in names of events everywhere; never twice the same."""
+        passed = self._clock.now() - EPOCH
+        microseconds = passed // timedelta(microseconds=1) + int(EPOCH.timestamp()) * 10**6
+        self._last_suffix = max(microseconds * 1000, self._last_suffix + 1)
+        return self._last_suffix
+
+
+def reference_to(target: Resource | ObjectReference) -> ObjectReference:
+    """A pointer at an object, with everything that tells it from others."""
+    if isinstance(target, ObjectReference):
+        return target
+    metadata = target.metadata
+    return ObjectReference(
+        api_version=target.api_version,
+        kind=target.kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def _shortened(message: str) -> str:
+    if len(message.encode()) <= _LONGEST_MESSAGE:
+        return message
+    return message.encode()[: _LONGEST_MESSAGE - 3].decode(errors="ignore") + "..."

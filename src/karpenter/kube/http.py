@@ -1,0 +1,259 @@
+"""Requests over HTTP: connections, TLS, proxies, credentials and their renewal.
+
+Connections are kept and used again. A dead one is noticed by the operating system within a
+minute, also while a watch is silent. Lines of a stream may be of any length. Whatever goes wrong
+on the way is a ``ConnectionLostError`` that names the server, never its path, which may hold a
+secret.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from karpenter.clock import Clock
+from karpenter.kube.access import Certificate, ClusterConfig
+from karpenter.kube.credentials import Credentials, Proof
+from karpenter.kube.errors import ConnectionLostError
+from karpenter.kube.tls import tls_context
+from karpenter.kube.transport import JSON, Request, Response, Stream
+
+_UNAUTHORIZED: Final = 401
+_REDIRECTS: Final = range(300, 400)
+_CONNECT_SECONDS: Final = 10.0
+_MOST_CONNECTIONS: Final = 200  # watches hold one each
+_KEPT_SECONDS: Final = 60.0  # less than servers keep an idle connection
+# A peer that says nothing is asked for a sign of life, and given up in less than a minute
+_SOCKET_OPTIONS: Final = (
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 8),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 50_000),
+)
+_NO_ENVIRONMENT: Final[Mapping[str, str]] = {}
+
+
+class HttpTransport:
+    """A way to one API server over HTTP."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        clock: Clock,
+        *,
+        user_agent: str,
+        environment: Mapping[str, str] = _NO_ENVIRONMENT,
+    ) -> None:
+        """Prepare to connect; nothing is sent yet.
+
+        Args:
+            config: the server, and who we are.
+            clock: by which credentials run out.
+            user_agent: what we call ourselves.
+            environment: the environment that exec plugins are run in.
+        """
+        parts = urlsplit(config.server)
+        self._config = config
+        self._name = f"{parts.scheme}://{parts.hostname}:{parts.port or _port(parts.scheme)}"
+        self._is_secure = parts.scheme == "https"
+        self._credentials = Credentials(config.identity, clock, environment)
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+        self._context: tuple[Certificate | None, ssl.SSLContext] | None = None
+
+    async def send(self, request: Request) -> Response:
+        """Ask, and wait for the whole answer."""
+        proof = await self._proof()
+        response = await self._send_as(proof, request)
+        if response.status == _UNAUTHORIZED and (newer := await self._newer(proof)) is not None:
+            response = await self._send_as(newer, request)
+        return response
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """Ask for an answer that goes on, until it ends or the block is left."""
+        proof = await self._proof()
+        response = await self._open(proof, request)
+        try:
+            if response.status == _UNAUTHORIZED and (newer := await self._newer(proof)) is not None:
+                response.close()
+                response = await self._open(newer, request)
+            headers = _lower(response.headers)
+            if response.status == 200:
+                yield Stream(response.status, self._lines(response), headers=headers)
+            else:
+                body = await self._read(response, request.seconds)
+                yield Stream(response.status, _nothing(), body, headers)
+        finally:
+            response.close()
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _proof(self) -> Proof:
+        # As kubectl has it: who speaks without TLS does not show what others could copy
+        return await self._credentials.proof() if self._is_secure else Proof()
+
+    async def _newer(self, refused: Proof) -> Proof | None:
+        return await self._credentials.renew(refused) if self._is_secure else None
+
+    async def _send_as(self, proof: Proof, request: Request) -> Response:
+        try:
+            async with (
+                asyncio.timeout(request.seconds),
+                self._request(proof, request) as response,
+            ):
+                self._check(response)
+                body = await response.read()
+                return Response(response.status, body, _lower(response.headers))
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._lost(error) from error
+
+    async def _open(self, proof: Proof, request: Request) -> aiohttp.ClientResponse:
+        try:
+            # A watch may be silent for minutes, so only its beginning has a time limit
+            async with asyncio.timeout(request.seconds):
+                response: aiohttp.ClientResponse = await self._request(proof, request)
+            self._check(response)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._lost(error) from error
+        return response
+
+    async def _read(self, response: aiohttp.ClientResponse, seconds: float) -> bytes:
+        try:
+            async with asyncio.timeout(seconds):
+                return await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._lost(error) from error
+
+    async def _lines(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        pending: list[bytes] = []  # parts of a line whose end has not come yet
+        try:
+            async for chunk in response.content.iter_any():
+                if b"\n" not in chunk:
+                    pending.append(chunk)
+                    continue
+                *lines, rest = b"".join([*pending, chunk]).split(b"\n")
+                pending = [rest] if rest else []
+                for line in lines:
+                    if line:
+                        yield line
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._lost(error) from error
+        if pending:
+            yield b"".join(pending)
+
+    def _request(self, proof: Proof, request: Request) -> Any:
+        headers = CIMultiDict(proof.headers)
+        headers["Accept"] = JSON
+        headers["User-Agent"] = self._user_agent
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        return self._connected().request(
+            request.method,
+            self._url(request),
+            data=request.body or None,
+            headers=headers,
+            allow_redirects=False,  # credentials go to one server only
+            ssl=self._tls(proof.certificate),
+            server_hostname=(self._config.tls.server_name or None) if self._is_secure else None,
+            proxy=self._config.proxy or None,
+        )
+
+    def _url(self, request: Request) -> URL:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        return URL(f"{self._config.server.rstrip('/')}{request.path}{query}", encoded=True)
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=_MOST_CONNECTIONS,
+                keepalive_timeout=_KEPT_SECONDS,
+                socket_factory=_new_socket,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            )
+        return self._session
+
+    def _tls(self, certificate: Certificate | None) -> ssl.SSLContext | bool:
+        if not self._is_secure:
+            return True
+        if self._context is None or self._context[0] != certificate:
+            self._context = (certificate, tls_context(self._config.tls, certificate))
+        return self._context[1]
+
+    def _check(self, response: aiohttp.ClientResponse) -> None:
+        if response.status in _REDIRECTS:
+            response.close()
+            raise ConnectionLostError(
+                f"{self._name} answered {response.status}, a redirection; is it an API server?"
+            )
+
+    def _lost(self, error: BaseException) -> ConnectionLostError:
+        return ConnectionLostError(self._sentence(error))
+
+    def _sentence(self, error: BaseException) -> str:
+        if isinstance(error, TimeoutError):
+            return f"{self._name} did not answer in time"
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            return (
+                f"the certificate of {self._name} is not trusted: {error.certificate_error};"
+                " check certificate-authority and tls-server-name"
+            )
+        if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+            return f"the proxy on the way to {self._name} does not let us through: {_words(error)}"
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return f"cannot connect to {self._name}: {_words(error.os_error)}"
+        return f"the connection to {self._name} was lost: {_words(error)}"
+
+
+def _words(error: BaseException) -> str:
+    """What an error says for itself, without the URL that some of aiohttp's bring along."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"it answered {error.status} {error.message}".rstrip()
+    if isinstance(error, aiohttp.ClientConnectorError):
+        error = error.os_error
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed it before it had answered"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer ended too early"
+    return type(error).__name__
+
+
+def _new_socket(address: Any) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _SOCKET_OPTIONS:
+        # Not every operating system knows all of them
+        if (option := getattr(socket, name, None)) is not None:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _port(scheme: str) -> int:
+    return 443 if scheme == "https" else 80
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""

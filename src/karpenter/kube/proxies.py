@@ -1,0 +1,52 @@
+"""Which proxy, if any, stands between us and a server, by the customary environment variables."""
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def proxy_for(server: str, environment: Mapping[str, str]) -> str:
+    """The URL of the proxy for requests to ``server``; empty when there is none.
+
+    The rules are those of the Go programs people configure in the same breath: lower case counts
+    as well, loopback addresses are always reached directly, ``NO_PROXY`` lists names, domains,
+    addresses and networks, each with an optional port.
+    """
+    parts = urlsplit(server)
+    proxy = _value(environment, f"{parts.scheme.upper()}_PROXY")
+    host = (parts.hostname or "").rstrip(".")
+    if not proxy or host == "localhost" or _is_loopback(host):
+        return ""
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
+    excepted = _value(environment, "NO_PROXY").split(",")
+    if any(_matches(entry.strip().lower(), host, port) for entry in excepted if entry.strip()):
+        return ""
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _value(environment: Mapping[str, str], name: str) -> str:
+    return environment.get(name) or environment.get(name.lower()) or ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _matches(entry: str, host: str, port: int) -> bool:
+    if entry == "*":
+        return True
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip("[]"), strict=False)
+    except ValueError:
+        pass  # one of the two is a name, or a port follows
+    name, separator, wanted_port = entry.rpartition(":")
+    if separator and wanted_port.isdigit() and (":" not in name or name.startswith("[")):
+        return int(wanted_port) == port and _matches(name, host, port)
+    if entry.startswith(("*.", ".")):
+        return host.endswith(entry.removeprefix("*"))
+    return host == entry or host.endswith(f".{entry}")

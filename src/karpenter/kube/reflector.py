@@ -1,0 +1,229 @@
+"""Keeps a mirror of all objects of one kind: list, watch, resume, list again.
+
+What it promises: the mirror is never wrong for long. Lists come in pages and are compared with
+what the mirror holds, so that deletions nobody saw are seen; watches go on where the last one
+ended, ask for bookmarks and for an end, and are dropped when nothing is heard of them; a history
+that no longer reaches back (410) is answered with a new list. Failures are followed by growing,
+jittered pauses until something is heard again.
+
+What an object means is for those who follow the mirror to say.
+"""
+
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from karpenter.api.codec import WatchEvent
+from karpenter.api.meta import ObjectList, Resource, Status, kind_of
+from karpenter.api.problems import DecodeError
+from karpenter.clock import Clock
+from karpenter.kube.errors import (
+    ApiError,
+    ConnectionLostError,
+    ForbiddenError,
+    GoneError,
+    KubeError,
+    NotFoundError,
+    TooManyRequestsError,
+)
+from karpenter.kube.retry import Backoff
+
+R = TypeVar("R", bound=Resource)
+S = TypeVar("S", bound=Resource)
+R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
+
+# Servers end a watch a little late, and the last bookmark has a way to go
+_GRACE: Final = 30.0
+# A watch that ends sooner and said nothing is a failure, however politely it ended
+_SHORTEST_WATCH: Final = 1.0
+# A version the server keeps refusing to watch from, though it does not say 410, is given up:
+# a server restored from a backup does not know the versions of its future
+_REFUSALS_BEFORE_LIST: Final = 3
+
+_log = structlog.get_logger(__name__)
+
+
+class Source(Protocol):
+    """Where the objects come from."""
+
+    async def page(
+        self, kind: type[S], *, limit: int = 0, continue_token: str = ""
+    ) -> ObjectList[S]:
+        """One page of all objects of a kind."""
+
+    def watch(
+        self, kind: type[S], *, resource_version: str, seconds: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[S]]]:
+        """The changes after ``resource_version``, bookmarks included, for about ``seconds``."""
+
+
+class Copy(Protocol[R_contra]):
+    """Where the objects go."""
+
+    def put(self, obj: R_contra) -> object:
+        """Take an object that is new or has changed."""
+
+    def drop(self, obj: R_contra) -> object:
+        """Take note that an object is gone."""
+
+    def replace_all(self, items: Iterable[R_contra], resource_version: str = "") -> object:
+        """Take these as all there was at a version; from then on the copy counts as synced."""
+
+
+class Reflector(Generic[R]):
+    """Keeps ``mirror`` equal to what the server holds of one kind.
+
+    A kind the server does not know, or does not show us, leaves the mirror unsynced, unless it is
+    ``optional``: then the mirror is empty and synced, and fills should the kind appear later.
+    """
+
+    def __init__(
+        self,
+        kube: Source,
+        kind: type[R],
+        mirror: Copy[R],
+        clock: Clock,
+        *,
+        rng: random.Random,
+        page_size: int = 500,
+        watch_seconds: float = 290.0,
+        optional: bool = False,
+    ) -> None:
+        self._kube = kube
+        self._kind = kind
+        self._mirror = mirror
+        self._clock = clock
+        self._rng = rng
+        self._page_size = page_size
+        self._watch_seconds = watch_seconds
+        self._is_optional = optional
+        self._backoff = Backoff(rng)
+        self._version: str | None = None  # the last one seen; None asks for a list
+        self._has_listed = False
+        self._refusals = 0  # of watches in a row, since something was heard
+        self._trouble = ""  # the failure that was logged last, while it lasts
+
+    async def run(self) -> None:
+        """Follow the objects until cancelled."""
+        while True:
+            try:
+                await self._follow()
+            except (NotFoundError, ForbiddenError) as error:
+                self._absent(error)
+            except GoneError:
+                self._version = None
+            except (KubeError, DecodeError, TimeoutError) as error:
+                self._failed(error)
+            await self._clock.sleep(self._backoff.next())
+
+    async def _follow(self) -> None:
+        """List if need be, then watch for as long as watches go well."""
+        if self._version is None:
+            self._version = await self._list()
+        while await self._watch(self._version):
+            pass
+
+    async def _list(self) -> str:
+        """Bring the mirror to a new list, and return the version the list was made at."""
+        items: list[R] = []
+        token, limit = "", self._page_size
+        while True:
+            try:
+                page = await self._kube.page(self._kind, limit=limit, continue_token=token)
+            except GoneError:
+                if not token:
+                    raise
+                # The pages took longer than the server keeps them: all at once this time
+                items, token, limit = [], "", 0
+                continue
+            items.extend(page.items)
+            token = page.metadata.continue_token
+            if not token:
+                break
+        version = page.metadata.resource_version
+        self._mirror.replace_all(items, version)
+        self._has_listed = True
+        return version
+
+    async def _watch(self, version: str) -> bool:
+        """Follow one watch to its end, and say whether it went well."""
+        seconds = self._watch_seconds * self._rng.uniform(0.8, 1.0)
+        opened = self._clock.monotonic()
+        has_heard = False
+        watch = self._kube.watch(self._kind, resource_version=version, seconds=seconds)
+        async with watch as events, _closed(events):
+            while (event := await self._next(events, seconds + _GRACE)) is not None:
+                has_heard = True
+                self._take(event)
+                self._is_well()
+        if self._clock.monotonic() - opened >= _SHORTEST_WATCH:
+            has_heard = True
+            self._is_well()
+        return has_heard
+
+    async def _next(
+        self, events: AsyncIterator[WatchEvent[R]], seconds: float
+    ) -> WatchEvent[R] | None:
+        """The next event, or None at the end of the watch."""
+        try:
+            return await self._clock.wait_for(anext(events), seconds=seconds)
+        except StopAsyncIteration:
+            return None
+        except TimeoutError as error:
+            raise ConnectionLostError(
+                f"nothing was heard of the watch on {self._name} for {seconds:.0f} seconds"
+            ) from error
+
+    def _take(self, event: WatchEvent[R]) -> None:
+        obj = event.object
+        if isinstance(obj, Status):
+            return
+        if event.type in ("ADDED", "MODIFIED"):
+            self._mirror.put(obj)
+        elif event.type == "DELETED":
+            self._mirror.drop(obj)
+        self._version = obj.metadata.resource_version
+
+    def _is_well(self) -> None:
+        self._backoff.reset()
+        self._refusals = 0
+        if self._trouble:
+            self._trouble = ""
+            _log.info("watch restored", kind=self._name)
+
+    def _absent(self, error: ApiError) -> None:
+        self._version = None
+        if not self._is_optional:
+            self._report(error)
+            return
+        # Roles are looked at first, so a kind that is not installed may also be a forbidden one;
+        # but what was seen once is not gone because we may not look for a while
+        if isinstance(error, NotFoundError) or not self._has_listed:
+            self._mirror.replace_all(())
+        _log.debug("kind not followed", kind=self._name, error=str(error))
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, ApiError) and not isinstance(error, TooManyRequestsError):
+            self._refusals += 1
+        if self._refusals >= _REFUSALS_BEFORE_LIST or isinstance(error, DecodeError):
+            self._refusals = 0
+            self._version = None
+        self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        trouble = str(error)
+        if trouble != self._trouble:
+            self._trouble = trouble
+            _log.warning("watch failed", kind=self._name, error=trouble)
+
+    @property
+    def _name(self) -> str:
+        return kind_of(self._kind)
+
+
+def _closed(events: AsyncIterator[Any]) -> AbstractAsyncContextManager[Any]:
+    """Close a generator when the block is left, so that its own blocks end there and then."""
+    return aclosing(events) if hasattr(events, "aclose") else nullcontext()

@@ -1,0 +1,148 @@
+"""The objects of one resource with their last changes, and the watches that follow these.
+
+A watch is a position in the changes, so a slow reader costs no memory: it is told ``Gone`` once
+its position has been dropped. The same changes, taken backwards, show the objects as they were.
+"""
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from typing import TYPE_CHECKING, Final
+
+from karpenter.sandbox.store_errors import Gone
+
+if TYPE_CHECKING:
+    from karpenter.sandbox.store import Event, Stored
+
+# Parsed objects take several times the room of their bytes; older events give them up
+_PARSED_EVENTS: Final = 512
+
+
+class Collection:
+    """All objects of one resource, with the changes they went through lately."""
+
+    def __init__(self, floor: int, history: int) -> None:
+        self.entries: dict[tuple[str, str], Stored] = {}  # (namespace, name) -> object
+        self.order: list[tuple[str, str]] = []  # the keys of entries, sorted
+        self.events: list[Event] = []
+        self.first: int = 0  # position of events[0] since the beginning
+        self.floor = floor  # changes up to this version may have been dropped
+        self.is_open = True
+        # Futures of watches that have seen everything, in the order in which they will wake
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._history = history
+
+    def apply(self, event: "Event") -> None:
+        """Let ``event`` happen: keep the object, remember the change, wake the watches."""
+        key = (event.stored.key.namespace, event.stored.key.name)
+        if event.type == "DELETED":
+            del self.entries[key]
+            del self.order[bisect_left(self.order, key)]
+        else:
+            if key not in self.entries:
+                insort(self.order, key)
+            self.entries[key] = event.stored
+        self.events.append(event)
+        self._trim()
+        self.wake()
+
+    def wake(self) -> None:
+        """Let every waiting watch look again."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def changed(self) -> None:
+        """Wait for the next change."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[future] = None
+        try:
+            await future
+        finally:
+            self._waiting.pop(future, None)
+
+    def position(self, rv: int) -> int:
+        """The position after the last change up to ``rv``.
+
+        Raises:
+            Gone: changes after ``rv`` have been dropped.
+        """
+        if rv < self.floor:
+            raise Gone(rv, self.floor)
+        return self.first + bisect_right(self.events, rv, key=lambda event: event.rv)
+
+    def at(self, rv: int) -> tuple[dict[tuple[str, str], "Stored"], list[tuple[str, str]]]:
+        """The objects, and their keys in order, as they were at ``rv``."""
+        start = self.position(rv) - self.first
+        if start == len(self.events):
+            return self.entries, self.order
+        entries = dict(self.entries)
+        for event in reversed(self.events[start:]):
+            key = (event.stored.key.namespace, event.stored.key.name)
+            if event.type == "ADDED":
+                del entries[key]
+            else:
+                assert event.previous is not None
+                entries[key] = event.previous
+        return entries, sorted(entries)
+
+    def _trim(self) -> None:
+        stale = len(self.events) - _PARSED_EVENTS
+        if stale >= 0:
+            event = self.events[stale]
+            old = event.stored
+            if self.entries.get((old.key.namespace, old.key.name)) is not old:
+                old.forget_parsed()
+            # It may have been the present state when its own turn came, and was spared then
+            if event.previous is not None:
+                event.previous.forget_parsed()
+        # Twice the history at most, so that trimming moves each event once
+        if len(self.events) >= 2 * self._history:
+            self.floor = self.events[self._history - 1].rv
+            self.first += self._history
+            del self.events[: self._history]
+
+
+class Watch:
+    """The changes of one resource after a resource version; iterate it, or take batches."""
+
+    def __init__(self, collection: Collection, namespace: str | None, position: int) -> None:
+        self._collection = collection
+        self._namespace = namespace
+        self._position = position
+        self._pending: list[Event] = []
+
+    def ready(self) -> list["Event"]:
+        """Take the changes that have happened, without waiting.
+
+        Raises:
+            Gone: this watch was so slow that the changes it needs next have been dropped.
+        """
+        start = self._position - self._collection.first
+        if start < 0:
+            floor = self._collection.floor
+            raise Gone(floor - 1, floor)
+        events = self._collection.events[start:]
+        self._position += len(events)
+        if self._namespace is None:
+            return events
+        return [event for event in events if event.stored.key.namespace == self._namespace]
+
+    async def batch(self) -> list["Event"]:
+        """Wait for changes and take them all; an empty list means the resource is gone."""
+        while True:
+            events = self.ready()
+            if events or not self._collection.is_open:
+                return events
+            await self._collection.changed()
+
+    def __aiter__(self) -> "Watch":
+        return self
+
+    async def __anext__(self) -> "Event":
+        if not self._pending:
+            self._pending = await self.batch()
+            self._pending.reverse()
+        if not self._pending:
+            raise StopAsyncIteration
+        return self._pending.pop()

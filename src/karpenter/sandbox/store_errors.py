@@ -1,0 +1,52 @@
+"""What the store refuses, and why."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from karpenter.sandbox.store import Key
+
+
+class StoreError(Exception):
+    """What the store refuses.
+
+    * StoreError
+      x AlreadyExistsError   the key is taken
+      x MissingError         there is no object at the key
+      x ConflictError        the object is at another resource version than expected
+      x Gone                 the history no longer reaches back to a resource version
+      x NotYet               a resource version that lies in the future
+    """
+
+
+class AlreadyExistsError(StoreError):
+    def __init__(self, key: "Key") -> None:
+        super().__init__(f"{key.resource} {key.name} already exists")
+        self.key = key
+
+
+class MissingError(StoreError):
+    def __init__(self, key: "Key") -> None:
+        super().__init__(f"{key.resource} {key.name} does not exist")
+        self.key = key
+
+
+class ConflictError(StoreError):
+    def __init__(self, key: "Key", expected: str, actual: str) -> None:
+        super().__init__(f"{key.resource} {key.name} is at version {actual}, not {expected}")
+        self.key = key
+        self.expected = expected
+        self.actual = actual
+
+
+class Gone(StoreError):  # noqa: N818 the name of the HTTP status, which callers look for
+    def __init__(self, wanted: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {wanted} ({oldest})")
+        self.wanted = wanted
+        self.oldest = oldest
+
+
+class NotYet(StoreError):  # noqa: N818 a state of the world rather than a failure
+    def __init__(self, wanted: int, current: int) -> None:
+        super().__init__(f"Too large resource version: {wanted}, current: {current}")
+        self.wanted = wanted
+        self.current = current

@@ -1,0 +1,300 @@
+"""What if some machines went away: where would their pods go?
+
+Asking this of every machine of a large cluster is what consolidation does. The cluster is compiled
+once, with every pod that may have to move among the pods to place and yet counted where it is. One
+question then costs about as much as placing the few pods it is about: counts are copied only for
+the groups those pods belong to, less the pods that leave, and machines are bits of a mask.
+
+Notation
+    mover     a pod to be placed: always, or only when its home goes
+    home      the number of the machine a mover is on
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.api.pods import Pod
+from karpenter.model.resources import NODES
+from karpenter.scheduling.claims import OpenClaim
+from karpenter.scheduling.classes import Stage
+from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.joining import Joining
+from karpenter.scheduling.packing import Packer
+from karpenter.scheduling.plan import PlannedClaim
+from karpenter.scheduling.problem import Problem
+from karpenter.scheduling.reservations import Reservations
+from karpenter.scheduling.result import ClaimWriter
+from karpenter.scheduling.solve import devices_for, pod_order
+from karpenter.scheduling.templates import Template
+from karpenter.scheduling.topology import GroupState
+from karpenter.scheduling.world import World
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import key_of
+
+_NOBODY: Final[Mapping[str, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A pod that a question may be about."""
+
+    pod: Pod
+    home: str = ""  # the machine that has to go before the pod is placed; none: in any case
+    is_pending: bool = False  # it has no place now, so that it finds none is nobody's fault
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it runs where it is, and could go on doing so."""
+        return bool(self.home) and self.pod.status.phase != "Pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where pods would go."""
+
+    claims: tuple[OpenClaim, ...]
+    existing: Mapping[str, tuple[str, ...]]  # machine -> pods
+    stranded: tuple[Pod, ...]  # pods that have a place now and would have none
+    pods: int  # how many were placed or failed
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether nobody would be worse off."""
+        return not self.stranded
+
+
+class WhatIf:
+    """A compiled cluster to ask."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        movers: Sequence[Mover],
+        *,
+        closed: Iterable[str] = (),
+        compiler: Compiler | None = None,
+    ) -> None:
+        """Compile a cluster.
+
+        Args:
+            problem: the cluster; its pods are those of ``movers``, in the same order.
+            movers: every pod that any question may be about.
+            closed: machines that take no pods which run well where they are.
+            compiler: what was compiled before, to be used again.
+        """
+        self.world: Final = World(problem, compiler)
+        self._problem = problem
+        self._movers = movers
+        self._numbers = {node.name: n for n, node in enumerate(self.world.state_nodes)}
+        self._closed = _mask(self._numbers[name] for name in closed if name in self._numbers)
+        self._unfinished = _mask(
+            number
+            for number, node in enumerate(self.world.state_nodes)
+            if node.is_managed and not node.is_initialized
+        )
+        self._always = [p for p, mover in enumerate(movers) if not mover.home]
+        self._at_home: dict[int, list[int]] = {}  # home -> its movers
+        for position, mover in enumerate(movers):
+            if mover.home and mover.home in self._numbers:
+                self._at_home.setdefault(self._numbers[mover.home], []).append(position)
+        order = pod_order(problem.pods, self.world.class_of)
+        self._rank = {position: rank for rank, position in enumerate(order)}
+        self._suitable: dict[Stage, int] = {}
+        self._limits = self.world.remaining_limits()
+        self._keys = self.world.topology_keys
+        self._homeless = {key_of(movers[p].pod) for p in self._always}
+        self._groups_of: dict[Hashable, tuple[int, ...]] = {}  # kind -> groups that count such pods
+        self._counted: dict[int, Counter[int]] = {}  # machine -> group -> pods
+        self._settled = self._count_homes()
+
+    def has(self, machine: str) -> bool:
+        """Whether a machine of that name is known."""
+        return machine in self._numbers
+
+    def without(
+        self,
+        machines: Sequence[StateNode],
+        *,
+        is_strict: bool = True,
+        credit: Mapping[str, int] = _NOBODY,
+    ) -> Outcome:
+        """Say where pods would go if ``machines`` were not there.
+
+        Args:
+            machines: those that go.
+            is_strict: rather leave a pod without a place than miss a reservation.
+            credit: reservations that would have so many machines more.
+        """
+        going = [self._numbers[machine.name] for machine in machines]
+        without = _mask(going) | self.world.leaving_nodes
+        positions = [*self._always]
+        for number in going:
+            positions += self._at_home.get(number, ())
+        positions.sort(key=self._rank.__getitem__)
+        class_of = self.world.class_of
+        classes = list({id(class_of[p]): class_of[p] for p in positions}.values())
+        joining = Joining(
+            self._limits_without(machines),
+            self._reservations(is_strict, credit),
+            best_effort_min_values=self._problem.options.best_effort_min_values,
+            devices=devices_for(self.world, classes),
+        )
+        barred = (
+            {p: self._closed for p in positions if self._movers[p].is_settled}
+            if self._closed
+            else {}
+        )
+        packer = Packer(
+            self.world.nodes,
+            self.world.templates,
+            _States(self, going),
+            joining,
+            classes,
+            topology_keys=self._keys,
+            without_nodes=without,
+            barred=barred,
+            suitable=self._suitable,
+        )
+        packing = packer.pack(positions, class_of)
+        failed = [*packing.failed, *packing.deferred]
+        existing: dict[str, tuple[str, ...]] = {}
+        for number, placed in sorted(packing.on_nodes.items()):
+            name = self.world.nodes.targets[number].name
+            existing[name] = tuple(key_of(self._movers[p].pod) for p in placed)
+            if self._unfinished >> number & 1:
+                # nobody knows yet whether such a machine will ever be ready
+                failed += [p for p in placed if self._movers[p].home]
+        stranded = tuple(self._movers[p].pod for p in failed if not self._movers[p].is_pending)
+        return Outcome(tuple(packing.claims), existing, stranded, len(positions))
+
+    def template(self, claim: OpenClaim) -> Template:
+        """The template a claim is made from."""
+        return self.world.templates[claim.template]
+
+    def is_needed(self, claim: OpenClaim) -> bool:
+        """Whether a claim is for a pod that has a place now, and not only for pods that wait."""
+        return any(not self._movers[p].is_pending for p in claim.members)
+
+    def written(self, claim: OpenClaim) -> PlannedClaim | None:
+        """A claim as it would be created; None when its types no longer offer enough choice."""
+        writer = ClaimWriter(self._problem.facts, self._problem.options)
+        pods = [key_of(self._movers[p].pod) for p in claim.members]
+        planned = writer.planned(self.template(claim), claim, pods)
+        return planned if isinstance(planned, PlannedClaim) else None
+
+    def state_without(self, group: int, going: Sequence[int]) -> GroupState:
+        """The counts of a group when some machines, and all pods on them, are nowhere."""
+        state = self._settled[group].copy()
+        for number in going:
+            if pods := self._counted_on(number).get(group):
+                self._move(state, number, -pods)
+        if not state.is_hostname:
+            self._forget_domains(state, going)
+        return state
+
+    def _count_homes(self) -> list[GroupState]:
+        states = self.world.states()
+        for number, positions in self._at_home.items():
+            for position in positions:
+                pod_class = self.world.class_of[position]
+                for group in self._counting((pod_class.number,), pod_class.pod):
+                    self._move(states[group], number, 1)
+        return states
+
+    def _counted_on(self, number: int) -> Counter[int]:
+        """How many pods each group counts on a machine that stays."""
+        known = self._counted.get(number)
+        if known is None:
+            known = self._counted[number] = Counter()
+            machine = self.world.state_nodes[number]
+            kinds = self.world.nodes.targets[number].kinds
+            for pod, kind in zip(machine.pods, kinds, strict=True) if machine.node else ():
+                if key_of(pod) not in self._homeless:
+                    known.update(self._counting(kind, pod))
+        return known
+
+    def _counting(self, kind: Hashable, pod: Pod) -> tuple[int, ...]:
+        """The groups that count pods of a kind."""
+        known = self._groups_of.get(kind)
+        if known is None:
+            known = self._groups_of[kind] = self.world.groups_counting(pod)
+        return known
+
+    def _move(self, state: GroupState, number: int, pods: int) -> None:
+        target = self.world.nodes.targets[number]
+        if not state.admits(target.requirements, target.taints):
+            return
+        if state.is_hostname:
+            if pods > 0:
+                state.nodes.add(number, pods)
+            for _ in range(-pods):
+                state.nodes.remove(number)
+        elif (domain := self.world.nodes.domain_of(number, state.group.key)) is not None:
+            state.add(domain, pods)
+
+    def _forget_domains(self, state: GroupState, going: Sequence[int]) -> None:
+        """A domain that only machines on their way out are in is none any more."""
+        nodes = self.world.nodes
+        gone = _mask(going) | self.world.leaving_nodes
+        for number in going:
+            domain = nodes.domain_of(number, state.group.key)
+            if domain is None or state.counts.get(domain, 1):
+                continue
+            others = nodes.domains(state.group.key)[domain] & ~gone
+            if not self.world.makes_domain(state, others) and not self._is_offered(state, domain):
+                del state.counts[domain]
+
+    def _is_offered(self, state: GroupState, domain: str) -> bool:
+        tolerations = state.group.tolerations
+        return any(
+            domain in template.domains(state.group.key)
+            for template in self.world.templates
+            if tolerations is None or template.is_tolerated(tolerations)
+        )
+
+    def _limits_without(self, machines: Sequence[StateNode]) -> list[dict[str, int]]:
+        limits = [dict(left) for left in self._limits]
+        by_pool = {t.name: limits[t.number] for t in self.world.templates}
+        for machine in machines:
+            left = by_pool.get(machine.node_pool, {})
+            for name in left:
+                left[name] += 1 if name == NODES else machine.capacity[name]
+        return limits
+
+    def _reservations(self, is_strict: bool, credit: Mapping[str, int]) -> Reservations | None:
+        options = self._problem.options
+        if not options.reserved_capacity:
+            return None
+        if not any(template.has_reserved for template in self.world.templates):
+            return None
+        universes = (template.universe for template in self.world.templates)
+        return Reservations(universes, strict=is_strict, credits=credit)
+
+
+class _States(Sequence[GroupState]):
+    """The counts of one question, each made when it is first looked at."""
+
+    __slots__ = ("_going", "_made", "_what_if")
+
+    def __init__(self, what_if: WhatIf, going: Sequence[int]) -> None:
+        self._what_if = what_if
+        self._going = going
+        self._made: dict[int, GroupState] = {}
+
+    def __getitem__(self, group: int) -> GroupState:  # type: ignore[override]
+        state = self._made.get(group)
+        if state is None:
+            state = self._made[group] = self._what_if.state_without(group, self._going)
+        return state
+
+    def __len__(self) -> int:
+        return len(self._what_if.world.groups.known)
+
+
+def _mask(numbers: Iterable[int]) -> int:
+    mask = 0
+    for number in numbers:
+        mask |= 1 << number
+    return mask

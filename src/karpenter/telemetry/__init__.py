@@ -1,0 +1,19 @@
+"""What the process tells its operators: metrics with Karpenter's names, and logs."""
+
+from karpenter.telemetry.capacity import CloudCalls
+from karpenter.telemetry.logs import (
+    configure_logging,
+    quiet_logger,
+    recording_logger,
+    terminal_logger,
+)
+from karpenter.telemetry.metrics import Metrics
+
+__all__ = [
+    "CloudCalls",
+    "Metrics",
+    "configure_logging",
+    "quiet_logger",
+    "recording_logger",
+    "terminal_logger",
+]

@@ -1,0 +1,143 @@
+"""Metrics of node claims, nodes, pools and the cloud."""
+
+from typing import Final, Protocol
+
+from karpenter.telemetry.families import LIFETIMES, Families, doubling
+
+_DISRUPTED = "reason nodepool capacity_type consolidation_policy termination_mode"
+
+
+class CapacityMetrics:
+    """What became of machines.
+
+    Gauges that only mirror the cluster are not here: they are read from it when scraped.
+    """
+
+    def __init__(self, make: Families) -> None:
+        self.nodeclaims_created_total = make.counter(
+            "karpenter_nodeclaims_created_total",
+            "Node claims created, by what they were created for.",
+            "reason nodepool min_values_relaxed",
+        )
+        self.nodeclaims_terminated_total = make.counter(
+            "karpenter_nodeclaims_terminated_total",
+            "Node claims that are gone.",
+            "nodepool capacity_type zone",
+        )
+        self.nodeclaims_disrupted_total = make.counter(
+            "karpenter_nodeclaims_disrupted_total",
+            "Node claims that were made to go, by reason.",
+            _DISRUPTED,
+        )
+        self.nodeclaims_unhealthy_disrupted_total = make.counter(
+            "karpenter_nodeclaims_unhealthy_disrupted_total",
+            "Node claims that were made to go because their node was unhealthy.",
+            "condition nodepool capacity_type image_id termination_mode",
+        )
+        self.nodeclaims_instance_termination_duration_seconds = make.histogram(
+            "karpenter_nodeclaims_instance_termination_duration_seconds",
+            "How long the cloud took to remove an instance.",
+            "nodepool",
+            buckets=doubling(1, 11),
+        )
+        self.nodeclaims_termination_duration_seconds = make.histogram(
+            "karpenter_nodeclaims_termination_duration_seconds",
+            "How long a node claim took from its deletion until it was gone.",
+            "nodepool",
+            buckets=doubling(1, 12),
+        )
+        self.nodes_created_total = make.counter(
+            "karpenter_nodes_created_total", "Nodes that registered.", "nodepool zone"
+        )
+        self.nodes_terminated_total = make.counter(
+            "karpenter_nodes_terminated_total", "Nodes that are gone.", "nodepool zone"
+        )
+        self.nodes_drained_total = make.counter(
+            "karpenter_nodes_drained_total", "Nodes that were drained.", "nodepool"
+        )
+        self.nodes_termination_duration_seconds = make.summary(
+            "karpenter_nodes_termination_duration_seconds",
+            "How long a node took from its deletion until it was gone.",
+            "nodepool",
+        )
+        self.nodes_lifetime_duration_seconds = make.histogram(
+            "karpenter_nodes_lifetime_duration_seconds",
+            "How old nodes were when they went.",
+            "nodepool",
+            buckets=LIFETIMES,
+        )
+        self.nodes_reboots_total = make.counter(
+            "karpenter_nodes_reboots_total", "Reboots of nodes, by outcome.", "result"
+        )
+        self.nodes_reboot_duration_seconds = make.histogram(
+            "karpenter_nodes_reboot_duration_seconds",
+            "How long a reboot took from the request to its outcome.",
+            "result",
+            buckets=doubling(10, 8),
+        )
+        self.nodes_reboot_recovery_duration_seconds = make.histogram(
+            "karpenter_nodes_reboot_recovery_duration_seconds",
+            "How long a node took from its boot until it was healthy.",
+            buckets=doubling(10, 8),
+        )
+        self.nodepools_cost_tracker_errors_total = make.counter(
+            "karpenter_nodepools_cost_tracker_errors_total",
+            "Machines whose price could not be found.",
+            "nodepool",
+        )
+        self.nodepools_allowed_disruptions = make.gauge(
+            "karpenter_nodepools_allowed_disruptions",
+            "How many nodes of a pool its budgets let go at once.",
+            "nodepool reason",
+        )
+        self.nodepools_nodes_consuming_budgets = make.gauge(
+            "karpenter_nodepools_nodes_consuming_budgets",
+            "Nodes of a pool that count towards its budgets.",
+            "nodepool reason",
+        )
+        self.cloudprovider_duration_seconds = make.histogram(
+            "karpenter_cloudprovider_duration_seconds",
+            "How long calls of the cloud took.",
+            "controller method provider",
+        )
+        self.cloudprovider_errors_total = make.counter(
+            "karpenter_cloudprovider_errors_total",
+            "Calls of the cloud that failed, by kind of error.",
+            "controller method provider error nodepool",
+        )
+
+
+class CloudCall(Protocol):
+    """Who called what, of which cloud."""
+
+    @property
+    def controller(self) -> str: ...
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def provider(self) -> str: ...
+
+
+class CloudCalls:
+    """Takes note of calls of the cloud."""
+
+    def __init__(self, metrics: CapacityMetrics) -> None:
+        self._metrics: Final = metrics
+
+    def duration(self, call: CloudCall, seconds: float) -> None:
+        """Note that a call has ended, well or not."""
+        self._metrics.cloudprovider_duration_seconds.labels(
+            controller=call.controller, method=call.method, provider=call.provider
+        ).observe(seconds)
+
+    def error(self, call: CloudCall, error: str, nodepool: str) -> None:
+        """Note that a call has failed."""
+        self._metrics.cloudprovider_errors_total.labels(
+            controller=call.controller,
+            method=call.method,
+            provider=call.provider,
+            error=error,
+            nodepool=nodepool,
+        ).inc()

@@ -1,0 +1,42 @@
+"""Lines in the text format of Prometheus, for families too large to be built of objects."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+_ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def gauge(name: str, meaning: str, samples: Iterable[str]) -> str:
+    """The lines of a gauge; each sample is its labels in braces, a blank and its value."""
+    head = f"# HELP {name} {meaning}\n# TYPE {name} gauge\n"
+    body = f"\n{name}".join(samples)  # in one go: there may be tens of thousands
+    return f"{head}{name}{body}\n" if body else head
+
+
+def label_text(labels: Mapping[str, str]) -> str:
+    """Labels with their values, as they stand between braces."""
+    return ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items())
+
+
+def escaped(value: str) -> str:
+    """A label value as it stands between quotes."""
+    if '"' in value or "\\" in value or "\n" in value:  # hardly ever
+        return value.translate(_ESCAPES)
+    return value
+
+
+def label_name(key: str) -> str:
+    """The label that stands for a Kubernetes key; the whole key counts."""
+    return _NOT_IN_NAMES.sub("_", key)
+
+
+def snake_case(key: str) -> str:
+    """The label that stands for the last part of a Kubernetes key or for a resource."""
+    return _NOT_IN_NAMES.sub("_", key.rpartition("/")[2].lower())
+
+
+def number(value: float) -> str:
+    """A value, without digits nobody needs."""
+    return str(int(value)) if value == int(value) else repr(float(value))

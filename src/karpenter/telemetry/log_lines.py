@@ -1,0 +1,158 @@
+"""How an entry of the log becomes a line, for machines and for people."""
+
+import json
+import traceback
+from collections.abc import Callable, Mapping, MutableMapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from structlog.typing import Processor as Processor
+from structlog.typing import WrappedLogger
+
+Fields: TypeAlias = MutableMapping[str, Any]
+Now: TypeAlias = Callable[[], datetime]
+
+# Kubernetes knows three levels; a thing that will be tried again is no error
+_LEVELS: Final[Mapping[str, str]] = {
+    "debug": "DEBUG",
+    "info": "INFO",
+    "warning": "INFO",
+    "error": "ERROR",
+    "exception": "ERROR",
+    "critical": "ERROR",
+}
+_COLOURS: Final[Mapping[str, str]] = {"DEBUG": "\x1b[2m", "INFO": "\x1b[32m", "ERROR": "\x1b[31m"}
+_DIM: Final = "\x1b[2m"
+_PLAIN: Final = "\x1b[0m"
+_LOGGER: Final = "controller"
+# What machines need and people do not
+_NOT_FOR_PEOPLE: Final = frozenset(
+    {"controllerGroup", "controllerKind", "reconcileID", "namespace", "name", "logger"}
+)
+_encoder: Final = msgspec.json.Encoder(enc_hook=str)
+
+
+def json_line(now: Now, commit: str) -> Processor:
+    """Make lines for machines: fixed keys first, in a fixed order, then the context."""
+
+    def render(_: WrappedLogger, method: str, event: Fields) -> str:
+        line = {
+            "level": _LEVELS.get(method, "INFO"),
+            "time": _timestamp(now()),
+            "logger": event.pop("logger", _LOGGER),
+        }
+        path, number = event.pop("pathname", ""), event.pop("lineno", "")
+        if path:
+            line["caller"] = "/".join(PurePath(path).parts[-2:]) + f":{number}"
+        line["message"] = event.pop("event", "")
+        line["commit"] = commit
+        event.pop("exc_info", None)
+        for key, value in _context(event).items():
+            line.setdefault(key, value)
+        return _encoded(line) + "\n"
+
+    return render
+
+
+def people_line(now: Now, with_colours: bool) -> Processor:
+    """Make lines for people: the time, the message, and the few facts that matter."""
+
+    def render(_: WrappedLogger, method: str, event: Fields) -> str:
+        level = _LEVELS.get(method, "INFO")
+        event.pop("exc_info", None)
+        message = event.pop("event", "")
+        facts = "  ".join(
+            f"{key}={_brief(value)}"
+            for key, value in _context(event).items()
+            if key not in _NOT_FOR_PEOPLE
+        )
+        start = f"{now():%H:%M:%S}"
+        if not with_colours:
+            return f"{start} {level:5} {message}  {facts}".rstrip()
+        coloured = f"{_COLOURS[level]}{message}{_PLAIN}"
+        return f"{_DIM}{start}{_PLAIN} {coloured}  {_DIM}{facts}{_PLAIN}"
+
+    return render
+
+
+def with_traceback(_: WrappedLogger, _method: str, event: Fields) -> Fields:
+    """Add where an unforeseen error came from; only those who look for faults want that."""
+    error = event.pop("exc_info", None)
+    if error is True:
+        return event
+    if isinstance(error, BaseException):
+        event["stacktrace"] = "".join(traceback.format_exception(error))
+    return event
+
+
+def go_text(duration: timedelta) -> str:
+    """A duration as Go prints it, such as ``1m30s`` or ``1.2s``."""
+    seconds = Decimal(duration // timedelta(microseconds=1)) / 1_000_000
+    if seconds == 0:
+        return "0s"
+    sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
+    if seconds < 1:
+        milliseconds = seconds * 1000
+        if milliseconds < 1:
+            return f"{sign}{_number(milliseconds * 1000)}µs"
+        return f"{sign}{_number(milliseconds)}ms"
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = f"{hours}h" if hours else ""
+    parts += f"{minutes}m" if hours or minutes else ""
+    return f"{sign}{parts}{_number(seconds)}s"
+
+
+def _number(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _context(event: Fields) -> dict[str, Any]:
+    """The facts of an entry as plain data; an error brings its own facts with it."""
+    facts: dict[str, Any] = {}
+    for key, value in event.items():
+        if isinstance(value, BaseException):
+            facts.update(_plain(getattr(value, "log_fields", None) or {}))
+            facts[key] = str(value) or type(value).__name__
+        else:
+            facts[key] = _plain(value)
+    return facts
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return go_text(value)
+        case datetime():
+            return _timestamp(value)
+        case BaseException():
+            return str(value)
+        case Mapping():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(each) for each in value]
+    return value
+
+
+def _brief(value: Any) -> str:
+    """A fact in few characters; an object is its name."""
+    if isinstance(value, Mapping) and "name" in value:
+        place = value.get("namespace")
+        return f"{place}/{value['name']}" if place else str(value["name"])
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _timestamp(moment: datetime) -> str:
+    utc = moment.astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+
+
+def _encoded(line: Mapping[str, Any]) -> str:
+    try:
+        return _encoder.encode(line).decode()
+    except (UnicodeEncodeError, TypeError, ValueError):  # halves of characters, odd keys
+        return json.dumps(line, default=str)

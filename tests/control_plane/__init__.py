@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane, built from source, for tests to compare with."""

@@ -1,0 +1,281 @@
+"""A real Kubernetes control plane for tests: etcd, API server, controllers, scheduler, kwok.
+
+``ControlPlane`` runs them as plain processes on loopback, with certificates and a token of their
+own, in a folder that can be thrown away. It needs no containers and no rights. The programs come
+from ``build.py``. Whoever holds ``ControlPlane.kubeconfig`` may do everything; RBAC is on, and
+``access.py`` makes kubeconfigs for others.
+"""
+
+import json
+import secrets
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, Self
+
+import yaml
+
+from control_plane.build import ASSETS, HERE, build, find, missing
+from control_plane.certificates import Certificates, make_certificates
+from control_plane.processes import Process, free_ports
+
+_START_SECONDS: Final = 180
+_REQUEST_SECONDS: Final = 10
+_KWOK_NODE: Final = "kwok.x-k8s.io/node=fake"
+_KWOK_STAGES: Final = HERE / "kwok" / "stages.yaml"
+_PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version")
+# Without these a namespace lacks what every pod needs
+_FIRST_OBJECTS: Final = (
+    "/api/v1/namespaces/default/serviceaccounts/default",
+    "/api/v1/namespaces/default/configmaps/kube-root-ca.crt",
+    "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+)
+
+
+def obstacle() -> str | None:
+    """Why no control plane can be started on this machine, if so."""
+    if shutil.which("openssl") is None:
+        return "no control plane: openssl is not installed"
+    absent = [program.name for program in missing()]
+    if absent and shutil.which("go") is None:
+        return (
+            f"no control plane: {', '.join(absent)} not found, and no Go to build them with;"
+            f" install Go, or set {ASSETS} to a folder that holds them"
+        )
+    return None
+
+
+class RefusedError(Exception):
+    """The API server did not do what a test needs."""
+
+    def __init__(self, method: str, path: str, status: int, answer: str) -> None:
+        super().__init__(f"{method} {path} was answered with {status}: {answer}")
+        self.status = status
+
+
+class ControlPlane:
+    """A Kubernetes cluster without machines; nodes are objects, which kwok brings to life."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.token = secrets.token_urlsafe(24)
+        self._etcd_port, self._etcd_peer_port, port = free_ports(3)
+        self.url = f"https://127.0.0.1:{port}"
+        self._port = port
+        self._running: list[Process] = []
+        self._certificates: Certificates | None = None
+
+    @property
+    def certificates(self) -> Certificates:
+        """The keys of the running cluster."""
+        assert self._certificates is not None, "not started"
+        return self._certificates
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file that leads ``kubectl`` here."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """What a client needs to trust the API server."""
+        return ssl.create_default_context(cafile=str(self.certificates.server))
+
+    def start(self) -> Self:
+        """Start everything but kwok, and wait until pods can be created.
+
+        Raises:
+            StartError: a program does not come up.
+            BuildError: a program is missing and cannot be built.
+        """
+        try:
+            self._certificates = make_certificates(self.folder)
+            self.write_kubeconfig(self.kubeconfig, {"token": self.token})
+            self._start_etcd()
+            self._start_api_server(self._certificates)
+            self._start_controllers(self._certificates)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def start_kwok(self, *, every_node: bool = False) -> None:
+        """Let kwok play the kubelet of nodes annotated for it, or of every node.
+
+        Raises:
+            StartError: it does not come up.
+            BuildError: it is missing and cannot be built.
+        """
+        whose = f"--manage-nodes-with-annotation-selector={_KWOK_NODE}"
+        (port,) = free_ports(1)
+        kwok = self._run(
+            "kwok",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--config={_KWOK_STAGES}",
+            "--manage-all-nodes=true" if every_node else whose,
+            "--node-lease-duration-seconds=40",
+            f"--server-address=127.0.0.1:{port}",
+        )
+        kwok.wait_until(
+            lambda: _answers(f"http://127.0.0.1:{port}/healthz"), seconds=_START_SECONDS
+        )
+
+    def stop(self) -> None:
+        """End all programs, the last one first."""
+        while self._running:
+            self._running.pop().stop()
+
+    def has(self, path: str) -> bool:
+        """Whether the API server answers a request for ``path``."""
+        return _answers(f"{self.url}{path}", token=self.token, tls=self.tls)
+
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Ask the API server as somebody who may do everything, and return what it answers.
+
+        Raises:
+            RefusedError: it refuses.
+        """
+        request = urllib.request.Request(
+            f"{self.url}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(
+                request, timeout=_REQUEST_SECONDS, context=self.tls
+            ) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            with error:
+                said = error.read().decode(errors="replace")
+            raise RefusedError(method, path, error.code, said) from error
+
+    def write_kubeconfig(self, path: Path, user: Mapping[str, Any]) -> Path:
+        """Write a kubeconfig that leads here as ``user``, which is how it proves who it is."""
+        cluster = {"server": self.url, "certificate-authority": str(self.certificates.server)}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "tests", "cluster": cluster}],
+            "users": [{"name": path.stem, "user": dict(user)}],
+            "contexts": [{"name": "tests", "context": {"cluster": "tests", "user": path.stem}}],
+            "current-context": "tests",
+        }
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        return path
+
+    def _run(self, name: str, *arguments: str) -> Process:
+        build_missing()
+        program = find(name)
+        assert program is not None, f"{name} was built"
+        process = Process(name, [program, *arguments], self.folder)
+        self._running.append(process)
+        return process
+
+    def _start_etcd(self) -> None:
+        client = f"http://127.0.0.1:{self._etcd_port}"
+        peer = f"http://127.0.0.1:{self._etcd_peer_port}"
+        etcd = self._run(
+            "etcd",
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync=true",
+            "--log-level=warn",
+        )
+        etcd.wait_until(lambda: _answers(f"{client}/health"), seconds=_START_SECONDS)
+
+    def _start_api_server(self, certificates: Certificates) -> None:
+        tokens = self.folder / "tokens.csv"
+        tokens.write_text(f'{self.token},admin,admin,"system:masters"\n', encoding="utf-8")
+        server = self._run(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            f"--cert-dir={self.folder}",
+            f"--tls-cert-file={certificates.server}",
+            f"--tls-private-key-file={certificates.server_key}",
+            f"--client-ca-file={certificates.server}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={certificates.service_account_key}",
+            f"--service-account-signing-key-file={certificates.service_account_key}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--endpoint-reconciler-type=none",
+            f"--token-auth-file={tokens}",
+            f"--authentication-config={self._authentication()}",
+            "--authorization-mode=RBAC",
+            "--enable-priority-and-fairness=false",
+        )
+        server.wait_until(lambda: self.has("/readyz"), seconds=_START_SECONDS)
+
+    def _start_controllers(self, certificates: Certificates) -> None:
+        manager = self._run(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--service-account-private-key-file={certificates.service_account_key}",
+            f"--root-ca-file={certificates.server}",
+            "--use-service-account-credentials=false",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--controllers=*,-certificatesigningrequest-signing-controller",
+        )
+        self._run(
+            "kube-scheduler",
+            f"--kubeconfig={self.kubeconfig}",
+            "--leader-elect=false",
+            "--secure-port=0",
+        )
+        manager.wait_until(lambda: all(map(self.has, _FIRST_OBJECTS)), seconds=_START_SECONDS)
+
+    def _authentication(self) -> Path:
+        """A file that lets strangers see whether the server is well, and nothing else."""
+        path = self.folder / "authentication.yaml"
+        content = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AuthenticationConfiguration",
+            "anonymous": {"enabled": True, "conditions": [{"path": each} for each in _PUBLIC]},
+        }
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+
+def build_missing() -> None:
+    """Build the programs that are not there yet.
+
+    Raises:
+        BuildError: one of them cannot be built.
+    """
+    for program in tuple(missing()):
+        build(program)
+
+
+@contextmanager
+def control_plane(folder: Path) -> Iterator[ControlPlane]:
+    """A control plane that runs for as long as a block does."""
+    cluster = ControlPlane(folder).start()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def _answers(url: str, *, token: str = "", tls: ssl.SSLContext | None = None) -> bool:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=_REQUEST_SECONDS, context=tls) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""One list of operations, run against the sandbox and against a real control plane."""

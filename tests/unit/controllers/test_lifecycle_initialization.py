@@ -1,0 +1,247 @@
+"""Initialization: a node counts as complete when it has everything it was promised, and no sooner."""
+
+from typing import Any
+
+import pytest
+
+from claiming import NAME, V1, claim, condition, lifecycle, node, taint
+from clusters import in_virtual_time
+from karpenter.model import labels
+from karpenter.settings import Settings
+
+JsonObject = dict[str, Any]
+DEVICES_ON = Settings(ignore_dra_requests=False)
+GPU = "example.com/gpu"
+STARTUP = taint("example.com/s")
+
+
+def slices(*numbers: tuple[int, int], driver: str = "gpu.example.com") -> list[JsonObject]:
+    """Slices of a pool of node-1: generation, and how many the pool is said to have."""
+    return [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"slice-{driver}-{index}"},
+            "spec": {
+                "driver": driver,
+                "nodeName": "node-1",
+                "pool": {"name": "pool", "generation": generation, "resourceSliceCount": total},
+                "devices": [],
+            },
+        }
+        for index, (generation, total) in enumerate(numbers)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("joined", "spec", "reason"),
+    [
+        pytest.param(node(ready="False"), {}, "NodeNotReady", id="C-25 the node is not ready"),
+        pytest.param(node(ready="Unknown"), {}, "NodeNotReady", id="C-25 nobody knows"),
+        pytest.param(
+            node(taints=[STARTUP]),
+            {"startupTaints": [STARTUP]},
+            "StartupTaintsExist",
+            id="C-26 a startup taint is left",
+        ),
+        pytest.param(
+            node(taints=[taint("example.com/s", value="other")]),
+            {"startupTaints": [STARTUP]},
+            "StartupTaintsExist",
+            id="C-27 whatever its value",
+        ),
+        pytest.param(
+            node(taints=[taint(labels.NODE_NOT_READY, "NoExecute")]),
+            {},
+            "KnownEphemeralTaintsExist",
+            id="C-28 a taint of the node controller is left",
+        ),
+        pytest.param(
+            node(taints=[taint("readiness.k8s.io/foo")]),
+            {},
+            "KnownEphemeralTaintsExist",
+            id="C-29 a readiness taint is left",
+        ),
+        pytest.param(
+            node(amounts={GPU: "0"}),
+            {"requests": {GPU: "1"}},
+            "ResourceNotRegistered",
+            id="C-30 a resource is not there yet",
+        ),
+        pytest.param(
+            node(),
+            {"requests": {GPU: "1"}},
+            "ResourceNotRegistered",
+            id="C-30 a resource is not even named",
+        ),
+        pytest.param(
+            node(), {"requests": {GPU: "0"}}, "", id="C-31 nothing asked for, nothing missing"
+        ),
+        pytest.param(
+            node(amounts={GPU: "2"}),
+            {"requests": {GPU: "1", "cpu": "1"}, "startupTaints": [STARTUP]},
+            "",
+            id="C-32 all is there",
+        ),
+        pytest.param(
+            node(taints=[taint("example.com/s", "NoExecute")]),
+            {"startupTaints": [STARTUP]},
+            "",
+            id="C-32 a taint with another effect is another taint",
+        ),
+    ],
+)
+def test_what_keeps_a_node_from_being_initialized(
+    joined: JsonObject, spec: JsonObject, reason: str
+) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        async with lifecycle(claim(stage="Registered", **spec), joined) as run:
+            await run.look()
+
+            expected = ("Unknown", reason) if reason else ("True", "Initialized")
+            assert expected == run.condition("Initialized")
+            has_label = labels.INITIALIZED in run.bench.node("node-1").metadata.labels
+            assert has_label == (not reason)
+
+    check()
+
+
+@in_virtual_time
+async def test_c29_a_node_is_initialized_once_the_taint_is_gone() -> None:
+    joined = node(taints=[taint("readiness.k8s.io/foo")])
+    async with lifecycle(claim(stage="Registered"), joined) as run:
+        await run.look()
+        await run.taint("node-1", [])
+
+        await run.look()
+
+        assert ("True", "Initialized") == run.condition("Initialized")
+
+
+@in_virtual_time
+async def test_c32_an_initialized_claim_is_ready() -> None:
+    async with lifecycle(claim(stage="Registered"), node()) as run:
+        again = await run.look()
+
+        assert again is None
+        assert ("True", "Ready") == run.condition("Ready")
+        assert "true" == run.bench.node("node-1").metadata.labels[labels.INITIALIZED]
+        told = [line["message"] for line in run.bench.lines]
+        assert 1 == told.count("initialized nodeclaim")
+
+
+@in_virtual_time
+async def test_c33_what_was_initialized_stays_so() -> None:
+    given = claim(stage="Initialized", startupTaints=[STARTUP])
+    async with lifecycle(given, node(ready="False", taints=[STARTUP])) as run:
+        await run.look()
+
+        assert ("True", "Initialized") == run.condition("Initialized")
+
+
+@in_virtual_time
+async def test_c34_without_registration_nothing_is_initialized() -> None:
+    refused = condition("Registered", "False", "MultipleNodesFound")
+    async with lifecycle(claim(stage="Launched", conditions=[refused]), node()) as run:
+        await run.look()
+
+        assert ("Unknown", "AwaitingReconciliation") == run.condition("Initialized")
+        assert labels.INITIALIZED not in run.bench.node("node-1").metadata.labels
+
+
+@in_virtual_time
+async def test_a_registered_claim_whose_node_is_missing_is_not_initialized() -> None:
+    async with lifecycle(claim(stage="Registered")) as run:
+        await run.look()
+
+        assert ("Unknown", "NodeNotFound") == run.condition("Initialized")
+
+
+@pytest.mark.parametrize(
+    ("published", "is_done"),
+    [
+        pytest.param(slices((1, 2)), False, id="C-35 one of two slices"),
+        pytest.param(slices((1, 2), (1, 2)), True, id="C-35 both slices"),
+        pytest.param(slices((1, 1), (2, 2)), False, id="C-36 only the old generation is complete"),
+        pytest.param(slices((1, 2), (2, 1)), True, id="C-36 the new generation is complete"),
+        pytest.param([], False, id="C-35 no slices"),
+        pytest.param(slices((1, 1), driver="other.example.com"), False, id="C-35 another driver"),
+    ],
+)
+def test_devices_must_be_published(published: list[JsonObject], is_done: bool) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        given = claim(
+            stage="Registered",
+            metadata={"annotations": {labels.REQUESTED_DRA_DRIVERS: "gpu.example.com"}},
+        )
+        async with lifecycle(given, node(), *published, settings=DEVICES_ON) as run:
+            await run.look()
+
+            expected = (
+                ("True", "Initialized") if is_done else ("Unknown", "DRADriverPoolsNotPublished")
+            )
+            assert expected == run.condition("Initialized")
+
+    check()
+
+
+@in_virtual_time
+async def test_devices_are_not_waited_for_when_they_are_ignored() -> None:
+    given = claim(
+        stage="Registered",
+        metadata={"annotations": {labels.REQUESTED_DRA_DRIVERS: "gpu.example.com"}},
+    )
+    async with lifecycle(given, node()) as run:
+        await run.look()
+
+        assert ("True", "Initialized") == run.condition("Initialized")
+
+
+@in_virtual_time
+async def test_a_slice_wakes_the_claim_of_its_node() -> None:
+    async with lifecycle(
+        claim(stage="Registered"), node(), *slices((1, 1)), settings=DEVICES_ON
+    ) as run:
+        controller = run.made()
+
+        assert {("", NAME)} == {await controller.queue.get()}
+        controller.queue.done(("", NAME))
+        await run.bench.change(
+            "resource.k8s.io/v1",
+            "ResourceSlice",
+            "slice-gpu.example.com-0",
+            {"metadata": {"labels": {"changed": "1"}}},
+        )
+
+        assert 1 == len(controller.queue)
+
+
+@in_virtual_time
+async def test_v15_d33_after_a_reboot_a_node_is_initialized_anew() -> None:
+    given = claim(
+        stage="Initialized",
+        conditions=[
+            condition("Rebooting", "True", "RebootIssued"),
+            condition("Initialized", "Unknown", "Rebooting"),
+        ],
+    )
+    async with lifecycle(given, node()) as run:
+        await run.look()
+        assert ("Unknown", "Rebooting") == run.condition("Initialized")
+        assert labels.INITIALIZED not in run.bench.node("node-1").metadata.labels
+
+        over = [
+            each if each["type"] != "Rebooting" else condition("Rebooting", "False", "RebootDone")
+            for each in (await run.bench.client.get(V1, "NodeClaim", None, NAME))["status"][
+                "conditions"
+            ]
+        ]
+        await run.bench.change(
+            V1, "NodeClaim", NAME, {"status": {"conditions": over}}, subresource="status"
+        )
+        await run.look()
+
+        assert ("True", "Initialized") == run.condition("Initialized")
+        assert "true" == run.bench.node("node-1").metadata.labels[labels.INITIALIZED]

@@ -1,0 +1,377 @@
+"""Launch: the finalizer comes first, a claim has one instance, and every failure has its way."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from autoscaler import FakeCloud, run_in_background
+from claiming import (
+    NAME,
+    V1,
+    claim,
+    count,
+    disrupted,
+    lifecycle,
+    node,
+)
+from clusters import in_virtual_time
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.meta import ObjectMeta, Resource
+from karpenter.api.pods import Pod
+from karpenter.cloud.provider import (
+    CreateError,
+    Instance,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
+)
+from karpenter.controllers.lifecycle.claims import summed_up
+from karpenter.controllers.lifecycle.launch import Launch, failure, shortened, with_instance
+from karpenter.controllers.lifecycle.removal import Remover
+from karpenter.kube.errors import ConflictError, ServerError
+from karpenter.kube.transport import Request
+from karpenter.model import labels
+
+
+@dataclass
+class AttentiveCloud(FakeCloud):
+    """Notes which finalizers a claim has when its instance is asked for."""
+
+    finalizers: list[tuple[str, ...]] = field(default_factory=list)
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        self.finalizers.append(claim.metadata.finalizers)
+        return await super().create(claim)
+
+
+@in_virtual_time
+async def test_a01_the_finalizer_is_stored_before_an_instance_is_asked_for() -> None:
+    cloud = AttentiveCloud()
+    bare = claim(metadata={"finalizers": []})
+    async with lifecycle(bare, cloud=cloud) as run:
+        await run.look()
+
+        assert [(labels.TERMINATION,)] == cloud.finalizers
+        assert (labels.TERMINATION,) == run.claim.metadata.finalizers
+
+
+@in_virtual_time
+async def test_a01_nothing_is_launched_when_the_finalizer_cannot_be_stored() -> None:
+    async with lifecycle(claim(metadata={"finalizers": []})) as run:
+        run.wire.losing = lambda request: 500
+
+        with pytest.raises(ServerError):
+            await run.look()
+
+        assert [] == run.cloud.calls_of("create")
+
+
+@in_virtual_time
+async def test_a01_other_finalizers_stay() -> None:
+    async with lifecycle(claim(metadata={"finalizers": ["example.com/mine"]})) as run:
+        await run.look()
+
+        assert ("example.com/mine", labels.TERMINATION) == run.claim.metadata.finalizers
+
+
+@in_virtual_time
+async def test_a02_a_claim_for_another_cloud_is_left_alone() -> None:
+    other = claim(metadata={"finalizers": []}, node_class=("example.com", "OtherNodeClass"))
+    async with lifecycle(other) as run:
+        await run.look()
+
+        assert [] == run.cloud.calls_of("create")
+        assert () == run.claim.metadata.finalizers
+        assert () == run.claim.status.conditions
+
+
+@in_virtual_time
+async def test_a03_a_launched_claim_says_what_it_got() -> None:
+    async with lifecycle(claim()) as run:
+        await run.look()
+
+        status = run.claim.status
+        assert ("True", "Launched") == run.condition("Launched")
+        assert f"fake://{run.claim.metadata.uid}" == status.provider_id
+        assert "image-1" == status.image_id
+        assert {"cpu": "4", "memory": "8Gi"} == status.capacity == status.allocatable
+        assert ("Unknown", "ReconcilingDependents") == run.condition("Ready")
+        told = [line for line in run.bench.lines if line["message"] == "launched nodeclaim"]
+        assert [status.provider_id] == [line["provider-id"] for line in told]
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "expected"),
+    [
+        pytest.param(
+            {"zone": "z2"}, {"zone": "z1"}, {"zone": "z2"}, id="A-04 the claim's label stays"
+        ),
+        pytest.param({}, {"zone": "z1"}, {"zone": "z1"}, id="A-04 a new label is taken over"),
+    ],
+)
+def test_labels_of_an_instance(
+    held: dict[str, str], given: dict[str, str], expected: dict[str, str]
+) -> None:
+    before = NodeClaim(metadata=ObjectMeta(labels=held))
+
+    after = with_instance(before, Instance("i-1", labels=given))
+
+    assert expected == after.metadata.labels
+
+
+def test_a05_of_annotations_the_provider_has_the_last_word() -> None:
+    before = NodeClaim(metadata=ObjectMeta(annotations={"a": "c", "b": "c"}))
+
+    after = with_instance(before, Instance("i-1", annotations={"a": "p"}))
+
+    assert {"a": "p", "b": "c"} == after.metadata.annotations
+
+
+@in_virtual_time
+async def test_a04_a05_labels_and_annotations_are_written() -> None:
+    cloud = FakeCloud(labels={"zone": "z1", "new": "1"}, annotations={"a": "p"})
+    given = claim(metadata={"labels": {"zone": "z2"}, "annotations": {"a": "c"}})
+    async with lifecycle(given, cloud=cloud) as run:
+        await run.look()
+
+        held = run.claim.metadata
+        assert ("z2", "1") == (held.labels["zone"], held.labels["new"])
+        assert {"a": "p"} == held.annotations
+
+
+def _status_write(request: Request) -> bool:
+    return request.path.endswith(f"{NAME}/status")
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        pytest.param(500, ServerError, id="A-06 the server fails"),
+        pytest.param(409, ConflictError, id="A-06 somebody else was faster"),
+    ],
+)
+def test_a06_an_instance_is_asked_for_once(code: int, error: type[Exception]) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        async with lifecycle(claim()) as run:
+            run.wire.losing = lambda request: code if _status_write(request) else 0
+            with pytest.raises(error):
+                await run.look()
+            run.wire.mend()
+
+            await run.look()
+
+            assert [NAME] == run.cloud.calls_of("create")
+            assert ("True", "Launched") == run.condition("Launched")
+
+    check()
+
+
+@in_virtual_time
+async def test_a06_what_could_not_be_written_is_remembered_for_an_hour() -> None:
+    async with lifecycle(claim()) as run:
+        launch = Launch(run.bench.world, Remover(run.bench.world), run.planned)
+        unwritten = summed_up(run.claim, now=run.bench.clock.now())
+
+        calls = []
+        for seconds in (0, 3590, 20):
+            await run.bench.clock.sleep(seconds)
+            await launch.take(unwritten)
+            calls.append(len(run.cloud.calls_of("create")))
+
+        assert [1, 1, 2] == calls
+
+
+@in_virtual_time
+async def test_an_instance_is_known_to_the_finalizer_of_a_claim_deleted_meanwhile() -> None:
+    async with lifecycle(claim()) as run:
+        run.wire.losing = lambda request: 500 if _status_write(request) else 0
+        with pytest.raises(ServerError):
+            await run.look()
+        run.wire.mend()
+        provider_id = f"fake://{run.claim.metadata.uid}"
+        await run.bench.client.delete(V1, "NodeClaim", None, NAME)
+        await run.bench.settle()
+
+        await run.look()
+
+        assert [provider_id] == run.undertaker.seen
+        assert {} == run.cloud.instances
+
+
+@in_virtual_time
+async def test_a07_without_capacity_the_claim_is_given_up() -> None:
+    cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        again = await run.look()
+
+        assert again is None
+        assert run.is_gone
+        assert {"insufficient_capacity": 1} == disrupted(run.bench)
+        assert [("NodeClaim", "Warning", "InsufficientCapacityError")] == [
+            (event.target.kind, event.type, event.reason) for event in run.bench.events.heard
+        ]
+
+
+@in_virtual_time
+async def test_a07_a_claim_that_was_given_up_is_not_launched_before_its_deletion_is_seen() -> None:
+    cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        stale = run.claim
+        await run.look()
+
+        # what a watch that lags behind still shows
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(run.bench.world.mirror(NodeClaim), "get", lambda name: stale)
+            await run.controller.reconcile(("", NAME))
+
+        assert [NAME] == run.cloud.calls_of("create")
+        assert {"insufficient_capacity": 1} == disrupted(run.bench)
+
+
+@in_virtual_time
+async def test_a08_without_a_ready_node_class_the_claim_is_given_up_without_an_event() -> None:
+    cloud = FakeCloud(failures={"create": [NodeClassNotReadyError("not ready")]})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        await run.look()
+
+        assert run.is_gone
+        assert {"nodeclass_not_ready": 1} == disrupted(run.bench)
+        assert [] == run.bench.events.reasons
+
+
+@in_virtual_time
+async def test_a09_a_typed_error_is_shown_and_tried_again() -> None:
+    cloud = FakeCloud(failures={"create": [CreateError("X", "Y")]})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        with pytest.raises(CreateError):
+            await run.look()
+
+        assert ("Unknown", "X", "Y") == (*run.condition("Launched"), run.message("Launched"))
+        assert not run.is_gone
+
+        await run.look()
+
+        assert ("True", "Launched") == run.condition("Launched")
+
+
+@in_virtual_time
+async def test_a10_any_other_error_is_shown_and_tried_again() -> None:
+    cloud = FakeCloud(failures={"create": [RuntimeError("boom")]})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        with pytest.raises(RuntimeError, match="boom"):
+            await run.look()
+
+        assert ("Unknown", "LaunchFailed") == run.condition("Launched")
+        assert "boom" == run.message("Launched")
+
+
+@pytest.mark.parametrize(
+    ("length", "kept", "ending"),
+    [
+        pytest.param(500, 500, "x", id="A-10 as superseded: 500 characters fit"),
+        pytest.param(1024, 1024, "x", id="V15-D44 the longest that fits"),
+        pytest.param(1025, 1024, "x...", id="V15-D44 one too many"),
+        pytest.param(2000, 1024, "x...", id="V15-D44 far too long"),
+    ],
+)
+def test_long_messages_are_cut(length: int, kept: int, ending: str) -> None:
+    reason, message = failure(RuntimeError("x" * length))
+
+    assert "LaunchFailed" == reason
+    assert kept == len(message)
+    assert message.endswith(ending)
+    assert message == shortened(message)
+
+
+def test_an_error_without_words_is_named() -> None:
+    assert ("LaunchFailed", "KeyError") == failure(KeyError())
+
+
+@in_virtual_time
+async def test_a_cloud_that_never_answers_does_not_hold_its_worker_for_ever() -> None:
+    class Silent(FakeCloud):
+        async def create(self, claim: NodeClaim) -> Instance:
+            await self.clock.sleep(10_000)
+            return await super().create(claim)
+
+    async with lifecycle(claim(), cloud=Silent()) as run:
+        await run.look()
+
+        assert run.is_gone
+        assert {"launch_timeout": 1} == disrupted(run.bench)
+
+
+@in_virtual_time
+async def test_v15_d43_pods_that_wait_for_the_claim_are_told() -> None:
+    cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
+    async with lifecycle(claim(), node("elsewhere", provider_id="x://1"), cloud=cloud) as run:
+        await run.bench.put(*(_pod(name) for name in ("waits", "bound", "replaced", "leaves")))
+        planned = tuple(run.bench.world.mirror(Pod).list("default"))
+        run.planned.pods[NAME] = (*planned, Pod(metadata=ObjectMeta(name="virtual", uid="v")))
+        await run.bench.client.bind("default", "bound", "elsewhere")
+        await run.bench.client.delete("v1", "Pod", "default", "replaced", grace_period=0)
+        await run.bench.put(_pod("replaced"))
+        body = {"metadata": {"finalizers": ["example.com/wait"]}}
+        await run.bench.change("v1", "Pod", "leaves", body, namespace="default")
+        await run.bench.client.delete("v1", "Pod", "default", "leaves", grace_period=0)
+        await run.bench.settle()
+
+        await run.look()
+
+        assert [("NodeClaim", NAME), ("Pod", "waits")] == [
+            (event.target.kind, event.target.metadata.name)
+            for event in run.bench.events.heard
+            if isinstance(event.target, Resource)
+        ]
+        assert {"InsufficientCapacityError"} == set(run.bench.events.reasons)
+
+
+@in_virtual_time
+async def test_v15_d43_events_on_pods_are_few() -> None:
+    cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        await run.bench.put(*(_pod(f"pod-{number}") for number in range(15)))
+        run.planned.pods[NAME] = tuple(run.bench.world.mirror(Pod).list("default"))
+
+        await run.look()
+
+        assert 1 + 10 == len(run.bench.events.heard)
+
+
+@in_virtual_time
+async def test_one_slow_launch_does_not_delay_the_others() -> None:
+    class OneSlow(FakeCloud):
+        async def create(self, claim: NodeClaim) -> Instance:
+            if claim.metadata.name == NAME:
+                await self.clock.sleep(100)
+            return await super().create(claim)
+
+    async with lifecycle(claim(), claim("claim-2"), cloud=OneSlow()) as run:
+        task = run_in_background([run.controller])
+        await run.bench.clock.sleep(5)
+        launched = {c.metadata.name: bool(c.status.provider_id) for c in run.claims}
+        task.cancel()
+
+        assert {NAME: False, "claim-2": True} == launched
+
+
+@in_virtual_time
+async def test_a_claim_that_has_come_to_rest_is_not_written_again() -> None:
+    done = claim(stage="Initialized", status={"nodeName": "node-1"})
+    async with lifecycle(done, node()) as run:
+        await run.look()
+        before = len(run.wire.writes)
+
+        await run.look()
+
+        assert before == len(run.wire.writes)
+        assert 0 == count(run.bench, "nodes_created_total")
+
+
+def _pod(name: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "app", "image": "pause"}]},
+    }

@@ -1,0 +1,256 @@
+"""Liveness and expiration: what takes too long is given up, to the second."""
+
+from datetime import timedelta
+
+import pytest
+
+from autoscaler import FakeCloud, run_in_background
+from claiming import NAME, claim, condition, disrupted, is_going, lifecycle, node
+from clusters import in_virtual_time
+from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus
+from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.clock import EPOCH
+from karpenter.cloud.provider import CreateError
+from karpenter.controllers.lifecycle.expiration import ExpirationController, expires_at
+from karpenter.controllers.lifecycle.liveness import Patience, patience_with
+from karpenter.controllers.lifecycle.removal import Remover, termination_mode
+
+
+def aged(**since: tuple[str, float]) -> NodeClaim:
+    """A claim made at the beginning, with conditions: status, and seconds since when."""
+    return NodeClaim(
+        metadata=ObjectMeta(name=NAME, creation_timestamp=EPOCH),
+        status=NodeClaimStatus(
+            conditions=tuple(
+                Condition(
+                    type=kind,
+                    status=status,
+                    last_transition_time=EPOCH + timedelta(seconds=seconds),
+                )
+                for kind, (status, seconds) in since.items()
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds", "expected"),
+    [
+        pytest.param(
+            aged(Launched=("Unknown", 0), Registered=("Unknown", 0)),
+            299,
+            Patience(1.0),
+            id="D-37 launching for 4m59s: kept",
+        ),
+        pytest.param(
+            aged(Launched=("Unknown", 0), Registered=("Unknown", 0)),
+            300,
+            Patience(reason="launch_timeout"),
+            id="D-37 launching for 5m: given up",
+        ),
+        pytest.param(
+            aged(Launched=("True", 10), Registered=("Unknown", 0)),
+            899,
+            Patience(1.0),
+            id="D-38 no node for 14m59s: kept",
+        ),
+        pytest.param(
+            aged(Launched=("True", 10), Registered=("Unknown", 0)),
+            900,
+            Patience(reason="registration_timeout"),
+            id="D-38 no node for 15m: given up",
+        ),
+        pytest.param(
+            aged(Launched=("True", 10), Registered=("True", 20), Initialized=("Unknown", 0)),
+            3 * 3600,
+            Patience(),
+            id="D-39 registered and never initialized: kept",
+        ),
+        pytest.param(
+            aged(Launched=("True", 10), Registered=("Unknown", 600)),
+            1499,
+            Patience(1.0),
+            id="D-40 measured from the condition, not from creation: kept",
+        ),
+        pytest.param(
+            aged(Launched=("True", 10), Registered=("Unknown", 600)),
+            1500,
+            Patience(reason="registration_timeout"),
+            id="D-40 measured from the condition, not from creation: given up",
+        ),
+        pytest.param(
+            aged(),
+            300,
+            Patience(reason="launch_timeout"),
+            id="D-37 without conditions, from creation",
+        ),
+    ],
+)
+def test_how_long_a_claim_may_take(given: NodeClaim, seconds: float, expected: Patience) -> None:
+    assert expected == patience_with(given, now=EPOCH + timedelta(seconds=seconds))
+
+
+@in_virtual_time
+async def test_d37_a_claim_that_cannot_launch_is_given_up_after_five_minutes() -> None:
+    cloud = FakeCloud(failures={"create": [CreateError("NoQuota", "ask for more")] * 1000})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        task = run_in_background([run.controller])
+        await run.bench.clock.sleep(299 - run.bench.clock.monotonic())
+        assert not run.is_gone
+
+        await run.bench.clock.sleep(1.5)
+        task.cancel()
+
+        assert run.is_gone
+        assert {"launch_timeout": 1} == disrupted(run.bench)
+        assert [(NAME, "NoQuota", "ask for more")] == run.health.told
+
+
+@in_virtual_time
+async def test_d38_a_claim_whose_node_never_comes_is_given_up_after_fifteen_minutes() -> None:
+    async with lifecycle(claim()) as run:
+        task = run_in_background([run.controller])
+        await run.bench.clock.sleep(899 - run.bench.clock.monotonic())
+        assert not run.is_gone
+
+        await run.bench.clock.sleep(1.5)
+        task.cancel()
+
+        assert run.is_gone
+        assert {"registration_timeout": 1} == disrupted(run.bench)
+        assert [(NAME, "RegistrationFailed")] == [told[:2] for told in run.health.told]
+
+
+@in_virtual_time
+async def test_d39_a_registered_node_is_not_given_up() -> None:
+    waiting = condition("Initialized", "Unknown", "NodeNotReady")
+    async with lifecycle(
+        claim(stage="Registered", conditions=[waiting]), node(ready="False")
+    ) as run:
+        await run.bench.clock.sleep(3 * 3600)
+
+        again = await run.look()
+
+        assert again is None
+        assert not run.is_gone
+
+
+@in_virtual_time
+async def test_a_failed_deletion_is_tried_again_and_counted_once() -> None:
+    late = condition("Registered", "Unknown", "NodeNotFound")
+    async with lifecycle(claim(stage="Launched", conditions=[late])) as run:
+        await run.bench.clock.sleep(1000)
+        run.wire.losing = lambda request: 500 if request.method == "DELETE" else 0
+        with pytest.raises(Exception, match="lost"):
+            await run.look()
+        assert {} == disrupted(run.bench)
+        run.wire.mend()
+
+        await run.look()
+
+        assert run.is_gone
+        assert {"registration_timeout": 1} == disrupted(run.bench)
+        assert 1 == len(run.health.told)
+
+
+@pytest.mark.parametrize(
+    ("period", "expected"),
+    [
+        pytest.param(None, "graceful", id="no-bound"),
+        pytest.param("1h", "eventual", id="some-time"),
+        pytest.param("0s", "forceful", id="no-time"),
+    ],
+)
+def test_termination_mode(period: str | None, expected: str) -> None:
+    given = NodeClaim(spec=NodeClaimSpec(termination_grace_period=period))
+
+    assert expected == termination_mode(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        pytest.param("1h30m", 5400, id="a-duration"),
+        pytest.param("0s", 0, id="at-once"),
+        pytest.param("Never", None, id="never"),
+        pytest.param("99999999h", None, id="beyond-all-time"),
+    ],
+)
+def test_when_a_claim_expires(text: str, seconds: int | None) -> None:
+    given = NodeClaim(
+        metadata=ObjectMeta(creation_timestamp=EPOCH), spec=NodeClaimSpec(expire_after=text)
+    )
+
+    expected = None if seconds is None else EPOCH + timedelta(seconds=seconds)
+    assert expected == expires_at(given)
+
+
+@in_virtual_time
+async def test_a_claim_is_deleted_at_the_very_second_it_expires() -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "app", "namespace": "default"},
+        "spec": {"containers": [{"name": "app", "image": "pause"}], "nodeName": "node-1"},
+    }
+    async with lifecycle(claim(stage="Initialized", expireAfter="1h"), node(), pod) as run:
+        world = run.bench.world
+        born = run.claim.metadata.creation_timestamp
+        assert born is not None
+        task = run_in_background([ExpirationController(world, Remover(world))])
+        left = (born + timedelta(hours=1) - run.bench.clock.now()).total_seconds()
+        await run.bench.clock.sleep(left - 0.1)
+        assert not run.is_gone
+
+        await run.bench.clock.sleep(0.2)
+        task.cancel()
+
+        assert run.is_gone
+        assert {"expired": 1} == disrupted(run.bench)
+        counted = world.metrics.pods_disruption_initiated_total.collect()
+        assert [1.0] == [
+            sample.value
+            for family in counted
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        ]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(claim(expireAfter="1h"), id="a-claim-that-was-never-launched"),
+        pytest.param(
+            claim(
+                expireAfter="1h",
+                stage="Registered",
+                metadata={"annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+            ),
+            id="a-claim-that-must-not-be-disrupted",
+        ),
+    ],
+)
+def test_expiration_asks_nothing_else(given: dict[str, object]) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        async with lifecycle(given) as run:
+            world = run.bench.world
+            await run.bench.clock.sleep(3601)
+
+            await run.bench.reconcile(ExpirationController(world, Remover(world)), NAME)
+
+            assert run.is_gone
+
+    check()
+
+
+@in_virtual_time
+async def test_an_expired_claim_of_another_cloud_is_left_alone() -> None:
+    other = claim(expireAfter="1h", node_class=("example.com", "Other"), metadata={})
+    async with lifecycle(other) as run:
+        world = run.bench.world
+        await run.bench.clock.sleep(3601)
+
+        await run.bench.reconcile(ExpirationController(world, Remover(world)), NAME)
+
+        assert not is_going(run.bench, NAME)

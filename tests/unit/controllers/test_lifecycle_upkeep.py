@@ -1,0 +1,278 @@
+"""Upkeep of claims: labels, consistency with what was promised, and when pods last moved."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from autoscaler import Bench, bench, run_in_background
+from claiming import NAME, PROVIDER_ID, V1, at, claim, node
+from clusters import in_virtual_time
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.pods import Pod, PodSpec, PodStatus
+from karpenter.clock import EPOCH
+from karpenter.controllers.conditions import find
+from karpenter.controllers.lifecycle.consistency import ConsistencyController
+from karpenter.controllers.lifecycle.hydration import ClaimHydration, NodeHydration
+from karpenter.controllers.lifecycle.pod_events import PodEvents, is_event
+from karpenter.model import labels
+
+JsonObject = dict[str, Any]
+
+
+def pod(name: str, *, daemon: bool = False, **spec: Any) -> JsonObject:
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d-1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "ownerReferences": [owner] if daemon else [],
+        },
+        "spec": {"containers": [{"name": "app", "image": "pause"}], **spec},
+    }
+
+
+def last_event(at_work: Bench) -> str:
+    """When the claim says a pod last came or went."""
+    found = at_work.claim(NAME).status.last_pod_event_time
+    return found.strftime("%Y-%m-%dT%H:%M:%SZ") if found is not None else ""
+
+
+async def until(at_work: Bench, seconds: float) -> None:
+    """Let it be so many seconds after the beginning."""
+    await at_work.clock.sleep(seconds - at_work.clock.monotonic())
+
+
+async def handled(at_work: Bench) -> None:
+    """Let the controllers in the background see and write."""
+    await at_work.clock.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("memory", "status"),
+    [
+        pytest.param("6963Mi", "False", id="D-46 85 % of what was promised"),
+        pytest.param("7537Mi", "True", id="D-47 92 % of what was promised"),
+        pytest.param("8Gi", "True", id="D-47 all that was promised"),
+    ],
+)
+def test_consistency(memory: str, status: str) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        given = claim(stage="Initialized", requests={"memory": "1Gi", "example.com/gpu": "1"})
+        async with bench(given, node(amounts={"memory": memory})) as at_work:
+            again = await at_work.reconcile(ConsistencyController(at_work.world), NAME)
+
+            found = find(at_work.claim(NAME).status.conditions, "ConsistentStateFound")
+            assert found is not None
+            assert status == found.status
+            assert 600.0 == again
+            expected = ["FailedConsistencyCheck"] if status == "False" else []
+            assert expected == at_work.events.reasons
+            assert at_work.claim(NAME).metadata.deletion_timestamp is None
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(claim(stage="Registered", requests={"memory": "1Gi"}), id="not-initialized"),
+        pytest.param(claim(stage="Initialized", requests={"cpu": "1"}), id="memory-not-requested"),
+    ],
+)
+def test_a_node_is_judged_by_what_was_asked_of_it_once_it_is_complete(given: JsonObject) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        async with bench(given, node(amounts={"memory": "1Gi"})) as at_work:
+            await at_work.reconcile(ConsistencyController(at_work.world), NAME)
+
+            found = find(at_work.claim(NAME).status.conditions, "ConsistentStateFound")
+            assert found is None or found.status == "True"
+            assert [] == at_work.events.reasons
+
+    check()
+
+
+@in_virtual_time
+async def test_d46_a_claim_is_judged_every_ten_minutes_and_not_more_often() -> None:
+    given = claim(stage="Initialized", requests={"memory": "1Gi"})
+    async with bench(given, node()) as at_work:
+        controller = ConsistencyController(at_work.world)
+        await at_work.reconcile(controller, NAME)
+        shrunk = {"status": {"capacity": {"memory": "1Gi"}}}
+        await at_work.change("v1", "Node", "node-1", shrunk, subresource="status")
+        again = await at_work.reconcile(controller, NAME)
+        assert 590 < again < 600
+        assert [] == at_work.events.reasons
+
+        await at_work.clock.sleep(again)
+        await at_work.reconcile(controller, NAME)
+
+        assert ["FailedConsistencyCheck"] == at_work.events.reasons
+
+
+@in_virtual_time
+async def test_d48_events_shortly_after_each_other_are_one() -> None:
+    async with bench(claim(stage="Initialized"), node(), pod("a"), pod("b"), pod("c")) as at_work:
+        task = run_in_background([PodEvents(at_work.world)])
+        heard = []
+        for seconds, name in ((100, "a"), (104, "b"), (111, "c")):
+            await until(at_work, seconds)
+            await at_work.client.bind("default", name, "node-1")
+            await handled(at_work)
+            heard.append(last_event(at_work))
+        task.cancel()
+
+        assert [at(100), at(100), at(111)] == heard
+
+
+@in_virtual_time
+async def test_d49_daemons_do_not_count() -> None:
+    async with bench(claim(stage="Initialized"), node(), pod("a", daemon=True)) as at_work:
+        task = run_in_background([PodEvents(at_work.world)])
+        await at_work.client.bind("default", "a", "node-1")
+        await handled(at_work)
+        task.cancel()
+
+        assert "" == last_event(at_work)
+
+
+@in_virtual_time
+async def test_d50_the_end_of_a_pod_counts_and_so_does_its_deletion() -> None:
+    async with bench(claim(stage="Initialized"), node(), pod("a"), pod("b")) as at_work:
+        await at_work.client.bind("default", "a", "node-1")
+        await at_work.client.bind("default", "b", "node-1")
+        await at_work.settle()
+        task = run_in_background([PodEvents(at_work.world)])
+        await handled(at_work)
+        heard = [last_event(at_work)]
+
+        await until(at_work, 30)
+        await at_work.client.patch_status("v1", "Pod", "default", "a", {"phase": "Succeeded"})
+        await handled(at_work)
+        heard.append(last_event(at_work))
+        await until(at_work, 60)
+        await at_work.client.delete("v1", "Pod", "default", "b", grace_period=30)
+        await handled(at_work)
+        heard.append(last_event(at_work))
+        await until(at_work, 90)
+        await at_work.client.delete("v1", "Pod", "default", "b", grace_period=0)
+        await handled(at_work)
+        heard.append(last_event(at_work))
+        task.cancel()
+
+        assert [at(0), at(30), at(60), at(60)] == heard
+
+
+WAITING = Pod(metadata=ObjectMeta(name="a"))
+BOUND = replace(WAITING, spec=PodSpec(node_name="node-1"))
+ENDED = replace(BOUND, status=PodStatus(phase="Succeeded"))
+LEAVING = replace(BOUND, metadata=ObjectMeta(name="a", deletion_timestamp=EPOCH))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(WAITING, BOUND, True, id="D-48 bound"),
+        pytest.param(None, BOUND, True, id="D-48 first seen when bound"),
+        pytest.param(BOUND, BOUND, False, id="D-48 nothing happened"),
+        pytest.param(BOUND, ENDED, True, id="D-50 ended"),
+        pytest.param(BOUND, LEAVING, True, id="D-50 told to go"),
+        pytest.param(BOUND, None, True, id="D-50 removed without notice"),
+        pytest.param(LEAVING, None, False, id="D-50 gone as announced"),
+        pytest.param(ENDED, None, False, id="D-50 cleaned up"),
+    ],
+)
+def test_what_counts_as_an_event(old: Pod | None, new: Pod | None, expected: bool) -> None:
+    assert expected == is_event(old, new)
+
+
+@in_virtual_time
+async def test_a_restart_does_not_make_machines_look_busy() -> None:
+    known = claim(stage="Initialized", status={"lastPodEventTime": at(0)})
+    async with bench(known, node(), pod("a")) as at_work:
+        await at_work.client.bind("default", "a", "node-1")
+        await until(at_work, 1000)
+
+        task = run_in_background([PodEvents(at_work.world)])
+        await handled(at_work)
+        task.cancel()
+
+        assert at(0) == last_event(at_work)
+
+
+@in_virtual_time
+async def test_a_restart_does_not_lose_what_happened_in_between() -> None:
+    known = claim(stage="Initialized", status={"lastPodEventTime": at(0)})
+    async with bench(known, node(), pod("a")) as at_work:
+        await until(at_work, 500)
+        await at_work.client.bind("default", "a", "node-1")
+        await until(at_work, 1000)
+
+        task = run_in_background([PodEvents(at_work.world)])
+        await handled(at_work)
+        task.cancel()
+
+        assert at(500) == last_event(at_work)
+
+
+@in_virtual_time
+async def test_d51_claim_and_node_get_the_label_of_their_class() -> None:
+    bare = claim(stage="Launched")
+    del bare["metadata"]["labels"][labels.KWOK_NODE_CLASS]
+    async with bench(bare, node()) as at_work:
+        await at_work.reconcile(ClaimHydration(at_work.world), NAME)
+        await at_work.reconcile(NodeHydration(at_work.world), "node-1")
+
+        assert "default" == at_work.claim(NAME).metadata.labels[labels.KWOK_NODE_CLASS]
+        assert "default" == at_work.node("node-1").metadata.labels[labels.KWOK_NODE_CLASS]
+
+
+@in_virtual_time
+async def test_d51_nodes_of_others_are_left_alone() -> None:
+    other = claim(stage="Launched", node_class=("example.com", "Other"))
+    async with bench(other, node(), node("alone", provider_id="x://1")) as at_work:
+        before = [at_work.node(name) for name in ("node-1", "alone")]
+        await at_work.reconcile(ClaimHydration(at_work.world), NAME)
+        for name in ("node-1", "alone"):
+            await at_work.reconcile(NodeHydration(at_work.world), name)
+
+        assert before == [at_work.node(name) for name in ("node-1", "alone")]
+        assert "example.com/other" not in at_work.claim(NAME).metadata.labels
+
+
+@in_virtual_time
+async def test_d52_a_claim_that_vanishes_unlaunched_does_not_hold_up_the_state() -> None:
+    async with bench() as at_work:
+        world = at_work.world
+        body = {key: claim(metadata={"finalizers": []})[key] for key in ("metadata", "spec")}
+        await world.create(NodeClaim, body)
+        assert not world.state.is_synced
+
+        await at_work.client.delete(V1, "NodeClaim", None, NAME)
+        await at_work.clock.sleep(15)
+
+        assert world.state.is_synced
+        assert () == world.state.snapshot().unlaunched
+
+
+@in_virtual_time
+async def test_d52_nor_when_its_removal_is_seen_before_the_answer_to_its_creation() -> None:
+    async with bench() as at_work:
+        world = at_work.world
+        created = await world.kube.create(
+            NodeClaim,
+            {key: claim(metadata={"finalizers": []})[key] for key in ("metadata", "spec")},
+        )
+        await at_work.settle()
+        await at_work.client.delete(V1, "NodeClaim", None, NAME)
+        await at_work.settle()
+
+        world.mirrors.absorb(created)
+
+        assert world.state.is_synced
+        assert PROVIDER_ID not in {node.provider_id for node in world.state.snapshot().nodes}

@@ -1,0 +1,475 @@
+"""Who has to leave a node, in what order and by when: the decisions alone."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+import pytest
+
+from builders import NOW, condition, node_claim, owner, pod, pvc, toleration
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.pods import EphemeralVolumeSource, Pod, Volume
+from karpenter.api.storage import (
+    PersistentVolumeClaim,
+    VolumeAttachment,
+    VolumeAttachmentSource,
+    VolumeAttachmentSpec,
+)
+from karpenter.controllers.termination.deadline import (
+    DeadlineError,
+    deadline_of,
+    first_deadline,
+    grace_left,
+    is_overdue,
+    is_to_be_deleted,
+    tightened,
+)
+from karpenter.controllers.termination.drain import plan_drain, reason_of
+from karpenter.controllers.termination.orders import (
+    Order,
+    Step,
+    combined,
+    next_step,
+    seconds_until_due,
+)
+from karpenter.controllers.termination.volumes import awaited_attachments
+from karpenter.model.labels import DISRUPTED, DO_NOT_DISRUPT, TERMINATION_TIMESTAMP
+
+
+class PodFacts(TypedDict, total=False):
+    """What these tests say about a pod."""
+
+    grace: int | None  # 30 unless told
+    going: int  # seconds from now until it should be gone
+    told: int  # the grace period it was told
+    daemon: bool
+    critical: bool
+    mirror: bool
+    held: str  # its do-not-disrupt annotation
+    tolerates: Sequence[Any]
+    phase: str
+
+
+def bound(name: str = "a", **facts: Unpack[PodFacts]) -> Pod:
+    """A pod on node ``n``."""
+    owners = [owner("ReplicaSet", "web")]
+    if facts.get("daemon"):
+        owners = [owner("DaemonSet", "ds")]
+    if facts.get("mirror"):
+        owners = [owner("Node", "n", "v1")]
+    held = facts.get("held")
+    made = pod(
+        name,
+        node_name="n",
+        owners=owners,
+        annotations={DO_NOT_DISRUPT: held} if held else {},
+        tolerations=facts.get("tolerates", ()),
+        phase=facts.get("phase", "Running"),
+    )
+    spec = msgspec.structs.replace(
+        made.spec,
+        termination_grace_period_seconds=facts.get("grace", 30),
+        priority_class_name="system-node-critical" if facts.get("critical") else "",
+    )
+    metadata = made.metadata
+    if "going" in facts:
+        metadata = msgspec.structs.replace(
+            metadata,
+            deletion_timestamp=after(facts["going"]),
+            deletion_grace_period_seconds=facts.get("told"),
+        )
+    return msgspec.structs.replace(made, metadata=metadata, spec=spec)
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def names(pods: Sequence[Pod]) -> list[str]:
+    return [each.metadata.name for each in pods]
+
+
+APP = bound("app")
+DAEMON = bound("daemon", daemon=True)
+CRITICAL = bound("critical", critical=True)
+CRITICAL_DAEMON = bound("critical-daemon", critical=True, daemon=True)
+ALL = (CRITICAL_DAEMON, CRITICAL, DAEMON, APP)
+
+
+@pytest.mark.parametrize(
+    ("pods", "waiting", "going"),
+    [
+        pytest.param([], [], [], id="F-70 a node with no pods is empty"),
+        pytest.param(
+            [bound(tolerates=[toleration(DISRUPTED, "Exists", effect="NoSchedule")])],
+            [],
+            [],
+            id="F-71 a pod that tolerates the drain by key stays",
+        ),
+        pytest.param(
+            [bound(tolerates=[toleration(DISRUPTED, "Equal", "", effect="NoSchedule")])],
+            [],
+            [],
+            id="F-71 a pod that tolerates the drain by value stays",
+        ),
+        pytest.param(
+            [bound(tolerates=[toleration("", "Exists")])],
+            [],
+            [],
+            id="F-71 a pod that tolerates everything stays",
+        ),
+        pytest.param(
+            [bound(tolerates=[toleration("node.kubernetes.io/unschedulable", "Exists")])],
+            ["a"],
+            ["a"],
+            id="F-72 a pod that tolerates only a cordon goes",
+        ),
+        pytest.param([bound(mirror=True)], [], [], id="F-73 a mirrored pod is ignored"),
+        pytest.param(
+            [pod("a", node_name="n")], ["a"], ["a"], id="F-74 a pod that nobody owns goes"
+        ),
+        pytest.param([bound(phase="Succeeded")], [], [], id="F-75 a finished pod is ignored"),
+        pytest.param([bound(phase="Failed")], [], [], id="F-75 a failed pod is ignored"),
+        pytest.param([DAEMON], ["daemon"], ["daemon"], id="F-76 a daemon goes"),
+        pytest.param(
+            [APP, DAEMON], ["app", "daemon"], ["app"], id="F-76 a daemon goes in the second tier"
+        ),
+        pytest.param(
+            ALL,
+            ["app", "critical", "critical-daemon", "daemon"],
+            ["app"],
+            id="F-77 applications go first",
+        ),
+        pytest.param(ALL[:3], sorted(names(ALL[:3])), ["daemon"], id="F-77 then daemons"),
+        pytest.param(ALL[:2], sorted(names(ALL[:2])), ["critical"], id="F-77 then critical pods"),
+        pytest.param(
+            ALL[:1], ["critical-daemon"], ["critical-daemon"], id="F-77 critical daemons go last"
+        ),
+        pytest.param(
+            [bound("app", going=20), DAEMON],
+            ["app", "daemon"],
+            [],
+            id="F-77 a tier that is going holds the next one",
+        ),
+        pytest.param(
+            [bound("app", phase="Succeeded"), DAEMON],
+            ["daemon"],
+            ["daemon"],
+            id="F-77 a tier that has ended holds nobody",
+        ),
+        pytest.param(
+            [bound("app", going=-61), DAEMON],
+            ["daemon"],
+            ["daemon"],
+            id="F-91 a pod 61 s past its time counts as gone",
+        ),
+        pytest.param(
+            [bound("app", going=-60), DAEMON],
+            ["app", "daemon"],
+            [],
+            id="F-91 a pod 60 s past its time does not",
+        ),
+        pytest.param(
+            [bound(held="true")], ["a"], ["a"], id="F-82 a protected pod is waited for and queued"
+        ),
+    ],
+)
+def test_drain_without_a_deadline(
+    pods: Sequence[Pod], waiting: list[str], going: list[str]
+) -> None:
+    drain = plan_drain(pods, deadline=None, now=NOW)
+
+    assert (waiting, going) == (names(drain.waiting), names(drain.next))
+    assert names(drain.forced) == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "deadline", "forced", "following"),
+    [
+        pytest.param(
+            [bound(grace=300)], after(299), ["a"], [], id="F-84 a grace beyond the deadline"
+        ),
+        pytest.param(
+            [bound(grace=60, held="true")],
+            after(300),
+            [],
+            ["a"],
+            id="F-85 there is time for the grace",
+        ),
+        pytest.param(
+            [bound(grace=60, held="true")],
+            after(60),
+            [],
+            ["a"],
+            id="F-85 exactly time enough is enough",
+        ),
+        pytest.param([bound(grace=None)], after(-9), [], ["a"], id="a pod without a grace period"),
+        pytest.param(
+            [APP, bound("critical", critical=True, grace=600)],
+            after(300),
+            ["critical"],
+            ["app"],
+            id="F-88 a pod whose time is up is not held by its tier",
+        ),
+        pytest.param(
+            [bound(going=400, told=400)],
+            after(300),
+            ["a"],
+            [],
+            id="F-87 a pod that goes too late is told again",
+        ),
+        pytest.param(
+            [bound(going=1, told=1)],
+            after(-3600),
+            [],
+            [],
+            id="a pod that was told the shortest time is not told again",
+        ),
+        pytest.param(
+            [bound(going=200, told=400)], after(300), [], [], id="a pod that goes in time"
+        ),
+    ],
+)
+def test_drain_with_a_deadline(
+    pods: Sequence[Pod], deadline: datetime, forced: list[str], following: list[str]
+) -> None:
+    drain = plan_drain(pods, deadline=deadline, now=NOW)
+
+    assert (forced, following) == (names(drain.forced), names(drain.next))
+    assert len(pods) == len(drain.waiting)
+
+
+@pytest.mark.parametrize(
+    ("deadline", "seconds"),
+    [
+        pytest.param(after(-3600), 1, id="F-86 an hour late"),
+        pytest.param(NOW, 1, id="right now"),
+        pytest.param(after(1.9), 1, id="part of a second is none"),
+        pytest.param(after(300), 300, id="F-84 in five minutes"),
+    ],
+)
+def test_grace_of_a_pod_whose_time_is_up(deadline: datetime, seconds: int) -> None:
+    assert seconds == grace_left(deadline, now=NOW)
+
+
+def test_a_pod_going_after_the_deadline_is_overdue_even_when_telling_it_again_changes_nothing() -> (
+    None
+):
+    told = bound(going=1, told=1)
+
+    assert is_overdue(told, after(-10), now=NOW)
+    assert not is_to_be_deleted(told, after(-10), now=NOW)
+
+
+def claim(period: str | None = None, written: str | None = None) -> NodeClaim:
+    """A claim that is being deleted since NOW."""
+    made = node_claim("c", deleted=NOW)
+    if written is not None:
+        made = node_claim("c", deleted=NOW, annotations={TERMINATION_TIMESTAMP: written})
+    return msgspec.structs.replace(
+        made, spec=msgspec.structs.replace(made.spec, termination_grace_period=period)
+    )
+
+
+@pytest.mark.parametrize(
+    ("deleted", "written"),
+    [
+        pytest.param(claim("1h"), "2026-08-01T13:00:00Z", id="E-66 an hour after the deletion"),
+        pytest.param(claim("0s"), "2026-08-01T12:00:00Z", id="at once"),
+        pytest.param(claim("1h", "2026-08-01T12:05:00Z"), None, id="E-67 one that is written"),
+        pytest.param(claim("1h", "nonsense"), None, id="E-67 even when it cannot be read"),
+        pytest.param(claim(), None, id="E-68 no grace period"),
+    ],
+)
+def test_first_deadline(deleted: NodeClaim, written: str | None) -> None:
+    assert written == first_deadline(deleted)
+
+
+@pytest.mark.parametrize(
+    ("known", "written"),
+    [
+        pytest.param(None, "2026-08-01T12:00:00Z", id="none so far"),
+        pytest.param("2026-08-01T12:00:01Z", "2026-08-01T12:00:00Z", id="a later one"),
+        pytest.param("2026-08-01T12:00:00Z", None, id="the same"),
+        pytest.param("2026-08-01T11:59:59Z", None, id="V15-D10 an earlier one is kept"),
+        pytest.param("2026-08-01T14:00:00+02:00", None, id="the same in another zone"),
+        pytest.param("soon", "2026-08-01T12:00:00Z", id="one that cannot be read"),
+    ],
+)
+def test_tightened_deadline(known: str | None, written: str | None) -> None:
+    assert written == tightened(claim(written=known), NOW)
+
+
+def test_a_deadline_that_is_no_time_is_named_with_its_claim() -> None:
+    with pytest.raises(DeadlineError, match=r"of NodeClaim c is 'soon'; write a time"):
+        deadline_of(claim(written="soon"))
+
+
+def test_a_node_of_no_claim_has_no_deadline() -> None:
+    assert deadline_of(None) is None
+
+
+FORCE, LOOSE = Order(after(10)), Order(after(500))
+TIMEOUT, LOOSE_TIMEOUT = Order(after(10), is_timeout=True), Order(after(500), is_timeout=True)
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "stands"),
+    [
+        pytest.param(Order(), FORCE, FORCE, id="F-89 a deadline after none"),
+        pytest.param(FORCE, Order(), FORCE, id="F-90 none after a deadline"),
+        pytest.param(FORCE, LOOSE, FORCE, id="F-90 tight, then loose"),
+        pytest.param(LOOSE, FORCE, FORCE, id="F-89 loose, then tight"),
+        pytest.param(TIMEOUT, LOOSE, LOOSE, id="V15-D42 deleting replaces giving up"),
+        pytest.param(TIMEOUT, Order(), Order(), id="V15-D42 even without a deadline"),
+        pytest.param(LOOSE, TIMEOUT, LOOSE, id="V15-D42 and is never replaced by it"),
+        pytest.param(LOOSE_TIMEOUT, TIMEOUT, TIMEOUT, id="the earlier of two time-outs"),
+        pytest.param(
+            Order(is_timeout=True), TIMEOUT, TIMEOUT, id="a time-out after an unbounded one"
+        ),
+    ],
+)
+def test_the_stricter_order_stands(known: Order, new: Order, stands: Order) -> None:
+    assert stands == combined(known, new)
+
+
+@pytest.mark.parametrize(
+    ("given", "order", "step"),
+    [
+        pytest.param(bound(), Order(), Step.EVICT, id="a running pod"),
+        pytest.param(bound(held="true"), Order(), Step.WAIT, id="F-82 a protected pod"),
+        pytest.param(bound(held="no"), Order(), Step.EVICT, id="a value that protects nothing"),
+        pytest.param(bound(going=9), Order(), Step.DROP, id="a pod that goes"),
+        pytest.param(bound(phase="Failed"), Order(), Step.DROP, id="a pod that has ended"),
+        pytest.param(
+            bound(tolerates=[toleration("", "Exists")]), Order(), Step.DROP, id="one that may stay"
+        ),
+        pytest.param(bound(held="true", grace=11), FORCE, Step.DELETE, id="F-84 time is up"),
+        pytest.param(bound(held="true", grace=10), FORCE, Step.WAIT, id="F-85 time is not up"),
+        pytest.param(bound(going=99, told=99), FORCE, Step.DELETE, id="F-87 it goes too late"),
+        pytest.param(bound(grace=11), TIMEOUT, Step.EVICT, id="a time-out deletes nobody"),
+        pytest.param(
+            bound(), Order(NOW, is_timeout=True), Step.EVICT, id="a time-out that is just reached"
+        ),
+        pytest.param(
+            bound(held="true"),
+            Order(after(-1), is_timeout=True),
+            Step.DROP,
+            id="V15-D29 after a time-out the pod is left alone",
+        ),
+    ],
+)
+def test_next_step(given: Pod, order: Order, step: Step) -> None:
+    assert step == next_step(given, order, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("order", "seconds"),
+    [
+        pytest.param(Order(), None, id="no deadline"),
+        pytest.param(Order(after(300)), 270.001, id="F-85 just after the grace no longer fits"),
+        pytest.param(Order(after(-9)), 0.001, id="it is over"),
+        pytest.param(TIMEOUT, 10.001, id="a time-out knows no grace"),
+    ],
+)
+def test_seconds_until_the_deadline_matters(order: Order, seconds: float | None) -> None:
+    assert seconds == seconds_until_due(bound(grace=30), order, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        pytest.param(None, "", id="no claim"),
+        pytest.param(node_claim("c"), "Forceful Termination", id="F-96 nobody said why"),
+        pytest.param(
+            node_claim("c", conditions=[condition("DisruptionReason", reason="Drifted")]),
+            "Drifted",
+            id="F-95 the reason of the disruption",
+        ),
+        pytest.param(
+            node_claim("c", conditions=[condition("DisruptionReason", "False", "Drifted")]),
+            "Forceful Termination",
+            id="a disruption that was called off",
+        ),
+    ],
+)
+def test_reason_of_a_drain(given: NodeClaim | None, reason: str) -> None:
+    assert reason == reason_of(given)
+
+
+class Claims:
+    """Volume claims by name."""
+
+    def __init__(self, *claims: PersistentVolumeClaim) -> None:
+        self._claims = {(c.metadata.namespace, c.metadata.name): c for c in claims}
+
+    def get(self, name: str, namespace: str = "") -> PersistentVolumeClaim | None:
+        return self._claims.get((namespace, name))
+
+
+def attachment(name: str, volume: str | None) -> VolumeAttachment:
+    source = VolumeAttachmentSource(persistent_volume_name=volume)
+    made = VolumeAttachment(spec=VolumeAttachmentSpec(node_name="n", source=source))
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, name=name))
+
+
+STAYS = [toleration("", "Exists")]
+CLAIMS = Claims(pvc("data", volume="pv-1"), pvc("user-scratch", volume="pv-2"))
+SCRATCH = Volume(name="scratch", ephemeral=EphemeralVolumeSource())
+
+
+def with_ephemeral(given: Pod) -> Pod:
+    return msgspec.structs.replace(
+        given, spec=msgspec.structs.replace(given.spec, volumes=(SCRATCH,))
+    )
+
+
+@pytest.mark.parametrize(
+    ("attachments", "pods", "awaited"),
+    [
+        pytest.param(
+            [attachment("b", "pv-2"), attachment("a", "pv-1")],
+            [],
+            ["a", "b"],
+            id="F-92 volumes of pods that have gone",
+        ),
+        pytest.param(
+            [attachment("a", "pv-1")],
+            [pod("user", node_name="n", claims=["data"])],
+            ["a"],
+            id="F-92 the volume of a pod that goes",
+        ),
+        pytest.param(
+            [attachment("a", "pv-1"), attachment("b", "pv-2")],
+            [pod("user", node_name="n", claims=["data"], tolerations=STAYS)],
+            ["b"],
+            id="F-93 the volume of a pod that stays",
+        ),
+        pytest.param(
+            [attachment("b", "pv-2")],
+            [with_ephemeral(pod("user", node_name="n", tolerations=STAYS))],
+            [],
+            id="F-93 a volume that was made for a pod that stays",
+        ),
+        pytest.param(
+            [attachment("a", "pv-1")],
+            [pod("user", node_name="n", claims=["data"], deleted=after(-61))],
+            [],
+            id="the volume of a pod that is stuck",
+        ),
+        pytest.param(
+            [attachment("a", "pv-1")],
+            [pod("user", node_name="n", claims=["lost"], tolerations=STAYS)],
+            ["a"],
+            id="a pod that stays whose claim is gone",
+        ),
+        pytest.param([attachment("a", None)], [], [], id="an attachment of no volume"),
+    ],
+)
+def test_awaited_attachments(
+    attachments: list[VolumeAttachment], pods: list[Pod], awaited: list[str]
+) -> None:
+    found = awaited_attachments(attachments, pods, CLAIMS, now=NOW)
+
+    assert awaited == [each.metadata.name for each in found]

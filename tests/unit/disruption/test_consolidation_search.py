@@ -1,0 +1,273 @@
+"""Groups N and O: which machines are tried together, in which order, and what is worth it."""
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from builders import condition
+from disrupting import (
+    LONG_AGO,
+    ON_DEMAND_ONLY,
+    decided,
+    found_by,
+    going,
+    kind,
+    look,
+    machine,
+    on_demand,
+    only,
+    pod_on,
+    pods_on,
+    pool,
+)
+from karpenter.disruption.balanced import best_score, score, score_of
+from karpenter.disruption.candidates import Candidate, Kind
+from karpenter.disruption.commands import Command, Decision
+from karpenter.disruption.passes import Memory, Pass
+from karpenter.disruption.plan import Search, next_commands
+from karpenter.disruption.single import in_turns
+from karpenter.scheduling.solve import HasTime
+from karpenter.state.nodes import StateNode
+
+OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
+
+
+def expiring_after(looks: int, method: str) -> Callable[[str], HasTime]:
+    """A timer under which one method may look so many times."""
+    left = [looks]
+
+    def has_time() -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    return lambda name: has_time if name == method else (lambda: True)
+
+
+def candidates_of(view: Pass) -> dict[str, Candidate]:
+    return {each.name: each for each in view.candidates(Kind.GRACEFUL)}
+
+
+def test_203_three_half_empty_machines_become_one() -> None:
+    nodes = [machine(f"n{n}", pod_on(f"p{n}", cpu="9"), instance_type="s16") for n in range(3)]
+    types = [kind("s16", 16), kind("s20", 20), kind("s32", 32)]
+
+    command = only(decided(*nodes, pools=[OD_POOL], types=types))
+
+    assert ("multi", "replace") == (command.method, command.decision)
+    assert 3 == len(command.candidates)
+    assert ("s32",) == command.replacements[0].instance_types
+    assert 1.6 == pytest.approx(command.savings)
+
+
+def test_204_two_of_the_cheapest_do_not_become_one_of_the_same() -> None:
+    nodes = [machine(f"n{n}", pod_on(f"p{n}", cpu="400m"), instance_type="s1") for n in range(2)]
+
+    assert [] == going(found_by("multi", *nodes, pools=[OD_POOL]))
+    assert "delete" == only(found_by("single", *nodes, pools=[OD_POOL])).decision
+
+
+def test_205_what_could_have_stayed_is_no_replacement() -> None:
+    types = [kind("small", 4, ways=[on_demand(1.0)]), kind("big", 8, ways=[on_demand(2.0)])]
+    nodes = [
+        machine("b1", pod_on("p1", cpu="1"), instance_type="big", types=types),
+        machine("b2", pod_on("p2", cpu="1"), instance_type="big", types=types),
+        machine("s1", pod_on("p3", cpu="1"), instance_type="small", types=types),
+    ]
+
+    found = look(*nodes, types=types, pools=[OD_POOL])
+    consolidation = Search(found).consolidation
+    refused = consolidation.command("multi", consolidation.candidates)
+
+    assert not isinstance(refused, Command)
+
+
+def test_206_unless_there_is_something_cheaper_still() -> None:
+    types = [
+        kind("nano", 4, ways=[on_demand(0.5)]),
+        kind("small", 4, ways=[on_demand(1.0)]),
+        kind("big", 8, ways=[on_demand(2.0)]),
+    ]
+    nodes = [
+        machine("b1", pod_on("p1", cpu="1"), instance_type="big", types=types),
+        machine("b2", pod_on("p2", cpu="1"), instance_type="big", types=types),
+        machine("s1", pod_on("p3", cpu="1"), instance_type="small", types=types),
+    ]
+
+    command = only(found_by("multi", *nodes, types=types, pools=[OD_POOL]))
+
+    assert 3 == len(command.candidates)
+    assert ("nano",) == command.replacements[0].instance_types
+
+
+@pytest.mark.parametrize(
+    ("looks", "count"),
+    [
+        pytest.param(0, 0, id="207 without any time nothing is found"),
+        pytest.param(1, 5, id="207 what was found before the end is used"),
+        pytest.param(9, 8, id="given time, all go"),
+    ],
+)
+def test_the_end_of_a_search_for_several(looks: int, count: int) -> None:
+    nodes = [machine(f"n{n}", pod_on(f"p{n}", cpu="400m"), instance_type="s8") for n in range(8)]
+
+    found = found_by("multi", *nodes, pools=[OD_POOL], timer=expiring_after(looks, "multi"))
+
+    assert (count, count < 8) == (len(going(found)), found.has_timed_out)
+
+
+def stuck(name: str, node_pool: str) -> StateNode:
+    """A machine that is as cheap as can be."""
+    return machine(name, pod_on(f"p-{name}", cpu="800m"), instance_type="s1", pool=node_pool)
+
+
+def test_208_pools_that_were_not_reached_come_first_next_time() -> None:
+    pools = [pool(name, requirements=ON_DEMAND_ONLY) for name in ("a", "b")]
+    nodes = [stuck("a1", "a"), stuck("b1", "b")]
+
+    found = found_by("single", *nodes, pools=pools, timer=expiring_after(1, "single"))
+
+    assert (True, frozenset("b")) == (found.has_timed_out, found.unseen_pools)
+    assert "NotEvaluated" == found.verdicts["b1"].why
+
+    memory = Memory(unseen_pools=found.unseen_pools)
+    again = found_by(
+        "single", *nodes, pools=pools, timer=expiring_after(1, "single"), memory=memory
+    )
+
+    assert frozenset("a") == again.unseen_pools
+
+
+def test_209_a_small_pool_does_not_wait_for_a_large_one() -> None:
+    nodes = [stuck(f"a{n:03}", "a") for n in range(100)] + [stuck("b", "b")]
+    view = look(*nodes, pools=[pool("a"), pool("b")])
+
+    ordered = in_turns(view.candidates(Kind.GRACEFUL))
+
+    assert "b" in [candidate.name for candidate in ordered[:2]]
+    assert len(nodes) == len(ordered)
+
+
+@pytest.mark.parametrize(
+    ("budget", "is_constrained"),
+    [
+        pytest.param("100%", False, id="210 what found nothing may be remembered"),
+        pytest.param("0", True, id="211 what budgets kept from looking may not"),
+    ],
+)
+def test_whether_nothing_to_do_may_be_remembered(budget: str, is_constrained: bool) -> None:
+    pools = [pool(requirements=ON_DEMAND_ONLY, budgets=[budget])]
+
+    findings = decided(stuck("n1", "np"), stuck("n2", "np"), pools=pools).findings
+
+    found = {finding.method: finding.is_constrained for finding in findings}
+    assert (is_constrained, is_constrained) == (found["multi"], found["single"])
+
+
+def test_methods_can_be_skipped() -> None:
+    view = look(machine("n1"), machine("n2", pod_on("p"), instance_type="s8"), pools=[OD_POOL])
+
+    step = next_commands(Search(view), skip={"empty", "multi"})
+
+    assert ("single", ["n2"]) == (only(step).method, going(step))
+
+
+@pytest.mark.parametrize(
+    ("savings", "disruption", "cost", "total", "worth"),
+    [
+        pytest.param(7.26, 3, 58.08, 80, 3.33, id="213 much for little"),
+        pytest.param(2.42, 8, 58.08, 80, 0.42, id="214 little for much"),
+        pytest.param(2.42, 8, 48.40, 80, 0.50, id="215 just enough"),
+        pytest.param(1.0, 3, 1.0, 3, 1.0, id="216 all of a pool of one"),
+        pytest.param(0.0, 3, 58.08, 80, 0.0, id="217 nothing saved"),
+        pytest.param(-1.0, 3, 58.08, 80, 0.0, id="217 less than nothing saved"),
+        pytest.param(1.0, 3, 0.0, 80, 0.0, id="a pool that costs nothing"),
+        pytest.param(1.0, 0, 58.08, 80, float("inf"), id="nobody disturbed"),
+    ],
+)
+def test_scores(savings: float, disruption: float, cost: float, total: float, worth: float) -> None:
+    assert worth == pytest.approx(score(savings, disruption, cost, total), abs=0.005)
+
+
+def test_215_half_is_enough() -> None:
+    pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
+    nodes = [machine("n1", pod_on("p"), instance_type="s2"), machine("n2", pod_on("q"))]
+    nodes += [machine("n3", pod_on("r"), instance_type="s2")]
+    view = look(*nodes, pools=pools)
+
+    found = score_of(view, "np", _delete(candidates_of(view)["n1"], savings=0.2 * 4 / 6))
+
+    assert 0.5 == pytest.approx(found.value)
+    assert found.is_approved
+
+
+def test_216_the_only_machine_of_a_pool_may_go() -> None:
+    pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY), pool("other", after="Never")]
+    nodes = [machine("n1", pod_on("p")), machine("big", pool="other", instance_type="s32")]
+
+    command = only(found_by("single", *nodes, pools=pools))
+
+    assert ("n1",) == command.names
+    assert 1.0 == pytest.approx(command.score)
+
+
+def test_218_one_pool_that_refuses_is_enough() -> None:
+    pools = [pool(name, policy="Balanced", requirements=ON_DEMAND_ONLY) for name in ("a", "b")]
+    nodes = [
+        machine("a1", pod_on("p"), pool="a", instance_type="s8"),
+        machine("b1", *pods_on(9, "q", cpu="100m"), pool="b", instance_type="s1"),
+        machine("b2", pool="b", instance_type="s32"),
+    ]
+    view = look(*nodes, pools=pools)
+    found = candidates_of(view)
+    move = Command(
+        "multi", "Underutilized", Decision.DELETE, (found["a1"], found["b1"]), savings=0.9
+    )
+
+    judged, scores = Search(view).consolidation.judged(move)
+
+    assert not isinstance(judged, Command)
+    assert [("a", True), ("b", False)] == [(s.node_pool, s.is_approved) for s in scores]
+
+
+def test_219_pools_of_other_policies_are_not_asked() -> None:
+    pools = [pool("a", policy="Balanced"), pool("b")]
+    nodes = [machine("a1", pod_on("p"), pool="a"), machine("b1", pod_on("q"), pool="b")]
+    view = look(*nodes, pools=pools)
+    found = candidates_of(view)
+    move = Command(
+        "multi", "Underutilized", Decision.DELETE, (found["a1"], found["b1"]), savings=0.8
+    )
+
+    judged, scores = Search(view).consolidation.judged(move)
+
+    assert isinstance(judged, Command)
+    assert ["a"] == [each.node_pool for each in scores]
+    assert 1.0 == pytest.approx(judged.score)
+
+
+def test_220_what_could_never_be_worth_it_is_not_even_tried() -> None:
+    pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
+    nodes = [
+        machine("busy", *pods_on(9, "p", cpu="90m"), instance_type="s1"),
+        machine("dear", pod_on("q", cpu="20"), instance_type="s32"),
+    ]
+
+    found = found_by("single", *nodes, pools=pools)
+    view = look(*nodes, pools=pools)
+
+    assert not best_score(view, candidates_of(view)["busy"]).is_approved
+    assert "even removing it would score" in found.verdicts["busy"].detail
+    assert not found.verdicts["busy"].has_event
+
+
+def test_231_what_is_empty_and_drifted_goes_as_empty() -> None:
+    drifted = condition("Drifted", at=LONG_AGO)
+
+    command = only(decided(machine("n1", claim_conditions=[drifted])))
+
+    assert ("empty", "Empty") == (command.method, command.reason)
+
+
+def _delete(candidate: Candidate, savings: float) -> Command:
+    return Command("single", "Underutilized", Decision.DELETE, (candidate,), savings=savings)

@@ -1,0 +1,209 @@
+"""Group H: how many nodes of a pool may be disrupted at a time."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+
+from builders import NOW, READY, condition
+from disrupting import LONG_AGO, decided, found_by, going, look, machine, planned, pod_on, pool
+from karpenter.api.karpenter import Budget
+from karpenter.disruption.budgets import UNLIMITED, allowance, next_opening
+from karpenter.state.nodes import StateNode
+
+UNREADY: Final = condition("Ready", "False")
+DRIFTED: Final = condition("Drifted", at=LONG_AGO)
+TUESDAY: Final = datetime(2026, 8, 4, 12, tzinfo=UTC)
+OFFICE_HOURS: Final = Budget(nodes="0", schedule="0 9 * * 1-5", duration="8h")
+
+
+def empties(count: int, pool: str = "np") -> list[StateNode]:
+    """Machines that nobody would miss."""
+    return [machine(f"{pool}-{n}", pool=pool) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("budget", "count"),
+    [
+        pytest.param("3", 3, id="121 a number"),
+        pytest.param("30%", 3, id="122 30% of ten"),
+        pytest.param("100%", 10, id="122 all of ten"),
+        pytest.param("0", 0, id="122 none"),
+        pytest.param("21%", 3, id="a percentage is rounded up"),
+    ],
+)
+def test_empty_machines_go_in_one_command_within_the_budget(budget: str, count: int) -> None:
+    step = decided(*empties(10), pools=[pool(budgets=[budget])])
+
+    assert count == len(going(step))
+    assert min(count, 1) == len(step.commands)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "budget", "remaining"),
+    [
+        pytest.param(empties(3), "10%", 1, id="123 10% of three is one"),
+        pytest.param(
+            [*empties(8), *(machine(f"x{n}", node_conditions=[UNREADY]) for n in range(2))],
+            "100%",
+            8,
+            id="124 those that are not ready count as disrupted",
+        ),
+        pytest.param(
+            [*empties(8), *(machine(f"x{n}", deleted=NOW) for n in range(2))],
+            "10%",
+            0,
+            id="125 never less than nothing",
+        ),
+        pytest.param(
+            [*empties(10), *(machine(f"x{n}", initialized=False) for n in range(5))],
+            "100%",
+            10,
+            id="126 those that are not initialized do not count",
+        ),
+        pytest.param(
+            [*empties(4), machine("x", claim_conditions=[condition("InstanceTerminating")])],
+            "100%",
+            4,
+            id="127 nor does one whose instance terminates",
+        ),
+    ],
+)
+def test_what_is_left_of_a_budget(nodes: list[StateNode], budget: str, remaining: int) -> None:
+    view = look(*nodes, pools=[pool(budgets=[budget])])
+
+    assert remaining == view.allowance("np", "Empty").remaining
+
+
+def test_128_the_strictest_budget_for_a_reason_decides() -> None:
+    budgets = [
+        Budget(nodes="10"),
+        Budget(nodes="4", reasons=("Empty",)),
+        Budget(nodes="5", reasons=("Drifted",)),
+    ]
+    view = look(*empties(20), pools=[pool(budgets=budgets)])
+
+    found = [view.allowance("np", r).allowed for r in ("Empty", "Drifted", "Underutilized")]
+
+    assert [4, 5, 10] == found
+
+
+@pytest.mark.parametrize(
+    ("budget", "now", "allowed"),
+    [
+        pytest.param(OFFICE_HOURS, TUESDAY, 0, id="129 within its window"),
+        pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=18), UNLIMITED, id="129 after it"),
+        pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=9), 0, id="its start belongs to it"),
+        pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=17), UNLIMITED, id="its end does not"),
+        pytest.param(
+            Budget(nodes="0", schedule="@daily", duration="48h"),
+            TUESDAY.replace(hour=23, minute=59),
+            0,
+            id="130 windows that overlap never close",
+        ),
+    ],
+)
+def test_windows(budget: Budget, now: datetime, allowed: int) -> None:
+    found = allowance(pool(budgets=[budget]), empties(2), "Empty", now=now)
+
+    assert allowed == found.allowed
+
+
+def test_131_a_budget_that_cannot_be_read_closes_every_reason() -> None:
+    bad = Budget(nodes="1", reasons=("Empty",), schedule="banana", duration="1h")
+    view = look(*empties(3), pools=[pool(budgets=["100%", bad])])
+
+    reasons = ("Empty", "Drifted", "Underutilized", "Unhealthy")
+    found = [view.allowance("np", reason) for reason in reasons]
+
+    assert [0] * 4 == [each.allowed for each in found]
+    assert "spec.disruption.budgets[1]: expected exactly 5 fields, found 1: [banana]" == (
+        found[1].problem
+    )
+
+
+@pytest.mark.parametrize("nodes", ["-1", "banana", "5.5", "-10%", ""])
+def test_no_number_of_nodes_allows_none(nodes: str) -> None:
+    found = allowance(pool(budgets=[nodes]), empties(2), "Empty", now=NOW)
+
+    assert (0, True) == (found.allowed, bool(found.problem))
+
+
+def test_132_a_budget_without_reasons_is_about_all_of_them() -> None:
+    view = look(*empties(3), pools=[pool(budgets=["2"])])
+
+    reasons = ("Empty", "Drifted", "Underutilized", "Unhealthy")
+
+    assert [2] * 4 == [view.allowance("np", reason).allowed for reason in reasons]
+
+
+def test_a_budget_with_no_reasons_at_all_is_about_none() -> None:
+    view = look(*empties(3), pools=[pool(budgets=[Budget(nodes="0", reasons=())])])
+
+    assert UNLIMITED == view.allowance("np", "Empty").allowed
+
+
+def test_133_every_pool_has_budgets_of_its_own() -> None:
+    nodes = [*empties(3, "a"), *empties(3, "b")]
+
+    step = decided(*nodes, pools=[pool("a", budgets=["2"]), pool("b", budgets=["2"])])
+
+    assert ["a-0", "a-1", "b-0", "b-1"] == sorted(going(step))
+    assert 1 == len(step.commands)
+
+
+def test_134_what_another_method_disrupts_counts() -> None:
+    nodes = [machine("n1", pod_on("p"), marked=True), machine("n2")]
+
+    assert [] == going(found_by("empty", *nodes, pools=[pool(budgets=["1"])]))
+
+
+def test_135_an_expired_claim_goes_whatever_budgets_say() -> None:
+    plan = planned(machine("n1", expire_after="1h"), pools=[pool(budgets=["0"])])
+
+    assert [("expiration", "Expired", ("n1",))] == [
+        (command.method, command.reason, command.names) for command in plan.commands
+    ]
+
+
+def test_136_users_are_told_of_a_pool_that_allows_nothing() -> None:
+    found = found_by("empty", machine("n1"), pools=[pool(budgets=["0"])])
+
+    (event,) = found.events
+    assert ("NodePool/np", "DisruptionBlocked") == (event.target, event.reason)
+    assert "Empty" in event.message
+    assert found.is_constrained
+
+
+@pytest.mark.parametrize(
+    ("reason", "remaining"),
+    [
+        pytest.param("Unhealthy", 1, id="V15-D06 a node that is not ready may be repaired"),
+        pytest.param("Drifted", 0, id="V15-D06 and uses up the budget of other reasons"),
+    ],
+)
+def test_nodes_that_are_not_ready(reason: str, remaining: int) -> None:
+    nodes = [*empties(9), machine("x", node_conditions=[UNREADY])]
+
+    assert remaining == look(*nodes, pools=[pool(budgets=["1"])]).allowance("np", reason).remaining
+
+
+@pytest.mark.parametrize("reason", ["Empty", "Drifted", "Underutilized", "Unhealthy"])
+def test_v15_d36_a_restart_counts_as_a_disruption_for_every_reason(reason: str) -> None:
+    restarting = machine("x", claim_conditions=[condition("Rebooting")], initialized=False)
+
+    found = look(machine("n1"), restarting, pools=[pool(budgets=["2"])]).allowance("np", reason)
+
+    assert (2, 1, 1) == (found.total, found.disrupting, found.remaining)
+
+
+def test_drift_within_a_budget_of_another_reason() -> None:
+    only_empty = Budget(nodes="0", reasons=("Empty",))
+    nodes = machine("n1", claim_conditions=[DRIFTED], node_conditions=[READY])
+
+    assert ["n1"] == going(decided(nodes, pools=[pool(budgets=[only_empty])]))
+
+
+def test_when_a_window_opens_next() -> None:
+    assert datetime(2026, 8, 5, 9, tzinfo=UTC) == next_opening(OFFICE_HOURS, now=TUESDAY)
+    assert next_opening(Budget(nodes="1"), now=TUESDAY) is None

@@ -1,0 +1,71 @@
+"""What moving pods costs, and what machines do."""
+
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from builders import NOW
+from disrupting import TYPES, machine, pod_on
+from karpenter.disruption.costs import lifetime_cost, price_of, reschedule_cost
+from karpenter.state.eviction import POD_DELETION_COST, eviction_cost
+
+DISRUPTION_COST: Final = "karpenter.sh/disruption-cost"
+BY_NAME: Final = {each.name: each for each in TYPES}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "ours", "cost"),
+    [
+        pytest.param(
+            {DISRUPTION_COST: "134217728", POD_DELETION_COST: "-134217728"},
+            False,
+            2.0,
+            id="V15-D45 the new annotation goes first",
+        ),
+        pytest.param(
+            {POD_DELETION_COST: "134217728"}, True, 1.0, id="V15-D45 what we wrote says nothing"
+        ),
+        pytest.param({DISRUPTION_COST: "1.5"}, False, 1.0, id="V15-D45 a fraction counts nothing"),
+        pytest.param({POD_DELETION_COST: "134217728"}, False, 2.0, id="the old one otherwise"),
+        pytest.param(
+            {DISRUPTION_COST: "bad", POD_DELETION_COST: "134217728"},
+            False,
+            1.0,
+            id="a bad one does not fall back",
+        ),
+    ],
+)
+def test_what_a_pod_costs(annotations: dict[str, str], ours: bool, cost: float) -> None:
+    found = eviction_cost(pod_on("p", annotations=annotations), deletion_cost_is_ours=ours)
+
+    assert cost == found
+
+
+def test_a_pod_that_is_glad_to_go_takes_nothing_off() -> None:
+    glad = pod_on("a", annotations={POD_DELETION_COST: "-2147483647"})
+
+    assert 2.0 == reschedule_cost([glad, pod_on("b")])
+
+
+@pytest.mark.parametrize(
+    ("options", "price"),
+    [
+        pytest.param({}, 0.4, id="by type, zone and capacity type"),
+        pytest.param({"capacity_type": "spot"}, 0.12, id="on spot"),
+        pytest.param({"zone": "z9"}, None, id="in no zone of its type"),
+        pytest.param({"instance_type": "odd"}, None, id="of no known type"),
+    ],
+)
+def test_what_a_machine_costs(options: dict[str, str], price: float | None) -> None:
+    found = price_of(machine("n1", **options), BY_NAME)  # type: ignore[arg-type]
+
+    assert price == (None if found is None else pytest.approx(found))
+
+
+def test_the_end_of_its_life_makes_a_machine_cheap_to_move() -> None:
+    half = machine(
+        "n1", pod_on("a"), pod_on("b"), created=NOW - timedelta(hours=5), expire_after="10h"
+    )
+
+    assert 1.0 == lifetime_cost(half, now=NOW, deletion_cost_is_ours=False)

@@ -1,0 +1,138 @@
+"""Group K: machines that nobody would miss go at once, whatever the policy."""
+
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from builders import NOW, condition, owner, pod_template
+from disrupting import (
+    Standing,
+    decided,
+    found_by,
+    going,
+    machine,
+    only,
+    planned,
+    pod_on,
+    pool,
+)
+from karpenter.api.karpenter import CapacityBuffer, CapacityBufferSpec, PodTemplateReference
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.pods import Pod, PodTemplate
+from karpenter.state.eviction import POD_DELETION_COST
+
+DAEMON: Final = [owner("DaemonSet", "logs")]
+STATEFUL: Final = [owner("StatefulSet", "db")]
+
+
+@pytest.mark.parametrize(
+    ("on", "is_empty"),
+    [
+        pytest.param([], True, id="no pods"),
+        pytest.param([pod_on("p", owners=DAEMON)], True, id="157 only daemons"),
+        pytest.param([pod_on("p", deleted=NOW)], True, id="158 only pods on their way out"),
+        pytest.param(
+            [pod_on("p", deleted=NOW, owners=STATEFUL)],
+            False,
+            id="159 the next pod of a StatefulSet needs room",
+        ),
+        pytest.param(
+            [pod_on("p", annotations={POD_DELETION_COST: "-2147483647"})],
+            True,
+            id="164 a pod that is glad to go does not count",
+        ),
+        pytest.param([pod_on("p", priority=-10)], False, id="165 a low priority is no such wish"),
+        pytest.param([pod_on("p")], False, id="a pod"),
+    ],
+)
+def test_what_is_empty(on: list[Pod], is_empty: bool) -> None:
+    found = found_by("empty", machine("n1", *on))
+
+    assert (["n1"] if is_empty else []) == going(found)
+
+
+@pytest.mark.parametrize("policy", ["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"])
+def test_160_every_policy_lets_empty_machines_go(policy: str) -> None:
+    command = only(decided(machine("n1"), pools=[pool(policy=policy)]))
+
+    assert ("empty", "Empty", "delete") == (command.method, command.reason, command.decision)
+    assert 0.4 == pytest.approx(command.savings)
+    assert () == command.replacements
+
+
+def test_161_a_pool_that_never_consolidates_keeps_them_and_says_so() -> None:
+    plan = planned(machine("n1"), pools=[pool(after="Never")])
+
+    assert [] == going(plan)
+    assert ["Unconsolidatable"] == [b.why for b in plan.blocked]
+
+
+@pytest.mark.parametrize(
+    ("options", "goes"),
+    [
+        pytest.param(
+            {"last_pod_event": NOW - timedelta(seconds=20)}, False, id="162 a pod left 20s ago"
+        ),
+        pytest.param(
+            {"last_pod_event": NOW - timedelta(seconds=30)}, True, id="162 a pod left 30s ago"
+        ),
+        pytest.param(
+            {
+                "claim_conditions": [
+                    condition("Initialized", at=NOW - timedelta(seconds=40)),
+                ]
+            },
+            True,
+            id="163 no pod ever came, and it started 40s ago",
+        ),
+    ],
+)
+def test_a_machine_is_left_in_peace_for_as_long_as_its_pool_wishes(
+    options: Standing, goes: bool
+) -> None:
+    options["without"] = ["Consolidatable"]
+    nodes = machine("n1", **options)
+
+    plan = planned(nodes, pools=[pool(after="30s")])
+
+    assert (["n1"] if goes else []) == going(plan)
+
+
+def test_162_without_the_condition_a_pass_does_nothing() -> None:
+    nodes = machine("n1", without=["Consolidatable"])
+
+    assert [] == going(decided(nodes))
+
+
+def test_166_an_unknown_type_does_not_matter() -> None:
+    assert ["n1"] == going(decided(machine("n1", instance_type="unknown")))
+
+
+def test_167_a_machine_kept_for_a_buffer_stays() -> None:
+    template = PodTemplate(
+        metadata=ObjectMeta(name="unit", namespace="default"), template=pod_template(cpu="1")
+    )
+    buffer = CapacityBuffer(
+        metadata=ObjectMeta(name="spare", namespace="default"),
+        spec=CapacityBufferSpec(pod_template_ref=PodTemplateReference(name="unit"), replicas=2),
+    )
+
+    found = found_by("empty", machine("n1"), machine("n2"), buffers=[buffer], templates=[template])
+
+    assert ["n2"] == going(found)
+
+
+def test_168_a_static_pool_keeps_its_nodes() -> None:
+    plan = planned(machine("n1"), pools=[pool(replicas=1)])
+
+    assert [] == going(plan)
+    assert ["StaticNodePool"] == [b.why for b in plan.blocked]
+
+
+def test_those_that_save_most_go_first() -> None:
+    nodes = [machine("a", instance_type="s2"), machine("b", instance_type="s8"), machine("c")]
+
+    step = decided(*nodes, pools=[pool(budgets=["2"])])
+
+    assert ["b", "c"] == going(step)

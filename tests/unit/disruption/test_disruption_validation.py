@@ -1,0 +1,183 @@
+"""Group J: whether a command still holds after the wait."""
+
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from builders import NOW
+from disrupting import (
+    ON_DEMAND_ONLY,
+    decided,
+    found_by,
+    look,
+    machine,
+    only,
+    pdb_of,
+    pod_on,
+    pods_on,
+    pool,
+)
+from karpenter.disruption.commands import Command
+from karpenter.disruption.plan import Search, next_commands
+from karpenter.disruption.validation import validated
+from karpenter.model import labels as keys
+
+OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
+LATER: Final = NOW + timedelta(seconds=15)
+SOON: Final = LATER + timedelta(seconds=5)
+
+
+def two_empty() -> Command:
+    return only(decided(machine("n1"), machine("n2")))
+
+
+def replacement() -> Command:
+    command = only(
+        found_by("single", machine("n1", pod_on("a"), instance_type="s8"), pools=[OD_POOL])
+    )
+    assert command.replacements
+    return command
+
+
+def test_a_cluster_at_rest_confirms_a_command() -> None:
+    fresh = look(machine("n1"), machine("n2"), now=LATER)
+
+    found = validated(two_empty(), fresh)
+
+    assert found.command is not None
+    assert (("n1", "n2"), "", ()) == (found.command.names, found.failure, found.lost)
+
+
+def test_150_an_empty_machine_that_got_a_pod_stays_and_the_other_goes() -> None:
+    fresh = look(machine("n1", pod_on("new")), machine("n2"), now=LATER)
+
+    found = validated(two_empty(), fresh)
+
+    assert found.command is not None
+    assert (("n2",), ("n1",)) == (found.command.names, found.lost)
+    assert 0.4 == pytest.approx(found.command.savings)
+
+
+def test_151_an_empty_machine_that_pods_are_expected_on_stays() -> None:
+    command = only(decided(machine("n1")))
+
+    found = validated(command, look(machine("n1", nominated_until=SOON), now=LATER))
+
+    assert (None, "nominated", ("n1",)) == (found.command, found.failure, found.lost)
+
+
+def test_an_empty_machine_that_is_gone_is_lost() -> None:
+    found = validated(only(decided(machine("n1"))), look(now=LATER))
+
+    assert (None, "churn", ("n1",)) == (found.command, found.failure, found.lost)
+
+
+def test_empty_machines_beyond_the_budget_stay() -> None:
+    fresh = look(machine("n1"), machine("n2"), pools=[pool(budgets=["1"])], now=LATER)
+
+    found = validated(two_empty(), fresh)
+
+    assert found.command is not None
+    assert (("n1",), ("n2",)) == (found.command.names, found.lost)
+
+
+def test_empty_machines_without_any_budget_stay() -> None:
+    fresh = look(machine("n1"), machine("n2"), pools=[pool(budgets=["0"])], now=LATER)
+
+    found = validated(two_empty(), fresh)
+
+    assert (None, "budget") == (found.command, found.failure)
+
+
+def test_a_replacement_that_still_holds_is_confirmed() -> None:
+    fresh = look(machine("n1", pod_on("a"), instance_type="s8"), pools=[OD_POOL], now=LATER)
+
+    found = validated(replacement(), fresh)
+
+    assert found.command is not None
+    assert replacement().replacements == found.command.replacements
+
+
+def test_152_a_protected_pod_came() -> None:
+    came = pod_on("new", annotations={keys.DO_NOT_DISRUPT: "true"})
+    fresh = look(machine("n1", pod_on("a"), came, instance_type="s8"), pools=[OD_POOL], now=LATER)
+
+    found = validated(replacement(), fresh)
+
+    assert (None, "churn") == (found.command, found.failure)
+    assert "default/new" in found.detail
+
+
+def test_153_a_pod_came_whose_budget_is_spent() -> None:
+    came = pod_on("new", labels={"app": "held"})
+    fresh = look(
+        machine("n1", pod_on("a"), came, instance_type="s8"),
+        pools=[OD_POOL],
+        pdbs=[pdb_of(0, labels={"app": "held"})],
+        now=LATER,
+    )
+
+    found = validated(replacement(), fresh)
+
+    assert (None, "churn") == (found.command, found.failure)
+
+
+def test_154_a_pod_came_that_does_not_fit_what_was_decided() -> None:
+    fresh = look(
+        machine("n1", pod_on("a"), pod_on("new", cpu="3"), instance_type="s8"),
+        pools=[OD_POOL],
+        now=LATER,
+    )
+
+    found = validated(replacement(), fresh)
+
+    assert (None, "scheduling", ()) == (found.command, found.failure, found.lost)
+    assert "s1 would not do" in found.detail
+
+
+def test_a_replacement_nobody_needs_any_more_is_not_made() -> None:
+    fresh = look(
+        machine("n1", pod_on("a"), instance_type="s8"),
+        machine("n2", *pods_on(2, "b"), instance_type="s4"),
+        pools=[OD_POOL],
+        now=LATER,
+    )
+
+    assert "scheduling" == validated(replacement(), fresh).failure
+
+
+def test_a_deletion_that_would_need_a_new_machine_now_fails() -> None:
+    nodes = [machine("n1", *pods_on(5, "a")), machine("n2", pod_on("b"))]
+    command = only(found_by("single", *nodes, pools=[OD_POOL]))
+    full = [machine("n1", *pods_on(7, "a")), machine("n2", pod_on("b"))]
+
+    found = validated(command, look(*full, pools=[OD_POOL], now=LATER))
+
+    assert (None, "scheduling") == (found.command, found.failure)
+
+
+def test_a_pod_that_fits_nowhere_fails_it() -> None:
+    came = pod_on("new", node_selector={keys.ZONE: "z9"})
+    fresh = look(machine("n1", pod_on("a"), came, instance_type="s8"), pools=[OD_POOL], now=LATER)
+
+    assert "no place for default/new" == validated(replacement(), fresh).detail
+
+
+def test_155_the_budget_was_closed() -> None:
+    shut = pool(requirements=ON_DEMAND_ONLY, budgets=["0"])
+    fresh = look(machine("n1", pod_on("a"), instance_type="s8"), pools=[shut], now=LATER)
+
+    found = validated(replacement(), fresh)
+
+    assert (None, "budget", ("n1",)) == (found.command, found.failure, found.lost)
+
+
+def test_156_after_several_one_is_tried_in_the_same_pass() -> None:
+    nodes = [machine(f"n{n}", pod_on(f"p{n}"), instance_type="s8") for n in range(3)]
+    search = Search(look(*nodes, pools=[OD_POOL]))
+
+    first = next_commands(search)
+    second = next_commands(search, skip={"repair", "empty", "static-drift", "drift", "multi"})
+
+    assert ["multi", "single"] == [only(first).method, only(second).method]

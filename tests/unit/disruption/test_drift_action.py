@@ -1,0 +1,357 @@
+"""Groups P and R, and terminate-first: what becomes of machines that have drifted."""
+
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from builders import NOW, READY, condition, expression, offering, owner, pod, reserved
+from disrupting import (
+    LONG_AGO,
+    ON_DEMAND_ONLY,
+    decided,
+    found_by,
+    going,
+    kind,
+    machine,
+    only,
+    pdb_of,
+    planned,
+    pod_on,
+    pods_on,
+    pool,
+    reserved_on,
+    snapshot,
+)
+from karpenter.api.meta import Condition
+from karpenter.cloud.types import InstanceType
+from karpenter.disruption.passes import DisruptionSettings, Memory
+from karpenter.model import labels as keys
+from karpenter.scheduling.static import plan_static
+from karpenter.state.nodes import StateNode
+
+FIRST: Final = DisruptionSettings(terminate_first_drift=True)
+RESERVED_ONLY: Final = (expression(keys.CAPACITY_TYPE, "In", keys.RESERVED),)
+PROTECTED: Final = {keys.DO_NOT_DISRUPT: "true"}
+
+
+def drifted(minutes: int = 60) -> Condition:
+    return condition("Drifted", at=NOW - timedelta(minutes=minutes))
+
+
+def test_221_pods_that_fit_elsewhere_need_no_replacement() -> None:
+    nodes = [machine("n1", pod_on("a"), claim_conditions=[drifted()]), machine("n2", pod_on("b"))]
+
+    command = only(found_by("drift", *nodes))
+
+    assert ("drift", "Drifted", "delete") == (command.method, command.reason, command.decision)
+    assert {"n2": ("default/a",)} == command.placements
+
+
+def test_222_a_replacement_may_cost_anything() -> None:
+    types = [kind("dear", 4, price=99.0)]
+    nodes = machine("n1", pod_on("a"), claim_conditions=[drifted()])
+
+    command = only(found_by("drift", nodes, types=types))
+
+    assert ("replace", ("dear",)) == (command.decision, command.replacements[0].instance_types)
+
+
+def test_223_one_machine_may_need_three() -> None:
+    nodes = machine(
+        "n1", *pods_on(3, "a", cpu="3"), instance_type="s16", claim_conditions=[drifted()]
+    )
+
+    command = only(found_by("drift", nodes, types=[kind("s4", 4)]))
+
+    assert 3 == len(command.replacements)
+
+
+def test_224_a_machine_without_pods_goes_first() -> None:
+    nodes = [
+        machine("old", pod_on("a"), claim_conditions=[drifted(90)]),
+        machine("empty", claim_conditions=[drifted(5)]),
+    ]
+
+    assert ["empty"] == going(found_by("drift", *nodes))
+
+
+def test_225_else_the_one_that_drifted_first() -> None:
+    nodes = [
+        machine("a", pod_on("p"), claim_conditions=[drifted(30)]),
+        machine("b", pod_on("q"), claim_conditions=[drifted(90)]),
+    ]
+
+    assert ["b"] == going(found_by("drift", *nodes))
+
+
+def test_226_one_that_cannot_go_does_not_hold_up_the_next() -> None:
+    nodes = [
+        machine("a", pod_on("p", node_selector={keys.ZONE: "z9"}), claim_conditions=[drifted(90)]),
+        machine("b", pod_on("q"), claim_conditions=[drifted(30)]),
+    ]
+
+    found = found_by("drift", *nodes)
+
+    assert ["b"] == going(found)
+    assert ("Unschedulable", "no place for default/p", True) == (
+        found.verdicts["a"].why,
+        found.verdicts["a"].detail,
+        found.verdicts["a"].has_event,
+    )
+
+
+@pytest.mark.parametrize("said", [[], [condition("Drifted", "False", at=LONG_AGO)]])
+def test_227_what_has_not_drifted_is_passed_over(said: list[Condition]) -> None:
+    found = found_by("drift", machine("n1", pod_on("p"), claim_conditions=said))
+
+    assert ([], 0) == (going(found), found.eligible)
+
+
+def test_228_drift_does_not_ask_about_consolidation() -> None:
+    nodes = machine("n1", pod_on("p"), claim_conditions=[drifted()], without=["Consolidatable"])
+
+    assert ["n1"] == going(decided(nodes, pools=[pool(after="Never")]))
+
+
+def test_229_a_protected_pod_gets_no_room_beforehand() -> None:
+    nodes = machine(
+        "n1",
+        pod_on("p", annotations=PROTECTED),
+        claim_conditions=[drifted()],
+        grace_period="1h",
+    )
+
+    command = only(found_by("drift", nodes))
+
+    assert ("delete", ()) == (command.decision, command.replacements)
+
+
+def test_230_nor_does_one_whose_budget_never_gives_way() -> None:
+    nodes = machine("n1", pod_on("p"), claim_conditions=[drifted()], grace_period="1h")
+
+    command = only(found_by("drift", nodes, pdbs=[pdb_of(0, max_unavailable=0)]))
+
+    assert ("delete", ()) == (command.decision, command.replacements)
+
+
+def test_232_no_more_at_a_time_than_budgets_allow() -> None:
+    nodes = [
+        machine(f"n{n}", pod_on(f"p{n}", cpu="3"), claim_conditions=[drifted()]) for n in range(10)
+    ]
+
+    plan = planned(*nodes, pools=[pool(requirements=ON_DEMAND_ONLY, budgets=["30%"])])
+
+    assert ["n0", "n1", "n2"] == going(plan)
+    assert [1, 1, 1] == [len(command.replacements) for command in plan.commands]
+    assert {"Budget"} == {verdict.why for verdict in plan.blocked}
+    assert 7 == len(plan.blocked)
+
+
+def test_a_replacement_is_not_made_for_pods_that_wait_anyway() -> None:
+    nodes = machine("n1", claim_conditions=[drifted()])
+
+    command = only(found_by("drift", nodes, pods=[pod("waits", cpu="1")]))
+
+    assert ("delete", ()) == (command.decision, command.replacements)
+
+
+def full(capacity: int = 0, **ways: float) -> list[InstanceType]:
+    """A type that can be had on a reservation, and perhaps on demand."""
+    also = [offering("z1", keys.ON_DEMAND, ways["on_demand"])] if ways else []
+    return [kind("s4", 4, ways=also, reservations=[reserved("r-1", capacity)])]
+
+
+@pytest.mark.parametrize(
+    ("settings", "decision"),
+    [
+        pytest.param(DisruptionSettings(), None, id="V15-D37 without the gate it stays"),
+        pytest.param(FIRST, "terminate-first", id="V15-D37 with it, it goes first"),
+    ],
+)
+def test_a_full_reservation(settings: DisruptionSettings, decision: str | None) -> None:
+    nodes = reserved_on("n1", "r-1", pod_on("p"), claim_conditions=[drifted()])
+
+    found = found_by("drift", nodes, types=full(), settings=settings)
+
+    if decision is None:
+        assert [] == going(found)
+        assert "Unschedulable" == found.verdicts["n1"].why
+    else:
+        command = only(found)
+        assert (decision, "no-reserved-capacity", ()) == (
+            command.decision,
+            command.terminate_first_reason,
+            command.replacements,
+        )
+
+
+def test_v15_d38_what_can_be_had_on_demand_is_replaced_first() -> None:
+    nodes = reserved_on("n1", "r-1", pod_on("p"), claim_conditions=[drifted()])
+
+    command = only(found_by("drift", nodes, types=full(on_demand=1.0), settings=FIRST))
+
+    assert ("replace", 1) == (command.decision, len(command.replacements))
+
+
+def test_v15_d38_one_slot_is_not_enough_for_two_machines() -> None:
+    nodes = reserved_on(
+        "n1",
+        "r-1",
+        *pods_on(2, "p", cpu="3"),
+        claim_conditions=[drifted()],
+        instance_type="s8",
+    )
+
+    found = found_by("drift", nodes, types=[*full(), kind("s8", 8, ways=())], settings=FIRST)
+
+    assert [] == going(found)
+
+
+def test_v15_d38_a_reservation_that_is_not_on_offer_gives_nothing_back() -> None:
+    gone = offering(
+        "z1", keys.RESERVED, 0.1, available=False, reservation_id="r-1", reservation_capacity=0
+    )
+    types = [kind("s4", 4, ways=(), reservations=[gone])]
+    nodes = reserved_on("n1", "r-1", pod_on("p"), claim_conditions=[drifted()])
+
+    assert [] == going(found_by("drift", nodes, types=types, settings=FIRST))
+
+
+def static_nodes(count: int) -> list[StateNode]:
+    return [machine(f"n{n}", pod_on(f"p{n}"), claim_conditions=[drifted()]) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "replicas", "budget", "count"),
+    [
+        pytest.param("5", 5, "100%", 0, id="258 at its limit nothing can be replaced"),
+        pytest.param("7", 5, "100%", 2, id="259 as many as the limit leaves"),
+        pytest.param("7", 4, "100%", 0, id="260 what is too many goes first"),
+        pytest.param(None, 5, "100%", 5, id="without a limit all at once"),
+        pytest.param(None, 5, "2", 2, id="within budgets"),
+    ],
+)
+def test_static_drift(limit: str | None, replicas: int, budget: str, count: int) -> None:
+    limits = {"nodes": limit} if limit else {}
+    fixed = pool(replicas=replicas, limits=limits, budgets=[budget])
+
+    found = found_by("static-drift", *static_nodes(5), pools=[fixed])
+
+    assert count == len(found.commands)
+    assert {"replace"} >= {command.decision for command in found.commands}
+    assert all(len(c.candidates) == len(c.replacements) == 1 for c in found.commands)
+
+
+def test_a_static_replacement_comes_straight_from_the_template() -> None:
+    fixed = pool(replicas=1, requirements=ON_DEMAND_ONLY)
+
+    command = only(found_by("static-drift", *static_nodes(1), pools=[fixed]))
+
+    (claim,) = command.replacements
+    assert ((), (), "np") == (claim.instance_types, claim.pods, claim.node_pool)
+    assert {"on-demand"} == set(claim.requirements[keys.CAPACITY_TYPE].values)
+    assert "s1" == claim.launch.instance_type  # type: ignore[union-attr]
+    assert keys.NODEPOOL_HASH in claim.annotations
+
+
+def test_dynamic_drift_leaves_static_pools_alone() -> None:
+    assert [] == going(found_by("drift", *static_nodes(2), pools=[pool(replicas=2)]))
+
+
+def test_slots_that_are_promised_already_are_taken() -> None:
+    fixed = pool(replicas=5, limits={"nodes": "7"})
+
+    found = found_by(
+        "static-drift", *static_nodes(5), pools=[fixed], memory=Memory(reserved_nodes={"np": 1})
+    )
+
+    assert 1 == len(found.commands)
+
+
+@pytest.mark.parametrize(
+    ("settings", "conditions", "decisions", "has_event"),
+    [
+        pytest.param(
+            DisruptionSettings(), (READY,), [], True, id="V15-D39 without the gate they stay"
+        ),
+        pytest.param(
+            FIRST, (READY,), ["static-at-limit"] * 3, False, id="V15-D39 with it they go first"
+        ),
+        pytest.param(FIRST, (), [], True, id="V15-D39 unless the pool is not ready"),
+    ],
+)
+def test_a_static_pool_at_its_limit(
+    settings: DisruptionSettings,
+    conditions: tuple[Condition, ...],
+    decisions: list[str],
+    has_event: bool,
+) -> None:
+    fixed = pool(replicas=3, limits={"nodes": "3"}, conditions=conditions)
+
+    found = found_by("static-drift", *static_nodes(3), pools=[fixed], settings=settings)
+
+    assert decisions == [command.terminate_first_reason for command in found.commands]
+    assert has_event == any(verdict.has_event for verdict in found.verdicts.values())
+
+
+def test_v15_d40_who_holds_a_slot_goes_and_who_does_not_stays() -> None:
+    fixed = pool(replicas=2, requirements=RESERVED_ONLY)
+    nodes = [
+        machine("a", claim_conditions=[drifted(90)]),
+        reserved_on("b", "r-1", claim_conditions=[drifted(30)]),
+    ]
+
+    found = found_by("static-drift", *nodes, pools=[fixed], types=full(), settings=FIRST)
+
+    assert ["b"] == going(found)
+    assert "no-reserved-capacity" == only(found).terminate_first_reason
+    assert "reservations" in found.verdicts["a"].detail
+
+
+def test_v15_d40_the_holder_comes_first_within_a_budget() -> None:
+    fixed = pool(replicas=2, requirements=RESERVED_ONLY, budgets=["1"])
+    nodes = [
+        machine("a", claim_conditions=[drifted(90)]),
+        reserved_on("b", "r-1", claim_conditions=[drifted(30)]),
+    ]
+
+    found = found_by("static-drift", *nodes, pools=[fixed], types=full(), settings=FIRST)
+
+    assert (["b"], "Budget") == (going(found), found.verdicts["a"].why)
+
+
+def shrunk(replicas: int, *nodes: StateNode) -> list[str]:
+    (outcome,) = plan_static([pool(replicas=replicas)], snapshot(*nodes), now=NOW)
+    return list(outcome.delete)
+
+
+def test_254_nodes_without_pods_but_daemons_go_first() -> None:
+    daemon = [owner("DaemonSet", "logs")]
+    busy = [machine(f"b{n}", pod_on(f"p{n}")) for n in range(6)]
+    idle = [machine(f"i{n}", pod_on(f"d{n}", owners=daemon)) for n in range(2)]
+
+    assert ["i0", "i1"] == shrunk(6, *busy, *idle)
+
+
+def test_256_in_the_end_protected_nodes_go_too() -> None:
+    nodes = [
+        machine("a", pod_on("p", annotations=PROTECTED)),
+        machine("b", pod_on("q")),
+    ]
+
+    assert ["b", "a"] == shrunk(0, *nodes)
+
+
+def test_257_no_budget_keeps_a_static_pool_from_shrinking() -> None:
+    fixed = pool(replicas=1, budgets=["0"])
+
+    plan = planned(machine("a", pod_on("p")), machine("b"), pools=[fixed])
+
+    assert [("static", ("b",))] == [(c.method, c.names) for c in plan.commands]
+
+
+def test_261_a_static_node_is_never_consolidated() -> None:
+    plan = planned(machine("a", pod_on("p"), instance_type="s32"), pools=[pool(replicas=1)])
+
+    assert ([], ["StaticNodePool"]) == (going(plan), [b.why for b in plan.blocked])

@@ -1,0 +1,320 @@
+"""Group Q: when a claim no longer is what its pool would make; and when it may be consolidated."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from builders import NOW, condition, expression, reserved, taint
+from disrupting import LONG_AGO, Standing, kind, machine, on_demand, planned, pod_on, pool, spot
+from karpenter.api.karpenter import Budget, NodeClaim, NodePool
+from karpenter.api.selectors import NodeSelectorRequirement
+from karpenter.cloud.types import InstanceType
+from karpenter.disruption.detection import drift_reason, patience
+from karpenter.model import labels as keys
+from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
+
+TYPES: Final = {each.name: each for each in (kind("s2", 2), kind("s4", 4))}
+BASE: Final = pool()
+
+
+def stamped(wanted: NodePool) -> NodePool:
+    """A pool with the hash of its template."""
+    annotations = {
+        keys.NODEPOOL_HASH: node_pool_hash(wanted),
+        keys.NODEPOOL_HASH_VERSION: NODEPOOL_HASH_VERSION,
+    }
+    metadata = msgspec.structs.replace(wanted.metadata, annotations=annotations)
+    return msgspec.structs.replace(wanted, metadata=metadata)
+
+
+def claim_of(made: NodePool = BASE, **options: Any) -> NodeClaim:
+    """A claim that was made from a pool."""
+    options.setdefault("claim_annotations", stamped(made).metadata.annotations)
+    claim = machine("n1", **options).node_claim
+    assert claim is not None
+    return claim
+
+
+def with_template(**changes: Any) -> Callable[[NodePool], NodePool]:
+    """Change the spec of a pool's template."""
+
+    def change(old: NodePool) -> NodePool:
+        template = old.spec.template
+        spec = msgspec.structs.replace(template.spec, **changes)
+        return _templated(old, msgspec.structs.replace(template, spec=spec))
+
+    return change
+
+
+def with_metadata(**changes: Any) -> Callable[[NodePool], NodePool]:
+    """Change the metadata of a pool's template."""
+
+    def change(old: NodePool) -> NodePool:
+        template = old.spec.template
+        metadata = msgspec.structs.replace(template.metadata, **changes)
+        return _templated(old, msgspec.structs.replace(template, metadata=metadata))
+
+    return change
+
+
+def with_spec(**changes: Any) -> Callable[[NodePool], NodePool]:
+    """Change the spec of a pool."""
+    return lambda old: msgspec.structs.replace(
+        old, spec=msgspec.structs.replace(old.spec, **changes)
+    )
+
+
+def _templated(old: NodePool, template: Any) -> NodePool:
+    return with_spec(template=template)(old)
+
+
+def reason(claim: NodeClaim, wanted: NodePool, **more: Any) -> str:
+    types: dict[str, InstanceType] = more.pop("types", TYPES)
+    return drift_reason(claim, wanted, types, now=more.pop("now", NOW), **more)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(with_metadata(labels={"a": "b"}), id="233 a label"),
+        pytest.param(with_metadata(annotations={"a": "b"}), id="233 an annotation"),
+        pytest.param(with_template(taints=(taint("a:NoSchedule"),)), id="233 a taint"),
+        pytest.param(
+            with_template(startup_taints=(taint("a:NoSchedule"),)), id="233 a start taint"
+        ),
+        pytest.param(with_template(expire_after="1h"), id="233 when it expires"),
+        pytest.param(with_template(termination_grace_period="1h"), id="233 its deadline"),
+        pytest.param(
+            with_template(
+                node_class_ref=msgspec.structs.replace(
+                    BASE.spec.template.spec.node_class_ref, name="other"
+                )
+            ),
+            id="233 its class",
+        ),
+    ],
+)
+def test_another_template_is_drift(change: Callable[[NodePool], NodePool]) -> None:
+    assert "NodePoolDrifted" == reason(claim_of(), stamped(change(BASE)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(with_template(expire_after="43200m"), id="234 the same time otherwise"),
+        pytest.param(with_spec(limits={"cpu": "1"}), id="235 limits"),
+        pytest.param(with_spec(weight=7), id="235 weight"),
+        pytest.param(
+            with_spec(
+                disruption=msgspec.structs.replace(
+                    BASE.spec.disruption,
+                    consolidate_after="1h",
+                    consolidation_policy="WhenEmpty",
+                    budgets=(Budget(nodes="1"),),
+                )
+            ),
+            id="235 disruption",
+        ),
+    ],
+)
+def test_what_does_not_make_another_node_is_no_drift(
+    change: Callable[[NodePool], NodePool],
+) -> None:
+    assert "" == reason(claim_of(), stamped(change(BASE)))
+
+
+def test_234_the_order_of_taints_does_not_matter() -> None:
+    one, other = taint("a:NoSchedule"), taint("b:NoSchedule")
+    before = with_template(taints=(one, other))(BASE)
+    after = with_template(taints=(other, one))(BASE)
+
+    assert "" == reason(claim_of(before), stamped(after))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "drifts"),
+    [
+        pytest.param(expression(keys.CAPACITY_TYPE, "In", "spot"), True, id="236 other values"),
+        pytest.param(
+            expression(keys.CAPACITY_TYPE, "In", "spot", "on-demand"), False, id="237 more values"
+        ),
+        pytest.param(expression(keys.CAPACITY_TYPE, "Exists"), False, id="237 any value"),
+        pytest.param(expression("team", "In", "a"), True, id="238 a label it lacks"),
+        pytest.param(expression("team", "Exists"), True, id="238 any value of a label it lacks"),
+        pytest.param(expression("team", "NotIn", "a"), False, id="239 not that value"),
+        pytest.param(expression("team", "DoesNotExist"), False, id="239 no such label"),
+        pytest.param(expression("cores", "Gt", "10"), True, id="240 more than it has"),
+        pytest.param(expression("cores", "Lt", "10"), False, id="less than a bound"),
+    ],
+)
+def test_requirements(wanted: NodeSelectorRequirement, drifts: bool) -> None:
+    claim = claim_of(labels={"cores": "5"})
+
+    found = reason(claim, stamped(pool(requirements=[wanted])))
+
+    assert ("RequirementsDrifted" if drifts else "") == found
+
+
+@pytest.mark.parametrize("side", ["claim", "pool"])
+@pytest.mark.parametrize("missing", [keys.NODEPOOL_HASH, keys.NODEPOOL_HASH_VERSION])
+def test_241_without_both_hashes_there_is_nothing_to_compare(side: str, missing: str) -> None:
+    changed = stamped(with_template(expire_after="1h")(BASE))
+    made = dict(stamped(BASE).metadata.annotations)
+    if side == "claim":
+        del made[missing]
+    else:
+        kept = {k: v for k, v in changed.metadata.annotations.items() if k != missing}
+        changed = msgspec.structs.replace(
+            changed, metadata=msgspec.structs.replace(changed.metadata, annotations=kept)
+        )
+
+    assert "" == reason(claim_of(claim_annotations=made), changed)
+
+
+def test_241_hashes_of_different_versions_are_not_compared() -> None:
+    made = {keys.NODEPOOL_HASH: "1", keys.NODEPOOL_HASH_VERSION: "v0"}
+
+    assert "" == reason(claim_of(claim_annotations=made), stamped(BASE))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "more", "expected"),
+    [
+        pytest.param(59, {}, "", id="242 it may not be listed everywhere yet"),
+        pytest.param(61, {}, "InstanceTypeNotFound", id="242 its type is gone"),
+        pytest.param(61, {"is_type_known": True}, "", id="it was seen a short while ago"),
+    ],
+)
+def test_a_type_that_is_gone(minutes: int, more: dict[str, bool], expected: str) -> None:
+    claim = claim_of(instance_type="gone", created=NOW - timedelta(minutes=minutes))
+
+    assert expected == reason(claim, stamped(BASE), **more)
+
+
+@pytest.mark.parametrize(
+    ("options", "ways", "drifts"),
+    [
+        pytest.param({}, [on_demand(1.0, "z2")], True, id="243 not in its zone any more"),
+        pytest.param({}, [on_demand(1.0, "z1", available=False)], False, id="only sold out"),
+        pytest.param({}, [spot(1.0)], True, id="not in its way any more"),
+        pytest.param(
+            {"capacity_type": "reserved", "labels": {"karpenter.test.sh/reservation-id": "r-1"}},
+            [on_demand(1.0)],
+            False,
+            id="244 a reservation that ended runs on demand",
+        ),
+        pytest.param(
+            {"capacity_type": "reserved", "labels": {"karpenter.test.sh/reservation-id": "r-1"}},
+            [reserved("r-2", 1)],
+            False,
+            id="244 another reservation",
+        ),
+        pytest.param({"capacity_type": "reserved"}, [spot(1.0)], True, id="244 but not on spot"),
+    ],
+)
+def test_offerings_that_are_gone(options: Standing, ways: list[Any], drifts: bool) -> None:
+    claim = claim_of(**options)
+    types = {"s4": kind("s4", 4, ways=ways)}
+
+    assert ("InstanceTypeNotFound" if drifts else "") == reason(claim, stamped(BASE), types=types)
+
+
+def test_245_the_provider_has_the_last_word() -> None:
+    assert "ImageDrifted" == reason(claim_of(), stamped(BASE), provider_reason="ImageDrifted")
+
+
+def test_246_the_pool_has_the_first() -> None:
+    changed = stamped(with_template(expire_after="1h")(BASE))
+
+    assert "NodePoolDrifted" == reason(claim_of(), changed, provider_reason="ImageDrifted")
+
+
+def test_247_what_has_not_launched_has_not_drifted() -> None:
+    changed = stamped(with_template(expire_after="1h")(BASE))
+    claim = claim_of(claim_conditions=[condition("Launched", "Unknown")])
+
+    assert "" == reason(claim, changed)
+
+
+def test_248_what_is_changed_back_is_no_drift() -> None:
+    changed = with_template(expire_after="1h")(BASE)
+
+    assert "" == reason(claim_of(), stamped(with_template(expire_after="720h")(changed)))
+
+
+def test_a_pool_nobody_can_read_makes_nothing_drift() -> None:
+    bad = pool(requirements=[expression("cores", "Gt", "many")])
+
+    assert "" == reason(claim_of(bad), stamped(bad))
+
+
+@pytest.mark.parametrize(
+    ("after", "options", "is_over"),
+    [
+        pytest.param("0s", {}, True, id="at once"),
+        pytest.param(
+            "30s", {"last_pod_event": NOW - timedelta(seconds=29)}, False, id="162 not yet"
+        ),
+        pytest.param("30s", {"last_pod_event": NOW - timedelta(seconds=30)}, True, id="just now"),
+        pytest.param(
+            "30s",
+            {"claim_conditions": [condition("Initialized", at=NOW - timedelta(seconds=40))]},
+            True,
+            id="163 since it started",
+        ),
+        pytest.param("Never", {}, None, id="never"),
+    ],
+)
+def test_patience(after: str, options: Standing, is_over: bool | None) -> None:
+    claim = machine("n1", **options).node_claim
+    assert claim is not None
+
+    found = patience(claim, pool(after=after), now=NOW)
+
+    assert is_over == (None if found is None else found.is_over)
+
+
+def test_patience_says_until_when() -> None:
+    claim = machine("n1", last_pod_event=NOW).node_claim
+    assert claim is not None
+
+    found = patience(claim, pool(after="5m"), now=NOW)
+
+    assert found is not None
+    assert NOW + timedelta(minutes=5) == found.until
+
+
+def test_a_machine_that_has_not_started_is_not_consolidatable() -> None:
+    claim = machine("n1").node_claim
+    assert claim is not None
+
+    assert patience(claim, pool(), now=NOW, is_initialized=False) is None
+
+
+def test_a_plan_works_out_drift_where_nobody_has() -> None:
+    changed = stamped(with_template(expire_after="1h")(pool(after="Never")))
+    nodes = machine(
+        "n1",
+        pod_on("p"),
+        claim_annotations=stamped(pool()).metadata.annotations,
+        without=["Launched"],
+    )
+
+    plan = planned(nodes, pools=[changed])
+
+    assert ["drift"] == [command.method for command in plan.commands]
+
+
+def test_what_stands_counts_as_it_stands() -> None:
+    changed = stamped(with_template(expire_after="1h")(pool(after="Never")))
+    nodes = machine(
+        "n1",
+        pod_on("p"),
+        claim_annotations=stamped(pool()).metadata.annotations,
+        claim_conditions=[condition("Drifted", "False", at=LONG_AGO)],
+    )
+
+    assert () == planned(nodes, pools=[changed]).commands
