@@ -74,6 +74,7 @@ class Figures:
     candidates: int
     reading: float  # candidates, budgets, and the cluster compiled
     asking: float  # every candidate, one after the other
+    processor: float  # both on the clock of the process, which others do not disturb
     median: float  # of one what-if
     p99: float
     longest: float
@@ -131,7 +132,7 @@ def cluster(nodes: int, *, is_loose: bool) -> tuple[Snapshot, tuple[InstanceType
 def _measured(nodes: int) -> Figures:
     snapshot, types = cluster(nodes, is_loose=False)
     gc.collect()
-    begin = time.perf_counter()
+    begin, busy = time.perf_counter(), time.process_time()
     consolidation = Search(_look(snapshot, types)).consolidation
     consolidation.command(SINGLE, consolidation.candidates[:1])  # what compiles the cluster
     reading = time.perf_counter() - begin
@@ -142,6 +143,7 @@ def _measured(nodes: int) -> Figures:
         found = consolidation.command(SINGLE, [candidate])
         times.append(time.perf_counter() - start)
         moves += hasattr(found, "decision")
+    processor = time.process_time() - busy
     ordered = sorted(times)
     pods = len(snapshot.pods)
     candidates = len(consolidation.candidates)
@@ -157,6 +159,7 @@ def _measured(nodes: int) -> Figures:
         candidates=candidates,
         reading=reading,
         asking=sum(times),
+        processor=processor,
         median=statistics.median(ordered),
         p99=ordered[int(len(ordered) * 0.99)],
         longest=ordered[-1],
@@ -207,7 +210,7 @@ def _targets(figures: Sequence[Figures]) -> Iterable[tuple[str, str, str, bool]]
     )
     memory = by_size[5_000].peak_memory
     yield "memory, 5,000 nodes", "1 GB", f"{memory / 1e6:.0f} MB", memory < MOST_MEMORY
-    growth = by_size[2_000].full_pass / by_size[250].full_pass
+    growth = by_size[2_000].processor / by_size[250].processor
     yield "time from 250 to 2,000 nodes", "8x", f"{growth:.1f}x", growth <= MOST_GROWTH
 
 

@@ -61,8 +61,10 @@ class RefusedError(Exception):
 class ControlPlane:
     """A Kubernetes cluster without machines; nodes are objects, which kwok brings to life."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, audits: bool = False) -> None:
+        """Prepare a cluster in a folder; with ``audits`` it writes down every request."""
         self.folder = folder
+        self._audits = audits
         self.token = secrets.token_urlsafe(24)
         self._etcd_port, self._etcd_peer_port, port = free_ports(3)
         self.url = f"https://127.0.0.1:{port}"
@@ -80,6 +82,11 @@ class ControlPlane:
     def kubeconfig(self) -> Path:
         """The file that leads ``kubectl`` here."""
         return self.folder / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """Where the API server writes down requests, one JSON object to a line."""
+        return self.folder / "audit.log"
 
     @property
     def tls(self) -> ssl.SSLContext:
@@ -218,6 +225,7 @@ class ControlPlane:
             f"--authentication-config={self._authentication()}",
             "--authorization-mode=RBAC",
             "--enable-priority-and-fairness=false",
+            *(self._auditing() if self._audits else ()),
         )
         server.wait_until(lambda: self.has("/readyz"), seconds=_START_SECONDS)
 
@@ -239,6 +247,19 @@ class ControlPlane:
             "--secure-port=0",
         )
         manager.wait_until(lambda: all(map(self.has, _FIRST_OBJECTS)), seconds=_START_SECONDS)
+
+    def _auditing(self) -> tuple[str, ...]:
+        """The flags that let every request be written down, those about leases with their body."""
+        leases = {"group": "coordination.k8s.io", "resources": ["leases"]}
+        content = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Request", "resources": [leases]}, {"level": "Metadata"}],
+        }
+        path = self.folder / "audit-policy.yaml"
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return f"--audit-policy-file={path}", f"--audit-log-path={self.audit_log}"
 
     def _authentication(self) -> Path:
         """A file that lets strangers see whether the server is well, and nothing else."""
@@ -263,9 +284,9 @@ def build_missing() -> None:
 
 
 @contextmanager
-def control_plane(folder: Path) -> Iterator[ControlPlane]:
+def control_plane(folder: Path, *, audits: bool = False) -> Iterator[ControlPlane]:
     """A control plane that runs for as long as a block does."""
-    cluster = ControlPlane(folder).start()
+    cluster = ControlPlane(folder, audits=audits).start()
     try:
         yield cluster
     finally:

@@ -57,9 +57,11 @@ def _computed(entry: Entry) -> str:
 def _created(entry: Entry) -> str:
     wanted = entry.get("requests") or {}
     needs = ", ".join(f"{wanted[name]} {name}" for name in ("cpu", "memory") if name in wanted)
-    first, _, rest = str(entry.get("instance-types", "")).partition(", ")
-    others = f" or {rest}" if rest else ""
-    return f"asking for {_name(entry, 'NodeClaim')}: {needs} on {first}{others}"
+    listed, _, hidden = str(entry.get("instance-types", "")).partition(" and ")
+    first, *others = listed.split(", ")
+    more = len(others) + int(hidden.partition(" ")[0] or 0)
+    choice = f"{first} or {screen.counted(more, 'other type')}" if more else first
+    return f"asking for {_name(entry, 'NodeClaim')}: {needs} on {choice}"
 
 
 def _launched(entry: Entry) -> str:

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import msgspec
+
 from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool
-from karpenter.api.meta import ObjectMeta
+from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.disruption.commands import Command, Decision
 from karpenter.model import labels
-from karpenter.model.requirements import Requirements
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.provisioning import Catalogue
 from karpenter.state.nodes import StateNode
@@ -45,13 +46,11 @@ class Aftermath:
 
     def begin(self, command: Command, *, until: datetime) -> None:
         """Begin a command; machines that take pods wait for them until then."""
-        if command.decision is Decision.REBOOT:
-            self.in_progress |= set(command.names)
-            return
         going = set(command.names)
         self.in_progress |= going
+        leave = _rebooting if command.decision is Decision.REBOOT else _marked
         nodes = [
-            replace(machine, is_marked=True)
+            leave(machine)
             if machine.name in going
             else replace(machine, nominated_until=until)
             if machine.name in command.placements
@@ -116,6 +115,19 @@ class Aftermath:
         return replace(offering, reservation_capacity=left)
 
 
+def _marked(machine: StateNode) -> StateNode:
+    return replace(machine, is_marked=True)
+
+
+def _rebooting(machine: StateNode) -> StateNode:
+    claim = machine.node_claim
+    assert claim is not None
+    others = (each for each in claim.status.conditions if each.type != "Rebooting")
+    conditions = (*others, Condition(type="Rebooting", status="True"))
+    status = msgspec.structs.replace(claim.status, conditions=conditions)
+    return replace(machine, node_claim=msgspec.structs.replace(claim, status=status))
+
+
 def _offering(kind: InstanceType, claim: PlannedClaim) -> Offering | None:
     """The offering a claim names as its launch."""
     launch = claim.launch
@@ -126,13 +138,9 @@ def _offering(kind: InstanceType, claim: PlannedClaim) -> Offering | None:
         if offering.is_launchable
         and offering.zone == launch.zone
         and offering.capacity_type == launch.capacity_type
-        and _allows(claim.requirements, offering)
+        and offering.requirements.intersects(claim.requirements)
     )
     return min(ways, key=lambda way: (way.price, way.reservation_id), default=None)
-
-
-def _allows(wanted: Requirements, offering: Offering) -> bool:
-    return offering.requirements.intersects(wanted)
 
 
 def _chosen(offering: Offering) -> Mapping[str, str]:

@@ -1,11 +1,13 @@
-"""What happens whatever budgets say: claims whose time is over, static pools that shrink."""
+"""What happens whatever budgets say: expiry, repair the old way, static pools that shrink."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from karpenter.cloud.provider import RepairPolicy
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.commands import Command, Decision
 from karpenter.disruption.expiration import has_expired
+from karpenter.disruption.legacy_repair import diagnosis, too_many_fail
 from karpenter.disruption.passes import Pass
 from karpenter.scheduling.static import plan_static
 from karpenter.state.nodes import StateNode
@@ -13,7 +15,7 @@ from karpenter.state.nodes import StateNode
 EXPIRED: Final = "Expired"
 
 
-def forced_commands(view: Pass) -> Iterator[Command]:
+def forced_commands(view: Pass, legacy_policies: Sequence[RepairPolicy] = ()) -> Iterator[Command]:
     """Yield a command for each machine that goes without further ado."""
     gone: set[str] = set()
     machines = [*view.snapshot.nodes]
@@ -25,6 +27,10 @@ def forced_commands(view: Pass) -> Iterator[Command]:
             continue
         gone.add(name)
         yield _forced_out(view, machine, commands.EXPIRATION, EXPIRED)
+    for machine in _broken(view, legacy_policies):
+        if machine.name not in gone:
+            gone.add(machine.name)
+            yield _forced_out(view, machine, commands.REPAIR, budgets.UNHEALTHY)
     if not view.settings.planning.static:
         return
     for outcome in plan_static(view.ground.pools.static, view.snapshot, now=view.now):
@@ -37,3 +43,15 @@ def forced_commands(view: Pass) -> Iterator[Command]:
 def _forced_out(view: Pass, machine: StateNode, method: str, reason: str) -> Command:
     candidate = view.inspection.described(machine)
     return Command(method, reason, Decision.DELETE, (candidate,), savings=candidate.price)
+
+
+def _broken(view: Pass, policies: Sequence[RepairPolicy]) -> Iterator[StateNode]:
+    nodes = [machine.node for machine in view.snapshot.nodes if machine.node is not None]
+    for machine in sorted(view.snapshot.nodes, key=lambda machine: machine.name):
+        if machine.node is None or machine.node_claim is None or machine.is_deleting:
+            continue
+        found = diagnosis(machine.node, policies)
+        if found is None or view.now < found.due:
+            continue
+        if not too_many_fail(machine.node, nodes, policies):
+            yield machine

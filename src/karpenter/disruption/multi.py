@@ -51,7 +51,7 @@ def find_multi(consolidation: Consolidation) -> Finding:
         eligible=len(consolidation.candidates),
         verdicts=verdicts,
         scores=tuple(scores),
-        events=tuple(view.closed_budgets(UNDERUTILIZED)),
+        events=tuple(view.closed_budgets(UNDERUTILIZED)) if consolidation.candidates else (),
         is_constrained=is_constrained,
         has_timed_out=has_timed_out,
     )

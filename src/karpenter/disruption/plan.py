@@ -5,16 +5,18 @@ with time standing still: every command is begun and none is finished, so budget
 that are to take pods stay, and in the end every machine is either going or has a reason to stay.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.aftermath import Aftermath
+from karpenter.disruption.announcing import announced, announced_command
 from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import Command, Finding
@@ -25,7 +27,7 @@ from karpenter.disruption.emptiness import find_empty
 from karpenter.disruption.forced import forced_commands
 from karpenter.disruption.foreseen import with_conditions
 from karpenter.disruption.multi import find_multi
-from karpenter.disruption.passes import DisruptionSettings, Memory, Pass
+from karpenter.disruption.passes import DisruptionSettings, Memory, Pass, Timer, no_hurry
 from karpenter.disruption.repair import find_repair
 from karpenter.disruption.single import find_single
 from karpenter.disruption.static_drift import find_static_drift
@@ -101,12 +103,18 @@ def plan_disruption(
     *,
     now: datetime,
     policies: RepairPolicies | None = None,
+    legacy_policies: Sequence[RepairPolicy] = (),
     memory: Memory | None = None,
+    timer: Timer = no_hurry,
     most: int = MOST_COMMANDS,
 ) -> DisruptionPlan:
     """Plan everything that would be begun now, each command after the one before it.
 
     Conditions of claims count as they stand; where one is absent it is worked out.
+
+    Args:
+        policies: when a machine is repaired as one method among others.
+        legacy_policies: when it is repaired forcefully, whatever the settings say otherwise.
     """
     ours = with_conditions(snapshot, catalogue, now=now)
     after = Aftermath(ours, facts, catalogue)
@@ -123,6 +131,7 @@ def plan_disruption(
             memory=memory,
             policies=policies,
             compiler=compiler,
+            timer=timer,
         )
 
     view = look()
@@ -130,10 +139,10 @@ def plan_disruption(
         pool: {reason: view.allowance(pool, reason) for reason in budgets.REASONS}
         for pool in sorted(ours.node_pools)
     }
-    begun = list(forced_commands(view))
+    begun = list(forced_commands(view, legacy_policies))
     for command in begun:
         after.begin(command, until=now + settings.nomination)
-    events: dict[Announcement, None] = {}
+    events = {event: None for command in begun for event in announced_command(command)}
     while True:
         view = look()
         step = next_commands(Search(view))
@@ -142,10 +151,11 @@ def plan_disruption(
             break
         for command in step.commands:
             after.begin(command, until=now + settings.nomination)
+            events.update((event, None) for event in announced_command(command))
         begun += step.commands
     going = {name for command in begun for name in command.names}
     blocked = [
-        _why_it_stays(view, step.findings, machine)
+        _why_it_stays(view, step, machine)
         for machine in sorted(ours.nodes, key=lambda machine: machine.name)
         if machine.name not in going
     ]
@@ -153,34 +163,18 @@ def plan_disruption(
     return DisruptionPlan(tuple(begun), tuple(blocked), before, tuple(events))
 
 
-def announced(verdict: Blocked, snapshot: Snapshot) -> list[Announcement]:
-    """What users are told about a machine that stays."""
-    machine = snapshot.node(verdict.node)
-    if machine is None or not verdict.has_event:
-        return []
-    reason = "DisruptionBlocked"
-    if verdict.why is Why.UNCONSOLIDATABLE:
-        reason = "Unconsolidatable"
-    is_warning = verdict.why is Why.REPAIR_BLOCKED
-    if is_warning:
-        reason = "NodeRepairBlocked"
-    targets = [f"Node/{machine.node.metadata.name}"] if machine.node is not None else []
-    if machine.node_claim is not None:
-        targets.append(f"NodeClaim/{machine.node_claim.metadata.name}")
-    if is_warning:
-        targets.append(f"NodePool/{machine.node_pool}")
-    return [Announcement(target, reason, verdict.detail, is_warning) for target in targets]
-
-
-def _why_it_stays(view: Pass, findings: Iterable[Finding], machine: StateNode) -> Blocked:
+def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
     """The first thing that stands in the way of disrupting a machine, or that nothing calls for it.
 
     What a method has to say about a machine it looked at goes before what keeps others from it.
     """
-    said = {finding.method: finding.verdicts.get(machine.name) for finding in findings}
+    said = {finding.method: finding.verdicts.get(machine.name) for finding in step.findings}
     repair = said.get(commands.REPAIR)
     if repair is not None:
         return repair
+    if _goes_with_its_pool(view, machine):
+        detail = f"NodePool {machine.node_pool} is being deleted, and its nodes go with it"
+        return Blocked(machine.name, Why.DELETING, detail, has_event=False)
     standing = view.standing(Kind.EVENTUAL)[machine.name]
     if isinstance(standing, Candidate) and machine.has_condition(DRIFTED):
         drift = said.get(commands.STATIC_DRIFT) or said.get(commands.DRIFT)
@@ -193,4 +187,15 @@ def _why_it_stays(view: Pass, findings: Iterable[Finding], machine: StateNode) -
         verdict = said.get(method)
         if verdict is not None:
             return verdict
+    if step.commands:
+        detail = "the plan ended before its turn came"
+        return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
     return Blocked(machine.name, Why.NOT_DISRUPTED, "nothing calls for it", has_event=False)
+
+
+def _goes_with_its_pool(view: Pass, machine: StateNode) -> bool:
+    pool = view.snapshot.node_pools.get(machine.node_pool)
+    if pool is None or pool.metadata.deletion_timestamp is None or machine.node_claim is None:
+        return False
+    owners = machine.node_claim.metadata.owner_references
+    return any(owner.kind == "NodePool" and owner.name == machine.node_pool for owner in owners)

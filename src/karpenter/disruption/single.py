@@ -61,7 +61,7 @@ def find_single(consolidation: Consolidation) -> Finding:
         eligible=len(ordered),
         verdicts=search.verdicts,
         scores=tuple(search.scores),
-        events=tuple(view.closed_budgets(UNDERUTILIZED)),
+        events=tuple(view.closed_budgets(UNDERUTILIZED)) if ordered else (),
         is_constrained=search.is_constrained,
         has_timed_out=search.has_timed_out,
         unseen_pools=frozenset(pools - search.seen) if search.has_timed_out else frozenset(),

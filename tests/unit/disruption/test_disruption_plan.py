@@ -1,13 +1,27 @@
 """A whole plan: commands one after the other, and a reason for every machine that stays."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from builders import NOW, condition, launching_node, pod_term, reserved, unmanaged_node
+import msgspec
+
+from builders import (
+    FACTS_F,
+    NOW,
+    READY,
+    condition,
+    launching_node,
+    owner,
+    pod_term,
+    reserved,
+    unmanaged_node,
+)
 from disrupting import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     WEB,
+    catalogue_of,
     going,
     kind,
     machine,
@@ -17,7 +31,12 @@ from disrupting import (
     pod_on,
     pods_on,
     pool,
+    snapshot,
 )
+from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
+from karpenter.cloud.repair import RepairPolicies
+from karpenter.disruption.passes import DisruptionSettings
+from karpenter.disruption.plan import plan_disruption
 from karpenter.model import labels as keys
 
 OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
@@ -136,3 +155,111 @@ def test_a_clock_in_the_future_removes_nothing() -> None:
     plan = planned(nodes, pools=[pool(after="30s")])
 
     assert [] == going(plan)
+
+
+def test_what_users_are_told_about_a_replacement() -> None:
+    weighing = pool(requirements=ON_DEMAND_ONLY, policy="Balanced")
+
+    plan = planned(machine("n1", pod_on("a"), instance_type="s8"), pools=[weighing])
+
+    assert {
+        ("Node/n1", "ConsolidationCandidate"),
+        ("NodeClaim/n1", "ConsolidationCandidate"),
+        ("Node/n1", "ConsolidationApproved"),
+        ("NodeClaim/n1", "ConsolidationApproved"),
+    } == {(event.target, event.reason) for event in plan.events}
+    assert not any(event.is_warning for event in plan.events)
+
+
+def test_a_move_of_several_is_told_to_their_pool() -> None:
+    weighing = pool(requirements=ON_DEMAND_ONLY, policy="Balanced")
+    nodes = [machine(f"n{n}", pod_on(f"p{n}"), instance_type="s8") for n in range(2)]
+
+    plan = planned(*nodes, pools=[weighing])
+
+    approved = [event.target for event in plan.events if event.reason == "ConsolidationApproved"]
+    assert ["NodePool/np"] == approved
+
+
+def test_nodes_of_a_pool_that_is_being_deleted_go_with_it() -> None:
+    leaving = pool(deleted=NOW, after="Never")
+    owned = machine("n1", pod_on("p"))
+    assert owned.node_claim is not None
+    metadata = msgspec.structs.replace(
+        owned.node_claim.metadata, owner_references=(owner("NodePool", "np"),)
+    )
+    claim = msgspec.structs.replace(owned.node_claim, metadata=metadata)
+
+    plan = planned(replace(owned, node_claim=claim), pools=[leaving])
+
+    (verdict,) = plan.blocked
+    assert ("Deleting", "NodePool np is being deleted, and its nodes go with it") == (
+        verdict.why,
+        verdict.detail,
+    )
+
+
+def test_285_orphans_of_a_pool_that_is_gone_stay() -> None:
+    plan = planned(machine("n1", pool="gone"))
+
+    assert [("n1", "NodePoolNotFound")] == [(b.node, b.why) for b in plan.blocked]
+
+
+def test_a_restart_uses_up_the_budget_of_other_reasons() -> None:
+    hung = condition("BadNode", reason="Hung", at=LONG_AGO)
+    policies = RepairPolicies(
+        [
+            RepairPolicy("BadNode", "True", timedelta(0)),
+            RepairPolicy("BadNode", "True", timedelta(0), "Hung", action=REBOOT_NODE),
+        ]
+    )
+    nodes = [machine("n1", pod_on("p"), node_conditions=[READY, hung]), machine("n2")]
+
+    plan = planned(
+        *nodes,
+        pools=[pool(budgets=["1"])],
+        policies=policies,
+        settings=DisruptionSettings(repair=True),
+    )
+
+    assert [("reboot", ("n1",))] == [(c.decision, c.names) for c in plan.commands]
+    assert [("n2", "Budget")] == [(b.node, b.why) for b in plan.blocked]
+
+
+def test_repair_the_old_way_asks_nobody() -> None:
+    broken = condition("BadNode", at=LONG_AGO)
+    nodes = [
+        machine("n1", pod_on("p"), node_conditions=[READY, broken]),
+        machine("n2", pod_on("q")),
+    ]
+
+    plan = plan_disruption(
+        snapshot(*nodes, pools=[pool(budgets=["0"])]),
+        catalogue_of({}),
+        FACTS_F,
+        DisruptionSettings(legacy_repair=True),
+        now=NOW,
+        legacy_policies=[RepairPolicy("BadNode", "True", timedelta(minutes=30))],
+    )
+
+    assert [("repair", "Unhealthy", ("n1",))] == [
+        (command.method, command.reason, command.names) for command in plan.commands
+    ]
+
+
+def test_a_plan_ends_after_so_many_commands() -> None:
+    nodes = [
+        machine(f"n{n}", pod_on(f"p{n}", cpu="3"), claim_conditions=[DRIFTED]) for n in range(4)
+    ]
+
+    plan = plan_disruption(
+        snapshot(*nodes, pools=[OD_POOL]),
+        catalogue_of({}),
+        FACTS_F,
+        DisruptionSettings(),
+        now=NOW,
+        most=2,
+    )
+
+    assert 2 == len(plan.commands)
+    assert {"NotEvaluated"} == {verdict.why for verdict in plan.blocked}

@@ -13,12 +13,12 @@ from karpenter.controllers.provisioning.reporting import paced
 from karpenter.controllers.termination.reports import protection
 from karpenter.controllers.world import World
 from karpenter.disruption import budgets, commands
+from karpenter.disruption.announcing import announced, announced_command
 from karpenter.disruption.balanced import BALANCED
 from karpenter.disruption.budgets import budget_value
 from karpenter.disruption.candidates import Blocked, Kind
 from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.passes import Pass
-from karpenter.disruption.plan import announced
 from karpenter.disruption.validation import Validation
 from karpenter.kube.events import Event
 from karpenter.scheduling.provisioning import Announcement
@@ -96,7 +96,8 @@ class FindingReporter:
         async for verdict in paced(finding.verdicts.values()):
             self._tell_of(verdict, view.snapshot)
         for command in finding.commands:
-            self._publish(*reports.considered(command), *reports.approved(command))
+            for announcement in announced_command(command):
+                self._announce(announcement)
 
     def report_check(self, command: Command, outcome: Validation) -> None:
         """Tell how a decision fared when it was looked at again."""

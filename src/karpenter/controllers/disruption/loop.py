@@ -8,6 +8,7 @@ before anything is touched; meanwhile everybody else goes on.
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Final
 
 from karpenter.controllers.disruption.changes import Changes
@@ -45,7 +46,8 @@ class DisruptionLoop(Loop):
         self._marker = Marker(world, self.log)
         self._reporter = FindingReporter(world, self.log)
         self._changes = Changes(world)
-        self._nothing_at: dict[str, int] = {}  # method -> what had happened when it found nothing
+        # Method -> what had happened when it found nothing, and how long that holds by itself
+        self._nothing_at: dict[str, tuple[int, datetime | None]] = {}
         self._abandoned = 0  # passes in a row whose commands were not carried out
         self._methods = [
             name for name in METHODS if name != commands.REPAIR or self._planner.settings.repair
@@ -86,7 +88,8 @@ class DisruptionLoop(Loop):
 
     def _has_seen_it_all(self, method: str) -> bool:
         """Whether nothing has happened since a method found nothing."""
-        return self._nothing_at.get(method) == self._changes.count
+        happened, until = self._nothing_at.get(method, (-1, None))
+        return happened == self._changes.count and (until is None or self.clock.now() < until)
 
     async def _look(self) -> Look:
         look = await self._planner.look(self._queue.in_progress)
@@ -99,7 +102,7 @@ class DisruptionLoop(Loop):
         await self._reporter.report(finding, look.view, self.clock.monotonic() - began)
         is_all = not finding.is_constrained and not finding.has_timed_out
         if method in _CONSOLIDATING and not finding.commands and is_all:
-            self._nothing_at[method] = happened
+            self._nothing_at[method] = happened, look.holds_until
         return finding.commands
 
     async def _checked(self, command: Command) -> Sequence[Command]:

@@ -8,7 +8,7 @@ outcome any more.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -21,7 +21,6 @@ from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import InstanceType
 from karpenter.controllers.legacy.old_keys import in_current_keys
 from karpenter.controllers.node_pools.served import is_served
-from karpenter.controllers.provisioning.pass_settings import pass_settings
 from karpenter.controllers.provisioning.passes import usable_overlays
 from karpenter.controllers.provisioning.triggers import is_provisionable
 from karpenter.controllers.world import World
@@ -29,16 +28,16 @@ from karpenter.disruption import commands
 from karpenter.disruption.budgets import REASONS
 from karpenter.disruption.candidates import Kind
 from karpenter.disruption.commands import Command, Finding
-from karpenter.disruption.detection import DRIFTED
-from karpenter.disruption.passes import DisruptionSettings, Memory, Pass
+from karpenter.disruption.detection import DRIFTED, patience
+from karpenter.disruption.passes import Memory, Pass
 from karpenter.disruption.plan import METHODS, Search
 from karpenter.disruption.repair import REBOOTS_COUNT_FOR
 from karpenter.disruption.validation import Validation, validated
 from karpenter.model.labels import DO_NOT_DISRUPT
+from karpenter.pass_settings import disruption_settings
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.solve import HasTime
-from karpenter.settings import Settings
-from karpenter.state.nodes import nomination_window
+from karpenter.state.departing import protection_period
 from karpenter.state.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -50,27 +49,13 @@ _NAP: Final = 0.005
 _NO_TYPES: Final[tuple[InstanceType, ...]] = ()
 
 
-def disruption_settings(settings: Settings) -> DisruptionSettings:
-    """The settings of the controller as the planner takes them."""
-    gates = settings.feature_gates
-    return DisruptionSettings(
-        planning=pass_settings(settings),
-        spot_to_spot=gates["SpotToSpotConsolidation"],
-        repair=gates["NodeRepair"] and not settings.legacy_node_repair,
-        legacy_repair=gates["NodeRepair"] and settings.legacy_node_repair,
-        terminate_first_drift=gates["TerminateFirstDrift"],
-        terminate_first_repair=gates["TerminateFirstRepair"],
-        deletion_cost_is_ours=gates["PodDeletionCostManagement"],
-        nomination=nomination_window(settings.batch_max_duration),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Look:
     """A pass that has begun, with what it found out about the cluster in general."""
 
     search: Search
     protected: tuple[Pod, ...]  # pods of our machines with an annotation that protects them
+    holds_until: datetime | None  # when something changes although nothing happens
 
     @property
     def view(self) -> Pass:
@@ -84,14 +69,35 @@ def prepared(view: Pass) -> Look:
     for pool in view.snapshot.node_pools:
         for reason in REASONS:
             view.allowance(pool, reason)
-    protected = (
+    protected = tuple(
         pod
         for machine in view.snapshot.nodes
         if machine.node_claim is not None
         for pod in machine.pods
         if DO_NOT_DISRUPT in pod.metadata.annotations
     )
-    return Look(Search(view), tuple(protected))
+    return Look(Search(view), protected, next_change(view, protected))
+
+
+def next_change(view: Pass, protected: Iterable[Pod]) -> datetime | None:
+    """When a machine that stays may go, or one that takes no pods may take some, by itself.
+
+    That is when nobody expects pods on it any more, when the protection of a pod ends, and when
+    its pods have been at rest for long enough.
+    """
+    moments: list[datetime | None] = [
+        pod.status.start_time + period
+        for pod in protected
+        if pod.status.start_time is not None and (period := protection_period(pod)) is not None
+    ]
+    for machine in view.snapshot.nodes:
+        moments.append(machine.nominated_until)
+        pool = view.snapshot.node_pools.get(machine.node_pool)
+        if pool is None or machine.node_claim is None or not machine.is_initialized:
+            continue
+        wait = patience(machine.node_claim, pool, now=view.now)
+        moments.append(wait.until if wait is not None else None)
+    return min((at for at in moments if at is not None and at > view.now), default=None)
 
 
 def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozenset[str]:

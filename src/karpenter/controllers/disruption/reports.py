@@ -6,12 +6,13 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
 from karpenter.disruption.candidates import Candidate
-from karpenter.disruption.commands import Command, Decision
+from karpenter.disruption.commands import Command
 from karpenter.kube.events import NORMAL, WARNING, Event
 from karpenter.scheduling.provisioning import Announcement
 from karpenter.state.nodes import StateNode
 
 BLOCKED: Final = "DisruptionBlocked"
+CANDIDATE: Final = "ConsolidationCandidate"
 _A_MINUTE: Final = 60.0
 _USUAL_SECONDS: Final = 120.0
 _DEDUPE_SECONDS: Final = {"Unconsolidatable": 900.0, "NodeRepairBlocked": 900.0}
@@ -23,19 +24,10 @@ def announced(announcement: Announcement, target: Resource) -> Event:
     dedupe, seconds = _uid(target), _DEDUPE_SECONDS.get(reason, _USUAL_SECONDS)
     if isinstance(target, NodePool) and reason == BLOCKED:
         dedupe, seconds = (target.metadata.uid, message), _A_MINUTE
+    elif reason == CANDIDATE:
+        dedupe = (target.metadata.uid, message)
     severity = WARNING if announcement.is_warning else NORMAL
     return Event(target, severity, reason, message, dedupe, seconds)
-
-
-def considered(command: Command) -> Iterator[Event]:
-    """Machines that would make way for a cheaper one."""
-    if command.decision is not Decision.REPLACE or not command.consolidation_type:
-        return
-    message = f"Can be replaced, saving an estimated ${command.savings:.2f} an hour"
-    for candidate in command.candidates:
-        for target in both(candidate.machine):
-            dedupe = (target.metadata.uid, ",".join(command.names))
-            yield Event(target, NORMAL, "ConsolidationCandidate", message, dedupe)
 
 
 def rejected(command: Command, why: str, detail: str) -> Iterator[Event]:
@@ -48,24 +40,6 @@ def rejected(command: Command, why: str, detail: str) -> Iterator[Event]:
         for target in both(candidate.machine):
             dedupe = (target.metadata.uid, ",".join(command.names), why)
             yield Event(target, NORMAL, "ConsolidationRejected", message, dedupe)
-
-
-def approved(command: Command) -> Iterator[Event]:
-    """A move that pools which weigh savings against disruption agree to."""
-    if command.score is None:
-        return
-    message = (
-        f"Consolidation scores {command.score:.2f}, saving an estimated"
-        f" ${command.savings:.2f} an hour"
-    )
-    targets: list[Resource] = []
-    if len(command.candidates) == 1:
-        targets += both(command.candidates[0].machine)
-    else:
-        pools = {candidate.pool: candidate.node_pool for candidate in command.candidates}
-        targets += [pools[name] for name in sorted(pools)]
-    for target in targets:
-        yield Event(target, NORMAL, "ConsolidationApproved", message, _uid(target))
 
 
 def launching(claim: NodeClaim, reason: str) -> Event:

@@ -18,9 +18,9 @@ from karpenter.clock import Clock
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType
 from karpenter.controllers.legacy.old_keys import in_current_keys
-from karpenter.controllers.provisioning.pass_settings import pass_settings
 from karpenter.controllers.provisioning.triggers import is_provisionable
 from karpenter.controllers.world import World
+from karpenter.pass_settings import pass_settings
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.plan import Plan
 from karpenter.scheduling.pools import Pools, sort_out_pools

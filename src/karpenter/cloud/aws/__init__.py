@@ -1,0 +1,1 @@
+"""The AWS provider: EC2 instances, through boto3."""

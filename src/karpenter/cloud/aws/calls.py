@@ -1,0 +1,330 @@
+"""Calls to AWS: boto3 in threads, errors by class, retries on the clock, every call observable.
+
+This is the only module that touches boto3, and the only one where a value may be of any type.
+A call names its service and its operation as AWS spells them::
+
+    answer = await calls.call("ec2", "DescribeSubnets", Filters=[...])
+    subnets = await calls.pages("ec2", "DescribeSubnets", "Subnets", MaxResults=500)
+
+Retries are made here and not inside boto3, so that waiting is on the clock; one call keeps its
+idempotency token through all of its attempts, so a lost answer never launches twice.
+"""
+
+import asyncio
+import importlib
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+
+from karpenter import __version__
+from karpenter.clock import Clock
+from karpenter.cloud.aws.errors import (
+    RETRYABLE,
+    AwsCredentialsError,
+    AwsError,
+    AwsUnreachableError,
+    error_of,
+)
+from karpenter.cloud.aws.pace import Pace
+from karpenter.cloud.registry import ProviderError
+
+ATTEMPTS: Final = 5
+WORKERS: Final = 64
+_FIRST_DELAY: Final = 0.5
+_LONGEST_DELAY: Final = 20.0
+_CONNECT_SECONDS: Final = 10.0
+_READ_SECONDS: Final = 60.0
+_SUCCESS: Final = "200"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call that was made, as observers see it once its answer is there."""
+
+    service: str
+    operation: str
+    parameters: Mapping[str, Any]
+    code: str  # "200", or the code of the error
+    seconds: float
+    attempts: int
+    region: str
+
+
+Observer = Callable[[Made], None]
+
+
+class Calls(Protocol):
+    """What the modules of this provider need of AWS."""
+
+    @property
+    def region(self) -> str: ...
+
+    async def call(
+        self,
+        service: str,
+        operation: str,
+        *,
+        region: str = "",
+        retries: bool = True,
+        **parameters: Any,
+    ) -> dict[str, Any]:
+        """Make one call and return its answer.
+
+        Args:
+            service: as boto3 names it, such as ``ec2``.
+            operation: as AWS spells it, such as ``DescribeSubnets``.
+            region: where to call, if not in the region of this controller.
+            retries: whether to try again what may work later.
+            parameters: the parameters of the operation.
+
+        Raises:
+            AwsError: the call was refused, or no answer came.
+        """
+
+    async def pages(
+        self, service: str, operation: str, items: str, *, region: str = "", **parameters: Any
+    ) -> list[Any]:
+        """Make as many calls as there are pages, and return the ``items`` of all of them."""
+
+
+class AwsCalls:
+    """AWS, through boto3."""
+
+    def __init__(
+        self,
+        session: Any,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        endpoint_url: str = "",
+        observe: Observer | None = None,
+        workers: int = WORKERS,
+    ) -> None:
+        """Make calls with a boto3 ``session``, whose region must be known.
+
+        Args:
+            session: a boto3 session.
+            clock: what retries wait on.
+            rng: where jitter and idempotency tokens come from.
+            endpoint_url: where all services are, in place of AWS itself.
+            observe: called after every call, in the thread of the event loop.
+            workers: how many calls may be under way at once.
+        """
+        self.observe = observe
+        self._session = session
+        self._clock = clock
+        self._rng = rng
+        self._endpoint_url = endpoint_url or None
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="aws")
+        self._config = importlib.import_module("botocore.config").Config(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_READ_SECONDS,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=workers,
+            user_agent_extra=f"karpenter.sh-{__version__}",
+        )
+        self._clients: dict[tuple[str, str], Any] = {}  # by service and region
+        self._paces: dict[str, Pace] = {}  # by service
+
+    @property
+    def region(self) -> str:
+        """The region of this controller."""
+        return str(self._session.region_name)
+
+    async def call(
+        self,
+        service: str,
+        operation: str,
+        *,
+        region: str = "",
+        retries: bool = True,
+        **parameters: Any,
+    ) -> dict[str, Any]:
+        """Make one call and return its answer."""
+        client = self._client(service, region or self.region)
+        self._add_token(client, operation, parameters)
+        began = self._clock.monotonic()
+        attempts = 0
+        code = _SUCCESS
+        try:
+            while True:
+                attempts += 1
+                await self._pace(service).take()
+                try:
+                    return await self._attempt(client, service, operation, parameters)
+                except RETRYABLE as error:
+                    self._pace(service).note(error)
+                    if not retries or attempts >= ATTEMPTS:
+                        raise
+                await self._clock.sleep(self._delay(attempts))
+        except AwsError as error:
+            code = error.code
+            raise
+        finally:
+            if self.observe is not None:
+                seconds = self._clock.monotonic() - began
+                where = region or self.region
+                made = Made(service, operation, parameters, code, seconds, attempts, where)
+                self.observe(made)
+
+    async def pages(
+        self, service: str, operation: str, items: str, *, region: str = "", **parameters: Any
+    ) -> list[Any]:
+        """Make as many calls as there are pages, and return the ``items`` of all of them."""
+        token = "Marker" if service == "iam" else "NextToken"
+        found: list[Any] = []
+        asked = dict(parameters)
+        while True:
+            answer = await self.call(service, operation, region=region, **asked)
+            found.extend(answer.get(items) or ())
+            following = answer.get(token)
+            if not following:
+                return found
+            asked[token] = following
+
+    async def close(self) -> None:
+        """Give back the threads; calls under way are left to end by themselves."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _attempt(
+        self, client: Any, service: str, operation: str, parameters: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        work = partial(_call, client, service, operation, parameters)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def _client(self, service: str, region: str) -> Any:
+        key = (service, region)
+        if key not in self._clients:
+            self._clients[key] = self._session.client(
+                service, region_name=region, endpoint_url=self._endpoint_url, config=self._config
+            )
+        return self._clients[key]
+
+    def _pace(self, service: str) -> Pace:
+        return self._paces.setdefault(service, Pace(self._clock))
+
+    def _delay(self, attempts: int) -> float:
+        longest = min(_FIRST_DELAY * 2.0 ** (attempts - 1), _LONGEST_DELAY)
+        return longest * self._rng.uniform(0.5, 1.0)
+
+    def _add_token(self, client: Any, operation: str, parameters: dict[str, Any]) -> None:
+        for member in client.meta.service_model.operation_model(operation).idempotent_members:
+            token = uuid.UUID(int=self._rng.getrandbits(128), version=4)
+            parameters.setdefault(member, str(token))
+
+
+def open_calls(
+    environment: Mapping[str, str],
+    clock: Clock,
+    rng: random.Random,
+    *,
+    endpoint_url: str = "",
+    observe: Observer | None = None,
+) -> AwsCalls:
+    """Make calls as the environment and the usual AWS files say.
+
+    Raises:
+        ProviderError: boto3 is missing, no region is set, or there are no credentials.
+    """
+    try:
+        boto3 = importlib.import_module("boto3")
+    except ImportError as error:
+        raise ProviderError(
+            "provider aws needs boto3; install it with: pip install 'karpenter[aws]'"
+        ) from error
+    chosen = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None
+    try:
+        session = boto3.Session(region_name=chosen)
+        if not session.region_name:
+            session = boto3.Session(region_name=_region_of_this_machine())
+        credentials = session.get_credentials()
+    except importlib.import_module("botocore.exceptions").BotoCoreError as error:
+        raise ProviderError(f"AWS cannot be used as configured: {_one_line(error)}") from error
+    if not session.region_name:
+        raise ProviderError("no AWS region is set; set AWS_REGION to the region of the cluster")
+    if session.region_name not in _regions(session):
+        raise ProviderError(
+            f"AWS_REGION: {session.region_name} is not a region boto3 knows; correct it, or update"
+            " boto3"
+        )
+    if credentials is None:
+        raise ProviderError(
+            "no AWS credentials were found; give this pod a role (EKS Pod Identity or IRSA), or set"
+            " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+    return AwsCalls(session, clock, rng, endpoint_url=endpoint_url, observe=observe)
+
+
+async def check_connection(calls: Calls) -> None:
+    """Make sure that EC2 can be reached and lets us in.
+
+    Raises:
+        ProviderError: it cannot, or does not.
+    """
+    try:
+        await calls.call("ec2", "DescribeInstanceTypes", DryRun=True)
+    except AwsUnreachableError as error:
+        raise ProviderError(
+            f"EC2 cannot be reached in {calls.region}: {error.message}; check the region and the"
+            " network"
+        ) from error
+    except AwsCredentialsError as error:
+        raise ProviderError(
+            f"AWS does not accept these credentials: {error.message}; renew them"
+        ) from error
+    except AwsError as error:
+        if error.code != "DryRunOperation":
+            raise ProviderError(
+                f"EC2 refuses DescribeInstanceTypes in {calls.region}: {error.code}:"
+                f" {error.message}; check the IAM policy of the controller"
+            ) from error
+
+
+def _call(
+    client: Any, service: str, operation: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Make a call in the thread this runs in."""
+    exceptions = importlib.import_module("botocore.exceptions")
+    method = importlib.import_module("botocore").xform_name(operation)
+    try:
+        answer: dict[str, Any] = getattr(client, method)(**parameters)
+    except exceptions.ClientError as error:
+        told = error.response.get("Error", {})
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code, message = told.get("Code", "Unknown"), told.get("Message", "no reason given")
+        raise error_of(code, message, operation, status, service=service) from error
+    except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError) as error:
+        raise AwsCredentialsError(
+            type(error).__name__, _one_line(error), operation, service=service
+        ) from error
+    except exceptions.ParamValidationError as error:
+        raise AwsError("ParamValidation", _one_line(error), operation, service=service) from error
+    except (exceptions.BotoCoreError, OSError) as error:
+        raise AwsUnreachableError(
+            type(error).__name__, _one_line(error), operation, service=service
+        ) from error
+    return answer
+
+
+def _region_of_this_machine() -> str | None:
+    """What the instance metadata service says; nothing anywhere but on EC2."""
+    fetcher = importlib.import_module("botocore.utils").IMDSRegionProvider
+    session = importlib.import_module("botocore.session").Session()
+    found = fetcher(session).provide()
+    return None if found is None else str(found)
+
+
+def _regions(session: Any) -> set[str]:
+    return {
+        region
+        for partition in session.get_available_partitions()
+        for region in session.get_available_regions("ec2", partition_name=partition)
+    }
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,52 @@
+"""The settings of the controller as planners take them.
+
+Planners know no settings, feature gates or environment; this is the one place that turns the one
+into the other, for the controllers and the command line alike.
+"""
+
+from karpenter.disruption.passes import DisruptionSettings
+from karpenter.scheduling.problem import Options
+from karpenter.scheduling.provisioning import PassSettings
+from karpenter.scheduling.scheduler_config import parse_scheduler_config
+from karpenter.settings import Settings
+from karpenter.state.nodes import nomination_window
+
+
+def pass_settings(settings: Settings) -> PassSettings:
+    """Settings that shape a pass.
+
+    Raises:
+        SchedulerConfigError: the scheduler configuration cannot be read.
+    """
+    gates = settings.feature_gates
+    return PassSettings(
+        options=Options(
+            respect_preferences=settings.preference_policy == "Respect",
+            best_effort_min_values=settings.min_values_policy == "BestEffort",
+            ignore_device_claims=settings.ignore_dra_requests,
+            reserved_capacity=gates["ReservedCapacity"],
+        ),
+        overlays=gates["NodeOverlay"],
+        buffers=gates["CapacityBuffer"],
+        static=gates["StaticCapacity"],
+        default_constraints=parse_scheduler_config(settings.scheduler_config),
+    )
+
+
+def disruption_settings(settings: Settings) -> DisruptionSettings:
+    """Settings that shape disruption.
+
+    Raises:
+        SchedulerConfigError: the scheduler configuration cannot be read.
+    """
+    gates = settings.feature_gates
+    return DisruptionSettings(
+        planning=pass_settings(settings),
+        spot_to_spot=gates["SpotToSpotConsolidation"],
+        repair=gates["NodeRepair"] and not settings.legacy_node_repair,
+        legacy_repair=gates["NodeRepair"] and settings.legacy_node_repair,
+        terminate_first_drift=gates["TerminateFirstDrift"],
+        terminate_first_repair=gates["TerminateFirstRepair"],
+        deletion_cost_is_ours=gates["PodDeletionCostManagement"],
+        nomination=nomination_window(settings.batch_max_duration),
+    )
