@@ -10,9 +10,10 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from karpenter.api.meta import Resource, kind_of
+from karpenter.kube.index import Index
+from karpenter.kube.index import Key as Key
 
 R = TypeVar("R", bound=Resource)
-Key: TypeAlias = tuple[str, str]  # namespace, name
 # Called with the object before and after; None stands for "not there"
 ChangeHandler: TypeAlias = Callable[[R | None, R | None], None]
 _Objects: TypeAlias = list[R]
@@ -32,7 +33,7 @@ class Mirror(Generic[R]):
         self.kind: Final = kind
         self.synced: Final = asyncio.Event()
         self._objects: dict[Key, R] = {}
-        self._indexes: dict[str, _Index[R]] = {}
+        self._indexes: dict[str, Index[R]] = {}
         self._handlers: list[ChangeHandler[R]] = []
         self._removed: dict[str, None] = {}  # uids that are gone for good, oldest first
 
@@ -60,7 +61,7 @@ class Mirror(Generic[R]):
     def add_index(self, name: str, values_of: Callable[[R], Iterable[Hashable]]) -> None:
         """Index the objects by what ``values_of`` takes from each; the first call counts."""
         if name not in self._indexes:
-            index = self._indexes[name] = _Index(values_of)
+            index = self._indexes[name] = Index(values_of)
             for key, obj in self._objects.items():
                 index.change(key, None, obj)
 
@@ -130,28 +131,6 @@ class Mirror(Generic[R]):
             index.change(key, old, new)
         for handler in tuple(self._handlers):
             handler(old, new)
-
-
-class _Index(Generic[R]):
-    def __init__(self, values_of: Callable[[R], Iterable[Hashable]]) -> None:
-        self._values_of = values_of
-        self._objects: dict[Hashable, dict[Key, R]] = {}
-
-    def get(self, value: Hashable) -> list[R]:
-        return list(self._objects.get(value, {}).values())
-
-    def change(self, key: Key, old: R | None, new: R | None) -> None:
-        before = tuple(self._values_of(old)) if old is not None else ()
-        after = tuple(self._values_of(new)) if new is not None else ()
-        for value in before:
-            if value not in after:
-                objects = self._objects[value]
-                objects.pop(key, None)
-                if not objects:
-                    del self._objects[value]
-        if new is not None:
-            for value in after:
-                self._objects.setdefault(value, {})[key] = new
 
 
 def _is_older(obj: Resource, known: Resource) -> bool:

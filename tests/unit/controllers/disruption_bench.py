@@ -333,10 +333,10 @@ async def disrupting(
     cloud: FakeCloud | None = None,
     types: tuple[InstanceType, ...] = TYPES,
     wrap: Any = lambda transport: transport,
-    **on: bool,
+    on: Sequence[str] = (),
 ) -> AsyncIterator[Disrupting]:
     """A loop and its queue beside these objects; ``on`` are feature gates."""
-    settings = settings or Settings(feature_gates=gates(**on))
+    settings = settings or Settings(feature_gates=gates(**dict.fromkeys(on, True)))
     fake = cloud or FakeCloud(facts=FACTS, types=types)
     async with bench(settings=settings, cloud=fake, wrap=wrap) as at_work:
         queue = CommandQueue(at_work.world)

@@ -192,7 +192,7 @@ class TestDrift:
         static = pool(replicas=2, disruption={})
         del static["spec"]["disruption"]["consolidateAfter"]
         machines = [machine(f"n{n}", conditions=DRIFTED, without=["Consolidatable"]) for n in "12"]
-        async with disrupting(static, *machines, StaticCapacity=True) as found:
+        async with disrupting(static, *machines, on=["StaticCapacity"]) as found:
             await found.look()
 
             assert ["n1", "n2"] == found.tainted()
@@ -208,14 +208,14 @@ class TestDrift:
     async def test_v15_d39_a_static_pool_at_its_limit_is_told_or_terminates_first(self) -> None:
         static = pool(replicas=1, limits={"nodes": "1"}, disruption={})
         drifted = machine("n1", conditions=DRIFTED, without=["Consolidatable"])
-        async with disrupting(static, drifted, StaticCapacity=True) as found:
+        async with disrupting(static, drifted, on=["StaticCapacity"]) as found:
             await found.look()
 
             assert [] == found.tainted()
             assert ("Node", "n1") in found.heard("DisruptionBlocked")
 
-        on = {"StaticCapacity": True, "TerminateFirstDrift": True}
-        async with disrupting(static, drifted, **on) as found:
+        on = ["StaticCapacity", "TerminateFirstDrift"]
+        async with disrupting(static, drifted, on=on) as found:
             await found.look()
             await found.pass_time(1)
 

@@ -48,10 +48,9 @@ def ill(name: str = "n1", kind: str = "BadNode", status: str = "False", **option
     return machine(name, node_conditions=[bad(kind, status)], **options)
 
 
-def scene(*objects: Any, policies: tuple[RepairPolicy, ...] = (), **on: bool) -> Any:
+def scene(*objects: Any, policies: tuple[RepairPolicy, ...] = ()) -> Any:
     quiet = pool(disruption=QUIET)
-    gates_ = {"NodeRepair": True, **on}
-    return disrupting(quiet, *crowd(), *objects, cloud=cloud(*policies), **gates_)
+    return disrupting(quiet, *crowd(), *objects, cloud=cloud(*policies), on=["NodeRepair"])
 
 
 async def later_look(found: Disrupting, seconds: float = DUE) -> float:
@@ -106,7 +105,7 @@ class TestReplacing:
         none: JsonObject = {**QUIET, "budgets": [{"nodes": "0", "reasons": ["Unhealthy"]}]}
         young = ill("n2", node_labels={labels.INITIALIZED: None}, without=["Initialized"])
         objects = (pool(disruption=none), *crowd(), ill("n1"), young)
-        async with disrupting(*objects, cloud=cloud(), NodeRepair=True) as found:
+        async with disrupting(*objects, cloud=cloud(), on=["NodeRepair"]) as found:
             await later_look(found)
             await found.pass_time(1)
 
@@ -116,7 +115,7 @@ class TestReplacing:
     async def test_v15_d06_that_a_machine_is_not_ready_does_not_stop_its_repair(self) -> None:
         paced: JsonObject = {**QUIET, "budgets": [{"nodes": "1"}]}
         objects = (pool(disruption=paced), *crowd(), ill("n1", ready="False"))
-        async with disrupting(*objects, cloud=cloud(), NodeRepair=True) as found:
+        async with disrupting(*objects, cloud=cloud(), on=["NodeRepair"]) as found:
             await later_look(found)
             await found.pass_time(1)
 
@@ -216,7 +215,7 @@ class TestReplacing:
     async def test_v15_d12_too_many_at_once_stop_all_repair_of_a_pool(self) -> None:
         fresh = [machine(f"f{n}", node_conditions=[bad(since=DUE - 1)]) for n in range(2)]
         objects = (pool(disruption=QUIET), *crowd(7), ill(), *fresh)
-        async with disrupting(*objects, cloud=cloud(), NodeRepair=True) as found:
+        async with disrupting(*objects, cloud=cloud(), on=["NodeRepair"]) as found:
             await later_look(found)
 
             assert [] == found.tainted()
@@ -228,7 +227,7 @@ class TestReplacing:
     @in_virtual_time
     async def test_v15_d13_one_of_three_is_repaired(self) -> None:
         objects = (pool(disruption=QUIET), *crowd(2), ill())
-        async with disrupting(*objects, cloud=cloud(), NodeRepair=True) as found:
+        async with disrupting(*objects, cloud=cloud(), on=["NodeRepair"]) as found:
             await later_look(found)
 
             assert ["n1"] == found.tainted()
@@ -344,8 +343,7 @@ class TestRestarting:
     async def test_v15_d36_nobody_else_picks_a_machine_that_restarts(self) -> None:
         broken = ill("n1", "BadKernel", "True")
         objects = (pool(budget="1"), *crowd(), broken)
-        gates_ = {"NodeRepair": True}
-        async with disrupting(*objects, cloud=cloud(POLICY, REBOOT), **gates_) as found:
+        async with disrupting(*objects, cloud=cloud(POLICY, REBOOT), on=["NodeRepair"]) as found:
             await later_look(found)
             assert ("True", "RebootRequested") == found.condition("n1", "Rebooting")
             await found.put(machine("n2"))

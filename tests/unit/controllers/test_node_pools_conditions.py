@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, JsonObject, bench, kwok_class, kwok_pool
+from autoscaler import Bench, FakeCloud, JsonObject, bench, kwok_class, kwok_pool
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodePool
+from karpenter.cloud.types import ProviderFacts
 from karpenter.controllers.conditions import find
 from karpenter.controllers.node_pools.readiness import ReadinessController
 from karpenter.controllers.node_pools.validation import ValidationController
@@ -81,6 +82,17 @@ async def test_a_pool_of_another_cloud_is_left_alone() -> None:
             await at.reconcile(controller, "default")
 
         assert () == pool_named(at).status.conditions
+
+
+@in_virtual_time
+async def test_a_class_only_its_provider_can_read_is_left_to_the_provider() -> None:
+    reference = {"group": "example.com", "kind": "RackNodeClass", "name": "default"}
+    facts = ProviderFacts("rack", (("example.com", "RackNodeClass"),), frozenset())
+    pool = kwok_pool("default", template={"nodeClassRef": reference})
+    async with bench(pool, cloud=FakeCloud(facts=facts)) as at:
+        await at.reconcile(ReadinessController(at.world), "default")
+
+        assert ("True", "NodeClassReady") == told(at, "NodeClassReady")
 
 
 def capacity_types(*values: str) -> JsonObject:

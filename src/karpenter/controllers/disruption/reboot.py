@@ -83,15 +83,16 @@ class RebootController(Controller):
         self._evictions = evictions
         self._ends_of = RebootEnds(world, self.log)
         self._issuing: dict[str, datetime] = {}  # claim uid -> since when the cloud is asked
+        # Uids of claims that were given up; their deletion shows in a moment
+        self._given_up: set[str] = set()
         self.follow(self._claims, _keys_if_rebooting)
         self.follow(world.mirror(Node), self._keys_of_node)
+        self._ends.append(self._claims.on_change(self._forget))
 
     async def reconcile(self, key: Key) -> float | None:
         """Take one restart as far as it can go now."""
         claim = self._claims.get(key[1])
         if claim is None or not self._is_ours(claim):
-            if claim is not None:
-                self._issuing.pop(claim.metadata.uid, None)
             return None
         found = nodes_of(self.world, claim)
         now = self.clock.now()
@@ -113,7 +114,7 @@ class RebootController(Controller):
         deadline = visit.reboot.issuing_deadline(self._issuing.get(uid), has_node=has_node)
         if deadline is not None and visit.now >= deadline:
             detail = "the restart was not accepted in time"
-            await self._ends_of.give_up(claim, visit.node, PROVIDER_ERROR, detail)
+            await self._give_up(claim, visit.node, PROVIDER_ERROR, detail)
             return None
         if visit.node is None:
             return POLL_SECONDS
@@ -137,7 +138,7 @@ class RebootController(Controller):
         try:
             await self.world.cloud.reboot(claim, operation_of(claim, reboot, boot))
         except _FOR_GOOD as error:
-            await self._ends_of.give_up(claim, node, PROVIDER_ERROR, str(error))
+            await self._give_up(claim, node, PROVIDER_ERROR, str(error))
             return False
         return True
 
@@ -156,7 +157,7 @@ class RebootController(Controller):
         claim, node, now = visit.claim, visit.node, visit.now
         if now >= visit.reboot.recovery_deadline:
             detail = "the node did not come back in time"
-            await self._ends_of.give_up(claim, node, RECOVERY_TIMEOUT, detail)
+            await self._give_up(claim, node, RECOVERY_TIMEOUT, detail)
             return None
         left = (visit.reboot.recovery_deadline - now).total_seconds()
         if node is None:
@@ -173,6 +174,10 @@ class RebootController(Controller):
             return min(POLL_SECONDS, left)
         await self._ends_of.succeed(claim, visit.reboot)
         return None
+
+    async def _give_up(self, claim: NodeClaim, node: Node | None, result: str, detail: str) -> None:
+        await self._ends_of.give_up(claim, node, result, detail)
+        self._given_up.add(claim.metadata.uid)
 
     def _drained(self, visit: _Visit) -> float | None:
         """Ask pods to leave; return seconds until the next look while they may still do so."""
@@ -211,7 +216,13 @@ class RebootController(Controller):
             self.world.is_managed(claim)
             and not is_deleting(claim)
             and is_true(claim.status.conditions, REBOOTING)
+            and claim.metadata.uid not in self._given_up
         )
+
+    def _forget(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        if old is not None and new is None:
+            self._issuing.pop(old.metadata.uid, None)
+            self._given_up.discard(old.metadata.uid)
 
     def _keys_of_node(self, node: Node) -> tuple[Key, ...]:
         return tuple(key_of(c) for c in claims_of(self.world, node) if self._is_ours(c))

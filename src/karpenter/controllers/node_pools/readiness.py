@@ -3,7 +3,7 @@
 from typing import Final
 
 from karpenter.api.karpenter import NodeClassReference, NodePool
-from karpenter.api.meta import Resource
+from karpenter.api.meta import Resource, kind_of
 from karpenter.controllers.conditions import FALSE, READY, TRUE, find, with_condition
 from karpenter.controllers.node_pools.served import is_served, node_class_mirrors
 from karpenter.controllers.node_pools.writing import write_conditions
@@ -26,27 +26,34 @@ class ReadinessController(Controller):
         self._pools = world.mirror(NodePool)
         self._pools.add_index(_BY_CLASS, lambda pool: (_reference_of(pool),))
         self.follow(self._pools)
-        for mirror in node_class_mirrors(world):
+        mirrors = node_class_mirrors(world)
+        self._seen = {(_group(mirror.kind), kind_of(mirror.kind)) for mirror in mirrors}
+        for mirror in mirrors:
             self.follow(mirror, self._pool_keys)
 
     async def reconcile(self, key: Key) -> float | None:
         pool = self._pools.get(key[1])
         if pool is None or not is_served(self.world, pool):
             return None
-        node_class = self.world.state.snapshot().node_classes.get(_reference_of(pool))
         conditions = with_condition(
             pool.status.conditions,
             NODE_CLASS_READY,
-            *verdict(_reference_of(pool), node_class),
+            *self._verdict(_reference_of(pool)),
             now=self.clock.now(),
             generation=pool.metadata.generation,
         )
         await write_conditions(self.world, pool, conditions)
         return None
 
+    def _verdict(self, reference: NodeClassReference) -> tuple[str, str, str]:
+        if (reference.group, reference.kind) not in self._seen:
+            # A kind that only its provider can read; it says at launch what it thinks of it
+            return TRUE, "", ""
+        return verdict(reference, self.world.state.snapshot().node_classes.get(reference))
+
     def _pool_keys(self, node_class: Resource) -> list[Key]:
         reference = NodeClassReference(
-            group=node_class.api_version.partition("/")[0],
+            group=_group(type(node_class)),
             kind=node_class.kind,
             name=node_class.metadata.name,
         )
@@ -66,6 +73,10 @@ def verdict(reference: NodeClassReference, node_class: NodeClass | None) -> tupl
     if ready.status == FALSE:
         return FALSE, ready.reason, ready.message
     return TRUE, "", ""
+
+
+def _group(kind: type[Resource]) -> str:
+    return kind.api_version.partition("/")[0]
 
 
 def _reference_of(pool: NodePool) -> NodeClassReference:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from karpenter.clock import Clock
+from karpenter.kube.index import Index
 from karpenter.sandbox.status import ApiError
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -67,32 +68,6 @@ def key_of(obj: JsonObject) -> ObjectKey:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-class Index:
-    """Objects by a value taken from them, in the order in which they came."""
-
-    def __init__(self, values_of: IndexFunction) -> None:
-        self._values_of = values_of
-        self._objects: dict[Hashable, dict[ObjectKey, JsonObject]] = {}
-
-    def get(self, value: Hashable) -> list[JsonObject]:
-        """The objects that have ``value``."""
-        return list(self._objects.get(value, {}).values())
-
-    def change(self, key: ObjectKey, old: JsonObject | None, new: JsonObject | None) -> None:
-        """Follow a change of the object at ``key``."""
-        before = tuple(self._values_of(old)) if old is not None else ()
-        after = tuple(self._values_of(new)) if new is not None else ()
-        for value in before:
-            if value not in after:
-                objects = self._objects[value]
-                objects.pop(key, None)
-                if not objects:
-                    del self._objects[value]
-        if new is not None:
-            for value in after:
-                self._objects.setdefault(value, {})[key] = new
-
-
 class Informer:
     """The objects of one resource, as they are now."""
 
@@ -102,7 +77,7 @@ class Informer:
         self.synced: Final = asyncio.Event()
         self._client = client
         self._objects: dict[ObjectKey, JsonObject] = {}
-        self._indexes: dict[str, Index] = {}
+        self._indexes: dict[str, Index[JsonObject]] = {}
         self._handlers: list[ChangeHandler] = []
         self._stream: WatchStream | None = None
         self._is_applying = False
