@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check slow control-plane bench bench-compare conformance lock clean
+.PHONY: help install run walk test check slow control-plane bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 run: install ## a cluster in this process, ready for kubectl; Ctrl-C stops it
 	$(BIN)/karpenter sandbox --nodes 1 --example
+
+walk: install ## the scale walk of examples/scale-walk, with kubectl
+	$(BIN)/python examples/scale-walk/walk.py
 
 test: install ## the fast tests
 	$(BIN)/python -m pytest -n auto -q -m "not slow and not storm"

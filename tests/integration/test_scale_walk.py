@@ -4,6 +4,7 @@ import pytest
 
 from autoscaler import Autoscaler, autoscaler
 from clusters import in_virtual_time
+from invariants import problems
 from karpenter.sandbox.faults import Timing
 from walking import FIXED, app_pods, cpu_on, manifests, node_types, pending, placement, walk_cloud
 
@@ -95,3 +96,83 @@ def state_of_new_node(run: Autoscaler) -> str | None:
             ready = [c["status"] for c in conditions if c["type"] == "Ready"]
             return "Ready" if ready == ["True"] else "NotReady"
     return None
+
+
+@pytest.mark.row(
+    "S0-54",
+    "S3-11",
+    "S3-12",
+    "S3-32",
+    "S3-33",
+    "S3-34",
+    "S3-35",
+    "S3-36",
+    "S3-37",
+    "S3-38",
+    "S3-39",
+)
+@in_virtual_time
+async def test_the_whole_walk_ends_where_it_began() -> None:
+    async with autoscaler(*manifests("cluster.yaml"), make_cloud=walk_cloud) as run:
+        await begun(run)
+        for replicas in (5, 20):
+            await run.scale("app", replicas)
+            await run.pass_time(1)
+            await run.until(lambda: not pending(run), seconds=60)
+        assert (["m5.large", "c4.xlarge", "t3a.2xlarge"], [1, 7, 12]) == seen(run)
+
+        await run.scale("app", 10)
+        await run.pass_time(60)
+        assert (["m5.large", "c4.xlarge", "t3a.2xlarge"], [1, 2, 7]) == seen(run)
+
+        await run.until(lambda: is_cordoned(run, "c4.xlarge"), seconds=1800)
+        await run.until(lambda: len(run.nodes) == 2, seconds=120)
+        await run.pass_time(10)
+        assert (["m5.large", "t3a.2xlarge"], [1, 9]) == seen(run)
+
+        await run.scale("app", 5)
+        await run.pass_time(60)
+        assert (["m5.large", "t3a.2xlarge"], [1, 4]) == seen(run)
+        assert 2125 == cpu_on(run, node_of(run, "t3a.2xlarge"))
+
+        await run.until(lambda: is_cordoned(run, "t3a.2xlarge"), seconds=1800)
+        await run.until(lambda: len(run.claims) == 2, seconds=30)
+        assert "t3a.2xlarge" in node_types(run), "the new node comes before the old one is gone"
+        await run.until(lambda: len(run.nodes) == 2, seconds=120)
+        await run.pass_time(10)
+        assert (["m5.large", "c4.xlarge"], [1, 4]) == seen(run)
+        assert 2125 == cpu_on(run, node_of(run, "c4.xlarge"))
+
+        await run.pass_time(60)
+        await run.scale("app", 0)
+        began = run.clock.monotonic()
+        await run.until(lambda: is_cordoned(run, "c4.xlarge"), seconds=90)
+        assert 30 <= run.clock.monotonic() - began < 75
+        await run.until(lambda: len(run.nodes) == 1, seconds=60)
+        await run.pass_time(60)
+        assert (["m5.large"], []) == seen(run)
+        assert ([], []) == (run.claims, problems(run))
+
+
+def seen(run: Autoscaler) -> tuple[list[str], list[int]]:
+    """What a person who looks would note: the nodes, and how many pods each of them has."""
+    return node_types(run), placement(run)
+
+
+def is_cordoned(run: Autoscaler, kind: str) -> bool:
+    """Whether a node of a type shows as ``SchedulingDisabled``."""
+    return any(
+        node["spec"].get("unschedulable")
+        for node in run.nodes
+        if node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == kind
+    )
+
+
+def node_of(run: Autoscaler, kind: str) -> str:
+    """The name of the one node of a type."""
+    (name,) = [
+        node["metadata"]["name"]
+        for node in run.nodes
+        if node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == kind
+    ]
+    return str(name)
