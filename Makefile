@@ -61,7 +61,7 @@ conformance: install ## which rows of the conformance ledger have a passing test
 
 lock: ## resolve the pinned requirement files anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q --upgrade pyproject.toml -o requirements/run.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q --upgrade pyproject.toml --group dev -o requirements/dev.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q --upgrade pyproject.toml --extra aws --extra aws-sandbox --group dev -o requirements/dev.txt
 
 clean: ## forget the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
