@@ -48,6 +48,7 @@ bench: install ## the benchmarks, with their figures
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.solver $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.consolidation $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.api $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.binding $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.start $(BENCH_FLAGS)

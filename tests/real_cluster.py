@@ -108,12 +108,7 @@ class RealCluster(Kubectl):
             name: of the service account.
             roles: cluster roles to bind besides those that every controller has.
         """
-        bindings = [
-            each for each in yaml.safe_load_all(RBAC.read_text("utf-8")) if "roleRef" in each
-        ]
-        for binding in bindings:
-            binding["metadata"]["name"] += f"-{name}"
-            binding["subjects"][0]["name"] = name
+        bindings = _bindings_for(name) if name != ACCOUNT else []
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
         bindings += [
             {
@@ -126,7 +121,8 @@ class RealCluster(Kubectl):
             for each in roles
         ]
         kubeconfig = service_account_kubeconfig(self.plane, NAMESPACE, name)
-        self("apply", "-f", "-", given=yaml.safe_dump_all(bindings))
+        if bindings:
+            self("apply", "-f", "-", given=yaml.safe_dump_all(bindings))
         return kubeconfig
 
     def audit(self) -> list["Request"]:
@@ -141,6 +137,16 @@ class RealCluster(Kubectl):
             if lease["metadata"]["name"] == LEASE:
                 return str(lease["spec"].get("holderIdentity") or "")
         return ""
+
+
+def _bindings_for(name: str) -> list[Json]:
+    """The bindings of the controller's service account, for another one."""
+    documents = yaml.safe_load_all(RBAC.read_text("utf-8"))
+    bindings: list[Json] = [each for each in documents if "roleRef" in each]
+    for binding in bindings:
+        binding["metadata"]["name"] += f"-{name}"
+        binding["subjects"][0]["name"] = name
+    return bindings
 
 
 @dataclass(frozen=True, slots=True)

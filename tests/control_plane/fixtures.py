@@ -10,8 +10,8 @@ from control_plane.cluster import control_plane as running
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A real control plane for the whole session; tests that ask for it are skipped without one."""
+def control_plane_programs() -> None:
+    """Whatever a control plane needs; tests that ask for it are skipped without."""
     problem = obstacle()
     if problem is not None:
         pytest.skip(problem)
@@ -19,5 +19,12 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         build_missing()
     except BuildError as error:
         pytest.skip(f"no control plane: {error}; see what `make control-plane` says")
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    control_plane_programs: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A real control plane for the whole session."""
     with running(tmp_path_factory.mktemp("control-plane")) as cluster:
         yield cluster

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from control_plane.fixtures import control_plane as control_plane
+from control_plane.fixtures import control_plane_programs as control_plane_programs
 from control_plane.processes import Process
 from differential.clusters import Cluster
 

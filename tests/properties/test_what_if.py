@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
+from typing import Final
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from building.random_clusters import Recipe, recipes
@@ -17,8 +18,15 @@ from karpenter.state.nodes import StateNode
 
 
 def movers_of(problem: Problem) -> list[Mover]:
-    """The pending pods, and every pod that could move, with its home."""
+    """The pending pods, those that must leave anyway, and every pod that could, with its home."""
     waiting = [Mover(pod, is_pending=True) for pod in problem.pods]
+    waiting += [
+        Mover(pod)
+        for machine in problem.nodes
+        if machine.is_deleting and machine.node is not None
+        for pod in machine.pods
+        if is_reschedulable(pod)
+    ]
     taken = {mover.pod.metadata.uid for mover in waiting}
     moving = [
         Mover(pod, home=machine.name)
@@ -57,7 +65,12 @@ def answer_of(what_if: WhatIf, outcome: Outcome) -> tuple[object, object]:
     return shown([what_if.written(claim) for claim in outcome.claims]), dict(outcome.existing)
 
 
+# a pod that keeps others away goes down with its machine: the others are free then
+REPELLED: Final = Recipe(seed=1844407215, kinds=(1,), pools=2, types=3, nodes=5)
+
+
 @given(recipes(), st.integers(0, 10**6))
+@example(REPELLED, 0)
 @settings(max_examples=150, deadline=None)
 def test_a_what_if_answers_as_a_plan_without_the_machines_would(recipe: Recipe, seed: int) -> None:
     problem = recipe.question.problem

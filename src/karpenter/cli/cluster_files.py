@@ -14,20 +14,20 @@ from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, is_b
 from karpenter.admission.quantities import quantity_errors
 from karpenter.api.codec import KINDS, convert, is_known
 from karpenter.api.meta import Resource, kind_of
+from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.problems import DecodeError
 from karpenter.cli import inputs, output
+from karpenter.cli.cluster_settled import settled_files
 from karpenter.conversion.catalogue import Route, claim_of
-from karpenter.conversion.convert import Options, convert_all
 from karpenter.conversion.keys import rename_keys
 from karpenter.manifests.files import Loaded
 from karpenter.manifests.reader import Document
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.expansion import InputProblem, expand
+from karpenter.state.scope import key_of
 from karpenter.state.snapshot import Snapshot
 
 _DEFAULT_CLASS: Final = "default"
-# No plan depends on the role of a node; naming one spares the advice to do so
-_CONVERSION: Final = Options(node_role="any", default_node_class=_DEFAULT_CLASS)
 _HOMES: Final = frozenset((r.api_version.rpartition("/")[0], kind_of(r)) for r in KINDS)
 _STATUS: Final = ("status",)
 _OLD: Final = frozenset({Route.V1BETA1, Route.PROVISIONER, Route.NODE_TEMPLATE})
@@ -63,7 +63,12 @@ def load_cluster(names: Sequence[str], *, recursive: bool, provider: str) -> Sna
         for problem in expansion.problems:
             output.error(f"{_places(problem, documents)}: {problem.text}")
         output.fail(f"nothing is planned: {inputs.problems(len(expansion.problems))}")
-    return snapshot_of(expansion.objects)
+    unjudged = {
+        key_of(resource)
+        for entry, resource in resources
+        if isinstance(resource, PodDisruptionBudget) and not entry.document.data.get("status")
+    }
+    return snapshot_of(settled_files(expansion.objects, unjudged))
 
 
 def _taken_in(document: Document) -> _Entry:
@@ -90,7 +95,11 @@ def _convert_old(entries: Sequence[_Entry]) -> None:
     old = [entry for entry in entries if entry.route in _OLD]
     if not old:
         return
-    results = convert_all([entry.document.data for entry in old], _CONVERSION).results
+    from karpenter.conversion.convert import Options, convert_all
+
+    # No plan depends on the role of a node; naming one spares the advice to do so
+    options = Options(node_role="any", default_node_class=_DEFAULT_CLASS)
+    results = convert_all([entry.document.data for entry in old], options).results
     for entry, result in zip(old, results, strict=True):
         entry.objects = [_with_the_rest(made, entry.document.data) for made in result.objects]
         entry.errors, entry.warnings = result.errors, result.warnings

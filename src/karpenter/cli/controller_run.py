@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from karpenter.api.meta import kind_of
 from karpenter.cli import output
 from karpenter.cli.memory import watch_memory
 from karpenter.cli.serving import Endpoints, ServingError, serving
+from karpenter.cli.turns import WatchedSelector, watched_loop
 from karpenter.clock import Clock, SystemClock
 from karpenter.cloud.metered import MeteredProvider
 from karpenter.cloud.provider import CloudProvider
@@ -71,10 +73,14 @@ def run(
     """Run until stopped; the exit code is returned."""
     deadline = threading.Timer(_GRACE_SECONDS, _leave_everything)
     deadline.daemon = True
+    selector = WatchedSelector()
+    # To be seen with LOG_LEVEL=debug: whoever asks why something was late
+    selector.tell = lambda seconds: log.debug("event loop held up", seconds=round(seconds, 4))
     try:
-        return asyncio.run(
-            run_controller(settings, environment, log, commit=commit, on_stop=deadline.start)
-        )
+        with asyncio.Runner(loop_factory=partial(watched_loop, selector)) as runner:
+            return runner.run(
+                run_controller(settings, environment, log, commit=commit, on_stop=deadline.start)
+            )
     finally:
         deadline.cancel()
 

@@ -1,14 +1,14 @@
 """``karpenter explain``: the reasons behind one object."""
 
 import difflib
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, TypeAlias
 
 import typer
 
 from karpenter.cli import output, planning
 from karpenter.cli.inputs import Filenames, Recursive
-from karpenter.cli.planning import Assignments, InstanceTypes, Now, Provider
+from karpenter.cli.planning import Assignments, Context, InstanceTypes, Now, Provider, Source
 from karpenter.cli.screen import View, in_order
 
 HELP = "Say why: the reasons behind one object of a plan. Nothing is changed."
@@ -25,6 +25,42 @@ POD_EXAMPLES = """\
 
   karpenter explain pod shop/cart-3 -R manifests/ -o json
 """
+NODE_HELP = """\
+Say whether a node would be removed or replaced, or why it stays.
+
+Plans for the whole cluster and then asks about one node: how far it got, the pod or budget that \
+holds it, and the best that could be done with it, with its price.
+"""
+NODE_EXAMPLES = """\
+[bold]Examples[/bold]
+
+  karpenter explain node ip-10-0-0-17
+
+  karpenter explain node general-t6k2x cluster.yaml -o json
+"""
+POOL_HELP = """\
+Say what a NodePool can buy, and how much it may still do.
+
+Instance types that are in and out with the reasons, the cheapest way to have each size, what is \
+left of its limits and disruption budgets, and when the next budget window opens.
+"""
+POOL_EXAMPLES = """\
+[bold]Examples[/bold]
+
+  karpenter explain nodepool general
+
+  karpenter explain nodepool general cluster.yaml --now 2026-08-01T12:00:00Z
+"""
+
+Files: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE",
+        help="Manifests: files, folders, or - for standard input; the live cluster if none.",
+        show_default=False,
+    ),
+]
+Form: TypeAlias = Annotated[View, typer.Option("--output", "-o", help="How to print it.")]
 
 explain = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -37,14 +73,7 @@ def _explain() -> None:
 @explain.command("pod", help=POD_HELP, epilog=POD_EXAMPLES)
 def pod(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: name or namespace/name.")],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Manifests of the cluster: files, folders, or - for standard input.",
-            show_default=False,
-        ),
-    ] = None,
+    files: Files = None,
     filenames: Filenames = None,
     recursive: Recursive = False,
     namespace: Annotated[
@@ -54,30 +83,26 @@ def pod(
         ),
     ] = None,
     instance_types: InstanceTypes = None,
-    provider: Provider = "kwok",
+    context: Context = "",
+    provider: Provider = None,
     assignments: Assignments = None,
     now: Now = None,
-    form: Annotated[View, typer.Option("--output", "-o", help="How to print it.")] = "table",
+    form: Form = "table",
 ) -> None:
     """Explain one pod."""
     if namespace is not None and "/" in name:
         output.fail(f"{name} names a namespace already: leave --namespace away")
-    asked = planning.question(
-        [*(files or ()), *(filenames or ())],
-        recursive=recursive,
-        instance_types=instance_types,
-        provider=provider,
-        assignments=assignments or (),
-        now=now,
-    )
-    key = _known(f"{namespace}/{name}" if namespace else name, asked.snapshot.pods)
+    names = [*(files or ()), *(filenames or ())]
+    source = Source(names, recursive, context, provider, instance_types)
+    asked = planning.question(source, assignments=assignments or (), now=now)
+    key = _known_pod(f"{namespace}/{name}" if namespace else name, asked.snapshot.pods)
 
     from karpenter.report.explanation import explain_pod, explanation_document
     from karpenter.scheduling.look_back import LookBack
 
     look_back = LookBack()
     with output.progress("planning"):
-        outcome = asked.answer(look_back)
+        outcome = asked.provisioning(look_back)
         told = explain_pod(key, asked.snapshot, outcome, look_back)
     if form == "table":
         from karpenter.cli.explain_view import explanation_parts
@@ -88,7 +113,90 @@ def pod(
         output.write(output.render([explanation_document(told)], form))
 
 
-def _known(name: str, pods: Iterable[str]) -> str:
+@explain.command("node", help=NODE_HELP, epilog=NODE_EXAMPLES)
+def node(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The Node, or its NodeClaim.")],
+    files: Files = None,
+    filenames: Filenames = None,
+    recursive: Recursive = False,
+    instance_types: InstanceTypes = None,
+    context: Context = "",
+    provider: Provider = None,
+    assignments: Assignments = None,
+    now: Now = None,
+    form: Form = "table",
+) -> None:
+    """Explain one node."""
+    names = [*(files or ()), *(filenames or ())]
+    source = Source(names, recursive, context, provider, instance_types)
+    asked = planning.question(source, assignments=assignments or (), now=now)
+    known = _known("node", name, [each.name for each in asked.snapshot.nodes], asked.snapshot.node)
+
+    from karpenter.report.node_story import explain_node, node_document
+
+    with output.progress("planning"):
+        plan, view = asked.disruption(), asked.view()
+        machine = view.snapshot.node(known)
+        assert machine is not None
+        told = explain_node(machine, view, plan)
+    if form == "table":
+        from karpenter.cli.explain_node_view import node_parts
+        from karpenter.cli.screen import laid_out
+
+        output.write(laid_out(node_parts(told, now=asked.now)))
+    else:
+        output.write(output.render([node_document(told)], form))
+
+
+@explain.command("nodepool", help=POOL_HELP, epilog=POOL_EXAMPLES)
+def nodepool(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The NodePool.")],
+    files: Files = None,
+    filenames: Filenames = None,
+    recursive: Recursive = False,
+    instance_types: InstanceTypes = None,
+    context: Context = "",
+    provider: Provider = None,
+    assignments: Assignments = None,
+    now: Now = None,
+    form: Form = "table",
+) -> None:
+    """Explain one pool."""
+    names = [*(files or ()), *(filenames or ())]
+    source = Source(names, recursive, context, provider, instance_types)
+    asked = planning.question(source, assignments=assignments or (), now=now)
+    pools = asked.snapshot.node_pools
+    known = _known("NodePool", name, pools, pools.get)
+
+    from karpenter.report.pool_story import explain_pool, pool_document
+
+    with output.progress("looking"):
+        told = explain_pool(known, asked.view())
+    if form == "table":
+        from karpenter.cli.explain_nodepool_view import pool_parts
+        from karpenter.cli.screen import laid_out
+
+        output.write(laid_out(pool_parts(told, now=asked.now)))
+    else:
+        output.write(output.render([pool_document(told)], form))
+
+
+def _known(kind: str, name: str, names: Iterable[str], find: Callable[[str], object | None]) -> str:
+    """Find the object that is meant, or end the command."""
+    if find(name) is None:
+        output.fail(f"there is no {kind} {name}{_meant(kind, name, in_order(names))}")
+    return name
+
+
+def _meant(kind: str, name: str, known: list[str]) -> str:
+    if not known:
+        return f": there are no {kind}s at all"
+    begins = [each for each in known if each.startswith(name)]
+    meant = ", ".join(begins[:3] or difflib.get_close_matches(name, known, n=3))
+    return f"; did you mean {meant}?" if meant else f" among the {len(known):,} there are"
+
+
+def _known_pod(name: str, pods: Iterable[str]) -> str:
     """Find the pod that is meant, or end the command."""
     keys = sorted(pods)
     if "/" in name:

@@ -12,7 +12,7 @@ from karpenter.cli.screen import (
     TITLE,
     WAITING,
     counted,
-    per_hour,
+    offer,
     per_month,
     sample,
     without_default,
@@ -54,7 +54,7 @@ def explanation_parts(told: Explanation) -> _Parts:
         branch = tree.add(words("wishes"))
         for wish in told.wishes:
             fate = "" if wish.is_met else ": given up"
-            branch.add(_marked(wish.is_met, f"{wish.text}{fate}"))
+            branch.add(marked(wish.is_met, f"{wish.text}{fate}"))
     if told.pools:
         _add_pools(tree, told)
     if told.nodes.total:
@@ -88,9 +88,7 @@ def _add_place(tree: Tree, place: Place, pools: Sequence[PoolVerdict]) -> None:
 
 
 def _offer(launch: Launch) -> str:
-    how = " ".join(filter(None, (launch.instance_type, launch.capacity_type)))
-    where = f" in {launch.zone}" if launch.zone else ""
-    return f"{how}{where} at {per_hour(launch.price)}/h ({per_month(launch.price)}/month)"
+    return f"{offer(launch)} ({per_month(launch.price)}/month)"
 
 
 def _add_pools(tree: Tree, told: Explanation) -> None:
@@ -103,9 +101,9 @@ def _add_pools(tree: Tree, told: Explanation) -> None:
     for pool in pools[:_POOLS_SHOWN]:
         used = told.place is not None and told.place.node_pool == pool.node_pool
         note = " (used)" if used and told.fate is Fate.NEW_NODE else ""
-        twig = branch.add(_marked(pool.is_possible, f"{pool.node_pool}{note}{_verdict(pool)}"))
+        twig = branch.add(marked(pool.is_possible, f"{pool.node_pool}{note}{_verdict(pool)}"))
         for check in pool.checks:
-            twig.add(_marked(check.passed, f"{check.step.value}: {check.detail}"))
+            twig.add(marked(check.passed, f"{check.step.value}: {check.detail}"))
     _add_rest(branch, len(told.pools) - _POOLS_SHOWN, "pool")
 
 
@@ -121,10 +119,10 @@ def _add_nodes(tree: Tree, nodes: NodeVerdicts) -> None:
     able = len(nodes.possible)
     branch = tree.add(words(f"nodes that exist: {able} of {nodes.total} could take it"))
     if able:
-        branch.add(_marked(True, sample(nodes.possible, most=5)))
+        branch.add(marked(True, sample(nodes.possible, most=5)))
     for refusal in nodes.refusals[:_REFUSALS_SHOWN]:
         count = counted(len(refusal.nodes), "node")
-        branch.add(_marked(False, f"{count}: {refusal.detail} ({sample(refusal.nodes)})"))
+        branch.add(marked(False, f"{count}: {refusal.detail} ({sample(refusal.nodes)})"))
     _add_rest(branch, len(nodes.refusals) - _REFUSALS_SHOWN, "reason")
 
 
@@ -133,5 +131,6 @@ def _add_rest(branch: Tree, left: int, noun: str) -> None:
         branch.add(words(f"… and {counted(left, noun)} more; -o json has them all", QUIET))
 
 
-def _marked(good: bool, text: str) -> "Text":
+def marked(good: bool, text: str) -> "Text":
+    """Text with a tick or a cross before it."""
     return words("✓ " if good else "✗ ", GOOD if good else BAD).append_text(words(text))

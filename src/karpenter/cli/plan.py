@@ -1,24 +1,42 @@
 """``karpenter plan``: what would happen now, and why; nothing is changed."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from karpenter.cli import output, planning
 from karpenter.cli.inputs import Filenames, Recursive
-from karpenter.cli.planning import Assignments, InstanceTypes, Now, Provider, TimeBudget
+from karpenter.cli.planning import (
+    Assignments,
+    Context,
+    InstanceTypes,
+    Now,
+    Provider,
+    TimeBudget,
+)
 from karpenter.cli.screen import View
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from karpenter.disruption.plan import DisruptionPlan
+    from karpenter.scheduling.provisioning import ProvisioningPlan
 
 HELP = """\
 Say what would happen now, and why. Nothing is changed.
 
-Reads the manifests of a cluster: pods and what makes pods, nodes, NodePools and the rest of what \
-a plan depends on. Prints the nodes to create with their prices, which pods fit on nodes that \
-exist, and for every pod left over the reason of each pool. Manifests of old versions are \
-converted first.
+Reads the cluster of the kubeconfig, or the manifests of one: pods and what makes pods, nodes, \
+NodePools and the rest of what a plan depends on. Prints the nodes to create with their prices, \
+which pods fit on nodes that exist, and for every pod left over the reason of each pool; then the \
+nodes to remove, what that saves, and for every node that stays the reason why. Manifests of old \
+versions are converted first.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
+
+  karpenter plan
+
+  karpenter plan --only disruption --context production
 
   karpenter plan cluster.yaml deployment.yaml
 
@@ -33,14 +51,15 @@ def plan(
         list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="Manifests of the cluster: files, folders, or - for standard input.",
+            help="Manifests: files, folders, or - for standard input; the live cluster if none.",
             show_default=False,
         ),
     ] = None,
     filenames: Filenames = None,
     recursive: Recursive = False,
     instance_types: InstanceTypes = None,
-    provider: Provider = "kwok",
+    context: Context = "",
+    provider: Provider = None,
     assignments: Assignments = None,
     now: Now = None,
     only: Annotated[
@@ -59,28 +78,52 @@ def plan(
 
         output.write(plan_schema())
         return
-    if only == "disruption":
-        output.fail("disruption cannot be planned so far: leave --only away")
     asked = planning.question(
-        [*(files or ()), *(filenames or ())],
-        recursive=recursive,
-        instance_types=instance_types,
-        provider=provider,
+        planning.Source(
+            [*(files or ()), *(filenames or ())], recursive, context, provider, instance_types
+        ),
         assignments=assignments or (),
         now=now,
         time_budget=time_budget,
     )
     with output.progress("planning"):
-        outcome = asked.answer()
-    if only is None:
-        output.note("note: disruption is not planned so far; this is the provisioning part alone")
+        made = asked.provisioning() if only != "disruption" else None
+        removed = asked.disruption() if only != "provisioning" else None
     if form == "table":
-        from karpenter.cli.plan_view import plan_parts
-        from karpenter.cli.screen import laid_out
-
-        output.write(laid_out(plan_parts(outcome, asked.snapshot)))
+        output.write(_for_people(asked, made, removed))
     else:
-        from karpenter.report.provisioning import provisioning_document
+        output.write(output.render([_as_data(asked, made, removed)], form))
 
-        document: dict[str, Any] = {"provisioning": provisioning_document(outcome)}
-        output.write(output.render([document], form))
+
+def _for_people(
+    asked: planning.Question, made: "ProvisioningPlan | None", removed: "DisruptionPlan | None"
+) -> str:
+    from karpenter.cli.plan_disruption_view import disruption_parts
+    from karpenter.cli.plan_view import plan_parts
+    from karpenter.cli.screen import laid_out, words
+    from karpenter.report.disruption import reasons_told
+
+    parts: list[RenderableType] = []
+    if made is not None:
+        parts += plan_parts(made, asked.snapshot)
+    if made is not None and removed is not None:
+        parts.append(words(""))
+    if removed is not None:
+        reasons = reasons_told(with_repair=asked.settings.repair)
+        parts += disruption_parts(removed, now=asked.now, reasons=reasons)
+    return laid_out(parts)
+
+
+def _as_data(
+    asked: planning.Question, made: "ProvisioningPlan | None", removed: "DisruptionPlan | None"
+) -> dict[str, Any]:
+    from karpenter.report.disruption import disruption_document
+    from karpenter.report.provisioning import provisioning_document
+
+    document: dict[str, Any] = {}
+    if made is not None:
+        document["provisioning"] = provisioning_document(made)
+    if removed is not None:
+        with_repair = asked.settings.repair
+        document["disruption"] = disruption_document(removed, with_repair=with_repair)
+    return document

@@ -1,19 +1,21 @@
-"""What ``plan`` and ``explain`` ask the planner: the same question, put together in one place."""
+"""What ``plan`` and ``explain`` ask the planners: the same question, put together in one place."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from karpenter.cli import output
+from karpenter.cli import output, plan_settings
 
 if TYPE_CHECKING:
+    from karpenter.cloud.provider import RepairPolicy
     from karpenter.cloud.types import InstanceType, ProviderFacts
-    from karpenter.scheduling.provisioning import PassSettings, ProvisioningPlan
+    from karpenter.disruption.passes import DisruptionSettings, Pass
+    from karpenter.disruption.plan import DisruptionPlan
+    from karpenter.scheduling.provisioning import Catalogue, ProvisioningPlan
     from karpenter.scheduling.solve import Witness
     from karpenter.settings import Settings
     from karpenter.state.snapshot import Snapshot
@@ -28,7 +30,20 @@ InstanceTypes: TypeAlias = Annotated[
     ),
 ]
 Provider: TypeAlias = Annotated[
-    str, typer.Option(metavar="NAME", help="Whose machines to choose from: kwok.")
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Whose machines to choose from; kwok unless CLOUD_PROVIDER says otherwise.",
+        show_default=False,
+    ),
+]
+Context: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="The context of the kubeconfig to use, where no file is named.",
+        show_default=False,
+    ),
 ]
 Assignments: TypeAlias = Annotated[
     list[str] | None,
@@ -51,18 +66,22 @@ TimeBudget: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="DURATION",
-        help="Stop planning after that long, such as 10s, and say which pods were not looked at.",
+        help="Stop each part after that long, such as 10s, and say what was not looked at.",
         show_default=False,
     ),
 ]
 
-PROVIDERS: Final = ("kwok",)
-# feature gate -> the objects that are of no effect while it is off
-_GATED: Final = {
-    "NodeOverlay": "NodeOverlays",
-    "CapacityBuffer": "CapacityBuffers",
-    "StaticCapacity": "NodePools with replicas",
-}
+KWOK: Final = "kwok"
+_REPAIR: Final = "NodeRepair"
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What can be had, and when what is had counts as broken."""
+
+    catalogue: "Catalogue"
+    facts: "ProviderFacts"
+    repair_policies: "Sequence[RepairPolicy]" = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,169 +89,155 @@ class Question:
     """A cluster, what can be had, and the settings to plan with."""
 
     snapshot: "Snapshot"
-    types: "tuple[InstanceType, ...]"
-    facts: "ProviderFacts"
-    settings: "PassSettings"
+    market: Market
+    settings: "DisruptionSettings"
     now: datetime
-    time_budget: float | None = None  # seconds
+    time_budget: float | None = None  # seconds, for each part
 
-    def answer(self, witness: "Witness | None" = None) -> "ProvisioningPlan":
+    def provisioning(self, witness: "Witness | None" = None) -> "ProvisioningPlan":
         """Plan one pass; a ``witness`` is shown what the plan was made from."""
         from karpenter.scheduling.provisioning import plan_provisioning
 
         return plan_provisioning(
             self.snapshot,
-            lambda pool: self.types,
-            self.facts,
-            self.settings,
+            self.market.catalogue,
+            self.market.facts,
+            self.settings.planning,
             now=self.now,
-            has_time=_stopwatch(self.time_budget),
+            has_time=plan_settings.stopwatch(self.time_budget),
             witness=witness,
         )
 
+    def disruption(self) -> "DisruptionPlan":
+        """Plan everything that would be removed now."""
+        from karpenter.cloud.repair import RepairPolicies
+        from karpenter.disruption.plan import plan_disruption
+
+        policies, settings = self.market.repair_policies, self.settings
+        has_time = plan_settings.stopwatch(self.time_budget)
+        return plan_disruption(
+            self.snapshot,
+            self.market.catalogue,
+            self.market.facts,
+            settings,
+            now=self.now,
+            policies=RepairPolicies(policies) if settings.repair else None,
+            legacy_policies=policies if settings.legacy_repair else (),
+            timer=lambda method: has_time,
+        )
+
+    def view(self) -> "Pass":
+        """The cluster as disruption looks at it before it does anything."""
+        from karpenter.cloud.repair import RepairPolicies
+        from karpenter.disruption.foreseen import with_conditions
+        from karpenter.disruption.passes import Pass
+
+        settings, market = self.settings, self.market
+        return Pass(
+            with_conditions(self.snapshot, market.catalogue, now=self.now),
+            market.catalogue,
+            market.facts,
+            settings,
+            now=self.now,
+            policies=RepairPolicies(market.repair_policies) if settings.repair else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a cluster is to be read, and what machines there are."""
+
+    names: Sequence[str]  # files and folders; none for the cluster of the kubeconfig
+    recursive: bool = False
+    context: str = ""
+    provider: str | None = None
+    instance_types: str | None = None
+
 
 def question(
-    names: Sequence[str],
+    source: Source,
     *,
-    recursive: bool,
-    instance_types: str | None,
-    provider: str,
     assignments: Sequence[str],
     now: str | None,
     time_budget: str | None = None,
 ) -> Question:
     """Read everything a plan depends on, or say in one sentence what is wrong with it."""
-    if provider not in PROVIDERS:
-        output.fail(
-            f"no provider is called {provider} so far: use {' or '.join(PROVIDERS)}, with"
-            " --instance-types FILE for the machines of another cloud"
-        )
-    moment = _moment(now)
-    seconds = _seconds(time_budget)
-    settings, gates_are_set = _settings(assignments)
-    types, facts = _catalogue(instance_types)
-    if not names:
-        output.fail(
-            "planning for a live cluster is not possible so far: name the files or folders that"
-            " hold its manifests, or - for standard input (see --help)"
-        )
+    moment = plan_settings.moment(now)
+    seconds = plan_settings.seconds(time_budget)
+    settings, gates_are_set = plan_settings.assigned(assignments)
+    plan_settings.for_planners(settings)  # to find what is wrong with them before reading anything
+    if source.names:
+        snapshot, market = _from_files(source, settings)
+    else:
+        snapshot, market = _from_cluster(source, settings)
+    opened = plan_settings.with_gates_for(snapshot, settings, gates_are_set=gates_are_set)
+    _point_out_foreign_pools(snapshot, market.facts)
+    return Question(snapshot, market, plan_settings.for_planners(opened), moment, seconds)
 
+
+def _from_files(source: Source, settings: "Settings") -> "tuple[Snapshot, Market]":
     from karpenter.cli.cluster_files import load_cluster
 
-    snapshot = load_cluster(names, recursive=recursive, provider=provider)
-    opened = _with_gates_for(snapshot, settings, gates_are_set=gates_are_set)
-    _point_out_foreign_pools(snapshot, facts)
-    return Question(snapshot, types, facts, _pass_settings(opened), moment, seconds)
+    provider = source.provider or KWOK
+    if provider != KWOK:
+        output.fail(
+            f"provider {provider} cannot plan for files, as its machines are only known where it"
+            " runs: use --instance-types FILE in its place"
+        )
+    if source.context:
+        output.fail("--context is of a cluster that runs: leave it away, or name no files")
+    market = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
+    return load_cluster(source.names, recursive=source.recursive, provider=provider), market
 
 
-def _stopwatch(seconds: float | None) -> Callable[[], bool]:
-    if seconds is None:
-        return lambda: True
-    deadline = time.monotonic() + seconds
-    return lambda: time.monotonic() < deadline
+def _from_cluster(source: Source, settings: "Settings") -> "tuple[Snapshot, Market]":
+    import os
+
+    from karpenter.cli.cluster_live import read_cluster
+
+    given = None
+    if source.instance_types is not None:
+        given = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
+    provider = source.provider or os.environ.get("CLOUD_PROVIDER") or KWOK
+    with output.progress("reading the cluster"):
+        live = read_cluster(
+            os.environ,
+            context=source.context,
+            provider=provider if given is None else None,
+            settings=settings,
+        )
+    types = live.types
+    return live.snapshot, given or Market(
+        lambda pool: types.get(pool.metadata.name, ()), live.facts, live.repair_policies
+    )
 
 
-def _moment(text: str | None) -> datetime:
-    if text is None:
-        return datetime.now(UTC)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        output.fail(f"--now: {text!r} is not a time with a zone such as 2026-08-01T12:00:00Z")
-    return moment
+def _market(file: str | None, *, with_repair: bool) -> Market:
+    """The machines of a file, or those of the simulated provider."""
+    from karpenter.cloud.kwok import catalogue
+
+    types, facts = catalogue.built_in() if file is None else _listed(file), catalogue.FACTS
+    if file is not None:
+        facts = replace(catalogue.facts_about(types), node_classes=())
+    return Market(lambda pool: types, facts, _simulated_policies() if with_repair else ())
 
 
-def _seconds(text: str | None) -> float | None:
-    from karpenter.admission.durations import go_duration
+def _simulated_policies() -> "Sequence[RepairPolicy]":
+    from karpenter.cloud.kwok.provider import REPAIR_POLICIES
 
-    if text is None:
-        return None
-    nanoseconds = go_duration(text)
-    if nanoseconds is None or nanoseconds < 0:
-        output.fail(f"--time-budget: {text!r} is not a duration such as 10s or 1m30s")
-    return nanoseconds / 1e9
+    return REPAIR_POLICIES
 
 
-def _settings(assignments: Sequence[str]) -> "tuple[Settings, bool]":
-    from karpenter.settings import SettingError, Settings, with_assignments
-
-    pairs = {}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not (name and equals):
-            output.fail(f"--set: {assignment!r} is not of the form NAME=VALUE")
-        pairs[name.upper().replace("-", "_")] = value
-    try:
-        return with_assignments(Settings(), pairs), "FEATURE_GATES" in pairs
-    except SettingError as error:
-        output.fail(f"--set: {error}")
-
-
-def _catalogue(file: str | None) -> "tuple[tuple[InstanceType, ...], ProviderFacts]":
+def _listed(file: str) -> "tuple[InstanceType, ...]":
     from karpenter.cloud.kwok import catalogue
     from karpenter.cloud.kwok.entries import CatalogueError
 
-    if file is None:
-        return catalogue.built_in(), catalogue.FACTS
     try:
-        types = catalogue.load(Path(file).read_bytes(), file)
+        return catalogue.load(Path(file).read_bytes(), file)
     except CatalogueError as error:
         output.fail(str(error))
     except OSError as error:
         output.fail(f"{file}: {(error.strerror or str(error)).lower()}")
-    return types, replace(catalogue.facts_about(types), node_classes=())
-
-
-def _pass_settings(settings: "Settings") -> "PassSettings":
-    from karpenter.scheduling.problem import Options
-    from karpenter.scheduling.provisioning import PassSettings
-    from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
-
-    gates = settings.feature_gates
-    try:
-        constraints = parse_scheduler_config(settings.scheduler_config)
-    except SchedulerConfigError as error:
-        output.fail(f"--set: {error}")
-    return PassSettings(
-        options=Options(
-            respect_preferences=settings.preference_policy == "Respect",
-            best_effort_min_values=settings.min_values_policy == "BestEffort",
-            ignore_device_claims=settings.ignore_dra_requests,
-            reserved_capacity=gates["ReservedCapacity"],
-        ),
-        overlays=gates["NodeOverlay"],
-        buffers=gates["CapacityBuffer"],
-        static=gates["StaticCapacity"],
-        default_constraints=constraints,
-    )
-
-
-def _with_gates_for(
-    snapshot: "Snapshot", settings: "Settings", *, gates_are_set: bool
-) -> "Settings":
-    """Switch on what the files make use of, unless the user says what is on; say so either way."""
-    from karpenter.settings import FeatureGates
-
-    used = {
-        "NodeOverlay": bool(snapshot.node_overlays),
-        "CapacityBuffer": bool(snapshot.capacity_buffers),
-        "StaticCapacity": any(p.spec.replicas is not None for p in snapshot.node_pools.values()),
-    }
-    gates = settings.feature_gates
-    wanted = [gate for gate, is_used in used.items() if is_used and not gates[gate]]
-    if not wanted:
-        return settings
-    what = ", ".join(_GATED[gate] for gate in wanted)
-    if gates_are_set:
-        listed = ",".join(f"{gate}=true" for gate in wanted)
-        output.note(f"note: {what} are left out, as FEATURE_GATES does not say {listed}")
-        return settings
-    listed = ",".join(f"{gate}=false" for gate in wanted)
-    output.note(f"note: {what} are planned with; --set FEATURE_GATES={listed} leaves them out")
-    opened = FeatureGates({**gates.gates, **dict.fromkeys(wanted, True)})
-    return replace(settings, feature_gates=opened)
 
 
 def _point_out_foreign_pools(snapshot: "Snapshot", facts: "ProviderFacts") -> None:

@@ -12,12 +12,15 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
+
+    from karpenter.scheduling.plan import Launch
 
 View: TypeAlias = Literal["table", "json", "yaml"]
 
@@ -120,6 +123,22 @@ def per_hour(price: float) -> str:
 def per_month(price: float) -> str:
     """The same price per month."""
     return f"${price * HOURS_PER_MONTH:,.2f}"
+
+
+def offer(launch: "Launch") -> str:
+    """A way to have a machine, with its price."""
+    how = " ".join(filter(None, (launch.instance_type, launch.capacity_type)))
+    where = f" in {launch.zone}" if launch.zone else ""
+    return f"{how}{where} at {per_hour(launch.price)}/h"
+
+
+def lasting(length: timedelta) -> str:
+    """A length of time in its largest fitting unit, rounded down: ``40 s``, ``3 h``."""
+    seconds = max(0, int(length.total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:,} {unit}"
+    return f"{seconds} s"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

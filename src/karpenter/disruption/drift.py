@@ -16,6 +16,7 @@ from karpenter.disruption.commands import (
     Decision,
     Finding,
     decision_of,
+    saved_by,
 )
 from karpenter.disruption.consolidation import without_place
 from karpenter.disruption.detection import DRIFTED
@@ -37,7 +38,12 @@ def find_drift(view: Pass) -> Finding:
     for candidate in eligible:
         if left[candidate.pool] <= 0:
             verdicts[candidate.name] = over_budget(candidate)
+    has_time = view.timer(DRIFT)
+    has_timed_out = False
     for candidate, simulation in view.simulations(within):
+        if not has_time():
+            has_timed_out = True
+            break
         found = _replaced(view, candidate, simulation)
         if isinstance(found, Command):
             command = found
@@ -49,6 +55,7 @@ def find_drift(view: Pass) -> Finding:
         eligible=len(eligible),
         verdicts=verdicts,
         events=tuple(view.closed_budgets(budgets.DRIFTED)) if eligible else (),
+        has_timed_out=has_timed_out,
     )
 
 
@@ -77,6 +84,7 @@ def _replaced(view: Pass, candidate: Candidate, simulation: Simulation) -> Comma
                 (candidate,),
                 replacements,
                 answer.outcome.existing,
+                saved_by(candidate, replacements),
             )
     elif view.settings.terminate_first_drift:
         command = _terminated_first(view, candidate, simulation)

@@ -1,6 +1,7 @@
 """What happens whatever budgets say: expiry, repair the old way, static pools that shrink."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from karpenter.cloud.provider import RepairPolicy
@@ -23,26 +24,31 @@ def forced_commands(view: Pass, legacy_policies: Sequence[RepairPolicy] = ()) ->
     by_name = {machine.name: machine for machine in machines}
     for name, machine in sorted(by_name.items()):
         claim = machine.node_claim
-        if claim is None or machine.is_deleting or not has_expired(claim, now=view.now):
+        if claim is None or machine.is_deleting or not view.is_ours(claim.spec.node_class_ref):
             continue
-        gone.add(name)
-        yield _forced_out(view, machine, commands.EXPIRATION, EXPIRED)
+        if has_expired(claim, now=view.now):
+            gone.add(name)
+            yield _forced_out(view, machine, commands.EXPIRATION, EXPIRED)
     for machine in _broken(view, legacy_policies):
         if machine.name not in gone:
             gone.add(machine.name)
             yield _forced_out(view, machine, commands.REPAIR, budgets.UNHEALTHY)
     if not view.settings.planning.static:
         return
-    for outcome in plan_static(view.ground.pools.static, view.snapshot, now=view.now):
+    going = tuple(
+        replace(machine, is_marked=True) if machine.name in gone else machine
+        for machine in view.snapshot.nodes
+    )
+    left = replace(view.snapshot, nodes=going)
+    for outcome in plan_static(view.ground.pools.static, left, now=view.now):
         for name in outcome.delete:
-            if name not in gone and name in by_name:
-                method, reason = commands.STATIC, budgets.UNDERUTILIZED
-                yield _forced_out(view, by_name[name], method, reason)
+            command = _forced_out(view, by_name[name], commands.STATIC, budgets.UNDERUTILIZED)
+            yield replace(command, savings=command.candidates[0].price)
 
 
 def _forced_out(view: Pass, machine: StateNode, method: str, reason: str) -> Command:
     candidate = view.inspection.described(machine)
-    return Command(method, reason, Decision.DELETE, (candidate,), savings=candidate.price)
+    return Command(method, reason, Decision.DELETE, (candidate,))
 
 
 def _broken(view: Pass, policies: Sequence[RepairPolicy]) -> Iterator[StateNode]:

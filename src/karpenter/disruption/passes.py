@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from karpenter.api.karpenter import NodeClassReference
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.disruption.budgets import Allowance, allowance
@@ -95,7 +96,7 @@ class Pass:
         self.ground: Final = Ground(snapshot, catalogue, facts, settings.planning)
         self.inspection: Final = Inspection(
             snapshot,
-            _types_by_pool(snapshot, self.ground, catalogue, settings.planning),
+            self._types_by_pool(catalogue),
             now,
             frozenset(in_progress),
             settings.deletion_cost_is_ours,
@@ -210,29 +211,30 @@ class Pass:
             for machine in sorted(self.snapshot.nodes, key=lambda machine: machine.name)
         }
 
+    def is_ours(self, reference: NodeClassReference) -> bool:
+        """Whether the provider serves a node class; one that serves any kind says none."""
+        served = self.facts.node_classes
+        return not served or (reference.group, reference.kind) in served
+
+    def _types_by_pool(self, catalogue: Catalogue) -> dict[str, dict[str, InstanceType]]:
+        """What each pool of ours may choose from, also one that is not used for new machines."""
+        usable = {entry.node_pool.metadata.name: entry for entry in self.ground.catalogues}
+        others: Sequence[PoolCatalogue] = [
+            PoolCatalogue(pool, catalogue(pool))
+            for name, pool in sorted(self.snapshot.node_pools.items())
+            if name not in usable and self.is_ours(pool.spec.template.spec.node_class_ref)
+        ]
+        if self.settings.planning.overlays and others:
+            others = apply_overlays(self.snapshot.node_overlays.values(), others).pools
+        by_types: dict[int, dict[str, InstanceType]] = {}  # pools often share a catalogue
+        found = {}
+        for entry in (*usable.values(), *others):
+            types = entry.instance_types
+            if id(types) not in by_types:
+                by_types[id(types)] = {each.name: each for each in types}
+            found[entry.node_pool.metadata.name] = by_types[id(types)]
+        return found
+
     def _moving_cost(self, machine: StateNode) -> float:
         ours = self.settings.deletion_cost_is_ours
         return reschedule_cost(machine.pods, deletion_cost_is_ours=ours)
-
-
-def _types_by_pool(
-    snapshot: Snapshot, ground: Ground, catalogue: Catalogue, settings: PassSettings
-) -> dict[str, dict[str, InstanceType]]:
-    """What each pool may choose from, also one that is not used for new machines."""
-    usable = {entry.node_pool.metadata.name: entry for entry in ground.catalogues}
-    others = [
-        PoolCatalogue(pool, catalogue(pool))
-        for name, pool in sorted(snapshot.node_pools.items())
-        if name not in usable
-    ]
-    if settings.overlays and others:
-        overlaid = apply_overlays(snapshot.node_overlays.values(), others)
-        others = list(overlaid.pools)
-    by_types: dict[int, dict[str, InstanceType]] = {}  # pools often share a catalogue
-    found = {}
-    for entry in (*usable.values(), *others):
-        types = entry.instance_types
-        if id(types) not in by_types:
-            by_types[id(types)] = {each.name: each for each in types}
-        found[entry.node_pool.metadata.name] = by_types[id(types)]
-    return found

@@ -110,7 +110,7 @@ def plan_disruption(
 ) -> DisruptionPlan:
     """Plan everything that would be begun now, each command after the one before it.
 
-    Conditions of claims count as they stand; where one is absent it is worked out.
+    What controllers have written down counts as it stands; what is absent is worked out.
 
     Args:
         policies: when a machine is repaired as one method among others.
@@ -187,7 +187,7 @@ def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
         verdict = said.get(method)
         if verdict is not None:
             return verdict
-    if step.commands:
+    if step.commands or any(finding.has_timed_out for finding in step.findings):
         detail = "the plan ended before its turn came"
         return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
     return Blocked(machine.name, Why.NOT_DISRUPTED, "nothing calls for it", has_event=False)

@@ -23,6 +23,7 @@ from karpenter.disruption.commands import (
     Decision,
     Finding,
     decision_of,
+    saved_by,
 )
 from karpenter.disruption.consolidation import without_place
 from karpenter.disruption.passes import Pass
@@ -188,6 +189,7 @@ def _dynamic(view: Pass, patient: Patient, simulation: Simulation) -> Command | 
             _command(patient, decision_of(replacements)),
             replacements=replacements,
             placements=answer.outcome.existing,
+            savings=saved_by(candidate, replacements),
         )
     credit = credit_for(candidate, view.facts)
     if answer.stranded and view.settings.terminate_first_repair and credit:
@@ -222,9 +224,11 @@ def _static(view: Pass, patient: Patient) -> Command | Blocked:
             return Blocked(name, Why.UNSCHEDULABLE, detail)
         reason = NO_RESERVED_CAPACITY if full else STATIC_AT_LIMIT
         return replace(_command(patient, Decision.TERMINATE_FIRST), terminate_first_reason=reason)
+    replacements = (static_replacement(view, candidate),)
     return replace(
         _command(patient, Decision.REPLACE),
-        replacements=(static_replacement(view, candidate),),
+        replacements=replacements,
+        savings=saved_by(candidate, replacements),
     )
 
 

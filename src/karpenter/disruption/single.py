@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
-from karpenter.disruption.balanced import best_score
+from karpenter.disruption.balanced import LEAST_SCORE, best_score
 from karpenter.disruption.budgets import UNDERUTILIZED
 from karpenter.disruption.candidates import Blocked, Candidate, Why
 from karpenter.disruption.commands import SINGLE, Command, Finding, Score
@@ -94,7 +94,7 @@ def _judged(
         best = best_score(consolidation.view, candidate)
         if not best.is_approved:
             search.scores.append(best)
-            detail = f"even removing it would score {best.value:.2f}, below 0.50"
+            detail = f"even removing it would score {best.value:.2f}, below {LEAST_SCORE:.2f}"
             return Refused(detail, is_silent=True)
     command = consolidation.command(SINGLE, [candidate])
     if isinstance(command, Refused):

@@ -10,6 +10,7 @@ from karpenter.disruption.commands import (
     Command,
     Decision,
     Finding,
+    saved_by,
 )
 from karpenter.disruption.drift import drifted
 from karpenter.disruption.passes import Pass
@@ -76,12 +77,14 @@ def _of_pool(view: Pass, candidates: list[Candidate]) -> list[Command | Blocked]
 
 
 def _replaced(view: Pass, candidate: Candidate) -> Command:
+    replacements = (static_replacement(view, candidate),)
     return Command(
         STATIC_DRIFT,
         budgets.DRIFTED,
         Decision.REPLACE,
         (candidate,),
-        (static_replacement(view, candidate),),
+        replacements,
+        savings=saved_by(candidate, replacements),
     )
 
 

@@ -42,7 +42,7 @@ def provisioning_document(outcome: ProvisioningPlan) -> dict[str, Any]:
         ],
         "buffers": [_buffer(buffer) for buffer in outcome.buffers],
         "static": [_static(pool) for pool in outcome.static],
-        "events": [_event(event) for event in outcome.events],
+        "events": [event_document(event) for event in outcome.events],
         "cost": {"hourly": plan.hourly_cost, "lowerBoundHourly": plan.lower_bound},
     }
 
@@ -161,7 +161,8 @@ def _static(pool: StaticOutcome) -> dict[str, Any]:
     }
 
 
-def _event(event: Announcement) -> dict[str, Any]:
+def event_document(event: Announcement) -> dict[str, Any]:
+    """Write an event that users would read as plain data."""
     return {
         "object": event.target,
         "type": "Warning" if event.is_warning else "Normal",

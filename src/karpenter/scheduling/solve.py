@@ -12,7 +12,6 @@ from karpenter.model.resources import Resources, total
 from karpenter.scheduling.bound import lower_bound
 from karpenter.scheduling.classes import PodClass
 from karpenter.scheduling.compiler import Compiler
-from karpenter.scheduling.devices.allocator import DeviceAllocator
 from karpenter.scheduling.devices.protocol import IGNORING_DEVICES, Devices
 from karpenter.scheduling.joining import Joining
 from karpenter.scheduling.packing import Packer, Packing
@@ -119,6 +118,9 @@ def devices_for(world: World, classes: Iterable[PodClass]) -> Devices:
         pod_class.uses_devices for pod_class in classes
     ):
         return IGNORING_DEVICES
+    # Few clusters have devices, and starting a command should not cost more for them
+    from karpenter.scheduling.devices.allocator import DeviceAllocator
+
     return DeviceAllocator(world)
 
 

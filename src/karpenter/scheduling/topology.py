@@ -73,11 +73,12 @@ class HostCounts:
 class GroupState:
     """How many pods of one group are where."""
 
-    __slots__ = ("_filter", "claims", "counts", "group", "is_hostname", "nodes")
+    __slots__ = ("_filter", "claims", "counts", "group", "is_hostname", "is_void", "nodes")
 
     def __init__(self, group: Group, domains: Iterable[str] = ()) -> None:
         """Begin with no pods in each of the known domains."""
         self.group = group
+        self.is_void = False  # nobody who speaks of the group is there, so it binds nobody
         self.is_hostname = group.key == HOSTNAME
         self._filter = group.node_filter
         self.counts: dict[str, int] = dict.fromkeys(domains, 0)  # domain -> counted pods
@@ -197,6 +198,8 @@ def open_domains(
     choices: dict[str, Choice] = {}
     for member in memberships:
         state = states[member.number]
+        if state.is_void:
+            continue
         choice = _open_in(state, member)
         if choice is None:
             return Closed(state.group, member.allowed, state.counts)

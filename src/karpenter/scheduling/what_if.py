@@ -13,13 +13,15 @@ Notation
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from karpenter.api.pods import Pod
 from karpenter.model.resources import NODES
 from karpenter.scheduling.claims import OpenClaim
-from karpenter.scheduling.classes import Stage
+from karpenter.scheduling.classes import PodClass, Stage
 from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.groups import GroupKind
 from karpenter.scheduling.joining import Joining
 from karpenter.scheduling.packing import Packer
 from karpenter.scheduling.plan import PlannedClaim
@@ -149,7 +151,7 @@ class WhatIf:
         packer = Packer(
             self.world.nodes,
             self.world.templates,
-            _States(self, going),
+            _States(self, going, classes),
             joining,
             classes,
             topology_keys=self._keys,
@@ -193,6 +195,19 @@ class WhatIf:
         if not state.is_hostname:
             self._forget_domains(state, going)
         return state
+
+    def is_void(self, group: int, going: Sequence[int]) -> bool:
+        """Whether all who keep others away by a group are on machines that go."""
+        gone = sum(self._counted_on(number).get(group, 0) for number in going)
+        return bool(gone) and gone == self._speakers[group]
+
+    @cached_property
+    def _speakers(self) -> Counter[int]:
+        """How many pods that stay where they are each group counts, on all machines together."""
+        total: Counter[int] = Counter()
+        for number in range(len(self.world.state_nodes)):
+            total.update(self._counted_on(number))
+        return total
 
     def _count_homes(self) -> list[GroupState]:
         states = self.world.states()
@@ -276,17 +291,22 @@ class WhatIf:
 class _States(Sequence[GroupState]):
     """The counts of one question, each made when it is first looked at."""
 
-    __slots__ = ("_going", "_made", "_what_if")
+    __slots__ = ("_classes", "_going", "_made", "_what_if")
 
-    def __init__(self, what_if: WhatIf, going: Sequence[int]) -> None:
+    def __init__(self, what_if: WhatIf, going: Sequence[int], classes: Sequence[PodClass]) -> None:
         self._what_if = what_if
         self._going = going
+        self._classes = classes
         self._made: dict[int, GroupState] = {}
 
     def __getitem__(self, group: int) -> GroupState:  # type: ignore[override]
         state = self._made.get(group)
         if state is None:
             state = self._made[group] = self._what_if.state_without(group, self._going)
+            if state.group.kind is GroupKind.INVERSE and not state.is_hostname:
+                state.is_void = self._what_if.is_void(group, self._going) and not any(
+                    group in pod_class.repels for pod_class in self._classes
+                )
         return state
 
     def __len__(self) -> int:

@@ -110,6 +110,9 @@ class TestReplacing:
             await found.pass_time(2)
 
             assert ["n1"] == found.going()
+            kept = found.world.state.snapshot().node(found.replacements[0].metadata.name)
+            assert kept is not None
+            assert kept.is_nominated(found.clock.now())
             told = [("Node", "n1"), ("NodeClaim", "n1-claim")]
             assert told == found.heard("DisruptionTerminating")
             assert all(m.endswith("Underutilized") for m in found.messages("DisruptionTerminating"))
@@ -252,6 +255,18 @@ class TestGivingUp:
             assert 0 == refused.left
             assert ["n1"] == found.going()
             assert 1 == found.metric("nodeclaims_disrupted_total", reason="empty")
+
+    @in_virtual_time
+    async def test_a_candidate_that_somebody_else_deletes_is_not_counted_as_disrupted(self) -> None:
+        async with disrupting(*UNDERUSED) as found:
+            await replacing(found)
+            await found.bench.client.delete("karpenter.sh/v1", "NodeClaim", None, "n1-claim")
+            await found.bring_up()
+            await found.pass_time(2)
+
+            assert ["n1"] == found.going()
+            assert 0 == found.metric("nodeclaims_disrupted_total")
+            assert frozenset() == found.queue.in_progress
 
 
 class TestRestarting:

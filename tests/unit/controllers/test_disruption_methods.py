@@ -77,6 +77,21 @@ class TestRemembering:
         run_virtual(scene())
 
     @in_virtual_time
+    async def test_a_pod_counts_when_it_is_told_to_go_and_when_it_is_gone(self) -> None:
+        async with disrupting(*AT_REST, running("b", "n1", cpu="1m")) as found:
+            await found.look()
+            await found.bench.client.delete("v1", "Pod", "default", "b", grace_period=30)
+            await found.bench.settle()
+            await found.look()
+            await found.look()
+            first = searches(found)
+            await found.bench.client.delete("v1", "Pod", "default", "b", grace_period=0)
+            await found.bench.settle()
+            await found.look()
+
+            assert (2, 3) == (first, searches(found))
+
+    @in_virtual_time
     async def test_heartbeats_do_not_count(self) -> None:
         async with disrupting(*AT_REST) as found:
             await found.look()

@@ -241,6 +241,31 @@ class TestReplacing:
             assert [] == found.tainted()
 
 
+class TestTheLog:
+    @in_virtual_time
+    async def test_a_line_when_a_policy_begins_to_match_and_when_none_does(self) -> None:
+        async with scene(machine("n1")) as found:
+            assert [] == found.lines("matched repair policy")
+            ready = {"type": "Ready", "status": "True"}
+            body: JsonObject = {"status": {"conditions": [ready, bad(since=5)]}}
+            await found.change("Node", "n1", body, subresource="status")
+            heartbeat = {"status": {"conditions": [ready, {**bad(since=5), "message": "again"}]}}
+            await found.change("Node", "n1", heartbeat, subresource="status")
+
+            (line,) = found.lines("matched repair policy")
+            assert ("n1", "BadNode", True) == (
+                line["Node"]["name"],
+                line["condition"],
+                line["fallback"],
+            )
+            assert later(1805) == line["eligible-at"]
+
+            well: JsonObject = {"status": {"conditions": [ready]}}
+            await found.change("Node", "n1", well, subresource="status")
+
+            assert 1 == len(found.lines("no longer matches any repair policy"))
+
+
 class TestRestarting:
     @in_virtual_time
     async def test_v15_d23_a_restart_is_asked_for_and_nothing_else(self) -> None:

@@ -263,3 +263,18 @@ def test_a_plan_ends_after_so_many_commands() -> None:
 
     assert 2 == len(plan.commands)
     assert {"NotEvaluated"} == {verdict.why for verdict in plan.blocked}
+
+
+def test_a_plan_that_runs_out_of_time_says_so() -> None:
+    nodes = [machine("n1", pod_on("p", cpu="3"), claim_conditions=[DRIFTED])]
+
+    plan = plan_disruption(
+        snapshot(*nodes, pools=[pool(after="0s", requirements=ON_DEMAND_ONLY)]),
+        catalogue_of({}),
+        FACTS_F,
+        DisruptionSettings(),
+        now=NOW,
+        timer=lambda method: lambda: False,
+    )
+
+    assert [("n1", "NotEvaluated")] == [(b.node, b.why) for b in plan.blocked]

@@ -1,12 +1,15 @@
 """Group S: expiration, and node repair as it was before it became a method of disruption."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
 import pytest
 
 from builders import NOW, condition, node, node_claim
 from disrupting import going, machine, pdb_of, planned, pod_on, pool
+from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.disruption.expiration import expires_at, has_expired
@@ -69,6 +72,33 @@ def test_a_claim_that_never_launched_expires_too() -> None:
     plan = planned(unlaunched=[claim])
 
     assert ["young"] == going(plan)
+
+
+def test_what_expires_need_not_be_scaled_down_as_well() -> None:
+    nodes = [machine("a", expire_after="1h"), machine("b"), machine("c")]
+
+    plan = planned(*nodes, pools=[pool(replicas=2)])
+
+    assert [("expiration", "a")] == [(c.method, *c.names) for c in plan.commands]
+
+
+def test_claims_of_other_providers_are_left_alone() -> None:
+    foreign = NodeClassReference(group="other.sh", kind="OtherNodeClass", name="default")
+    mine = machine("n1", expire_after="1h")
+    assert mine.node_claim is not None
+    spec = msgspec.structs.replace(mine.node_claim.spec, node_class_ref=foreign)
+    theirs = replace(mine, node_claim=msgspec.structs.replace(mine.node_claim, spec=spec))
+    template = msgspec.structs.replace(
+        pool().spec.template,
+        spec=msgspec.structs.replace(pool().spec.template.spec, node_class_ref=foreign),
+    )
+    other_pool = msgspec.structs.replace(
+        pool(), spec=msgspec.structs.replace(pool().spec, template=template)
+    )
+
+    plan = planned(theirs, pools=[other_pool])
+
+    assert ([], ["NoInstanceTypes"]) == (going(plan), [b.why for b in plan.blocked])
 
 
 def bad(name: str = "x", *said: object, pool: str = "np") -> Node:

@@ -13,6 +13,7 @@ idempotency token through all of its attempts, so a lost answer never launches t
 import asyncio
 import importlib
 import random
+import threading
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -128,6 +129,7 @@ class AwsCalls:
             user_agent_extra=f"karpenter.sh-{__version__}",
         )
         self._clients: dict[tuple[str, str], Any] = {}  # by service and region
+        self._making_client = threading.Lock()
         self._paces: dict[str, Pace] = {}  # by service
 
     @property
@@ -145,7 +147,7 @@ class AwsCalls:
         **parameters: Any,
     ) -> dict[str, Any]:
         """Make one call and return its answer."""
-        client = self._client(service, region or self.region)
+        client = await self._client(service, region or self.region)
         self._add_token(client, operation, parameters)
         began = self._clock.monotonic()
         attempts = 0
@@ -196,13 +198,24 @@ class AwsCalls:
         work = partial(_call, client, service, operation, parameters)
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
-    def _client(self, service: str, region: str) -> Any:
-        key = (service, region)
-        if key not in self._clients:
-            self._clients[key] = self._session.client(
-                service, region_name=region, endpoint_url=self._endpoint_url, config=self._config
-            )
-        return self._clients[key]
+    async def _client(self, service: str, region: str) -> Any:
+        client = self._clients.get((service, region))
+        if client is not None:
+            return client
+        work = partial(self._make_client, service, region)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def _make_client(self, service: str, region: str) -> Any:
+        # Reading the model of a service takes long, and a session is for one thread at a time
+        with self._making_client:
+            if (service, region) not in self._clients:
+                self._clients[service, region] = self._session.client(
+                    service,
+                    region_name=region,
+                    endpoint_url=self._endpoint_url,
+                    config=self._config,
+                )
+            return self._clients[service, region]
 
     def _pace(self, service: str) -> Pace:
         return self._paces.setdefault(service, Pace(self._clock))

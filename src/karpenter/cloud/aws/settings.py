@@ -47,6 +47,7 @@ def read_settings(environment: Mapping[str, str]) -> AwsSettings:
         ProviderError: something needed is missing, or a value cannot be right.
     """
     read = _Reader(environment)
+    gates: dict[str, bool] = read.value("AWS_FEATURE_GATES", _gates, {})
     settings = AwsSettings(
         cluster_name=read.text("CLUSTER_NAME"),
         cluster_endpoint=read.text("CLUSTER_ENDPOINT"),
@@ -60,7 +61,7 @@ def read_settings(environment: Mapping[str, str]) -> AwsSettings:
         enable_zonal_shift=read.boolean("ENABLE_ZONAL_SHIFT"),
         ami_refresh_interval=read.value("AMI_REFRESH_INTERVAL", _duration, _MINUTE),
         subnet_refresh_interval=read.value("SUBNET_REFRESH_INTERVAL", _duration, _MINUTE),
-        node_class_cel=read.value("AWS_FEATURE_GATES", _gates, {}).get(NODE_CLASS_CEL, False),
+        node_class_cel=gates.get(NODE_CLASS_CEL, False),
     )
     _check(settings)
     return settings

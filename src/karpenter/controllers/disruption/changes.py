@@ -55,8 +55,7 @@ class Changes:
             self._ends.pop()()
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        has_gone = old is not None and is_active(old) and (new is None or not is_active(new))
-        if has_gone or (_node_of(new) and _node_of(new) != _node_of(old)):
+        if _weight_of_pod(old) != _weight_of_pod(new):
             self.note()
 
     def _node(self, old: Node | None, new: Node | None) -> None:
@@ -77,8 +76,11 @@ class Changes:
             self.note()
 
 
-def _node_of(pod: Pod | None) -> str:
-    return pod.spec.node_name if pod is not None else ""
+def _weight_of_pod(pod: Pod | None) -> tuple[object, ...] | None:
+    """Where a pod takes up room, and whether it would have to move; nothing without a node."""
+    if pod is None or not pod.spec.node_name:
+        return None
+    return pod.spec.node_name, is_active(pod)
 
 
 def _weight_of_node(node: Node) -> tuple[object, ...]:

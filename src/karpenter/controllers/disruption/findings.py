@@ -93,8 +93,10 @@ class FindingReporter:
         self._count_scores(finding)
         for announcement in finding.events:
             self._announce(announcement)
-        async for verdict in paced(finding.verdicts.values()):
-            self._tell_of(verdict, view.snapshot)
+        # What multi-node consolidation has to say, single-node says again unless it is not asked
+        if finding.method != commands.MULTI or finding.commands:
+            async for verdict in paced(finding.verdicts.values()):
+                self._tell_of(verdict, view.snapshot)
         for command in finding.commands:
             for announcement in announced_command(command):
                 self._announce(announcement)

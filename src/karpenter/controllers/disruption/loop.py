@@ -7,7 +7,7 @@ before anything is touched; meanwhile everybody else goes on.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from karpenter.controllers.disruption.findings import FindingReporter
 from karpenter.controllers.disruption.marking import Marker, is_marked
 from karpenter.controllers.disruption.planning import Look, Planner
 from karpenter.controllers.disruption.queue import CommandQueue
+from karpenter.controllers.disruption.repair_notes import RepairNotes
 from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.controllers.runtime import Loop
 from karpenter.controllers.world import World
@@ -48,6 +49,9 @@ class DisruptionLoop(Loop):
         self._changes = Changes(world)
         # Method -> what had happened when it found nothing, and how long that holds by itself
         self._nothing_at: dict[str, tuple[int, datetime | None]] = {}
+        self._followers: list[Planner | Changes | RepairNotes] = [self._planner, self._changes]
+        if self._planner.policies is not None:
+            self._followers.append(RepairNotes(world, self._planner.policies, self.log))
         self._abandoned = 0  # passes in a row whose commands were not carried out
         self._methods = [
             name for name in METHODS if name != commands.REPAIR or self._planner.settings.repair
@@ -58,8 +62,8 @@ class DisruptionLoop(Loop):
         try:
             await super().run()
         finally:
-            self._changes.end()
-            self._planner.end()
+            for follower in self._followers:
+                follower.end()
 
     async def step(self) -> float:
         """Do one pass; return seconds until the next."""
@@ -133,24 +137,21 @@ class DisruptionLoop(Loop):
         return self.backoff.after(self._abandoned - 1)
 
     async def _roll_back(self) -> None:
-        left = [m for m in self.world.state.snapshot().nodes if self._is_left_behind(m)]
-        if left:
-            await self._take_off(left)
-
-    async def _take_off(self, machines: Iterable[StateNode]) -> None:
-        outcomes = await asyncio.gather(
-            *(self._marker.take_off(machine) for machine in machines), return_exceptions=True
+        """Take marks off machines that nobody is about to remove."""
+        snapshot, busy = self.world.state.snapshot(), self._queue.in_progress
+        left = await self._planner.aside(
+            lambda: [m for m in snapshot.nodes if m.name not in busy and is_left_behind(m)]
         )
+        outcomes = await asyncio.gather(*map(self._marker.take_off, left), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    def _is_left_behind(self, machine: StateNode) -> bool:
-        """Whether a machine carries marks although nobody is about to remove it."""
-        if machine.node is None or machine.node_claim is None or not is_marked(machine):
-            return False
-        if machine.is_deleting or machine.is_rebooting:
-            return False
-        if machine.node.metadata.deletion_timestamp is not None:
-            return False
-        return machine.name not in self._queue.in_progress
+
+def is_left_behind(machine: StateNode) -> bool:
+    """Whether a machine carries marks although it is neither going nor being restarted."""
+    if machine.node is None or machine.node_claim is None or not is_marked(machine):
+        return False
+    if machine.is_deleting or machine.is_rebooting:
+        return False
+    return machine.node.metadata.deletion_timestamp is None

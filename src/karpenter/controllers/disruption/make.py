@@ -2,6 +2,7 @@
 
 from karpenter.controllers.disruption.conditions import ClaimConditions
 from karpenter.controllers.disruption.deletion_cost import DeletionCostQueue, DeletionCosts
+from karpenter.controllers.disruption.emptiness_stamp import EmptinessStamps
 from karpenter.controllers.disruption.legacy_health import LegacyHealth
 from karpenter.controllers.disruption.loop import DisruptionLoop
 from karpenter.controllers.disruption.queue import CommandQueue
@@ -25,6 +26,7 @@ def disruption_controllers(
         DisruptionLoop(world, queue, planned),
         # Even without repair: a restart that was begun is finished
         RebootController(world, evictions),
+        EmptinessStamps(world),
     ]
     if gates["NodeRepair"] and settings.legacy_node_repair and world.cloud.repair_policies:
         controllers.append(LegacyHealth(world))

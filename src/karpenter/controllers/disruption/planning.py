@@ -120,7 +120,7 @@ class Planner:
         self._world = world
         self._log = log
         self.settings: Final = disruption_settings(world.settings)
-        self._policies = (
+        self.policies: Final = (
             RepairPolicies(world.cloud.repair_policies) if self.settings.repair else None
         )
         self._compiler = Compiler()
@@ -132,7 +132,7 @@ class Planner:
 
     async def idle(self) -> frozenset[str]:
         """The methods that have nothing to look at, as a glance tells."""
-        snapshot, policies = self._world.state.snapshot(), self._policies
+        snapshot, policies = self._world.state.snapshot(), self.policies
         return await self.aside(lambda: idle_methods(snapshot, policies))
 
     async def look(self, in_progress: frozenset[str]) -> Look:
@@ -155,7 +155,7 @@ class Planner:
                 now=now,
                 in_progress=in_progress,
                 memory=memory,
-                policies=self._policies,
+                policies=self.policies,
                 compiler=self._compiler,
                 timer=lambda method: self._timer(method, stop),
             )

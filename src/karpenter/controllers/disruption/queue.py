@@ -25,6 +25,7 @@ from karpenter.disruption.commands import Command
 from karpenter.kube.errors import KubeError
 from karpenter.kube.workqueue import Backoff
 from karpenter.model.labels import TERMINATION_TIMESTAMP
+from karpenter.state.nodes import nomination_window
 
 POLL_SECONDS: Final = 1.0
 _SHORTEST_TIMEOUT: Final = 600.0
@@ -97,6 +98,7 @@ class CommandQueue(Controller):
         if len(running.standing) < len(running.replacements):
             return POLL_SECONDS
         await self._delete(running)
+        self._keep(running)
         self._end(running)
         self.log.debug("command succeeded", **_facts(running))
         return None
@@ -128,6 +130,12 @@ class CommandQueue(Controller):
         # What was seen last may be older than the claim
         return await read_again(self.world, replacement)
 
+    def _keep(self, running: Running) -> None:
+        """Keep replacements for pods that are only now asked to leave; they look empty."""
+        until = self.clock.now() + nomination_window(self.world.settings.batch_max_duration)
+        for replacement in running.replacements:
+            self.world.state.nominate(replacement.metadata.name, until)
+
     async def _delete(self, running: Running) -> None:
         waiting = [c for c in running.command.candidates if c.name not in running.going]
         outcomes = await asyncio.gather(
@@ -138,7 +146,15 @@ class CommandQueue(Controller):
             raise failures[0]
 
     async def _end_of(self, candidate: Candidate, running: Running) -> None:
-        claim = candidate.claim
+        claim = self.world.mirror(NodeClaim).get(candidate.claim.metadata.name)
+        if (
+            claim is None
+            or is_deleting(claim)
+            or claim.metadata.uid != candidate.claim.metadata.uid
+        ):
+            # Somebody else has seen to it
+            running.going.add(candidate.name)
+            return
         bound = running.command.drain_bound
         if bound is not None:
             moment = self.clock.now() + bound

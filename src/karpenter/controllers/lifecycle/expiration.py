@@ -1,13 +1,11 @@
 """Expiration: a claim is deleted when its time is over, whatever state it is in."""
 
-from datetime import datetime, timedelta
-
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
 from karpenter.controllers.lifecycle.claims import is_deleting
 from karpenter.controllers.lifecycle.removal import EXPIRED, Remover
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
+from karpenter.disruption.expiration import expires_at
 from karpenter.kube.mirror import Key
 
 
@@ -34,16 +32,4 @@ class ExpirationController(Controller):
             return remaining
         if await self._remover.remove(claim, EXPIRED):
             self.log.info("deleting expired nodeclaim", NodeClaim={"name": claim.metadata.name})
-        return None
-
-
-def expires_at(claim: NodeClaim) -> datetime | None:
-    """When the time of a claim is over; ``Never`` and what is no duration never end."""
-    lifetime = go_duration(claim.spec.expire_after)
-    born = claim.metadata.creation_timestamp
-    if lifetime is None or born is None:
-        return None
-    try:
-        return born + timedelta(microseconds=lifetime // 1000)
-    except OverflowError:
         return None

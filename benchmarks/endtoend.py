@@ -1,0 +1,348 @@
+"""A real control plane from nothing to 1,000 pods, and back by a third.
+
+    python -m benchmarks.endtoend            1,000 pods: about ten minutes
+    python -m benchmarks.endtoend --smoke    50 pods: that everything still runs
+    python -m benchmarks.endtoend --json     figures for programs
+
+kube-apiserver, kube-controller-manager and kube-scheduler are the real ones, kwok plays the
+kubelets, and ``karpenter controller`` is a process with the rights of the installation. Two
+Deployments of as many pods each are created at once, small and large ones. When all run and the
+cluster is at rest, 3 pods of 10 go, and consolidation has its turn.
+
+Beside the figures stand those of Karpenter's own controller on such a machine and such a workload.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.measuring import ROOT
+from benchmarks.sampling import Sampler, Usage, sampling
+from rich.console import Console
+from rich.table import Table
+
+from karpenter.model.quantity import millis
+
+sys.path.insert(0, str(ROOT / "tests"))  # the control plane is a fixture of the tests
+from control_plane.build import missing
+from control_plane.cluster import obstacle
+from real_cluster import Controller, RealCluster, controller, real_cluster, until
+
+Json = dict[str, Any]
+
+PODS: Final = 1000
+SMOKE_PODS: Final = 50
+LEAVING: Final = 0.3  # the share of the pods that go
+SHAPES: Final = {"small": ("900m", "3100Mi"), "large": ("3500m", "28Gi")}
+BUDGET: Final = 0.10  # of the nodes may be disrupted at a time
+CONSOLIDATE_AFTER: Final = 30.0
+QUIET: Final = 90.0  # without a change of nodes, and consolidation has come to rest
+LONGEST_STALL: Final = 0.05
+OWN_SHARE: Final = 2.0
+PATIENCE: Final = 900.0
+# What Karpenter's controller took: seconds, nodes, seconds of the processor, resident bytes
+THEIRS_OUT: Final = (97.0, 148, 29.0, 221 * 10**6)
+THEIRS_BACK: Final = (341.0, 104, 47.0, 0)
+MOST_MEMORY: Final = 160 * 10**6
+
+_LAST: Final = "created nodeclaim"
+_FOUND: Final = "found provisionable pod(s)"
+_HELD_UP: Final = "event loop held up"
+_DISRUPTED: Final = "karpenter.sh/disrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured, in seconds, bytes and shares."""
+
+    pods: int
+    seconds: float
+    nodes: int
+    processor: float
+    memory: int  # resident, 95 of 100 samples are below
+    own_share: float  # the longest time from a closed batch to its last claim
+    stall: float  # the longest turn of the event loop
+    reservation: float  # of the nodes' processors
+    most_disrupted: float = 0.0  # of the nodes at one time, as a share of what the budget allows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure a real cluster from nothing and back.")
+    parser.add_argument("--smoke", action="store_true", help="few pods, no judgement")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--pods", type=int, default=0, help="how many pods, in all")
+    parser.add_argument("--log", type=Path, help="keep the log of the controller in this file")
+    arguments = parser.parse_args()
+    problem = _obstacle(may_build=not arguments.smoke)
+    if problem:
+        print(f"SKIPPED: nothing was measured end to end; {problem}", file=sys.stderr)
+        return 0
+    pods = arguments.pods or (SMOKE_PODS if arguments.smoke else PODS)
+    with tempfile.TemporaryDirectory(prefix="endtoend-") as folder:
+        out, back = _measured(Path(folder), pods, 20.0 if arguments.smoke else QUIET)
+        if arguments.log:
+            arguments.log.write_bytes((Path(folder) / "karpenter.controller.log").read_bytes())
+    if arguments.json:
+        print(json.dumps({"out": asdict(out), "back": asdict(back)}, indent=2))
+    else:
+        _show(out, back)
+    return 0 if arguments.smoke or pods != PODS or not _missed(out, back) else 1
+
+
+def _obstacle(*, may_build: bool) -> str:
+    absent = [program.name for program in missing()]
+    if absent and not may_build:
+        return f"{', '.join(absent)} are not built, see `make control-plane`"
+    return obstacle() or ""
+
+
+def _measured(folder: Path, pods: int, quiet: float) -> tuple[Figures, Figures]:
+    with real_cluster(folder, audits=False) as cluster:
+        cluster("apply", "-f", "-", given=json.dumps(_pool()))
+        account = cluster.account()
+        with (
+            controller(cluster, account, LOG_LEVEL="debug") as process,
+            sampling(process.process.pid) as sampler,
+        ):
+            process.until_leading()
+            time.sleep(5)
+            out = _scaled_out(cluster, process, sampler, pods)
+            _rest(cluster, quiet)
+            back = _scaled_back(cluster, process, sampler, pods, quiet)
+            process.stop()
+    return out, back
+
+
+def _scaled_out(cluster: RealCluster, process: Controller, sampler: Sampler, pods: int) -> Figures:
+    began = time.time()
+    cluster("apply", "-f", "-", given=json.dumps(_deployments(pods // 2)))
+    until(lambda: _ready(cluster) == pods, f"{pods} pods run", seconds=PATIENCE)
+    ended = time.time()
+    return _figures(cluster, process, sampler.between(began, ended), (began, ended), pods)
+
+
+def _scaled_back(
+    cluster: RealCluster, process: Controller, sampler: Sampler, pods: int, quiet: float
+) -> Figures:
+    began = time.time()
+    each = pods // 2 - round(pods // 2 * LEAVING)
+    for name in SHAPES:
+        cluster("scale", "deployment", name, f"--replicas={each}")
+    watch = _rest(cluster, CONSOLIDATE_AFTER + quiet)
+    until(lambda: _ready(cluster) == 2 * each, "all pods run again", seconds=PATIENCE)
+    ended = max(watch.changed, began)
+    usage = sampler.between(began, ended)
+    return _figures(cluster, process, usage, (began, ended), 2 * each, watch.most_disrupted)
+
+
+def _figures(
+    cluster: RealCluster,
+    process: Controller,
+    usage: Usage,
+    span: tuple[float, float],
+    pods: int,
+    most_disrupted: float = 0.0,
+) -> Figures:
+    lines = [line for line in process.lines() if span[0] <= _time_of(line) <= span[1]]
+    return Figures(
+        pods=pods,
+        seconds=usage.seconds,
+        nodes=len(cluster.items("nodes")),
+        processor=usage.processor,
+        memory=usage.memory,
+        own_share=own_share(lines),
+        stall=max((each["seconds"] for each in lines if each["message"] == _HELD_UP), default=0.0),
+        reservation=_reservation(cluster),
+        most_disrupted=most_disrupted,
+    )
+
+
+def own_share(lines: Sequence[Mapping[str, Any]]) -> float:
+    """The longest time from the end of a batching window to the last claim made for it."""
+    shares, began = [0.0], math.inf
+    for line in lines:
+        if line["message"] == _FOUND:
+            began = _time_of(line) - _seconds(line["duration"])
+        elif line["message"] == _LAST:
+            shares.append(_time_of(line) - began)
+    return max(shares)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """How the nodes have changed."""
+
+    names: frozenset[str] = frozenset()
+    changed: float = 0.0
+    most_disrupted: float = 0.0
+
+    def look(self, nodes: Sequence[Json]) -> None:
+        names = frozenset(each["metadata"]["name"] for each in nodes)
+        if names != self.names:
+            self.names, self.changed = names, time.time()
+        going = sum(map(_is_disrupted, nodes))
+        if going:
+            self.changed = time.time()
+        allowed = math.ceil(BUDGET * len(nodes)) or 1
+        self.most_disrupted = max(self.most_disrupted, going / allowed)
+
+
+def _rest(cluster: RealCluster, quiet: float) -> _Watch:
+    """Wait until no node has come, gone or been disrupted for a while."""
+    watch = _Watch(changed=time.time())
+
+    def is_quiet() -> bool:
+        watch.look(cluster.items("nodes"))
+        time.sleep(1)
+        return time.time() - watch.changed > quiet
+
+    until(is_quiet, "nodes come and go no more", seconds=2 * PATIENCE)
+    return watch
+
+
+def _is_disrupted(node: Json) -> bool:
+    taints = node["spec"].get("taints", ())
+    return "deletionTimestamp" in node["metadata"] or any(t["key"] == _DISRUPTED for t in taints)
+
+
+def _ready(cluster: RealCluster) -> int:
+    """How many pods of the two Deployments are ready, without listing them."""
+    answer = cluster.plane.send("GET", "/apis/apps/v1/namespaces/default/deployments")
+    return sum(each["status"].get("readyReplicas", 0) for each in answer["items"])
+
+
+def _reservation(cluster: RealCluster) -> float:
+    nodes = cluster.items("nodes")
+    there = sum(millis(node["status"]["allocatable"]["cpu"]) for node in nodes)
+    asked = sum(
+        millis(container["resources"]["requests"]["cpu"])
+        for pod in cluster.items("pods")
+        if pod["spec"].get("nodeName")
+        for container in pod["spec"]["containers"]
+    )
+    return asked / there if there else 0.0
+
+
+def _time_of(line: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(line["time"]).timestamp()
+
+
+def _seconds(text: str) -> float:
+    """Read a duration of the log, such as ``53.009ms``, ``1.2s`` or ``12µs``."""
+    for unit, factor in (("ms", 1e-3), ("µs", 1e-6), ("s", 1.0)):
+        if text.endswith(unit):
+            minutes, _, rest = text.removesuffix(unit).rpartition("m")
+            return 60 * float(minutes or 0) + float(rest) * factor
+    raise ValueError(f"{text!r} is not a duration")
+
+
+def _pool() -> Json:
+    group = "karpenter.kwok.sh"
+    requirements = [
+        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        {"key": f"{group}/instance-size", "operator": "Lt", "values": ["32"]},
+    ]
+    reference = {"group": group, "kind": "KWOKNodeClass", "name": "default"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": requirements}}
+    disruption = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": f"{CONSOLIDATE_AFTER:.0f}s",
+        "budgets": [{"nodes": f"{BUDGET:.0%}"}],
+    }
+    return _list(
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "default"},
+            "spec": {"template": template, "disruption": disruption},
+        },
+        {
+            "apiVersion": f"{group}/v1alpha1",
+            "kind": "KWOKNodeClass",
+            "metadata": {"name": "default"},
+        },
+    )
+
+
+def _deployments(replicas: int) -> Json:
+    return _list(*(_deployment(name, replicas, *shape) for name, shape in SHAPES.items()))
+
+
+def _deployment(name: str, replicas: int, cpu: str, memory: str) -> Json:
+    container = {
+        "name": "main",
+        "image": "example.com/app:v1",
+        "resources": {"requests": {"cpu": cpu, "memory": memory}},
+    }
+    pod = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+        },
+    }
+
+
+def _list(*items: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
+def _missed(out: Figures, back: Figures) -> list[str]:
+    """What was promised and is not kept."""
+    promises: list[tuple[str, Callable[[], bool]]] = [
+        ("time out", lambda: out.seconds <= THEIRS_OUT[0]),
+        ("nodes out", lambda: out.nodes <= THEIRS_OUT[1]),
+        ("processor out", lambda: out.processor <= THEIRS_OUT[2]),
+        ("memory", lambda: max(out.memory, back.memory) < MOST_MEMORY),
+        ("own share", lambda: out.own_share < OWN_SHARE),
+        ("time back", lambda: back.seconds <= THEIRS_BACK[0]),
+        ("nodes back", lambda: back.nodes <= THEIRS_BACK[1]),
+        ("processor back", lambda: back.processor < THEIRS_BACK[2]),
+        ("budgets", lambda: back.most_disrupted <= 1),
+        ("longest stall", lambda: max(out.stall, back.stall) < LONGEST_STALL),
+    ]
+    return [name for name, is_kept in promises if not is_kept()]
+
+
+def _show(out: Figures, back: Figures) -> None:
+    table = Table("what", "out", "Karpenter's", "back", "Karpenter's")
+    for name, figure, theirs in (
+        ("time", lambda f: f"{f.seconds:.0f} s", lambda t: f"{t[0]:.0f} s"),
+        ("pods", lambda f: f"{f.pods:,}", lambda _: ""),
+        ("nodes", lambda f: f"{f.nodes}", lambda t: f"{t[1]}"),
+        ("processor", lambda f: f"{f.processor:.1f} s", lambda t: f"{t[2]:.0f} s"),
+        (
+            "memory, P95",
+            lambda f: f"{f.memory / 10**6:.0f} MB",
+            lambda t: f"{t[3] / 10**6:.0f} MB" if t[3] else "",
+        ),
+        ("from closed batch to last claim", lambda f: f"{f.own_share:.2f} s", lambda _: ""),
+        ("longest stall", lambda f: f"{1000 * f.stall:.0f} ms", lambda _: ""),
+        ("processors asked for", lambda f: f"{f.reservation:.1%}", lambda _: ""),
+        ("most disrupted, of the budget", lambda f: f"{f.most_disrupted:.0%}", lambda _: ""),
+    ):
+        table.add_row(name, figure(out), theirs(THEIRS_OUT), figure(back), theirs(THEIRS_BACK))
+    console = Console()
+    console.print(table)
+    console.print(f"load of the machine: {os.getloadavg()[1]:.1f} over five minutes")
+    missed = _missed(out, back) if out.pods == PODS else []
+    if missed:
+        console.print(f"missed: {', '.join(missed)}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

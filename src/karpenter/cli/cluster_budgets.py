@@ -1,0 +1,66 @@
+"""What pod disruption budgets allow, where nobody has worked it out yet.
+
+A budget in a manifest has no status: that is written by a controller of Kubernetes. Here it is
+worked out as that controller would, from the pods of the input. A pod that runs counts as healthy
+unless it says otherwise, because manifests seldom say that a pod is ready.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from karpenter.api.meta import IntOrString
+from karpenter.api.pods import Pod
+from karpenter.api.policy import PodDisruptionBudget
+from karpenter.model.selectors import selects
+from karpenter.state.pods import is_bound, is_finished, is_terminating
+from karpenter.state.scope import namespace_of
+
+
+def judged(pdb: PodDisruptionBudget, pods: Iterable[Pod]) -> PodDisruptionBudget:
+    """The same budget with the status it would have among these pods."""
+    namespace = namespace_of(pdb)
+    covered = [
+        pod
+        for pod in pods
+        if namespace_of(pod) == namespace
+        and not is_finished(pod)
+        and selects(pdb.spec.selector, pod.metadata.labels)
+    ]
+    healthy = sum(map(_is_healthy, covered))
+    wanted = _wanted(pdb, covered)
+    status = msgspec.structs.replace(
+        pdb.status,
+        disruptions_allowed=max(0, healthy - wanted) if covered else 0,
+        current_healthy=healthy,
+        desired_healthy=wanted,
+        expected_pods=len(covered),
+    )
+    return msgspec.structs.replace(pdb, status=status)
+
+
+def _wanted(pdb: PodDisruptionBudget, covered: Sequence[Pod]) -> int:
+    """How many pods must stay healthy; all of them when the budget does not say."""
+    expected = len(covered)
+    if pdb.spec.max_unavailable is not None:
+        return max(0, expected - _amount(pdb.spec.max_unavailable, expected))
+    if pdb.spec.min_available is not None:
+        return _amount(pdb.spec.min_available, expected)
+    return expected
+
+
+def _amount(value: IntOrString, total: int) -> int:
+    """A number of pods, or a percentage of them rounded up; what is neither counts as all."""
+    if isinstance(value, int):
+        return value
+    number = value.removesuffix("%")
+    if number == value or not number.isdecimal():
+        return total
+    return -(-int(number) * total // 100)
+
+
+def _is_healthy(pod: Pod) -> bool:
+    if is_terminating(pod) or not is_bound(pod):
+        return False
+    ready = [condition.status for condition in pod.status.conditions if condition.type == "Ready"]
+    return ready[0] == "True" if ready else pod.status.phase in ("", "Running")

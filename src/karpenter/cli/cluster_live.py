@@ -1,0 +1,255 @@
+"""A running cluster, read and never written: everything that planners want to know about it.
+
+Kinds are listed in pages, several at a time. A kind that the cluster does not serve, or that the
+user may not read, is left out with a warning; without pods, nodes, claims and pools there is
+nothing to plan for, so not being allowed to read those ends the command.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn, TypeVar
+
+import msgspec
+
+from karpenter import __version__
+from karpenter.api import cluster, devices, karpenter, policy, storage, workloads
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.legacy import Provisioner
+from karpenter.api.meta import Condition, Resource, kind_of
+from karpenter.api.nodes import Node
+from karpenter.api.pods import Pod, PodTemplate
+from karpenter.api.problems import DecodeError
+from karpenter.cli import output
+from karpenter.cli.cluster_settled import settled_pool, with_marks
+from karpenter.clock import SystemClock
+from karpenter.cloud.provider import CloudError, CloudProvider, RepairPolicy
+from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
+from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.disruption.detection import DRIFTED
+from karpenter.kube.client import Client
+from karpenter.kube.config import load_config
+from karpenter.kube.errors import ConfigError, ForbiddenError, GoneError, KubeError, NotFoundError
+from karpenter.kube.http import HttpTransport
+from karpenter.settings import Settings
+from karpenter.state.cluster import snapshot_of
+from karpenter.state.nodes import StateNode
+from karpenter.state.snapshot import Snapshot
+
+R = TypeVar("R", bound=Resource)
+
+NEEDED: Final[tuple[type[Resource], ...]] = (NodePool, NodeClaim, Node, Pod)
+OTHERS: Final[tuple[type[Resource], ...]] = (
+    karpenter.NodeOverlay,
+    karpenter.CapacityBuffer,
+    workloads.DaemonSet,
+    workloads.Deployment,
+    workloads.ReplicaSet,
+    workloads.ReplicationController,
+    workloads.StatefulSet,
+    workloads.Job,
+    PodTemplate,
+    cluster.Namespace,
+    cluster.Service,
+    policy.PodDisruptionBudget,
+    storage.PersistentVolumeClaim,
+    storage.PersistentVolume,
+    storage.StorageClass,
+    storage.CSINode,
+    storage.VolumeAttachment,
+    devices.DeviceClass,
+    devices.ResourceClaim,
+    devices.ResourceClaimTemplate,
+    devices.ResourceSlice,
+)
+_NODE_CLASSES: Final[tuple[type[Resource], ...]] = (KWOKNodeClass, EC2NodeClass)
+# Nobody misses the kinds of other clouds, of old versions, and of devices where there are none
+_RARE: Final[frozenset[type[Resource]]] = frozenset(
+    {
+        *_NODE_CLASSES,
+        Provisioner,
+        karpenter.NodeOverlay,
+        karpenter.CapacityBuffer,
+        devices.DeviceClass,
+        devices.ResourceClaim,
+        devices.ResourceClaimTemplate,
+        devices.ResourceSlice,
+    }
+)
+_AT_ONCE: Final = 6
+_PAGE: Final = 500
+_replace = msgspec.structs.replace
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """A running cluster, with what its provider sells."""
+
+    snapshot: Snapshot
+    types: Mapping[str, tuple[InstanceType, ...]]  # pool -> what it can buy
+    facts: ProviderFacts
+    repair_policies: Sequence[RepairPolicy]
+
+
+def read_cluster(
+    environment: Mapping[str, str], *, context: str, provider: str | None, settings: Settings
+) -> LiveCluster:
+    """Read the cluster of the kubeconfig, or end the command with one sentence.
+
+    Args:
+        environment: the environment variables of the process.
+        context: the context of the kubeconfig; its current one when empty.
+        provider: whose machines to list; None for nobody's.
+        settings: what the provider is told.
+    """
+    try:
+        return asyncio.run(_read(environment, context, provider, settings))
+    except ConfigError as error:
+        is_said = context or environment.get("KUBECONFIG")
+        output.fail(f"{error}{'' if is_said else '; or name files with the manifests of one'}")
+    except ProviderError as error:
+        output.fail(str(error))
+    except (KubeError, CloudError) as error:
+        output.fail(f"the cluster cannot be read: {error}", output.EXIT_FAILED)
+
+
+async def _read(
+    environment: Mapping[str, str], context: str, provider: str | None, settings: Settings
+) -> LiveCluster:
+    config = load_config(environment, context=context)
+    clock = SystemClock()
+    transport = HttpTransport(
+        config, clock, user_agent=f"karpenter-plan/{__version__}", environment=environment
+    )
+    try:
+        kube = Client(transport, clock, may_write=lambda: False)
+        cloud = None
+        if provider is not None:
+            rng = random.Random()  # noqa: S311 nothing secret hangs on it
+            asked = ProviderContext(kube, clock, settings, environment, rng)
+            cloud = load_provider(provider)(asked)
+        reading = _Reading(kube)
+        snapshot = await reading.snapshot()
+        reading.say_what_is_missing()
+        if cloud is None:
+            return LiveCluster(snapshot, {}, ProviderFacts("", (), frozenset()), ())
+        snapshot = await _with_provider_drift(snapshot, cloud)
+        types = await _types(snapshot.node_pools.values(), cloud)
+        return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies))
+    finally:
+        await transport.close()
+
+
+class _Reading:
+    """One read of a cluster, with what could not be read."""
+
+    def __init__(self, kube: Client) -> None:
+        self._kube = kube
+        self._unserved: list[str] = []
+        self._forbidden: list[str] = []
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def snapshot(self) -> Snapshot:
+        """Read everything."""
+        pools = await self._list(NodePool)  # alone and first: it shows whether anybody answers
+        others = [kind for kind in (*NEEDED, *OTHERS, *_NODE_CLASSES) if kind is not NodePool]
+        old, found = await asyncio.gather(self._list(Provisioner), self._lists(others))
+        resources = [*map(settled_pool, pools), *(each for items in found for each in items)]
+        snapshot = with_marks(snapshot_of(resources))
+        if not old:
+            return snapshot
+        from karpenter.controllers.legacy.old_keys import in_current_keys
+
+        return in_current_keys(snapshot)
+
+    def say_what_is_missing(self) -> None:
+        """Warn in one line about kinds that were left out."""
+        said = []
+        if self._unserved:
+            said.append(f"the cluster does not serve {', '.join(sorted(self._unserved))}")
+        if self._forbidden:
+            said.append(f"you may not list {', '.join(sorted(self._forbidden))}")
+        if said:
+            output.warning(f"planned as if there were none: {'; '.join(said)}")
+
+    async def _lists(self, kinds: Iterable[type[Resource]]) -> list[list[Resource]]:
+        return await asyncio.gather(*map(self._list, kinds))
+
+    async def _list(self, kind: type[R]) -> list[R]:
+        async with self._turns:
+            try:
+                return await self._all_of(kind)
+            except NotFoundError:
+                if kind not in _RARE:
+                    self._unserved.append(kind_of(kind))
+            except ForbiddenError:
+                if kind in NEEDED:
+                    raise
+                if kind not in _RARE:
+                    self._forbidden.append(kind_of(kind))
+            except DecodeError as error:
+                _unreadable(kind, error)
+            return []
+
+    async def _all_of(self, kind: type[R]) -> list[R]:
+        items: list[R] = []
+        token = ""
+        while True:
+            try:
+                page = await self._kube.page(kind, limit=_PAGE, continue_token=token)
+            except GoneError:  # it took too long for pages of one and the same moment
+                return list((await self._kube.page(kind)).items)
+            items += page.items
+            token = page.metadata.continue_token
+            if not token:
+                return items
+
+
+def _unreadable(kind: type[Resource], error: DecodeError) -> NoReturn:
+    output.fail(f"the cluster has a {kind_of(kind)} that cannot be read: {error}")
+
+
+async def _types(
+    pools: Iterable[NodePool], cloud: CloudProvider
+) -> dict[str, tuple[InstanceType, ...]]:
+    """What pools can buy; one that its provider has nothing to say about has nothing to choose."""
+    found: dict[str, tuple[InstanceType, ...]] = {}
+    served = cloud.facts.node_classes
+    for pool in pools:
+        reference = pool.spec.template.spec.node_class_ref
+        if served and (reference.group, reference.kind) not in served:
+            continue
+        name = pool.metadata.name
+        try:
+            types = await cloud.instance_types(pool)
+        except CloudError as error:
+            output.warning(f"NodePool {name}: its instance types cannot be listed: {error}")
+            continue
+        # planners compile a catalogue once for all pools that share it
+        found[name] = next((known for known in found.values() if known == types), types)
+    return found
+
+
+async def _with_provider_drift(snapshot: Snapshot, cloud: CloudProvider) -> Snapshot:
+    """Let the provider say which claims have drifted, where nobody has asked it yet."""
+    nodes = [await _judged(machine, cloud) for machine in snapshot.nodes]
+    return replace(snapshot, nodes=tuple(nodes))
+
+
+async def _judged(machine: StateNode, cloud: CloudProvider) -> StateNode:
+    claim = machine.node_claim
+    known = {each.type for each in claim.status.conditions} if claim is not None else set()
+    if claim is None or DRIFTED in known or "Launched" not in known:
+        return machine
+    try:
+        reason = await cloud.drift_reason(claim)
+    except CloudError:
+        return machine  # an instance that is gone has not drifted
+    if not reason:
+        return machine
+    drifted = Condition(type=DRIFTED, status="True", reason=reason)
+    status = _replace(claim.status, conditions=(*claim.status.conditions, drifted))
+    return replace(machine, node_claim=_replace(claim, status=status))

@@ -1,0 +1,103 @@
+"""The story of one node for people: a tree with a tick or a cross for every filter."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.tree import Tree
+
+from karpenter.cli.explain_view import marked
+from karpenter.cli.plan_disruption_view import budget_words, command_sentence, kept_sentence
+from karpenter.cli.screen import (
+    GOOD,
+    QUIET,
+    TITLE,
+    WAITING,
+    counted,
+    offer,
+    per_hour,
+    per_month,
+    sample,
+    without_default,
+    words,
+)
+from karpenter.disruption.budgets import Allowance
+from karpenter.model import labels
+from karpenter.report.node_story import Move, NodeStory
+from karpenter.state.pods import key_of
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_Parts: TypeAlias = "Iterator[RenderableType]"
+_MACHINES_SHOWN = 5
+
+
+def node_parts(told: NodeStory, *, now: datetime) -> _Parts:
+    """Lay out the story of a node."""
+    fate, style = ("stays", WAITING) if told.command is None else ("would go", GOOD)
+    title = words(f"Node {told.machine.name} {fate}", f"{TITLE} {style}")
+    tree = Tree(title, guide_style=QUIET)
+    if told.command is not None:
+        tree.add(words(command_sentence(told.command, now=now)))
+        if told.turn > 1:
+            tree.add(words(f"after {counted(told.turn - 1, 'other command')}"))
+    elif told.blocked is not None:
+        tree.add(words(kept_sentence(told.blocked)))
+    tree.add(words(_what_it_is(told)))
+    _add_pods(tree, told)
+    branch = tree.add(words("filters, up to the first that holds it"))
+    for each in told.filters:
+        branch.add(marked(each.passed, f"{each.name}: {each.detail}"))
+    if told.budgets:
+        tree.add(words(f"budgets leave {_left(told.budgets)}"))
+    if told.move is not None and told.command is None:
+        _add_move(tree, told.move, told)
+    yield tree
+
+
+def _what_it_is(told: NodeStory) -> str:
+    held = told.machine.labels
+    kind = held.get(labels.INSTANCE_TYPE) or "an unknown instance type"
+    how = " ".join(filter(None, (kind, held.get(labels.CAPACITY_TYPE, ""))))
+    where = f" in {held[labels.ZONE]}" if held.get(labels.ZONE) else ""
+    pool = f" of pool {told.machine.node_pool}" if told.machine.node_pool else " of no pool"
+    if told.price is None:
+        return f"{how}{where}{pool}, at a price nobody knows"
+    return f"{how}{where}{pool}, at {per_hour(told.price)}/h ({per_month(told.price)}/month)"
+
+
+def _add_pods(tree: Tree, told: NodeStory) -> None:
+    pods = sorted(key_of(pod) for pod in told.machine.pods)
+    if pods:
+        shown = sample([without_default(pod) for pod in pods], most=4)
+        tree.add(words(f"runs {counted(len(pods), 'pod')}: {shown}"))
+    else:
+        tree.add(words("runs no pods"))
+
+
+def _left(held: Mapping[str, Allowance]) -> str:
+    return ", ".join(f"{budget_words(left)} for {reason}" for reason, left in held.items())
+
+
+def _add_move(tree: Tree, move: Move, told: NodeStory) -> None:
+    branch = tree.add(words("the best that could be done with it"))
+    for machine, pods in list(move.placements.items())[:_MACHINES_SHOWN]:
+        shown = sample([without_default(pod) for pod in pods], most=4)
+        branch.add(words(f"{shown} would fit on {machine}"))
+    left = len(move.placements) - _MACHINES_SHOWN
+    if left > 0:
+        branch.add(words(f"… and others on {counted(left, 'other node')}", QUIET))
+    for claim in move.replacements:
+        what = offer(claim.launch) if claim.launch is not None else "a node nobody can launch now"
+        branch.add(words(f"{counted(len(claim.pods), 'pod')} would need {what}"))
+    if move.savings is not None:
+        branch.add(words(_saving(move.savings)))
+    if move.refusal and all(move.refusal != each.detail for each in told.filters):
+        branch.add(marked(False, move.refusal))
+
+
+def _saving(savings: float) -> str:
+    verb = "save" if savings >= 0 else "cost"
+    more = "" if savings >= 0 else " more"
+    return f"that would {verb} {per_hour(abs(savings))}/h ({per_month(abs(savings))}/month){more}"

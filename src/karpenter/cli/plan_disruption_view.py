@@ -1,0 +1,208 @@
+"""A disruption plan for people: what would go, in order, and why everything else stays."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from karpenter.cli.screen import (
+    BAD,
+    GOOD,
+    MOST_ROWS,
+    QUIET,
+    TITLE,
+    WAITING,
+    counted,
+    in_order,
+    lasting,
+    offer,
+    per_hour,
+    per_month,
+    sample,
+    table,
+    words,
+)
+from karpenter.disruption import commands
+from karpenter.disruption.budgets import UNLIMITED, Allowance
+from karpenter.disruption.candidates import Blocked, Why
+from karpenter.disruption.commands import Command, Decision
+from karpenter.disruption.detection import DRIFTED, quiet_since
+from karpenter.disruption.expiration import expires_at
+from karpenter.disruption.plan import DisruptionPlan
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_Parts: TypeAlias = "Iterator[RenderableType]"
+
+_VERBS: Final = {
+    Decision.DELETE: "delete",
+    Decision.REPLACE: "replace",
+    Decision.TERMINATE_FIRST: "delete and then replace",
+    Decision.REBOOT: "restart",
+}
+_NODES_NAMED: Final = 3
+_QUIET: Final = frozenset({Why.NOT_MANAGED, Why.NOT_DISRUPTED})  # nobody asks why they stay
+_WAITING: Final = frozenset({Why.BUDGET, Why.NOMINATED, Why.IN_PROGRESS, Why.DELETING})
+
+
+def disruption_parts(plan: DisruptionPlan, *, now: datetime, reasons: Sequence[str]) -> _Parts:
+    """Lay out a plan from top to bottom."""
+    yield words(headline(plan.commands), TITLE)
+    if plan.commands:
+        yield words("")
+        yield words("What would be done, one after the other", TITLE)
+        yield _lines((command_sentence(each, now=now), GOOD) for each in plan.commands[:MOST_ROWS])
+        yield from _rest(len(plan.commands), "command")
+    yield from _kept(plan.blocked)
+    yield from _budgets(plan.budgets, reasons)
+
+
+def headline(done: Sequence[Command]) -> str:
+    """Say what a plan comes to."""
+    going = sum(len(command.candidates) for command in done)
+    if not going:
+        return "No node to remove"
+    made = sum(len(command.replacements) for command in done)
+    whose = "its" if going == 1 else "their"
+    instead = f", {counted(made, 'new node')} in {whose} place" if made else ""
+    saved = sum(command.savings for command in done)
+    verb = "saves" if saved >= 0 else "costs"
+    return (
+        f"{counted(going, 'node')} to remove{instead}: {verb} {per_hour(abs(saved))} per hour,"
+        f" {per_month(abs(saved))} per month"
+    )
+
+
+def command_sentence(command: Command, *, now: datetime) -> str:
+    """Say what a command does and why, in one line."""
+    names = sample(in_order(command.names), most=_NODES_NAMED)
+    facts = [_WHY[command.method](command, now)]
+    if command.replacements:
+        facts.append(f"{_replacements(command)} in {_whose(command)} place")
+    if command.savings > 0:
+        facts.append(f"saves {per_hour(command.savings)}/h ({per_month(command.savings)}/month)")
+    elif command.savings < 0:
+        facts.append(f"costs {per_hour(-command.savings)}/h more")
+    if command.score is not None:
+        facts.append(f"score {command.score:.2f}")
+    return f"{_VERBS[command.decision]} {names}: {', '.join(filter(None, facts))}"
+
+
+def _whose(command: Command) -> str:
+    return "its" if len(command.candidates) == 1 else "their"
+
+
+def kept_sentence(entry: Blocked) -> str:
+    """Say why a machine stays, in a few words."""
+    return f"PDB {entry.detail}" if entry.why is Why.PDB else entry.detail
+
+
+def _replacements(command: Command) -> str:
+    launches = [claim.launch for claim in command.replacements]
+    shown = [offer(launch) if launch is not None else "a new node" for launch in launches]
+    return sample(shown, most=2)
+
+
+def _empty(command: Command, now: datetime) -> str:
+    ages = [
+        now - since for each in command.candidates if (since := quiet_since(each.claim)) is not None
+    ]
+    return f"empty {lasting(min(ages))}" if ages else "empty"
+
+
+def _expired(command: Command, now: datetime) -> str:
+    ends = expires_at(command.candidates[0].claim)
+    return f"expired {lasting(now - ends)} ago" if ends is not None else "expired"
+
+
+def _drifted(command: Command, now: datetime) -> str:
+    condition = command.candidates[0].condition(DRIFTED)
+    why = condition.reason if condition is not None else ""
+    return f"drifted ({why})" if why and why != DRIFTED else "drifted"
+
+
+def _underused(command: Command, now: datetime) -> str:
+    moved = sum(len(candidate.movable) for candidate in command.candidates)
+    if command.replacements:
+        return f"{counted(moved, 'pod')} fit on a cheaper node"
+    where = sample(in_order(command.placements), most=2)
+    fit = "pod fits" if moved == 1 else "pods fit"
+    return f"{moved:,} {fit} on {where}" if where else f"{moved:,} {fit} elsewhere"
+
+
+def _unhealthy(command: Command, now: datetime) -> str:
+    if command.repair is None:
+        return "unhealthy"
+    found = command.repair.governing
+    age = lasting(now - found.since)
+    return f"unhealthy ({found.condition.type} {found.condition.status} for {age})"
+
+
+def _too_many(command: Command, now: datetime) -> str:
+    return f"NodePool {command.candidates[0].pool} has more nodes than replicas"
+
+
+_WHY: Final[Mapping[str, Callable[[Command, datetime], str]]] = {
+    commands.EMPTY: _empty,
+    commands.EXPIRATION: _expired,
+    commands.DRIFT: _drifted,
+    commands.STATIC_DRIFT: _drifted,
+    commands.MULTI: _underused,
+    commands.SINGLE: _underused,
+    commands.REPAIR: _unhealthy,
+    commands.STATIC: _too_many,
+}
+
+
+def _kept(blocked: Sequence[Blocked]) -> _Parts:
+    if not blocked:
+        return
+    alike: dict[tuple[bool, Why, str], list[str]] = {}
+    for entry in blocked:
+        key = (entry.why in _QUIET, entry.why, kept_sentence(entry))
+        alike.setdefault(key, []).append(entry.node)
+    yield words("")
+    yield words("What stays, and why", TITLE)
+    rows = sorted(alike.items(), key=lambda item: item[0][0])
+    yield _lines(
+        (
+            f"keep {sample(in_order(nodes), most=_NODES_NAMED)}: {text}",
+            QUIET if is_quiet else WAITING if why in _WAITING else BAD,
+        )
+        for (is_quiet, why, text), nodes in rows[:MOST_ROWS]
+    )
+    yield from _rest(len(alike), "reason")
+
+
+def _budgets(held: Mapping[str, Mapping[str, Allowance]], reasons: Sequence[str]) -> _Parts:
+    shown = {pool: left for pool, left in held.items() if any(a.total for a in left.values())}
+    if not shown:
+        return
+    yield words("")
+    yield words("How many more nodes may be disrupted now", TITLE)
+    rows = table([("pool", "left"), ("nodes", "right"), *((r.lower(), "right") for r in reasons)])
+    for pool, left in list(shown.items())[:MOST_ROWS]:
+        total = next(iter(left.values())).total
+        cells = [pool, f"{total:,}", *(budget_words(left[reason]) for reason in reasons)]
+        rows.add_row("", *map(words, cells))
+    yield rows
+    yield from _rest(len(shown), "pool")
+
+
+def _lines(said: Iterable[tuple[str, str]]) -> "RenderableType":
+    """Sentences below one another, indented as a whole."""
+    rows = table([("", "left")])
+    rows.show_header = False
+    for text, style in said:
+        rows.add_row("", words(text, style))
+    return rows
+
+
+def budget_words(left: Allowance) -> str:
+    """How many nodes a budget still lets go."""
+    return "any" if left.allowed >= UNLIMITED else f"{left.remaining:,}"
+
+
+def _rest(count: int, noun: str) -> _Parts:
+    if count > MOST_ROWS:
+        yield words(f"  … and {counted(count - MOST_ROWS, noun)} more; -o json has them all", QUIET)

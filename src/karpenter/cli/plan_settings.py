@@ -1,0 +1,107 @@
+"""The settings and moments of a plan, as they are written on the command line."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from karpenter.cli import output
+
+if TYPE_CHECKING:
+    from karpenter.disruption.passes import DisruptionSettings
+    from karpenter.settings import Settings
+    from karpenter.state.snapshot import Snapshot
+
+# feature gate -> the objects that are of no effect while it is off
+_GATED: Final = {
+    "NodeOverlay": "NodeOverlays",
+    "CapacityBuffer": "CapacityBuffers",
+    "StaticCapacity": "NodePools with replicas",
+}
+
+
+def moment(text: str | None) -> datetime:
+    """The moment to plan for, or the present."""
+    if text is None:
+        return datetime.now(UTC)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        output.fail(f"--now: {text!r} is not a time with a zone such as 2026-08-01T12:00:00Z")
+    return found.astimezone(UTC)  # schedules of budgets are in UTC
+
+
+def seconds(text: str | None) -> float | None:
+    """How long planning may take; None for as long as it needs."""
+    from karpenter.admission.durations import go_duration
+
+    if text is None:
+        return None
+    nanoseconds = go_duration(text)
+    if nanoseconds is None or nanoseconds < 0:
+        output.fail(f"--time-budget: {text!r} is not a duration such as 10s or 1m30s")
+    return nanoseconds / 1e9
+
+
+def stopwatch(limit: float | None) -> Callable[[], bool]:
+    """Say from now on whether there is time left."""
+    if limit is None:
+        return lambda: True
+    deadline = time.monotonic() + limit
+    return lambda: time.monotonic() < deadline
+
+
+def assigned(assignments: Sequence[str]) -> "tuple[Settings, bool]":
+    """The settings that NAME=VALUE pairs make, and whether they say what gates are open."""
+    from karpenter.settings import SettingError, Settings, with_assignments
+
+    pairs = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not (name and equals):
+            output.fail(f"--set: {assignment!r} is not of the form NAME=VALUE")
+        pairs[name.upper().replace("-", "_")] = value
+    try:
+        return with_assignments(Settings(), pairs), "FEATURE_GATES" in pairs
+    except SettingError as error:
+        output.fail(f"--set: {error}")
+
+
+def for_planners(settings: "Settings") -> "DisruptionSettings":
+    """Settings as the planners take them; those of provisioning are a part of them."""
+    from karpenter.pass_settings import disruption_settings
+    from karpenter.scheduling.scheduler_config import SchedulerConfigError
+
+    try:
+        return disruption_settings(settings)
+    except SchedulerConfigError as error:
+        output.fail(f"--set: {error}")
+
+
+def with_gates_for(
+    snapshot: "Snapshot", settings: "Settings", *, gates_are_set: bool
+) -> "Settings":
+    """Switch on what a cluster makes use of, unless the user says what is on; say so either way."""
+    from karpenter.settings import FeatureGates
+
+    used = {
+        "NodeOverlay": bool(snapshot.node_overlays),
+        "CapacityBuffer": bool(snapshot.capacity_buffers),
+        "StaticCapacity": any(p.spec.replicas is not None for p in snapshot.node_pools.values()),
+    }
+    gates = settings.feature_gates
+    wanted = [gate for gate, is_used in used.items() if is_used and not gates[gate]]
+    if not wanted:
+        return settings
+    what = ", ".join(_GATED[gate] for gate in wanted)
+    if gates_are_set:
+        listed = ",".join(f"{gate}=true" for gate in wanted)
+        output.note(f"note: {what} are left out, as FEATURE_GATES does not say {listed}")
+        return settings
+    listed = ",".join(f"{gate}=false" for gate in wanted)
+    output.note(f"note: {what} are planned with; --set FEATURE_GATES={listed} leaves them out")
+    opened = FeatureGates({**gates.gates, **dict.fromkeys(wanted, True)})
+    return replace(settings, feature_gates=opened)

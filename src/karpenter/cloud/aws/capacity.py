@@ -1,0 +1,151 @@
+"""How much of everything a node of an instance type has, before anything is set aside."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from karpenter.api.ec2 import BlockDeviceMapping, EC2NodeClassSpec
+from karpenter.cloud.aws.eni_limits import (
+    branch_interfaces,
+    pods_by_interfaces,
+    windows_addresses,
+)
+from karpenter.cloud.aws.facts import TypeFacts
+from karpenter.cloud.aws.families import CUSTOM, Family, family_of_spec
+from karpenter.cloud.aws.kubelet import KubeletSettings, TypeKubelet
+from karpenter.model.quantity import units
+from karpenter.model.resources import Resources
+
+MIB: Final = 2**20
+GIB: Final = 2**30
+POD_ENI: Final = "vpc.amazonaws.com/pod-eni"
+EFA: Final = "vpc.amazonaws.com/efa"
+PRIVATE_ADDRESS: Final = "vpc.amazonaws.com/PrivateIPv4Address"
+NEURON: Final = "aws.amazon.com/neuron"
+NEURON_CORE: Final = "aws.amazon.com/neuroncore"
+# Manufacturer of GPUs -> the resource its device plugin announces
+GPU_RESOURCES: Final = {
+    "NVIDIA": "nvidia.com/gpu",
+    "AMD": "amd.com/gpu",
+    "Habana": "habana.ai/gaudi",
+}
+EFA_ONLY: Final = "efa-only"
+RAID0: Final = "RAID0"
+_WINDOWS_PODS: Final = 110
+_ARM_RESERVED_MIB: Final = 64  # memory the firmware of arm64 types keeps
+_DEFAULT_STORAGE: Final = 20 * GIB
+_GB: Final = 10**9
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What a node class and the settings say about the size of nodes."""
+
+    spec: EC2NodeClassSpec
+    memory_overhead: float = 0.075  # the share of memory that hypervisor and kernel keep
+    reserved_enis: int = 0
+
+    @cached_property
+    def family(self) -> Family:
+        """The family of the class."""
+        return family_of_spec(self.spec)
+
+    @cached_property
+    def kubelet(self) -> KubeletSettings:
+        """The kubelet settings of the class."""
+        return KubeletSettings(self.spec.kubelet)
+
+    @cached_property
+    def disk_bytes(self) -> int:
+        """The size of the disk that containers live on, where it is not instance storage."""
+        return _disk_bytes(self.spec.block_device_mappings, self.family)
+
+    @cached_property
+    def efa_only(self) -> int:
+        """How many interfaces of the class serve nothing but EFA."""
+        return sum(each.interface_type == EFA_ONLY for each in self.spec.network_interfaces)
+
+    @cached_property
+    def efa_only_on_default_card(self) -> int:
+        """How many of those are on the first card, whose interfaces serve pods."""
+        return sum(
+            each.interface_type == EFA_ONLY and each.network_card_index == 0
+            for each in self.spec.network_interfaces
+        )
+
+
+def default_pods(facts: TypeFacts, sizing: Sizing) -> int:
+    """The pods a node takes when the kubelet settings say nothing about it."""
+    if not sizing.family.limits_pods_by_interfaces:
+        return _WINDOWS_PODS
+    return pods_by_interfaces(facts, sizing.reserved_enis + sizing.efa_only_on_default_card)
+
+
+def pods_of(facts: TypeFacts, sizing: Sizing, kubelet: TypeKubelet) -> int:
+    """The pods a node takes."""
+    pods = default_pods(facts, sizing) if kubelet.max_pods is None else kubelet.max_pods
+    per_core = sizing.kubelet.pods_per_core
+    if per_core > 0 and sizing.family.honours_pods_per_core:
+        return min(per_core * facts.vcpus, pods)
+    return pods
+
+
+def memory_of(facts: TypeFacts, overhead: float) -> int:
+    """The bytes of memory the kernel is going to see, estimated."""
+    mib = facts.memory_mib - (_ARM_RESERVED_MIB if facts.is_arm else 0)
+    return (mib - math.ceil(mib * overhead)) * MIB
+
+
+def storage_of(facts: TypeFacts, sizing: Sizing) -> int:
+    """The bytes of ephemeral storage."""
+    if sizing.spec.instance_store_policy == RAID0 and facts.has_storage:
+        return facts.storage_gb * _GB
+    return sizing.disk_bytes
+
+
+def capacity_of(facts: TypeFacts, sizing: Sizing, kubelet: TypeKubelet) -> Resources:
+    """Everything a node has."""
+    return Resources(
+        cpu=facts.vcpus * 1000,
+        memory=memory_of(facts, sizing.memory_overhead),
+        pods=pods_of(facts, sizing, kubelet),
+        ephemeral_storage=storage_of(facts, sizing),
+        others=_others(facts, sizing),
+    )
+
+
+def _others(facts: TypeFacts, sizing: Sizing) -> Mapping[str, int]:
+    amounts = {
+        POD_ENI: branch_interfaces(facts),
+        EFA: sizing.efa_only if sizing.spec.network_interfaces else facts.efa_interfaces,
+        NEURON: sum(each.count for each in facts.neurons),
+        NEURON_CORE: facts.neurons[0].count * facts.neurons[0].cores if facts.neurons else 0,
+    }
+    for gpu in facts.gpus:
+        resource = GPU_RESOURCES.get(gpu.manufacturer)
+        if resource is not None:
+            amounts[resource] = amounts.get(resource, 0) + gpu.count
+    if sizing.family.is_windows:
+        amounts[PRIVATE_ADDRESS] = windows_addresses(facts)
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _disk_bytes(mappings: tuple[BlockDeviceMapping, ...], family: Family) -> int:
+    root = next((each for each in mappings if each.root_volume), None)
+    if root is not None and _size(root):
+        return _size(root)
+    if family.name == CUSTOM:
+        return (_size(mappings[-1]) if mappings else 0) or _DEFAULT_STORAGE
+    for disks in (mappings, family.default_disks):
+        data = next((each for each in disks if each.device_name == family.data_device), None)
+        if data is not None and _size(data):
+            return _size(data)
+    return _DEFAULT_STORAGE
+
+
+def _size(mapping: BlockDeviceMapping) -> int:
+    if mapping.ebs is None or mapping.ebs.volume_size is None:
+        return 0
+    return units(mapping.ebs.volume_size)

@@ -1,0 +1,31 @@
+"""The EKS cluster nodes join: its endpoint, certificate, version and service addresses."""
+
+from dataclasses import dataclass
+
+from karpenter.cloud.aws.calls import Calls
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    arn: str
+    endpoint: str
+    ca_bundle: str  # base64
+    version: str
+    service_cidr: str  # empty as long as EKS does not tell
+
+
+async def describe_cluster(calls: Calls, name: str) -> Cluster:
+    """Ask EKS about a cluster.
+
+    Raises:
+        AwsError: there is no such cluster, or EKS could not be asked.
+    """
+    found = (await calls.call("eks", "DescribeCluster", name=name))["cluster"]
+    network = found.get("kubernetesNetworkConfig") or {}
+    return Cluster(
+        arn=found.get("arn", ""),
+        endpoint=found.get("endpoint", ""),
+        ca_bundle=(found.get("certificateAuthority") or {}).get("data", ""),
+        version=found.get("version", ""),
+        service_cidr=network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or "",
+    )

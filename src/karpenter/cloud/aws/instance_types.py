@@ -1,0 +1,328 @@
+"""The instance types a node class can have, as planners see them.
+
+Labels and sizes follow from the catalogue and the class and change rarely; offerings change with
+every price and everything that sells out. The former are kept apart from the latter, and both are
+worked out anew only when something they depend on has changed.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+from karpenter.api.ec2 import CapacityReservationStatus, EC2NodeClass
+from karpenter.clock import Clock
+from karpenter.cloud.aws.cache import TtlCache
+from karpenter.cloud.aws.calls import Calls
+from karpenter.cloud.aws.capacity import Sizing, capacity_of, default_pods
+from karpenter.cloud.aws.catalogue import Catalogue, CatalogueEntry, read_catalogue
+from karpenter.cloud.aws.compatibility import incompatibility
+from karpenter.cloud.aws.discovered import DiscoveredMemory
+from karpenter.cloud.aws.facts import TypeFacts
+from karpenter.cloud.aws.kubelet import KubeletError, TypeKubelet
+from karpenter.cloud.aws.labels import only, system_requirements, zone_requirements
+from karpenter.cloud.aws.offerings import (
+    Market,
+    capacity_types,
+    is_interruptible,
+    offerings_of,
+)
+from karpenter.cloud.aws.overhead import overhead_of
+from karpenter.cloud.aws.placement_groups import PlacementGroup, PlacementGroups
+from karpenter.cloud.aws.pricing import Pricing
+from karpenter.cloud.aws.reservations import CapacityReservations
+from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.unavailable import UnavailableOfferings
+from karpenter.cloud.provider import CloudError
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+
+_LIFETIME: Final = timedelta(minutes=5)
+_MARKED_LIFETIME: Final = 30.0  # seconds; what is sold out changes all the time
+_ClassKey: TypeAlias = tuple[object, ...]
+
+
+class NoTypesError(CloudError):
+    """A node class no types can be listed for; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """A type without its offerings."""
+
+    facts: TypeFacts
+    zones: frozenset[str]
+    is_compatible: bool
+    kind: InstanceType
+
+
+class InstanceTypes:
+    """The instance types of a region."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Clock,
+        settings: AwsSettings,
+        *,
+        pricing: Pricing,
+        unavailable: UnavailableOfferings,
+        reservations: CapacityReservations,
+        groups: PlacementGroups,
+        uses_reservations: bool = True,
+        shifted_zone_ids: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        """Know nothing yet.
+
+        Args:
+            calls: AWS.
+            clock: what tells how old something is.
+            settings: the settings of the provider.
+            pricing: what types cost.
+            unavailable: what is sold out.
+            reservations: how much is left of reservations.
+            groups: placement groups.
+            uses_reservations: the feature gate ReservedCapacity.
+            shifted_zone_ids: the zones that traffic is being shifted away from.
+        """
+        self.memory: Final = DiscoveredMemory(clock)
+        self._calls = calls
+        self._settings = settings
+        self._pricing = pricing
+        self._unavailable = unavailable
+        self._reservations = reservations
+        self._groups = groups
+        self._uses_reservations = uses_reservations
+        self._shifted_zone_ids = shifted_zone_ids
+        self._catalogue = Catalogue()
+        self._reads = 0  # how often the catalogue was read
+        self._sized: TtlCache[_ClassKey, Sequence[_Sized]] = TtlCache(
+            clock, _LIFETIME.total_seconds()
+        )
+        self._listed: TtlCache[_ClassKey, tuple[InstanceType, ...]] = TtlCache(
+            clock, _LIFETIME.total_seconds()
+        )
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What EC2 sells; empty until ``refresh``."""
+        return self._catalogue
+
+    async def refresh(self) -> None:
+        """Ask EC2 what it sells.
+
+        Raises:
+            CatalogueError, AwsError: what is known stays as it is.
+        """
+        self._catalogue = await read_catalogue(self._calls)
+        self._pricing.estimate(self._catalogue.facts)
+        self._reads += 1
+
+    async def list(self, node_class: EC2NodeClass) -> tuple[InstanceType, ...]:
+        """Every type of the region, as nodes of a class would be, with all its offerings.
+
+        Raises:
+            NoTypesError: nothing is known of the region or of the class's subnets.
+            AwsError: its placement group is not known and cannot be asked for.
+        """
+        if not self._catalogue.entries:
+            raise NoTypesError("no instance types found; EC2 has not listed them yet")
+        if not node_class.status.subnets:
+            raise NoTypesError(f"no subnets found for node class {node_class.metadata.name}")
+        group = self._groups.known(node_class) or await self._groups.resolve(node_class)
+        reservations = node_class.status.capacity_reservations if self._uses_reservations else ()
+        self._unavailable.sweep()
+        size_key = self._size_key(node_class, group, reservations)
+        market = self._market(node_class, group, reservations)
+        open_key = (
+            *size_key,
+            market.closed_zones,
+            market.closed_purchases,
+            self._pricing.sequence,
+        )
+        unmarked = self._listed.get(open_key)
+        if unmarked is None:
+            found = await asyncio.to_thread(self._list, node_class, size_key, market)
+            unmarked = self._listed.put(open_key, found)
+        return self._marked(unmarked, open_key, size_key, market)
+
+    def kubelet_on(self, node_class: EC2NodeClass, instance_type: str) -> TypeKubelet:
+        """The kubelet settings of a class as they are on a type.
+
+        Raises:
+            NoTypesError: EC2 does not sell such a type.
+            KubeletError: an expression of the class fails on it.
+        """
+        entry = self._catalogue.entries.get(instance_type)
+        if entry is None:
+            raise NoTypesError(f"EC2 lists no instance type {instance_type} in this region")
+        sizing = self._sizing(node_class)
+        return sizing.kubelet.on(entry.facts, default_pods(entry.facts, sizing))
+
+    def kubelet_problem(self, node_class: EC2NodeClass) -> str | None:
+        """Why an expression of a class has no usable result on some type; None if all have."""
+        try:
+            sizing = self._sizing(node_class)
+            if sizing.kubelet.has_expressions:
+                for facts in self._catalogue.facts:
+                    sizing.kubelet.on(facts, default_pods(facts, sizing))
+        except KubeletError as error:
+            return str(error)
+        return None
+
+    def _list(
+        self, node_class: EC2NodeClass, size_key: _ClassKey, market: Market
+    ) -> tuple[InstanceType, ...]:
+        """All types as if nothing of them had been sold out one by one."""
+        sized = self._sized.get(size_key)
+        if sized is None:
+            sized = self._sized.put(size_key, self._size(node_class, market))
+        unmarked = replace(market, marked_types=frozenset())
+        return tuple(_with_offerings(each, unmarked) for each in sized)
+
+    def _marked(
+        self,
+        unmarked: tuple[InstanceType, ...],
+        open_key: _ClassKey,
+        size_key: _ClassKey,
+        market: Market,
+    ) -> tuple[InstanceType, ...]:
+        """Look again at the few types whose offerings change from one moment to the next."""
+        volatile = market.marked_types | market.reserved.keys()
+        if not volatile:
+            return unmarked
+        counts = frozenset(market.free_in.items())
+        key = (*open_key, market.marked_types, self._unavailable.sequence, counts)
+        known = self._listed.get(key)
+        sized = self._sized.get(size_key)
+        if known is not None or sized is None:
+            return known or unmarked
+        found = tuple(
+            _with_offerings(size, market) if size.facts.name in volatile else kind
+            for size, kind in zip(sized, unmarked, strict=True)
+        )
+        return self._listed.put(key, found, _MARKED_LIFETIME)
+
+    def _size(self, node_class: EC2NodeClass, market: Market) -> Sequence[_Sized]:
+        sizing = self._sizing(node_class)
+        zone_ids = {each.zone: each.zone_id for each in node_class.status.subnets}
+        memory = self.memory.known(node_class.status.amis)
+        found = []
+        for entry in self._catalogue.entries.values():
+            facts = entry.facts
+            zones = entry.zones & zone_ids.keys()
+            try:
+                kubelet = sizing.kubelet.on(facts, default_pods(facts, sizing))
+            except KubeletError:
+                continue  # the class is told so by its own condition
+            reason = incompatibility(facts, node_class.spec, sizing.family, market.group)
+            capacity = capacity_of(facts, sizing, kubelet)
+            overhead = overhead_of(facts, sizing, kubelet, capacity)
+            kind = InstanceType(
+                name=facts.name,
+                requirements=_requirements(entry, sizing, zones, zone_ids, market),
+                offerings=(),
+                capacity=_with_memory(capacity, memory.get(facts.name)),
+                overhead=overhead,
+            )
+            found.append(_Sized(facts, zones, reason is None, kind))
+        return found
+
+    def _market(
+        self,
+        node_class: EC2NodeClass,
+        group: PlacementGroup | None,
+        reservations: tuple[CapacityReservationStatus, ...],
+    ) -> Market:
+        zone_ids = {each.zone: each.zone_id for each in node_class.status.subnets}
+        return Market(
+            zones={zone: zone_ids.get(zone, "") for zone in self._catalogue.zones},
+            prices=self._pricing,
+            sold_out=self._unavailable,
+            closed_zones=self._closed_zones(node_class),
+            closed_purchases=self._unavailable.marked_capacity_types,
+            marked_types=self._unavailable.marked_types,
+            group=group,
+            reservations=reservations,
+            free_in={each.id: self._reservations.available(each.id) for each in reservations},
+        )
+
+    def _closed_zones(self, node_class: EC2NodeClass) -> frozenset[str]:
+        shifted = self._shifted_zone_ids()
+        subnets: dict[str, list[str]] = {}
+        closed = set()
+        for each in node_class.status.subnets:
+            subnets.setdefault(each.zone, []).append(each.id)
+            if each.zone_id in shifted:
+                closed.add(each.zone)
+        full = (zone for zone, ids in subnets.items() if self._unavailable.are_full(ids))
+        return frozenset(closed).union(full)
+
+    def _sizing(self, node_class: EC2NodeClass) -> Sizing:
+        return Sizing(
+            node_class.spec,
+            self._settings.vm_memory_overhead_percent,
+            self._settings.reserved_enis,
+        )
+
+    def _size_key(
+        self,
+        node_class: EC2NodeClass,
+        group: PlacementGroup | None,
+        reservations: tuple[CapacityReservationStatus, ...],
+    ) -> _ClassKey:
+        metadata, status = node_class.metadata, node_class.status
+        return (
+            metadata.name,
+            metadata.uid,
+            metadata.generation,
+            frozenset((each.zone, each.zone_id) for each in status.subnets),
+            tuple(each.id for each in status.amis),
+            reservations,
+            group,
+            self._reads,
+            self.memory.sequence,
+        )
+
+
+def _with_offerings(sized: _Sized, market: Market) -> InstanceType:
+    return sized.kind.with_offerings(
+        offerings_of(sized.facts, sized.zones, market, is_compatible=sized.is_compatible)
+    )
+
+
+def _requirements(
+    entry: CatalogueEntry,
+    sizing: Sizing,
+    zones: frozenset[str],
+    zone_ids: Mapping[str, str],
+    market: Market,
+) -> Requirements:
+    reserved = market.reserved.get(entry.facts.name, ())
+    group = market.group
+    placed = (only(labels.PLACEMENT_GROUP_ID, *([group.id] if group else ())),)
+    partitions = group.partition_numbers if group else ()
+    return Requirements(
+        [
+            *entry.requirements,
+            *system_requirements(entry.facts, sizing.family),
+            *zone_requirements((zone, zone_ids[zone]) for zone in sorted(zones)),
+            only(labels.CAPACITY_TYPE, *capacity_types(entry.facts, reserved)),
+            only(labels.CAPACITY_RESERVATION_ID, *(each.id for each in reserved)),
+            only(labels.CAPACITY_RESERVATION_TYPE, *(r.reservation_type for r in reserved)),
+            only(labels.CAPACITY_RESERVATION_INTERRUPTIBLE, *map(is_interruptible, reserved)),
+            *placed,
+            only(labels.PLACEMENT_GROUP_PARTITION, *partitions),
+        ]
+    )
+
+
+def _with_memory(capacity: Resources, memory: int | None) -> Resources:
+    if memory is None:
+        return capacity
+    return Resources(
+        capacity.cpu, memory, capacity.pods, capacity.ephemeral_storage, capacity.others
+    )

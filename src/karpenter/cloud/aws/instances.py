@@ -1,0 +1,220 @@
+"""The instances of a cluster: found, remembered, terminated, with few calls.
+
+EC2 may not know of an instance for some seconds after it was launched. What this process launched
+itself is therefore believed for a while, whatever the lists say.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from karpenter.clock import Clock
+from karpenter.cloud.aws.batching import (
+    DESCRIBE_INSTANCES,
+    TERMINATE_INSTANCES,
+    Batcher,
+    BatchObserver,
+)
+from karpenter.cloud.aws.calls import Calls
+from karpenter.cloud.aws.errors import AwsError, AwsNotFoundError
+from karpenter.cloud.aws.instance_record import ALIVE, InstanceRecord, record_of
+from karpenter.cloud.aws.tags import tag_list
+from karpenter.cloud.provider import CloudError, InstanceNotFoundError
+from karpenter.model import labels
+
+_PAGE: Final = 1000
+_MOST_NAMES: Final = 200  # values of one filter
+_INVISIBLE: Final = timedelta(seconds=60)
+_ALIVE_FILTER: Final = {"Name": "instance-state-name", "Values": list(ALIVE)}
+
+
+class Instances:
+    """The instances of one cluster."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Clock,
+        cluster: str,
+        *,
+        chooses_reservations: bool,
+        is_shifted: Callable[[str], bool] = lambda zone: False,
+        observe: BatchObserver | None = None,
+    ) -> None:
+        """Look after the instances tagged with ``cluster``; ``is_shifted`` is asked of zones."""
+        self._calls = calls
+        self._clock = clock
+        self._cluster = cluster
+        self._chooses_reservations = chooses_reservations
+        self._is_shifted = is_shifted
+        self._known: dict[str, InstanceRecord] = {}
+        self._terminated: set[str] = set()  # what this process has ended, so that it may vanish
+        self._describing: Batcher[str, InstanceRecord | None] = Batcher(
+            "describe_instances", DESCRIBE_INSTANCES, clock, self._describe, observe
+        )
+        self._searching: Batcher[str, InstanceRecord | None] = Batcher(
+            "describe_instances", DESCRIBE_INSTANCES, clock, self._search, observe
+        )
+        self._terminating: Batcher[str, None] = Batcher(
+            "terminate_instances", TERMINATE_INSTANCES, clock, self._terminate, observe
+        )
+
+    def remember(self, record: InstanceRecord) -> None:
+        """Take note of an instance that was launched."""
+        self._known[record.id] = record
+
+    def known(self, instance_id: str) -> InstanceRecord | None:
+        """What is known of an instance without asking."""
+        return self._known.get(instance_id)
+
+    async def get(self, instance_id: str, *, cached: bool = True) -> InstanceRecord:
+        """An instance, even one that is shutting down.
+
+        Raises:
+            InstanceNotFoundError: there is none.
+        """
+        known = self._known.get(instance_id)
+        if known is not None and (cached or self._is_shifted(known.zone)):
+            return known
+        found = await self._describing.ask(instance_id)
+        if found is not None:
+            self._known[instance_id] = found
+            return found
+        if known is not None and self._may_be_invisible(known):
+            return known
+        self._known.pop(instance_id, None)
+        raise InstanceNotFoundError(f"there is no instance {instance_id}")
+
+    async def all(self) -> Sequence[InstanceRecord]:
+        """Every instance of the cluster that was made for a claim."""
+        filters = [
+            _ALIVE_FILTER,
+            {"Name": "tag-key", "Values": [labels.NODEPOOL]},
+            {"Name": "tag-key", "Values": [labels.EC2_NODE_CLASS]},
+            {"Name": f"tag:{labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
+        ]
+        found = {each.id: each for each in await self._pages(Filters=filters, MaxResults=_PAGE)}
+        for instance_id, record in self._known.items():
+            if instance_id not in found and self._stays(record):
+                found[instance_id] = record
+        self._known = found
+        self._terminated &= found.keys()
+        return [found[key] for key in sorted(found)]
+
+    async def of_claim(self, name: str) -> InstanceRecord | None:
+        """The instance that is tagged with a claim's name and not on its way out."""
+        return await self._searching.ask(name)
+
+    async def terminate(self, instance_id: str) -> None:
+        """End an instance.
+
+        Raises:
+            InstanceNotFoundError: it is gone.
+        """
+        record = await self.get(instance_id, cached=False)
+        if self._is_shifted(record.zone):
+            raise CloudError(
+                f"instance {instance_id} is in zone {record.zone}, which is shifted away from;"
+                " it is left alone until the shift is over"
+            )
+        if record.is_leaving:
+            return
+        try:
+            await self._terminating.ask(instance_id)
+        except AwsNotFoundError as error:
+            if self._may_be_invisible(record):
+                raise CloudError(f"instance {instance_id} is not visible to EC2 yet") from error
+            raise InstanceNotFoundError(f"there is no instance {instance_id}") from error
+        self._terminated.add(instance_id)
+
+    async def tag(self, record: InstanceRecord, tags: Mapping[str, str]) -> None:
+        """Add tags to an instance."""
+        if self._is_shifted(record.zone):
+            raise CloudError(f"instance {record.id} is in a zone that is shifted away from")
+        await self._calls.call("ec2", "CreateTags", Resources=[record.id], Tags=tag_list(tags))
+
+    async def finish(self) -> None:
+        """Wait for the calls that are under way."""
+        for batcher in (self._describing, self._searching, self._terminating):
+            await batcher.finish()
+
+    def _stays(self, record: InstanceRecord) -> bool:
+        """Whether an instance that is missing from a list is believed to be there."""
+        return self._is_shifted(record.zone) or self._may_be_invisible(record)
+
+    def _may_be_invisible(self, record: InstanceRecord) -> bool:
+        return (
+            record.id not in self._terminated
+            and record.launched_at is not None
+            and self._clock.now() - record.launched_at < _INVISIBLE
+        )
+
+    async def _describe(self, ids: Sequence[str]) -> list[InstanceRecord | Exception | None]:
+        found = await self._described(dict.fromkeys(ids))
+        missing = [each for each in dict.fromkeys(ids) if each not in found]
+        if missing and len(set(ids)) > 1:
+            # one id that EC2 does not know spoils the answer for all others
+            alone = await asyncio.gather(*(self._described([each]) for each in missing))
+            for each in alone:
+                found |= each
+        return [found.get(each) for each in ids]
+
+    async def _described(self, ids: Iterable[str]) -> dict[str, InstanceRecord]:
+        try:
+            records = await self._pages(InstanceIds=list(ids), Filters=[_ALIVE_FILTER])
+        except AwsNotFoundError:
+            return {}
+        return {record.id: record for record in records}
+
+    async def _search(self, names: Sequence[str]) -> list[InstanceRecord | Exception | None]:
+        listed = list(dict.fromkeys(names))
+        found: dict[str, InstanceRecord] = {}
+        for start in range(0, len(listed), _MOST_NAMES):
+            filters = [
+                _ALIVE_FILTER,
+                {"Name": f"tag:{labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
+                {
+                    "Name": f"tag:{labels.NODECLAIM_TAG}",
+                    "Values": listed[start : start + _MOST_NAMES],
+                },
+            ]
+            for record in await self._pages(Filters=filters, MaxResults=_PAGE):
+                if not record.is_leaving:
+                    found[record.tags[labels.NODECLAIM_TAG]] = record
+        return [found.get(name) for name in names]
+
+    async def _pages(self, **parameters: Any) -> list[InstanceRecord]:
+        reservations = await self._calls.pages(
+            "ec2", "DescribeInstances", "Reservations", **parameters
+        )
+        return [
+            record_of(entry, chooses_reservations=self._chooses_reservations)
+            for reservation in reservations
+            for entry in reservation.get("Instances") or ()
+        ]
+
+    async def _terminate(self, ids: Sequence[str]) -> list[Exception | None]:
+        try:
+            ended = await self._ended(list(dict.fromkeys(ids)))
+        except AwsError:
+            ended = set()
+        left = [each for each in dict.fromkeys(ids) if each not in ended]
+        alone = await asyncio.gather(*(self._end(each) for each in left))
+        errors = {each: error for each, error in zip(left, alone, strict=True) if error is not None}
+        return [errors.get(each) for each in ids]
+
+    async def _end(self, instance_id: str) -> Exception | None:
+        try:
+            ended = await self._ended([instance_id])
+        except AwsError as error:
+            return error
+        return None if ended else CloudError(f"instance {instance_id} did not begin to shut down")
+
+    async def _ended(self, ids: list[str]) -> set[str]:
+        answer = await self._calls.call("ec2", "TerminateInstances", InstanceIds=ids)
+        return {
+            entry["InstanceId"]
+            for entry in answer.get("TerminatingInstances") or ()
+            if (entry.get("CurrentState") or {}).get("Name") in ("shutting-down", "terminated")
+        }

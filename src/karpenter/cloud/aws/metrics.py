@@ -1,0 +1,109 @@
+"""What the provider counts, under the names dashboards know."""
+
+import time
+
+from prometheus_client import CollectorRegistry
+
+from karpenter.cloud.aws.calls import Made
+from karpenter.telemetry.families import DURATIONS, Families
+
+_SDK_LABELS = "service action code"
+_SDK_SECONDS = tuple(0.01 * 1.5**step for step in range(20))
+_RETRIES = tuple(float(count) for count in range(11))
+_BATCH_SIZES = (
+    *(1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 75.0, 100.0),
+    *(125.0, 150.0, 175.0, 200.0, 250.0, 300.0, 350.0, 400.0, 450.0, 500.0, 550.0, 600.0),
+    *(700.0, 800.0, 900.0, 1000.0),
+)
+
+
+class AwsMetrics:
+    """The metrics of one provider."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        """Declare all metrics, in a registry of their own unless one is given."""
+        make = Families(registry or CollectorRegistry(), time.monotonic)
+        cloud, interruption = "karpenter_cloudprovider", "karpenter_interruption"
+        self.offering_available = make.gauge(
+            f"{cloud}_instance_type_offering_available",
+            "Whether an offering can be had, 1 or 0.",
+            "instance_type capacity_type zone",
+        )
+        self.offering_price = make.gauge(
+            f"{cloud}_instance_type_offering_price_estimate",
+            "What an hour of an offering is estimated to cost.",
+            "instance_type capacity_type zone",
+        )
+        self.cpu_cores = make.gauge(
+            f"{cloud}_instance_type_cpu_cores", "The vCPUs of an instance type.", "instance_type"
+        )
+        self.memory_bytes = make.gauge(
+            f"{cloud}_instance_type_memory_bytes", "The memory of a type.", "instance_type"
+        )
+        self.launch_failures = make.counter(
+            f"{cloud}_instance_launch_failures_total",
+            "Errors of fleets, counted for everybody who asked.",
+            "zone zone_id capacity_type reason",
+        )
+        self.termination_failures = make.counter(
+            f"{cloud}_instance_termination_failures_total",
+            "Terminations that EC2 refused.",
+            "zone zone_id",
+        )
+        self.batch_time = make.histogram(
+            f"{cloud}_batcher_batch_time_seconds", "How long a window was open.", "batcher"
+        )
+        self.batch_size = make.histogram(
+            f"{cloud}_batcher_batch_size",
+            "How many requests shared a call.",
+            "batcher",
+            buckets=_BATCH_SIZES,
+        )
+        self.received_messages = make.counter(
+            f"{interruption}_received_messages_total", "Messages read.", "message_type"
+        )
+        self.deleted_messages = make.counter(
+            f"{interruption}_deleted_messages_total", "Messages dealt with."
+        )
+        self.message_age = make.histogram(
+            f"{interruption}_message_queue_duration_seconds",
+            "How old an event was when it was dealt with.",
+            buckets=DURATIONS,
+        )
+        self.unhealthy = make.counter(
+            f"{interruption}_instance_status_unhealthy_total",
+            "Instances whose status checks failed or that EC2 has plans for.",
+            "category",
+        )
+        self.userdata_bytes = make.gauge(
+            "karpenter_ec2nodeclasses_userdata_bytes", "The size of boot scripts.", "nodeclass"
+        )
+        self._requests = make.counter("aws_sdk_go_request_total", "Calls to AWS.", _SDK_LABELS)
+        self._attempts = make.counter(
+            "aws_sdk_go_request_attempt_total", "Attempts of calls to AWS.", _SDK_LABELS
+        )
+        self._seconds = make.histogram(
+            "aws_sdk_go_request_duration_seconds",
+            "How long calls to AWS took, retries included.",
+            _SDK_LABELS,
+            buckets=_SDK_SECONDS,
+        )
+        self._retries = make.histogram(
+            "aws_sdk_go_request_retry_count",
+            "How often a call to AWS was tried again.",
+            _SDK_LABELS,
+            buckets=_RETRIES,
+        )
+
+    def observe_call(self, made: Made) -> None:
+        """Count a call to AWS."""
+        values = (made.service, made.operation, made.code)
+        self._requests.labels(*values).inc()
+        self._attempts.labels(*values).inc(made.attempts)
+        self._seconds.labels(*values).observe(made.seconds)
+        self._retries.labels(*values).observe(made.attempts - 1)
+
+    def observe_batch(self, batcher: str, requests: int, seconds: float) -> None:
+        """Count a window that has closed."""
+        self.batch_size.labels(batcher).observe(requests)
+        self.batch_time.labels(batcher).observe(seconds)

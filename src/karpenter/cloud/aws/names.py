@@ -1,0 +1,26 @@
+"""What the name of an instance type says: category, generation, family, size."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+_SHAPE: Final = re.compile(r"^([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
+
+
+@lru_cache(maxsize=4096)
+def category_and_generation(name: str) -> tuple[str, str] | None:
+    """``m5.large`` is m and 5, ``u-6tb1.56xlarge`` is u and 1; None for a name unlike these."""
+    found = _SHAPE.match(name)
+    return None if found is None else (found[1], found[3])
+
+
+def generation_of(name: str) -> int:
+    """The generation as a number; 0 when the name has none."""
+    found = category_and_generation(name)
+    return 0 if found is None else int(found[1])
+
+
+def family_and_size(name: str) -> tuple[str, str]:
+    """``m5.large`` is m5 and large."""
+    family, _, size = name.partition(".")
+    return family, size

@@ -1,0 +1,207 @@
+"""What instance types cost, on demand and as spot.
+
+On-demand prices come from the Price List service, spot prices from EC2 itself. Until either has
+answered, and for types it does not know, there are the built-in estimates; ``is_estimate`` says so.
+A failed refresh leaves what is known as it is.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from karpenter.clock import Clock
+from karpenter.cloud.aws.calls import Calls
+from karpenter.cloud.aws.facts import TypeFacts
+from karpenter.cloud.aws.price_estimates import estimated_price
+from karpenter.cloud.provider import CloudError
+
+REFRESH: Final = timedelta(hours=12)
+_SPOT_PAGE: Final = 2000
+_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+# Where the Price List service is, by the beginning of the region; the last one is for all others
+_PRICE_LISTS: Final = (
+    ("ap-", "ap-south-1"),
+    ("eu-", "eu-central-1"),
+    ("cn-", "cn-northwest-1"),
+    ("", "us-east-1"),
+)
+_FILTERS: Final = {
+    "serviceCode": "AmazonEC2",
+    "preInstalledSw": "NA",
+    "operatingSystem": "Linux",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+}
+# Shared machines, and whole ones: bare metal is only listed as the latter
+_QUERIES: Final = (
+    {"tenancy": "Shared", "productFamily": "Compute Instance"},
+    {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"},
+)
+
+
+class PricesUnknownError(CloudError):
+    """AWS answered without any prices."""
+
+
+class _Attributes(msgspec.Struct, frozen=True):
+    instance_type: str = msgspec.field(default="", name="instanceType")
+
+
+class _Product(msgspec.Struct, frozen=True):
+    attributes: _Attributes = _Attributes()
+
+
+class _Dimension(msgspec.Struct, frozen=True):
+    price: dict[str, str] = msgspec.field(default_factory=dict, name="pricePerUnit")
+
+
+class _Term(msgspec.Struct, frozen=True):
+    dimensions: dict[str, _Dimension] = msgspec.field(default_factory=dict, name="priceDimensions")
+
+
+class _Terms(msgspec.Struct, frozen=True):
+    on_demand: dict[str, _Term] = msgspec.field(default_factory=dict, name="OnDemand")
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    product: _Product = _Product()
+    terms: _Terms = _Terms()
+
+
+_DECODER: Final = msgspec.json.Decoder(_Listed)
+
+
+class Pricing:
+    """The prices of one region."""
+
+    def __init__(self, calls: Calls, clock: Clock, *, is_isolated: bool = False) -> None:
+        """Know nothing but estimates.
+
+        Args:
+            calls: AWS.
+            clock: what tells EC2 from when on spot prices are asked for.
+            is_isolated: whether the Price List service is out of reach.
+        """
+        self.sequence = 0  # grows with every change
+        self._calls = calls
+        self._clock = clock
+        self._asks_price_list = not (is_isolated or calls.region.startswith("us-gov"))
+        self._estimates: dict[str, float] = {}
+        self._on_demand: dict[str, float] = {}  # what AWS told
+        self._spot: dict[tuple[str, str], float] = {}  # by type and zone
+        self._knows_spot = False
+
+    def estimate(self, types: Iterable[TypeFacts]) -> None:
+        """Have a rough price for every type."""
+        self._estimates = {facts.name: estimated_price(facts) for facts in types}
+        self.sequence += 1
+
+    def on_demand(self, instance_type: str) -> float | None:
+        """The price of an hour on demand."""
+        told = self._on_demand.get(instance_type)
+        return self._estimates.get(instance_type) if told is None else told
+
+    def spot(self, instance_type: str, zone: str) -> float | None:
+        """The price of an hour as spot; until spot prices are known, the one on demand."""
+        if not self._knows_spot:
+            return self.on_demand(instance_type)
+        return self._spot.get((instance_type, zone))
+
+    def is_estimate(self, instance_type: str) -> bool:
+        """Whether the price on demand is one of ours and not of AWS."""
+        return instance_type not in self._on_demand
+
+    async def refresh(self) -> None:
+        """Ask for all prices.
+
+        Raises:
+            AwsError, PricesUnknownError: after both kinds were asked for, if either failed.
+        """
+        results = await asyncio.gather(
+            self.refresh_on_demand(), self.refresh_spot(), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def refresh_on_demand(self) -> None:
+        """Ask for prices on demand, unless the Price List service is out of reach."""
+        if not self._asks_price_list:
+            return
+        tables = await asyncio.gather(*(self._listed(query) for query in _QUERIES))
+        if not all(tables):
+            raise PricesUnknownError("the price list has no on-demand prices for this region")
+        for table in tables:
+            self._on_demand.update(table)
+        self.sequence += 1
+
+    async def refresh_spot(self) -> None:
+        """Ask for spot prices."""
+        entries = await self._calls.pages(
+            "ec2",
+            "DescribeSpotPriceHistory",
+            "SpotPriceHistory",
+            ProductDescriptions=list(_PRODUCTS),
+            StartTime=self._clock.now(),
+            MaxResults=_SPOT_PAGE,
+        )
+        found = dict(_newest(entries))
+        if not found:
+            raise PricesUnknownError("EC2 told no spot prices at all")
+        self._spot.update(found)
+        self._knows_spot = True
+        self.sequence += 1
+
+    async def _listed(self, query: Mapping[str, str]) -> dict[str, float]:
+        region = self._calls.region
+        wanted = {"regionCode": region, **_FILTERS, **query}
+        filters = [{"Type": "TERM_MATCH", "Field": k, "Value": v} for k, v in wanted.items()]
+        where = next(place for start, place in _PRICE_LISTS if region.startswith(start))
+        currency = "CNY" if region.startswith("cn-") else "USD"
+        prices: dict[str, float] = {}
+        asked: dict[str, Any] = {"ServiceCode": "AmazonEC2", "Filters": filters}
+        while True:
+            answer = await self._calls.call("pricing", "GetProducts", region=where, **asked)
+            for text in answer.get("PriceList", ()):
+                prices.update(_price(text, currency))
+            if not answer.get("NextToken"):
+                return prices
+            asked["NextToken"] = answer["NextToken"]
+
+
+def _price(text: str, currency: str) -> dict[str, float]:
+    try:
+        listed = _DECODER.decode(text)
+    except msgspec.MsgspecError:
+        return {}
+    for term in listed.terms.on_demand.values():
+        for dimension in term.dimensions.values():
+            price = _number(dimension.price.get(currency, ""))
+            if price:
+                return {listed.product.attributes.instance_type: price}
+    return {}
+
+
+def _newest(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    newest: dict[tuple[str, str], tuple[Any, float]] = {}
+    for entry in entries:
+        price = _number(str(entry.get("SpotPrice", "")))
+        if not price:
+            continue
+        key = (entry["InstanceType"], entry["AvailabilityZone"])
+        known = newest.get(key)
+        if known is None or entry["Timestamp"] > known[0]:
+            newest[key] = (entry["Timestamp"], price)
+    return {key: price for key, (_, price) in newest.items()}
+
+
+def _number(text: str) -> float:
+    """A price; 0 for text that is none."""
+    try:
+        price = float(text)
+    except ValueError:
+        return 0.0
+    return price if 0.0 < price < float("inf") else 0.0

@@ -1,0 +1,113 @@
+"""What the errors of a fleet teach: which offerings, subnets and reservations to leave alone."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.cloud.aws.capacity import EFA
+from karpenter.cloud.aws.fleet import reservation_of
+from karpenter.cloud.aws.launch_errors import NO_ADDRESSES, SERVICE_LINKED_ROLE, FleetError
+from karpenter.cloud.aws.launch_template_data import ReservationChoice
+from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.reservations import CapacityReservations
+from karpenter.cloud.aws.subnets import Subnets
+from karpenter.cloud.aws.unavailable import Place, UnavailableOfferings
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels
+from karpenter.model.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a fleet was asked for."""
+
+    types: tuple[InstanceType, ...]  # with only the offerings that were meant
+    capacity_type: str
+    tenancy: str = "default"
+    group: str = ""  # a placement group
+    partition: str = ""
+
+    def reservation(self, instance_type: str, zone: str) -> ReservationChoice | None:
+        """The reservation a type draws on in a zone."""
+        for kind in self.types:
+            for offering in kind.offerings:
+                if kind.name == instance_type and offering.zone == zone:
+                    return reservation_of(offering)
+        return None
+
+    def efa_count(self, instance_type: str, claim: NodeClaim) -> int:
+        """How many EFA interfaces an instance has: none unless they were asked for."""
+        if not Resources.from_wire(claim.spec.resources.requests)[EFA]:
+            return 0
+        return next((kind.capacity[EFA] for kind in self.types if kind.name == instance_type), 0)
+
+
+class Shortages:
+    """Remembers what is short."""
+
+    def __init__(
+        self,
+        unavailable: UnavailableOfferings,
+        subnets: Subnets,
+        reservations: CapacityReservations,
+        metrics: AwsMetrics,
+        zone_id_of: Callable[[str], str],
+        tell_about_role: Callable[[], None],
+    ) -> None:
+        """Note what is short where others look it up.
+
+        Args:
+            unavailable: offerings.
+            subnets: addresses.
+            reservations: places in reservations.
+            metrics: where errors are counted.
+            zone_id_of: the id of a zone by its name.
+            tell_about_role: called when spot needs a role that nobody has made.
+        """
+        self._unavailable = unavailable
+        self._subnets = subnets
+        self._reservations = reservations
+        self._metrics = metrics
+        self._zone_id_of = zone_id_of
+        self._tell_about_role = tell_about_role
+
+    def took(self, reservation_id: str) -> None:
+        """Take note that an instance was launched into a reservation."""
+        self._reservations.launched(reservation_id)
+
+    def note(self, errors: Sequence[FleetError], asked: Asked) -> None:
+        """Learn from the errors of a fleet, be it one that brought something."""
+        for error in errors:
+            self._metrics.launch_failures.labels(
+                error.zone, self._zone_id_of(error.zone), asked.capacity_type, error.code
+            ).inc()
+            if error.code == SERVICE_LINKED_ROLE:
+                self._unavailable.mark_capacity_type(labels.SPOT)
+                self._tell_about_role()
+            elif error.is_capacity:
+                self._note_capacity(error, asked)
+
+    def _note_capacity(self, error: FleetError, asked: Asked) -> None:
+        if error.code == NO_ADDRESSES and error.subnet_id:
+            self._unavailable.mark_subnet(error.subnet_id)
+            self._subnets.exhaust(error.subnet_id)
+        if asked.capacity_type == labels.RESERVED:
+            reservation = asked.reservation(error.instance_type, error.zone)
+            if reservation is not None and not error.is_spread_limit:
+                self._reservations.exhaust(reservation.id)
+            return
+        for place in _places(error, asked):
+            self._unavailable.mark(place)
+
+
+def _places(error: FleetError, asked: Asked) -> Iterable[Place]:
+    if not error.zone:
+        return
+    if asked.group and error.is_spread_limit:
+        # the group is full in this zone, whatever the type
+        for kind in asked.types:
+            yield Place(kind.name, error.zone, asked.capacity_type, asked.group)
+    elif error.instance_type:
+        yield Place(
+            error.instance_type, error.zone, asked.capacity_type, asked.group, asked.partition
+        )

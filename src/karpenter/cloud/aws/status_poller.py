@@ -1,0 +1,132 @@
+"""Asks EC2 every minute which instances are broken or will be; needs no queue."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from karpenter.clock import Clock
+from karpenter.cloud.aws.calls import Calls
+from karpenter.cloud.aws.departures import Departures
+from karpenter.cloud.aws.errors import AwsError, AwsUnauthorizedError
+from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.view import ClusterView
+from karpenter.kube.errors import KubeError
+
+PERIOD: Final = 60.0
+PATIENCE: Final = timedelta(seconds=120)  # with a check that fails
+INSTANCE_STATUS: Final = "instance_status"
+SYSTEM_STATUS: Final = "system_status"
+EVENT_STATUS: Final = "event_status"
+
+_FORCEFUL: Final = (INSTANCE_STATUS, SYSTEM_STATUS)
+_CATEGORIES: Final = {
+    INSTANCE_STATUS: "InstanceStatus",
+    SYSTEM_STATUS: "SystemStatus",
+    EVENT_STATUS: "EventStatus",
+}
+_EVENT_CODES: Final = (
+    "instance-reboot",
+    "system-reboot",
+    "system-maintenance",
+    "instance-retirement",
+    "instance-stop",
+)
+_QUERIES: Final[tuple[tuple[str, list[str]], ...]] = (
+    ("instance-status.status", ["impaired"]),
+    ("system-status.status", ["impaired"]),
+    ("event.code", list(_EVENT_CODES)),
+)
+_OVER: Final = ("[Completed]", "[Canceled]")  # how descriptions of past events begin
+
+log = structlog.get_logger(__name__)
+
+
+class StatusPoller:
+    """Makes claims go whose instances fail."""
+
+    name: Final = "interruption.instancestatus"
+
+    def __init__(
+        self,
+        calls: Calls,
+        view: ClusterView,
+        clock: Clock,
+        departures: Departures,
+        metrics: AwsMetrics,
+    ) -> None:
+        self._calls = calls
+        self._view = view
+        self._clock = clock
+        self._departures = departures
+        self._metrics = metrics
+        self._known: set[tuple[str, str]] = set()  # (instance, kind) counted and not recovered
+
+    async def run(self) -> None:
+        """Poll until cancelled, or until EC2 says that we may not."""
+        await self._view.synced()
+        while True:
+            try:
+                await self.step()
+            except AwsUnauthorizedError as error:
+                log.warning("instance status is not polled any more", error=str(error))
+                return
+            except (AwsError, KubeError) as error:
+                log.warning("instance status not polled", error=str(error))
+            await self._clock.sleep(PERIOD)
+
+    async def step(self) -> None:
+        """Look at all instances once."""
+        found: dict[str, dict[str, Any]] = {}
+        for name, values in _QUERIES:
+            entries = await self._calls.pages(
+                "ec2",
+                "DescribeInstanceStatus",
+                "InstanceStatuses",
+                Filters=[{"Name": name, "Values": values}],
+            )
+            found.update((entry["InstanceId"], entry) for entry in entries)
+        now = self._clock.now()
+        failing = {
+            (instance_id, kind)
+            for instance_id in sorted(found)
+            for kind in problems(found[instance_id], now)
+            if self._view.claims_of_instance(instance_id)
+        }
+        for _, kind in failing - self._known:
+            self._metrics.unhealthy.labels(_CATEGORIES[kind]).inc()
+        self._known = failing
+        for instance_id, kind in sorted(failing):
+            await self._act(instance_id, kind)
+
+    async def _act(self, instance_id: str, kind: str) -> None:
+        for claim in self._view.claims_of_instance(instance_id):
+            if claim.metadata.deletion_timestamp is None:
+                self._departures.tell(claim, kind)
+                await self._departures.remove(claim, kind, forceful=kind in _FORCEFUL)
+
+
+def problems(status: Mapping[str, Any], now: datetime) -> Iterator[str]:
+    """What is wrong with an instance, worst first; nothing that may still pass by itself."""
+    if _has_failed((status.get("SystemStatus") or {}).get("Details") or (), now):
+        yield SYSTEM_STATUS
+    if _has_failed((status.get("InstanceStatus") or {}).get("Details") or (), now):
+        yield INSTANCE_STATUS
+    if any(_is_ahead(event) for event in status.get("Events") or ()):
+        yield EVENT_STATUS
+
+
+def _has_failed(details: Iterable[Mapping[str, Any]], now: datetime) -> bool:
+    return any(
+        detail.get("Status") == "failed"
+        and detail.get("ImpairedSince") is not None
+        and now - detail["ImpairedSince"] >= PATIENCE
+        for detail in details
+    )
+
+
+def _is_ahead(event: Mapping[str, Any]) -> bool:
+    return event.get("Code") in _EVENT_CODES and not str(event.get("Description", "")).startswith(
+        _OVER
+    )

@@ -1,0 +1,1 @@
+"""What an instance runs when it boots, for each family of machine images."""

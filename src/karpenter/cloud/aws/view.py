@@ -1,0 +1,93 @@
+"""What the provider sees of the cluster: mirrors of the kinds it works with, and their indexes.
+
+Until the mirrors are filled, which takes a moment after ``run`` has begun, questions go to the API
+server itself, so that a provider that does not lead still answers rightly.
+"""
+
+import asyncio
+import random
+from typing import Final, TypeVar
+
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.meta import Resource
+from karpenter.api.nodes import Node
+from karpenter.clock import Clock
+from karpenter.cloud.aws.identity import instance_id_of
+from karpenter.kube.client import Kube
+from karpenter.kube.errors import NotFoundError
+from karpenter.kube.mirror import Mirror
+from karpenter.kube.reflector import Reflector
+
+R = TypeVar("R", bound=Resource)
+
+_BY_INSTANCE: Final = "instance"
+_BY_NODE_CLASS: Final = "node-class"
+NODE_CLASS_KIND: Final = "EC2NodeClass"
+
+
+class ClusterView:
+    """The node classes, claims, nodes and pools of the cluster."""
+
+    def __init__(self, kube: Kube, clock: Clock, rng: random.Random) -> None:
+        self.kube: Final = kube
+        self.node_classes: Final = Mirror(EC2NodeClass)
+        self.claims: Final = Mirror(NodeClaim)
+        self.nodes: Final = Mirror(Node)
+        self.pools: Final = Mirror(NodePool)
+        self._clock = clock
+        self._rng = rng
+        self.claims.add_index(_BY_INSTANCE, lambda claim: _ids(claim.status.provider_id))
+        self.claims.add_index(_BY_NODE_CLASS, _node_classes)
+        self.nodes.add_index(_BY_INSTANCE, lambda node: _ids(node.spec.provider_id))
+
+    async def run(self) -> None:
+        """Keep the mirrors up to date, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(EC2NodeClass, self.node_classes))
+            group.create_task(self._follow(NodeClaim, self.claims))
+            group.create_task(self._follow(Node, self.nodes))
+            group.create_task(self._follow(NodePool, self.pools))
+
+    async def synced(self) -> None:
+        """Wait until everything that was there at the start has been seen."""
+        for mirror in (self.node_classes, self.claims, self.nodes, self.pools):
+            await mirror.synced.wait()
+
+    async def _follow(self, kind: type[R], mirror: Mirror[R]) -> None:
+        await Reflector(self.kube, kind, mirror, self._clock, rng=self._rng).run()
+
+    async def node_class(self, name: str) -> EC2NodeClass | None:
+        """A node class; one that is being deleted counts as gone."""
+        found: EC2NodeClass | None
+        if self.node_classes.is_synced:
+            found = self.node_classes.get(name)
+        else:
+            try:
+                found = await self.kube.get(EC2NodeClass, name)
+            except NotFoundError:
+                found = None
+        is_going = found is not None and found.metadata.deletion_timestamp is not None
+        return None if is_going else found
+
+    def claims_of_instance(self, instance_id: str) -> list[NodeClaim]:
+        """The claims whose instance it is; more than one only by mistake."""
+        return self.claims.by_index(_BY_INSTANCE, instance_id)
+
+    def claims_of_class(self, name: str) -> list[NodeClaim]:
+        """The claims that refer to a node class."""
+        return self.claims.by_index(_BY_NODE_CLASS, name)
+
+    def nodes_of_instance(self, instance_id: str) -> list[Node]:
+        """The nodes an instance became."""
+        return self.nodes.by_index(_BY_INSTANCE, instance_id)
+
+
+def _ids(provider_id: str) -> tuple[str, ...]:
+    found = instance_id_of(provider_id)
+    return (found,) if found else ()
+
+
+def _node_classes(claim: NodeClaim) -> tuple[str, ...]:
+    reference = claim.spec.node_class_ref
+    return (reference.name,) if reference.kind == NODE_CLASS_KIND else ()

@@ -1,0 +1,129 @@
+"""Zones that somebody has moved traffic away from, as Amazon's recovery controller tells.
+
+In such a zone nothing is launched and nothing is terminated: its instances may look gone and yet
+be there again when the shift is over.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from karpenter.api.karpenter import NodePool
+from karpenter.clock import Clock
+from karpenter.cloud.aws.calls import Calls
+from karpenter.cloud.aws.cluster import describe_cluster
+from karpenter.cloud.aws.errors import AwsError
+from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.registry import ProviderError
+from karpenter.kube.events import NORMAL, WARNING, Event, Recorder
+from karpenter.model import labels
+from karpenter.model.requirements import Requirements
+
+PERIOD: Final = 30.0
+_APPLIED: Final = "APPLIED"
+
+log = structlog.get_logger(__name__)
+
+
+class ZonalShifts:
+    """The zones, by id, that are shifted away from."""
+
+    name: Final = "zonalshift"
+
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Clock,
+        cluster: str,
+        *,
+        view: ClusterView,
+        recorder: Recorder,
+        is_enabled: bool,
+    ) -> None:
+        self.is_enabled: Final = is_enabled
+        self.sequence = 0  # grows with every change, for those who keep what they worked out
+        self._calls = calls
+        self._clock = clock
+        self._cluster = cluster
+        self._view = view
+        self._recorder = recorder
+        self._arn = ""
+        self._until: dict[str, datetime] = {}  # zone id -> end of the shift
+
+    def is_shifted(self, zone_id: str) -> bool:
+        """Whether a zone is shifted away from now."""
+        end = self._until.get(zone_id)
+        return end is not None and end > self._clock.now()
+
+    async def check(self) -> None:
+        """Make sure that shifts can be read at all.
+
+        Raises:
+            ProviderError: they cannot.
+        """
+        try:
+            await self.step()
+        except AwsError as error:
+            raise ProviderError(
+                f"ENABLE_ZONAL_SHIFT: shifts of cluster {self._cluster} cannot be read: {error};"
+                " enable zonal shift for the cluster or turn the setting off"
+            ) from error
+
+    async def run(self) -> None:
+        """Keep up to date, until cancelled."""
+        while self.is_enabled:
+            try:
+                await self.step()
+            except AwsError as error:
+                log.warning("zonal shifts not read", error=str(error))
+            await self._clock.sleep(PERIOD)
+
+    async def step(self) -> None:
+        """Read the shifts there are now."""
+        if not self._arn:
+            self._arn = (await describe_cluster(self._calls, self._cluster)).arn
+        answer = await self._calls.call(
+            "arc-zonal-shift", "GetManagedResource", resourceIdentifier=self._arn
+        )
+        now = self._clock.now()
+        before = set(self._until)
+        # not merged with what was known: a shift that was cancelled is simply not listed any more
+        self._until = _active(answer.get("zonalShifts") or (), now)
+        after = set(self._until)
+        if before != after:
+            self.sequence += 1
+        for zone_id in sorted(after - before):
+            log.info("zonal shift began", zone_id=zone_id)
+            self._tell(zone_id, WARNING, "ZonalShiftActive", "is shifted away from; not used")
+        for zone_id in sorted(before - after):
+            log.info("zonal shift ended", zone_id=zone_id)
+            self._tell(zone_id, NORMAL, "ZonalShiftCleared", "is in use again")
+
+    def _tell(self, zone_id: str, type_: str, reason: str, what: str) -> None:
+        for pool in self._view.pools.list():
+            if self._can_use(pool, zone_id):
+                message = f"zone {zone_id} {what}"
+                dedupe = (pool.metadata.name, zone_id)
+                self._recorder.publish(Event(pool, type_, reason, message, dedupe))
+
+    def _can_use(self, pool: NodePool, zone_id: str) -> bool:
+        """Whether the node class of a pool has a subnet there that the pool would take."""
+        node_class = self._view.node_classes.get(pool.spec.template.spec.node_class_ref.name)
+        if node_class is None:
+            return False
+        wanted = Requirements.from_wire(pool.spec.template.spec.requirements)
+        return any(
+            subnet.zone_id == zone_id
+            and wanted[labels.ZONE].has(subnet.zone)
+            and wanted[labels.ZONE_ID].has(zone_id)
+            for subnet in node_class.status.subnets
+        )
+
+
+def _active(shifts: Any, now: datetime) -> dict[str, datetime]:
+    return {
+        shift["awayFrom"]: shift["expiryTime"]
+        for shift in shifts
+        if shift.get("appliedStatus") == _APPLIED and shift.get("expiryTime", now) > now
+    }

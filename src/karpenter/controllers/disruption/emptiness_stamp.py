@@ -1,0 +1,58 @@
+"""The time since when a node has been empty, for those who know it from Provisioners.
+
+Nodes of pools that stand for a Provisioner carry it as an annotation while nothing but daemons runs
+on them. Nothing here depends on it: when an empty node goes, its claim's conditions say.
+"""
+
+from collections.abc import Iterable
+
+from karpenter.api.karpenter import NodePool
+from karpenter.api.nodes import Node
+from karpenter.api.pods import Pod
+from karpenter.controllers.conditions import timestamp
+from karpenter.controllers.mirrors import BY_NODE
+from karpenter.controllers.provisioning.bodies import legacy_owner
+from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.world import World
+from karpenter.kube.mirror import Key
+from karpenter.model import labels
+from karpenter.state.departing import is_reschedulable
+
+
+class EmptinessStamps(Controller):
+    """Stamps the empty nodes of pools that stand for a Provisioner."""
+
+    name = "node.emptiness"
+    workers = 1
+    backoff = REASONABLE
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._nodes = world.mirror(Node)
+        self._pods = world.mirror(Pod)
+        self.follow(self._nodes, self._keys_of_node)
+        self.follow(self._pods, self._keys_of_pod)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Stamp a node that has become empty, or take the stamp off."""
+        node = self._nodes.get(key[1])
+        if node is None or node.metadata.deletion_timestamp is not None:
+            return None
+        pods = self._pods.by_index(BY_NODE, node.metadata.name)
+        is_started = node.metadata.labels.get(labels.INITIALIZED) == "true"
+        is_empty = is_started and not any(map(is_reschedulable, pods))
+        if is_empty is (labels.EMPTINESS_TIMESTAMP in node.metadata.annotations):
+            return None
+        stamp = timestamp(self.clock.now()) if is_empty else None
+        body = {"metadata": {"annotations": {labels.EMPTINESS_TIMESTAMP: stamp}}}
+        await self.world.patch(node, body)
+        return None
+
+    def _keys_of_node(self, node: Node) -> Iterable[Key]:
+        pool = self.world.mirror(NodePool).get(node.metadata.labels.get(labels.NODEPOOL, ""))
+        stands_for_another = pool is not None and legacy_owner(pool) is not None
+        return (("", node.metadata.name),) if stands_for_another else ()
+
+    def _keys_of_pod(self, pod: Pod) -> Iterable[Key]:
+        node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
+        return self._keys_of_node(node) if node is not None else ()

@@ -1,0 +1,299 @@
+"""The story of one node: whether it would go, what stands in the way, and what else was possible.
+
+Filters are those of disruption in their order, up to the first that the node does not pass. The
+move is what consolidation would do with the node whatever filters say, and what it would save.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from karpenter.disruption import budgets
+from karpenter.disruption.budgets import Allowance
+from karpenter.disruption.candidates import Blocked, Candidate, Why
+from karpenter.disruption.commands import SINGLE, Command, Decision, decision_of
+from karpenter.disruption.consolidation import Consolidation, unconsolidatable, without_place
+from karpenter.disruption.detection import DRIFTED
+from karpenter.disruption.emptiness import empty_candidates
+from karpenter.disruption.expiration import has_expired
+from karpenter.disruption.passes import Pass
+from karpenter.disruption.plan import DisruptionPlan
+from karpenter.disruption.replacements import Refused, option_of, replacement
+from karpenter.disruption.simulation import Answer, NoPoolsError
+from karpenter.model import labels
+from karpenter.report.disruption import command_document, reasons_told
+from karpenter.report.provisioning import claim_document
+from karpenter.scheduling.plan import PlannedClaim
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import key_of
+
+MACHINE: Final = "machine"
+POOL: Final = "pool"
+PODS: Final = "pods"
+CAUSE: Final = "cause"
+BUDGET: Final = "budget"
+MOVE: Final = "move"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One thing that is looked at before a node may go, and how it went."""
+
+    name: str
+    passed: bool
+    detail: str
+    reason: str = ""  # CamelCase; nothing when it passed
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The best that consolidation could do with a node."""
+
+    decision: Decision | None  # None when its pods would be without a place
+    placements: Mapping[str, tuple[str, ...]]  # machine -> pods of the node that fit there
+    replacements: tuple[PlannedClaim, ...]
+    cost: float | None  # of the replacements, an hour
+    savings: float | None
+    refusal: str  # why it is not done; nothing when nothing speaks against it
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStory:
+    """Everything there is to say about one node."""
+
+    machine: StateNode
+    price: float | None
+    command: Command | None  # that removes it
+    turn: int  # of the command among all of a plan, from 1
+    blocked: Blocked | None  # why it stays
+    filters: tuple[Filter, ...]
+    budgets: Mapping[str, Allowance]  # reason -> what its pool allows
+    move: Move | None
+
+
+def explain_node(machine: StateNode, view: Pass, plan: DisruptionPlan) -> NodeStory:
+    """Tell the story of a machine of the cluster that a plan was made for."""
+    name = machine.name
+    turn, command = next(
+        ((n, each) for n, each in enumerate(plan.commands, start=1) if name in each.names),
+        (0, None),
+    )
+    candidate = view.inspection.described(machine)
+    has_pool = machine.node_pool in view.snapshot.node_pools
+    is_ours = machine.node_claim is not None and machine.node is not None and has_pool
+    move = _best_move(view, candidate) if is_ours and not candidate.is_static else None
+    reasons = reasons_told(with_repair=view.settings.repair)
+    held = {r: view.allowance(machine.node_pool, r) for r in reasons} if has_pool else {}
+    return NodeStory(
+        machine=machine,
+        price=candidate.known_price,
+        command=command,
+        turn=turn,
+        blocked=next((each for each in plan.blocked if each.node == name), None),
+        filters=tuple(_up_to_the_first_failure(view, candidate, move)),
+        budgets=held,
+        move=move,
+    )
+
+
+def _up_to_the_first_failure(view: Pass, candidate: Candidate, move: Move | None) -> list[Filter]:
+    passed: list[Filter] = []
+    for look in (_machine, _pool, _pods, _cause, _budget):
+        found = look(view, candidate)
+        passed.append(found)
+        if not found.passed:
+            return passed
+    if move is not None and not candidate.is_empty and not _is_drifted(candidate):
+        detail = move.refusal or "its pods find a place, and that saves money"
+        reason = Why.UNCONSOLIDATABLE.value if move.refusal else ""
+        passed.append(Filter(MOVE, not move.refusal, detail, reason))
+    return passed
+
+
+def _machine(view: Pass, candidate: Candidate) -> Filter:
+    blocked = view.inspection.machine_blocker(candidate.machine)
+    return _filter(MACHINE, blocked, "it is initialized, and no pods are expected on it")
+
+
+def _pool(view: Pass, candidate: Candidate) -> Filter:
+    blocked = view.inspection.pool_blocker(candidate.machine)
+    types = len(candidate.types)
+    return _filter(POOL, blocked, f"NodePool {candidate.pool} has {types} instance types to choose")
+
+
+def _pods(view: Pass, candidate: Candidate) -> Filter:
+    blocked = view.inspection.pod_blocker(candidate.machine)
+    if blocked is not None and _is_drifted(candidate) and _has_deadline(candidate):
+        detail = f"{blocked.detail}, which ends with the claim's termination grace period"
+        return Filter(PODS, True, detail)
+    moving = len(candidate.movable)
+    said = f"{moving} of {len(candidate.machine.pods)} pods would move, and none of them is held"
+    return _filter(PODS, blocked, said if moving else "it has no pods that would have to move")
+
+
+def _cause(view: Pass, candidate: Candidate) -> Filter:
+    """What calls for the node to go, or why nothing does."""
+    if has_expired(candidate.claim, now=view.now):
+        return Filter(CAUSE, True, "it has expired")
+    if _is_drifted(candidate):
+        condition = candidate.condition(DRIFTED)
+        return Filter(CAUSE, True, f"it has drifted: {condition.reason if condition else ''}")
+    if candidate.is_empty and not candidate.is_static:
+        _, verdicts = empty_candidates(view)
+        return _filter(CAUSE, verdicts.get(candidate.name), "it is empty")
+    return _filter(CAUSE, unconsolidatable(candidate, view), "it may be consolidated")
+
+
+def _budget(view: Pass, candidate: Candidate) -> Filter:
+    reason = _reason(candidate)
+    held = view.allowance(candidate.pool, reason)
+    detail = f"{held.allowed} of {held.total} nodes may be disrupted for {reason}"
+    if held.allowed >= budgets.UNLIMITED:
+        detail = f"no budget limits how many nodes may be disrupted for {reason}"
+    elif held.disrupting:
+        detail += f", and {held.disrupting} are on their way out or not ready"
+    if held.problem:
+        detail = held.problem
+    is_left = held.remaining > 0 or has_expired(candidate.claim, now=view.now)
+    return Filter(BUDGET, is_left, detail, "" if is_left else Why.BUDGET.value)
+
+
+def _reason(candidate: Candidate) -> str:
+    if _is_drifted(candidate):
+        return budgets.DRIFTED
+    return budgets.EMPTY if candidate.is_empty else budgets.UNDERUTILIZED
+
+
+def _filter(name: str, blocked: Blocked | None, passed: str) -> Filter:
+    if blocked is None:
+        return Filter(name, True, passed)
+    return Filter(name, False, blocked.detail, blocked.why.value)
+
+
+def _is_drifted(candidate: Candidate) -> bool:
+    return candidate.machine.has_condition(DRIFTED)
+
+
+def _has_deadline(candidate: Candidate) -> bool:
+    return candidate.claim.spec.termination_grace_period is not None
+
+
+def _best_move(view: Pass, candidate: Candidate) -> Move:
+    simulation = view.simulation([candidate])
+    is_held = view.inspection.pod_blocker(candidate.machine) is not None
+    try:
+        # pods that are held back are looked at as if they were not
+        if is_held:
+            answer = simulation.repairing(candidate)
+        else:
+            answer = simulation.consolidating([candidate])
+    except NoPoolsError as error:
+        return Move(None, {}, (), None, None, str(error))
+    placements = _own(answer, candidate)
+    if answer.stranded:
+        return Move(None, placements, (), None, None, without_place(answer))
+    needed = [claim for claim in answer.claims if answer.cluster.is_needed(claim)]
+    written = tuple(filter(None, map(answer.written, needed)))
+    if len(written) < len(needed):
+        refusal = "the instance types that fit offer less choice than minValues asks for"
+        return Move(Decision.REPLACE, placements, written, None, None, refusal)
+    cost = sum(claim.launch.price for claim in written if claim.launch is not None)
+    savings = candidate.price - cost
+    refusal = _refusal(view, candidate, answer, written)
+    return Move(decision_of(written), placements, written, cost, savings, refusal)
+
+
+def _own(answer: Answer, candidate: Candidate) -> dict[str, tuple[str, ...]]:
+    own = {key_of(pod) for pod in candidate.machine.pods}
+    found = {
+        machine: tuple(pod for pod in pods if pod in own)
+        for machine, pods in sorted(answer.outcome.existing.items())
+    }
+    return {machine: pods for machine, pods in found.items() if pods}
+
+
+def _refusal(
+    view: Pass,
+    candidate: Candidate,
+    answer: Answer,
+    written: Sequence[PlannedClaim],
+) -> str:
+    """Why consolidation would leave it at that, prices and pools considered."""
+    if len(answer.claims) > max(1, len(written)):
+        return f"pods that wait for a node come first: {len(answer.claims)} new nodes at once"
+    if len(written) > 1:
+        return f"it would take {len(written)} nodes to replace what it holds"
+    cost = 0.0
+    if answer.claims:
+        (claim,) = answer.claims
+        option = replacement(
+            option_of(answer.template(claim), claim, view.facts),
+            [candidate],
+            candidate.price,
+            spot_to_spot=view.settings.spot_to_spot,
+        )
+        if isinstance(option, Refused):
+            return option.detail
+        cost = option.cheapest
+    command = Command(
+        SINGLE,
+        budgets.UNDERUTILIZED,
+        decision_of(tuple(written)),
+        (candidate,),
+        tuple(written),
+        savings=candidate.price - cost,
+    )
+    judged, _ = Consolidation(view, only=()).judged(command)
+    return judged.detail if isinstance(judged, Refused) else ""
+
+
+def node_document(told: NodeStory) -> dict[str, Any]:
+    """Write the story of a node as plain data."""
+    machine, blocked = told.machine, told.blocked
+    claim = machine.node_claim
+    return {
+        "node": machine.name,
+        "nodeClaim": claim.metadata.name if claim is not None else "",
+        "nodePool": machine.node_pool,
+        "instanceType": machine.labels.get(labels.INSTANCE_TYPE, ""),
+        "zone": machine.labels.get(labels.ZONE, ""),
+        "capacityType": machine.labels.get(labels.CAPACITY_TYPE, ""),
+        "price": told.price,
+        "pods": sorted(key_of(pod) for pod in machine.pods),
+        "outcome": "Removed" if told.command is not None else "Kept",
+        "reason": told.command.reason if told.command else blocked.why.value if blocked else "",
+        "detail": blocked.detail if blocked is not None else "",
+        "command": command_document(told.command) if told.command is not None else None,
+        "turn": told.turn or None,
+        "filters": [
+            {
+                "filter": each.name,
+                "passed": each.passed,
+                "reason": each.reason,
+                "detail": each.detail,
+            }
+            for each in told.filters
+        ],
+        "budgets": {reason: _allowance(held) for reason, held in told.budgets.items()},
+        "move": _move_document(told.move) if told.move is not None else None,
+    }
+
+
+def _allowance(held: Allowance) -> dict[str, int]:
+    return {
+        "allowed": held.allowed,
+        "nodes": held.total,
+        "disrupting": held.disrupting,
+        "remaining": held.remaining,
+    }
+
+
+def _move_document(move: Move) -> dict[str, Any]:
+    return {
+        "decision": move.decision.value if move.decision is not None else None,
+        "placements": {machine: list(pods) for machine, pods in move.placements.items()},
+        "replacements": [claim_document(claim) for claim in move.replacements],
+        "costHourly": move.cost,
+        "savingsHourly": move.savings,
+        "refused": move.refusal,
+    }

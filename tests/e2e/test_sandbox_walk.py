@@ -1,0 +1,100 @@
+"""The main job as people try it first: ``karpenter sandbox`` as a process, and plain ``kubectl``."""
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from real_cluster import Kubectl, until
+from walking import EXAMPLE, FIXED
+
+pytestmark = pytest.mark.usefixtures("kubectl")
+
+PATIENCE = 60.0
+WALK = (
+    *("--instance-types", str(EXAMPLE / "instance-types.json")),
+    *("--load", str(EXAMPLE / "cluster.yaml")),
+    *("--speed", "10"),
+)
+
+
+@contextmanager
+def sandbox(folder: Path, *options: str) -> Iterator[Kubectl]:
+    """A sandbox with its controllers, for as long as a block runs."""
+    kubeconfig = folder / "kubeconfig"
+    log = folder / "sandbox.log"
+    command = [sys.executable, "-m", "karpenter", "sandbox", "--kubeconfig", str(kubeconfig)]
+    with log.open("wb") as out:
+        process = subprocess.Popen([*command, *options], stdout=out, stderr=subprocess.STDOUT)
+    try:
+        until(kubeconfig.exists, "a kubeconfig is written", seconds=PATIENCE)
+        yield Kubectl(kubeconfig)
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(PATIENCE)
+        assert "Traceback" not in log.read_text("utf-8")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def placement(cluster: Kubectl, app: str) -> list[int]:
+    """How many pods of an app run on each node, fewest first."""
+    pods = cluster.items("pods", "-l", f"app={app}")
+    nodes = [p["spec"].get("nodeName") for p in pods if p["status"].get("phase") == "Running"]
+    return sorted(Counter(nodes).values())
+
+
+def types(cluster: Kubectl) -> list[str]:
+    """What ``kubectl get nodes`` shows of the machines that were launched, by type."""
+    shown = cluster("get", "nodes", "--no-headers", "-L", "node.kubernetes.io/instance-type")
+    rows = [line.split() for line in shown.splitlines()]
+    assert {"Ready"} == {row[1] for row in rows}
+    return sorted(row[-1] for row in rows if row[0] != FIXED)
+
+
+@pytest.mark.row("S3-15", "S3-17", "S3-19", "S3-23", "S3-29", "S3-31", "S3-38", "S3-39", "S3-41")
+@pytest.mark.parametrize("pool", ["provisioner.yaml", "nodepool.yaml"])
+def test_the_scale_walk(tmp_path: Path, pool: str) -> None:
+    with sandbox(tmp_path, *WALK) as cluster:
+        cluster("apply", "-f", str(EXAMPLE / pool), "-f", str(EXAMPLE / "app.yaml"))
+        until(lambda: [1] == placement(cluster, "app"), "one pod runs", seconds=PATIENCE)
+        assert ([], set()) == (types(cluster), cluster.names("nodeclaims"))
+
+        cluster("scale", "deployment", "app", "--replicas=5")
+        until(lambda: [1, 4] == placement(cluster, "app"), "1 and 4 pods run", seconds=PATIENCE)
+        assert ["c4.xlarge"] == types(cluster)
+
+        cluster("scale", "deployment", "app", "--replicas=20")
+        until(lambda: [1, 7, 12] == placement(cluster, "app"), "1, 7, 12 run", seconds=PATIENCE)
+        assert ["c4.xlarge", "t3a.2xlarge"] == types(cluster)
+        assert 2 == len(cluster.names("nodeclaims"))
+
+        cluster("scale", "deployment", "app", "--replicas=0")
+        until(lambda: {FIXED} == cluster.names("nodes"), "empty nodes go", seconds=PATIENCE)
+        until(lambda: not cluster.names("nodeclaims"), "their claims go", seconds=PATIENCE)
+
+
+def test_the_example_is_scaled_looked_at_and_loses_a_node(tmp_path: Path) -> None:
+    with sandbox(tmp_path, "--nodes", "1", "--example") as cluster:
+        cluster("scale", "deployment", "inflate", "--replicas=5")
+        until(lambda: 5 == sum(placement(cluster, "inflate")), "5 pods run", seconds=PATIENCE)
+        (claim,) = cluster.names("nodeclaims")
+        columns = cluster("get", "nodeclaims").splitlines()[0].split()
+        told = cluster("describe", "nodeclaim", claim)
+        (node,) = cluster.names("nodes") - {"node-1"}
+
+        cluster("delete", "node", node, "--timeout=60s")
+        until(lambda: 5 == sum(placement(cluster, "inflate")), "5 pods run again", seconds=PATIENCE)
+        after = cluster.names("nodes")
+        claims_after = cluster.names("nodeclaims")
+
+    assert ["NAME", "TYPE", "CAPACITY", "ZONE", "NODE", "READY", "AGE"] == columns
+    for word in ("Launched", "Registered", "Initialized", "Provider ID:", node):
+        assert word in told, word
+    assert node not in after
+    assert claim not in claims_after
