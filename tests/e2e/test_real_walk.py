@@ -41,6 +41,8 @@ def walked(folder: Path, pool: str, *, legacy: bool) -> Iterator[tuple[RealClust
         settings = {
             "INSTANCE_TYPES_FILE_PATH": str(EXAMPLE / "instance-types.json"),
             "EARLY_BINDING": str(legacy).lower(),
+            # On a busy machine the scheduler looks at one pod after the other for a while
+            "BATCH_IDLE_DURATION": "3s",
         }
         with controller(cluster, cluster.account(roles=roles), **settings) as process:
             process.until_leading()
@@ -132,8 +134,8 @@ def test_the_walk_with_a_provisioner_of_2022_and_the_roles_for_that(tmp_path: Pa
         assert 0 == process.stop()
         assert_nothing_was_refused(cluster, process, except_for=set())
     early = [each for each in bound if each.account == ACCOUNT and each.resource == "pods/binding"]
-    assert [201] * len(early) == [each.status for each in early]
-    assert early
+    # 409: the scheduler was faster
+    assert {201} <= {each.status for each in early} <= {201, 409}
     keys = {"karpenter.sh/provisioner-name", "karpenter.sh/capacity-type", "kubernetes.io/hostname"}
     assert [keys, keys] == [keys & each.keys() for each in labels]
 

@@ -3,7 +3,7 @@
 For a quarter of an hour workloads grow and shrink and templates change. At every moment: no pod
 that is protected leaves, no budget of pods or of nodes is exceeded, consolidation never costs, and
 the loop does exactly what the planner, asked by itself about the same cluster, would do. In the
-end the cluster is well and stays as it is.
+end the cluster is well, and left in peace.
 """
 
 import math
@@ -245,8 +245,9 @@ async def lived(seed: int, watch: Watch) -> list[str]:
         at_rest = len(watch.begun)
         await run.pass_time(REST_SECONDS)
         wrong = [*watch.broken, *problems(run)]
-        if at_rest < len(watch.begun):
-            wrong.append(f"it never comes to rest: {watch.begun[at_rest:]}")
+        # A plan the scheduler does not follow is tried again, but ever more rarely
+        if len(watch.begun) > at_rest + 1:
+            wrong.append(f"it never comes to rest: {list(map(_outline, watch.begun[at_rest:]))}")
         if kept != sorted(pod["metadata"]["uid"] for pod in _pods(run, "protected")):
             wrong.append("a protected pod had to leave")
         wrong += [f"{n['metadata']['name']} is closed" for n in made_nodes(run) if _is_tainted(n)]
@@ -260,7 +261,8 @@ def result_of(seed: int, patch: pytest.MonkeyPatch) -> tuple[list[str], Watch]:
     return run_virtual(lived(seed, watch), seed=str(seed)), watch
 
 
-@pytest.mark.parametrize("seed", [0, 3])
+# In the last of these the scheduler does not follow a plan, over and over
+@pytest.mark.parametrize("seed", [0, 7])
 def test_promises_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, watch = result_of(seed, monkeypatch)
 
@@ -270,7 +272,7 @@ def test_promises_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4, 30))
+@pytest.mark.parametrize("seed", [*range(1, 7), *range(8, 30)])
 def test_promises_are_kept_for_long(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, _ = result_of(seed, monkeypatch)
 

@@ -40,22 +40,22 @@ def judged(pdb: PodDisruptionBudget, pods: Iterable[Pod]) -> PodDisruptionBudget
 
 
 def _wanted(pdb: PodDisruptionBudget, covered: Sequence[Pod]) -> int:
-    """How many pods must stay healthy; all of them when the budget does not say."""
+    """How many pods must stay healthy; all of them when the budget does not clearly say."""
     expected = len(covered)
     if pdb.spec.max_unavailable is not None:
-        return max(0, expected - _amount(pdb.spec.max_unavailable, expected))
-    if pdb.spec.min_available is not None:
-        return _amount(pdb.spec.min_available, expected)
-    return expected
+        spared = _amount(pdb.spec.max_unavailable, expected)
+        return expected if spared is None else max(0, expected - spared)
+    needed = _amount(pdb.spec.min_available, expected)
+    return expected if needed is None else needed
 
 
-def _amount(value: IntOrString, total: int) -> int:
-    """A number of pods, or a percentage of them rounded up; what is neither counts as all."""
-    if isinstance(value, int):
+def _amount(value: IntOrString | None, total: int) -> int | None:
+    """A number of pods, or a percentage of them rounded up; None for what is neither."""
+    if value is None or isinstance(value, int):
         return value
     number = value.removesuffix("%")
     if number == value or not number.isdecimal():
-        return total
+        return None
     return -(-int(number) * total // 100)
 
 

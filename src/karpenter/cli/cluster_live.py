@@ -2,7 +2,8 @@
 
 Kinds are listed in pages, several at a time. A kind that the cluster does not serve, or that the
 user may not read, is left out with a warning; without pods, nodes, claims and pools there is
-nothing to plan for, so not being allowed to read those ends the command.
+nothing to plan for, so not being allowed to read those ends the command. Nobody is told of kinds that
+are not served where that is usual.
 """
 
 import asyncio
@@ -156,7 +157,7 @@ class _Reading:
         """Read everything."""
         pools = await self._list(NodePool)  # alone and first: it shows whether anybody answers
         others = [kind for kind in (*NEEDED, *OTHERS, *_NODE_CLASSES) if kind is not NodePool]
-        old, found = await asyncio.gather(self._list(Provisioner), self._lists(others))
+        old, *found = await self._lists([Provisioner, *others])
         resources = [*map(settled_pool, pools), *(each for items in found for each in items)]
         snapshot = with_marks(snapshot_of(resources))
         if not old:
@@ -176,7 +177,13 @@ class _Reading:
             output.warning(f"planned as if there were none: {'; '.join(said)}")
 
     async def _lists(self, kinds: Iterable[type[Resource]]) -> list[list[Resource]]:
-        return await asyncio.gather(*map(self._list, kinds))
+        tasks = [asyncio.ensure_future(self._list(kind)) for kind in kinds]
+        try:
+            return await asyncio.gather(*tasks)
+        finally:  # whoever still asks when one was refused would ask in vain
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _list(self, kind: type[R]) -> list[R]:
         async with self._turns:
@@ -188,8 +195,7 @@ class _Reading:
             except ForbiddenError:
                 if kind in NEEDED:
                     raise
-                if kind not in _RARE:
-                    self._forbidden.append(kind_of(kind))
+                self._forbidden.append(kind_of(kind))
             except DecodeError as error:
                 _unreadable(kind, error)
             return []

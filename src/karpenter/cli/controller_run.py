@@ -74,8 +74,10 @@ def run(
     deadline = threading.Timer(_GRACE_SECONDS, _leave_everything)
     deadline.daemon = True
     selector = WatchedSelector()
-    # To be seen with LOG_LEVEL=debug: whoever asks why something was late
-    selector.tell = lambda seconds: log.debug("event loop held up", seconds=round(seconds, 4))
+    # For whoever asks why something was late, and has set LOG_LEVEL=debug
+    selector.tell = lambda seconds, processor: log.debug(
+        "event loop held up", seconds=round(seconds, 4), processor=round(processor, 4)
+    )
     try:
         with asyncio.Runner(loop_factory=partial(watched_loop, selector)) as runner:
             return runner.run(

@@ -135,10 +135,7 @@ def node(
     from karpenter.report.node_story import explain_node, node_document
 
     with output.progress("planning"):
-        plan, view = asked.disruption(), asked.view()
-        machine = view.snapshot.node(known)
-        assert machine is not None
-        told = explain_node(machine, view, plan)
+        told = explain_node(known, asked.disruption(), asked.view)
     if form == "table":
         from karpenter.cli.explain_node_view import node_parts
         from karpenter.cli.screen import laid_out

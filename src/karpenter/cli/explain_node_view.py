@@ -41,9 +41,11 @@ def node_parts(told: NodeStory, *, now: datetime) -> _Parts:
     if told.command is not None:
         tree.add(words(command_sentence(told.command, now=now)))
         if told.turn > 1:
-            tree.add(words(f"after {counted(told.turn - 1, 'other command')}"))
+            tree.add(words(f"after {counted(told.turn - 1, 'other command')}, as is all below"))
     elif told.blocked is not None:
         tree.add(words(kept_sentence(told.blocked)))
+    if told.takes_from:
+        tree.add(words(f"would take pods of {sample(told.takes_from, most=3)}"))
     tree.add(words(_what_it_is(told)))
     _add_pods(tree, told)
     branch = tree.add(words("filters, up to the first that holds it"))

@@ -15,6 +15,7 @@ from karpenter.cli.screen import (
     per_hour,
     per_month,
     sample,
+    sentences,
     table,
     words,
 )
@@ -122,10 +123,12 @@ def _budgets(told: PoolStory, now: datetime) -> _Parts:
     left = ", ".join(f"{budget_words(held)} for {r}" for r, held in told.allowances.items())
     after = disruption.consolidate_after
     rule = "never" if after == "Never" else f"{after} after pods last came or went"
-    yield words(f"  policy {disruption.consolidation_policy}, {rule}")
-    yield words(f"  nodes that may be disrupted now: {left}")
-    for each in told.budgets:
-        yield words(f"  budget of {budget_sentence(each, now=now)}")
+    said = [
+        f"policy {disruption.consolidation_policy}, {rule}",
+        f"nodes that may be disrupted now: {left}",
+        *(f"budget of {budget_sentence(each, now=now)}" for each in told.budgets),
+    ]
+    yield sentences((text, "") for text in said)
 
 
 def budget_sentence(told: BudgetStory, *, now: datetime) -> str:

@@ -1,6 +1,6 @@
 """A disruption plan for people: what would go, in order, and why everything else stays."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,6 +18,7 @@ from karpenter.cli.screen import (
     per_hour,
     per_month,
     sample,
+    sentences,
     table,
     words,
 )
@@ -51,7 +52,9 @@ def disruption_parts(plan: DisruptionPlan, *, now: datetime, reasons: Sequence[s
     if plan.commands:
         yield words("")
         yield words("What would be done, one after the other", TITLE)
-        yield _lines((command_sentence(each, now=now), GOOD) for each in plan.commands[:MOST_ROWS])
+        yield sentences(
+            (command_sentence(each, now=now), GOOD) for each in plan.commands[:MOST_ROWS]
+        )
         yield from _rest(len(plan.commands), "command")
     yield from _kept(plan.blocked)
     yield from _budgets(plan.budgets, reasons)
@@ -66,11 +69,11 @@ def headline(done: Sequence[Command]) -> str:
     whose = "its" if going == 1 else "their"
     instead = f", {counted(made, 'new node')} in {whose} place" if made else ""
     saved = sum(command.savings for command in done)
-    verb = "saves" if saved >= 0 else "costs"
-    return (
-        f"{counted(going, 'node')} to remove{instead}: {verb} {per_hour(abs(saved))} per hour,"
-        f" {per_month(abs(saved))} per month"
-    )
+    what = f"{counted(going, 'node')} to remove{instead}"
+    if not saved:
+        return what
+    verb = "saves" if saved > 0 else "costs"
+    return f"{what}: {verb} {per_hour(abs(saved))} per hour, {per_month(abs(saved))} per month"
 
 
 def command_sentence(command: Command, *, now: datetime) -> str:
@@ -124,7 +127,7 @@ def _drifted(command: Command, now: datetime) -> str:
 def _underused(command: Command, now: datetime) -> str:
     moved = sum(len(candidate.movable) for candidate in command.candidates)
     if command.replacements:
-        return f"{counted(moved, 'pod')} fit on a cheaper node"
+        return f"{counted(moved, 'pod')} would do with less"
     where = sample(in_order(command.placements), most=2)
     fit = "pod fits" if moved == 1 else "pods fit"
     return f"{moved:,} {fit} on {where}" if where else f"{moved:,} {fit} elsewhere"
@@ -164,7 +167,7 @@ def _kept(blocked: Sequence[Blocked]) -> _Parts:
     yield words("")
     yield words("What stays, and why", TITLE)
     rows = sorted(alike.items(), key=lambda item: item[0][0])
-    yield _lines(
+    yield sentences(
         (
             f"keep {sample(in_order(nodes), most=_NODES_NAMED)}: {text}",
             QUIET if is_quiet else WAITING if why in _WAITING else BAD,
@@ -187,15 +190,6 @@ def _budgets(held: Mapping[str, Mapping[str, Allowance]], reasons: Sequence[str]
         rows.add_row("", *map(words, cells))
     yield rows
     yield from _rest(len(shown), "pool")
-
-
-def _lines(said: Iterable[tuple[str, str]]) -> "RenderableType":
-    """Sentences below one another, indented as a whole."""
-    rows = table([("", "left")])
-    rows.show_header = False
-    for text, style in said:
-        rows.add_row("", words(text, style))
-    return rows
 
 
 def budget_words(left: Allowance) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeAlias
 
 import typer
 
@@ -13,6 +13,7 @@ from karpenter.cli import output, plan_settings
 if TYPE_CHECKING:
     from karpenter.cloud.provider import RepairPolicy
     from karpenter.cloud.types import InstanceType, ProviderFacts
+    from karpenter.disruption.commands import Command
     from karpenter.disruption.passes import DisruptionSettings, Pass
     from karpenter.disruption.plan import DisruptionPlan
     from karpenter.scheduling.provisioning import Catalogue, ProvisioningPlan
@@ -126,19 +127,25 @@ class Question:
             timer=lambda method: has_time,
         )
 
-    def view(self) -> "Pass":
-        """The cluster as disruption looks at it before it does anything."""
+    def view(self, begun: "Sequence[Command]" = ()) -> "Pass":
+        """The cluster as disruption looks at it once these commands have begun."""
         from karpenter.cloud.repair import RepairPolicies
+        from karpenter.disruption.aftermath import Aftermath
         from karpenter.disruption.foreseen import with_conditions
         from karpenter.disruption.passes import Pass
 
         settings, market = self.settings, self.market
+        foreseen = with_conditions(self.snapshot, market.catalogue, now=self.now)
+        after = Aftermath(foreseen, market.facts, market.catalogue)
+        for command in begun:
+            after.begin(command, until=self.now + settings.nomination)
         return Pass(
-            with_conditions(self.snapshot, market.catalogue, now=self.now),
-            market.catalogue,
+            after.snapshot,
+            after.types,
             market.facts,
             settings,
             now=self.now,
+            in_progress=after.in_progress,
             policies=RepairPolicies(market.repair_policies) if settings.repair else None,
         )
 
@@ -180,14 +187,24 @@ def _from_files(source: Source, settings: "Settings") -> "tuple[Snapshot, Market
 
     provider = source.provider or KWOK
     if provider != KWOK:
-        output.fail(
-            f"provider {provider} cannot plan for files, as its machines are only known where it"
-            " runs: use --instance-types FILE in its place"
-        )
+        _refuse(provider)
     if source.context:
         output.fail("--context is of a cluster that runs: leave it away, or name no files")
     market = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
     return load_cluster(source.names, recursive=source.recursive, provider=provider), market
+
+
+def _refuse(provider: str) -> NoReturn:
+    from karpenter.cloud.registry import ProviderError, load_provider
+
+    try:
+        load_provider(provider)
+    except ProviderError as error:
+        output.fail(str(error))
+    output.fail(
+        f"what provider {provider} sells is known only where it runs: use --instance-types FILE in"
+        " its place, or name no files"
+    )
 
 
 def _from_cluster(source: Source, settings: "Settings") -> "tuple[Snapshot, Market]":

@@ -80,6 +80,15 @@ def table(columns: "Sequence[tuple[str, Literal['left', 'right']]]", *, gap: int
     return made
 
 
+def sentences(said: "Iterable[tuple[str, str]]") -> "Table":
+    """Sentences with their styles below one another, indented as a whole."""
+    rows = table([("", "left")])
+    rows.show_header = False
+    for text, style in said:
+        rows.add_row("", words(text, style))
+    return rows
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table that is to fit the screen."""

@@ -73,25 +73,28 @@ class Controller:
 
     async def run(self) -> None:
         """Work until cancelled."""
+        current_controller.set(self.name)
+        turns = asyncio.Semaphore(self.workers)
         try:
             async with asyncio.TaskGroup() as group:
-                for number in range(self.workers):
-                    group.create_task(self._work(), name=f"{self.name}-{number}")
+                # A task for each piece of work: a thousand that wait would all want to be woken
+                while True:
+                    await turns.acquire()
+                    key = await self.queue.get()
+                    group.create_task(self._work(key, turns), name=self.name)
+                    # Nothing need have waited in there, and others want their turn
+                    await asyncio.sleep(0)
         finally:
             self.queue.clear()
             while self._ends:
                 self._ends.pop()()
 
-    async def _work(self) -> None:
-        current_controller.set(self.name)
-        while True:
-            key = await self.queue.get()
-            try:
-                await self._step(key)
-            finally:
-                self.queue.done(key)
-            # Nothing need have waited in there, and others want their turn
-            await asyncio.sleep(0)
+    async def _work(self, key: Hashable, turns: asyncio.Semaphore) -> None:
+        try:
+            await self._step(key)
+        finally:
+            self.queue.done(key)
+            turns.release()
 
     async def _step(self, key: Hashable) -> None:
         with self.world.metrics.reconciling(self.name, self.clock) as outcome:

@@ -133,11 +133,19 @@ class Simulation:
 
     @cached_property
     def _for_replacement(self) -> "_Cluster":
-        return self._compiled(lambda candidate: candidate.movable, ())
+        return self._compiled(lambda candidate: candidate.movable, self._on_their_way())
 
     @cached_property
     def _for_repair(self) -> "_Cluster":
-        return self._compiled(lambda candidate: candidate.reschedulable, ())
+        return self._compiled(lambda candidate: candidate.reschedulable, self._on_their_way())
+
+    def _on_their_way(self) -> list[str]:
+        """Machines that are not up yet.
+
+        They come for others; a machine that has to go brings its own, so that several can be
+        replaced at a time.
+        """
+        return [m.name for m in self._snapshot.nodes if m.is_managed and not m.is_initialized]
 
     def _compiled(
         self, pods_of: Callable[[Candidate], Sequence[Pod]], closed: Sequence[str]

@@ -6,6 +6,7 @@ owns. Refusals are the classes of ``karpenter.kube.errors``.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeVar
 
@@ -15,7 +16,7 @@ from karpenter.api.codec import WatchEvent, decode_as, decode_event, decode_list
 from karpenter.api.meta import ObjectList, Resource, Status, kind_of
 from karpenter.api.pods import Pod
 from karpenter.clock import Clock
-from karpenter.kube.errors import KubeError, from_status, refusal
+from karpenter.kube.errors import ConnectionLostError, KubeError, from_status, refusal
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.retry import delay_before_retry
 from karpenter.kube.transport import Request, Response, Transport
@@ -327,13 +328,18 @@ class Client:
     async def _ask_once(self, kind: type[Resource], request: Request) -> Response:
         if self._limiter is not None:
             await self._limiter.take()
-        if request.is_write and not self._may_write():
-            raise NotLeadingError(f"{request.method} {request.path} is not sent by a standby")
+        if request.is_write:
+            self._check_leading(request)
+            request = replace(request, may_go=self._may_write)
         began = self._clock.monotonic()
         status = 0
         try:
             answer = await self._transport.send(request)
             status = answer.status
+        except ConnectionLostError:
+            if request.is_write:
+                self._check_leading(request)
+            raise
         finally:
             if self._observer is not None:
                 seconds = self._clock.monotonic() - began
@@ -341,6 +347,10 @@ class Client:
         if answer.status >= _REFUSED:
             raise refusal(answer)
         return answer
+
+    def _check_leading(self, request: Request) -> None:
+        if not self._may_write():
+            raise NotLeadingError(f"{request.method} {request.path} is not sent by a standby")
 
 
 async def _events(lines: AsyncIterator[bytes], kind: type[R]) -> AsyncIterator[WatchEvent[R]]:

@@ -9,12 +9,14 @@ secret.
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import BytesPayload
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -162,7 +164,7 @@ class HttpTransport:
         return self._connected().request(
             request.method,
             self._url(request),
-            data=request.body or None,
+            data=_body(request),
             headers=headers,
             allow_redirects=False,  # credentials go to one server only
             ssl=self._tls(proof.certificate),
@@ -218,6 +220,30 @@ class HttpTransport:
         if isinstance(error, aiohttp.ClientConnectorError):
             return f"cannot connect to {self._name}: {_words(error.os_error)}"
         return f"the connection to {self._name} was lost: {_words(error)}"
+
+
+class _GuardedBody(BytesPayload):
+    """A body that asks once more before it leaves: getting a connection may have taken long.
+
+    Headers wait for the body, so when the answer is no, the server has heard nothing.
+    """
+
+    def __init__(self, content: bytes, may_go: Callable[[], bool]) -> None:
+        super().__init__(content)
+        self._may_go = may_go
+
+    async def write_with_length(
+        self, writer: AbstractStreamWriter, content_length: int | None
+    ) -> None:
+        if not self._may_go():
+            raise ConnectionLostError("the request was called off before it was sent")
+        await super().write_with_length(writer, content_length)
+
+
+def _body(request: Request) -> BytesPayload | bytes | None:
+    if request.body and request.may_go is not None:
+        return _GuardedBody(request.body, request.may_go)
+    return request.body or None
 
 
 def _words(error: BaseException) -> str:

@@ -4,7 +4,7 @@ A transport knows connections, credentials and nothing else; objects, patches an
 client's. There is one over HTTP, and the sandbox has one that reaches its store without a socket.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -22,6 +22,8 @@ class Request:
     body: bytes = b""
     content_type: str = JSON
     seconds: float = 30.0  # how long the whole answer may take; a stream, its first byte
+    # Asked at the last moment before a body leaves; when it says no, nothing is sent
+    may_go: Callable[[], bool] | None = None
 
     @property
     def is_write(self) -> bool:

@@ -1,21 +1,29 @@
 """The story of one node: whether it would go, what stands in the way, and what else was possible.
 
 Filters are those of disruption in their order, up to the first that the node does not pass. The
-move is what consolidation would do with the node whatever filters say, and what it would save.
+move is what consolidation would do with the node whatever filters say, and what it would save. Both
+are told as of the node's turn: once the commands before its own have begun, or all when it stays.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from karpenter.disruption import budgets
 from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Why
-from karpenter.disruption.commands import SINGLE, Command, Decision, decision_of
+from karpenter.disruption.commands import (
+    EXPIRATION,
+    REPAIR,
+    SINGLE,
+    STATIC,
+    Command,
+    Decision,
+    decision_of,
+)
 from karpenter.disruption.consolidation import Consolidation, unconsolidatable, without_place
 from karpenter.disruption.detection import DRIFTED
 from karpenter.disruption.emptiness import empty_candidates
-from karpenter.disruption.expiration import has_expired
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.plan import DisruptionPlan
 from karpenter.disruption.replacements import Refused, option_of, replacement
@@ -33,6 +41,8 @@ PODS: Final = "pods"
 CAUSE: Final = "cause"
 BUDGET: Final = "budget"
 MOVE: Final = "move"
+
+_UNHELD: Final = frozenset({EXPIRATION, REPAIR, STATIC})  # methods with rules of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +76,36 @@ class NodeStory:
     command: Command | None  # that removes it
     turn: int  # of the command among all of a plan, from 1
     blocked: Blocked | None  # why it stays
+    takes_from: tuple[str, ...]  # machines of the plan whose pods would come to it
     filters: tuple[Filter, ...]
     budgets: Mapping[str, Allowance]  # reason -> what its pool allows
     move: Move | None
 
 
-def explain_node(machine: StateNode, view: Pass, plan: DisruptionPlan) -> NodeStory:
-    """Tell the story of a machine of the cluster that a plan was made for."""
+def explain_node(
+    name: str, plan: DisruptionPlan, view_after: Callable[[Sequence[Command]], Pass]
+) -> NodeStory:
+    """Tell the story of a machine of the cluster that a plan was made for.
+
+    Args:
+        name: of its Node, or of its NodeClaim.
+        plan: what would be done.
+        view_after: the cluster once some of the plan's commands have begun.
+    """
+    machine = view_after(()).snapshot.node(name)
+    assert machine is not None
     name = machine.name
     turn, command = next(
         ((n, each) for n, each in enumerate(plan.commands, start=1) if name in each.names),
         (0, None),
     )
+    view = view_after(plan.commands[: turn - 1] if turn else plan.commands)
+    machine = view.snapshot.node(name) or machine
     candidate = view.inspection.described(machine)
     has_pool = machine.node_pool in view.snapshot.node_pools
     is_ours = machine.node_claim is not None and machine.node is not None and has_pool
     move = _best_move(view, candidate) if is_ours and not candidate.is_static else None
+    blocked = next((each for each in plan.blocked if each.node == name), None)
     reasons = reasons_told(with_repair=view.settings.repair)
     held = {r: view.allowance(machine.node_pool, r) for r in reasons} if has_pool else {}
     return NodeStory(
@@ -89,24 +113,42 @@ def explain_node(machine: StateNode, view: Pass, plan: DisruptionPlan) -> NodeSt
         price=candidate.known_price,
         command=command,
         turn=turn,
-        blocked=next((each for each in plan.blocked if each.node == name), None),
-        filters=tuple(_up_to_the_first_failure(view, candidate, move)),
+        blocked=blocked,
+        takes_from=tuple(
+            other for each in plan.commands if name in each.placements for other in each.names
+        ),
+        filters=tuple(_filters(view, candidate, command, blocked)),
         budgets=held,
         move=move,
     )
 
 
-def _up_to_the_first_failure(view: Pass, candidate: Candidate, move: Move | None) -> list[Filter]:
+def _filters(
+    view: Pass, candidate: Candidate, command: Command | None, blocked: Blocked | None
+) -> list[Filter]:
+    if command is not None and command.method in _UNHELD:
+        return [Filter(CAUSE, True, f"{command.reason}, which nothing of all this holds back")]
+    found = _up_to_the_first_failure(view, candidate)
+    if command is not None and not candidate.movable:
+        return found
+    if command is not None:
+        others = len(command.candidates) - 1
+        with_others = f", together with {others} other nodes" if others else ""
+        return [*found, Filter(MOVE, True, f"its pods find a place{with_others}")]
+    if blocked is not None and found[-1].reason != blocked.why.value:
+        # the method that looked last at the node had another objection
+        passed = [each for each in found if each.passed]
+        return [*passed, Filter(MOVE, False, blocked.detail, blocked.why.value)]
+    return found
+
+
+def _up_to_the_first_failure(view: Pass, candidate: Candidate) -> list[Filter]:
     passed: list[Filter] = []
     for look in (_machine, _pool, _pods, _cause, _budget):
         found = look(view, candidate)
         passed.append(found)
         if not found.passed:
-            return passed
-    if move is not None and not candidate.is_empty and not _is_drifted(candidate):
-        detail = move.refusal or "its pods find a place, and that saves money"
-        reason = Why.UNCONSOLIDATABLE.value if move.refusal else ""
-        passed.append(Filter(MOVE, not move.refusal, detail, reason))
+            break
     return passed
 
 
@@ -133,8 +175,6 @@ def _pods(view: Pass, candidate: Candidate) -> Filter:
 
 def _cause(view: Pass, candidate: Candidate) -> Filter:
     """What calls for the node to go, or why nothing does."""
-    if has_expired(candidate.claim, now=view.now):
-        return Filter(CAUSE, True, "it has expired")
     if _is_drifted(candidate):
         condition = candidate.condition(DRIFTED)
         return Filter(CAUSE, True, f"it has drifted: {condition.reason if condition else ''}")
@@ -151,10 +191,10 @@ def _budget(view: Pass, candidate: Candidate) -> Filter:
     if held.allowed >= budgets.UNLIMITED:
         detail = f"no budget limits how many nodes may be disrupted for {reason}"
     elif held.disrupting:
-        detail += f", and {held.disrupting} are on their way out or not ready"
+        detail += f"; {held.disrupting} on their way out or not ready already"
     if held.problem:
         detail = held.problem
-    is_left = held.remaining > 0 or has_expired(candidate.claim, now=view.now)
+    is_left = held.remaining > 0
     return Filter(BUDGET, is_left, detail, "" if is_left else Why.BUDGET.value)
 
 
@@ -265,6 +305,7 @@ def node_document(told: NodeStory) -> dict[str, Any]:
         "detail": blocked.detail if blocked is not None else "",
         "command": command_document(told.command) if told.command is not None else None,
         "turn": told.turn or None,
+        "takesFrom": list(told.takes_from),
         "filters": [
             {
                 "filter": each.name,

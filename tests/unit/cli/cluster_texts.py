@@ -15,7 +15,8 @@ CLASS_REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "def
 
 def pool(name: str = "general", **spec: Any) -> dict[str, Any]:
     """The smallest pool; ``spec`` is that of its template, but for what is the pool's own."""
-    own = {key: spec.pop(key) for key in ("limits", "weight", "replicas") if key in spec}
+    keys = ("limits", "weight", "replicas", "disruption")
+    own = {key: spec.pop(key) for key in keys if key in spec}
     template = {"nodeClassRef": CLASS_REF, "requirements": [], **spec}
     return {
         "apiVersion": "karpenter.sh/v1",
@@ -48,6 +49,86 @@ def node(name: str = "n1", cpu: str = "4") -> dict[str, Any]:
     }
 
 
+def machine(
+    name: str = "n1",
+    kind: str = "c-4x-amd64-linux",
+    *,
+    zone: str = "test-zone-a",
+    way: str = "on-demand",
+    node_pool: str = "general",
+    created: str = "2026-08-01T00:00:00Z",
+    **parts: Any,
+) -> list[dict[str, Any]]:
+    """A machine of ours as a cluster has it: a NodeClaim and its Node, of a size to go with it.
+
+    ``claim`` and ``node`` are merged into the metadata, ``status`` and ``spec`` into the claim's.
+    """
+    labels = {
+        "karpenter.sh/nodepool": node_pool,
+        "karpenter.sh/registered": "true",
+        "karpenter.sh/initialized": "true",
+        "karpenter.sh/capacity-type": way,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": kind,
+        "topology.kubernetes.io/zone": zone,
+    }
+    cpu = kind.partition("-")[2].partition("x")[0]
+    size = {"cpu": cpu, "memory": f"{2 * int(cpu)}Gi", "pods": "110"}
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {
+            "name": f"claim-{name}",
+            "labels": {k: v for k, v in labels.items() if "hostname" not in k},
+            "creationTimestamp": created,
+            **parts.get("claim", {}),
+        },
+        "spec": {
+            "nodeClassRef": CLASS_REF,
+            "requirements": [],
+            "expireAfter": "Never",
+            **parts.get("spec", {}),
+        },
+        "status": {"providerID": f"kwok://{name}", "nodeName": name, **parts.get("status", {})},
+    }
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "creationTimestamp": created,
+            **parts.get("node", {}),
+        },
+        "spec": {"providerID": f"kwok://{name}"},
+        "status": {"capacity": size, "allocatable": size},
+    }
+    return [claim, node]
+
+
+def running(name: str, on: str, cpu: Any = "1", **spec: Any) -> dict[str, Any]:
+    """A pod that runs on a machine."""
+    metadata = spec.pop("metadata", {})
+    made = pod(name, cpu, nodeName=on, **spec)
+    made["metadata"] = {**made["metadata"], "labels": {"app": name}, **metadata}
+    made["status"] = {"phase": "Running"}
+    return made
+
+
+def pdb(name: str, selector: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    """A disruption budget; without a ``status`` unless one is given."""
+    status = {"status": parts.pop("status")} if "status" in parts else {}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": selector, **parts},
+        **status,
+    }
+
+
 def text_of(*objects: dict[str, Any]) -> str:
     """Objects as one manifest."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
@@ -74,12 +155,23 @@ def instance_type(name: str = "big", cpu: str = "8", **offering: Any) -> dict[st
 
 def planned(*args: str, stdin: str | None = None) -> dict[str, Any]:
     """The provisioning part of a plan, held against the schema."""
+    part: dict[str, Any] = document(*args, stdin=stdin)["provisioning"]
+    return part
+
+
+def removed(*args: str, stdin: str | None = None) -> dict[str, Any]:
+    """The disruption part of a plan, held against the schema."""
+    part: dict[str, Any] = document(*args, "--only", "disruption", stdin=stdin)["disruption"]
+    return part
+
+
+def document(*args: str, stdin: str | None = None) -> dict[str, Any]:
+    """A plan as data, held against the schema."""
     ran = run("plan", *args, "-o", "json", stdin=stdin)
     assert ran.code == 0, ran.err
-    document = json.loads(ran.out)
-    SCHEMA.validate(document)
-    part: dict[str, Any] = document["provisioning"]
-    return part
+    made: dict[str, Any] = json.loads(ran.out)
+    SCHEMA.validate(made)
+    return made
 
 
 def everyone(plan: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The commands on the page about planning print what the page says they print."""
+"""The commands on the pages about plans print what the pages say they print."""
 
 import re
 import shlex
@@ -9,21 +9,21 @@ import pytest
 from unit.cli.commands import run
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "plan.md").read_text("utf-8")
+PAGE = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("plan.md", "explain.md"))
 SHOWN = re.findall(r"```console\n\$ (.+)\n((?:.*\n)*?)```", PAGE)
 FILES = re.findall(r"```yaml\n# (\S+\.yaml)\n((?:.*\n)*?)```", PAGE)
 
 
-def test_there_are_commands_and_a_file_on_the_page() -> None:
+def test_there_are_commands_and_a_file_on_the_pages() -> None:
     assert ["small.yaml"] == [name for name, _ in FILES]
-    assert ["plan", "explain", "plan"] == [
+    assert ["plan", "plan", "plan", "plan", "explain", "explain", "explain"] == [
         next(word for word in command.split() if word in ("plan", "explain"))
         for command, _ in SHOWN
     ]
 
 
 @pytest.mark.parametrize(("command", "expected"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_a_command_prints_what_the_page_shows(
+def test_a_command_prints_what_its_page_shows(
     command: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -15,7 +15,9 @@ FILES = [name for name in ALL if not name.startswith("install/")]
 
 
 def test_there_are_examples() -> None:
-    assert {"legacy", "plan", "scale-walk", "v1"} == {name.partition("/")[0] for name in FILES}
+    assert {"disruption", "legacy", "plan", "scale-walk", "v1"} == {
+        name.partition("/")[0] for name in FILES
+    }
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -139,13 +139,6 @@ def test_bad_input_is_refused_as_for_a_plan() -> None:
     assert "must not be negative" in ran.errors[0]
 
 
-def test_no_file() -> None:
-    ran = run("explain", "pod", "web")
-
-    assert (2, "", 1) == (ran.code, ran.out, len(ran.errors))
-    assert "live cluster is not possible so far" in ran.err
-
-
 def test_the_same_as_data(file: str) -> None:
     in_json = run("explain", "pod", "large", file, "-o", "json")
     in_yaml = run("explain", "pod", "large", file, "-o", "yaml")

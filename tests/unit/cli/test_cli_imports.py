@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,18 @@ def test_help_of_a_command_imports_no_heavy_library(args: list[str]) -> None:
 
 def test_printing_the_definitions_loads_no_validator() -> None:
     assert set() == loaded_by("crds") & {"cel", "jsonschema_rs", "msgspec"}
+
+
+def test_planning_for_files_loads_neither_client_nor_telemetry(tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "apiVersion: v1\n"
+        "kind: Pod\n"
+        "metadata: {name: web}\n"
+        "spec: {containers: [{name: web, image: web}]}\n",
+        "utf-8",
+    )
+
+    loaded = loaded_by("plan", str(file))
+
+    assert set() == loaded & {"aiohttp", "asyncio", "prometheus_client", "structlog"}

@@ -197,13 +197,6 @@ def test_nothing_to_do_is_said() -> None:
     assert "No node to create: no pod waits for one\n" == shown(put("c.json", pool()))
 
 
-def test_without_only_it_is_said_that_disruption_is_not_planned() -> None:
-    ran = run("plan", put("c.json", pool()))
-
-    assert 0 == ran.code
-    assert 1 == len([line for line in notes(ran) if "disruption is not planned so far" in line])
-
-
 @pytest.mark.parametrize(
     ("kinds", "gate"),
     [

@@ -37,12 +37,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        pytest.param([], "planning for a live cluster is not possible so far", id="no file"),
-        pytest.param(
-            ["-", "--only", "disruption"], "disruption cannot be planned", id="disruption"
-        ),
+        pytest.param(["-", "--context", "prod"], "--context is of a cluster", id="a context"),
         pytest.param(["-", "--only", "nonsense"], "nonsense", id="an unknown part"),
-        pytest.param(["-", "--provider", "aws"], "no provider is called aws", id="a provider"),
+        pytest.param(["-", "--provider", "kwk"], "did you mean kwok?", id="a provider"),
         pytest.param(["-", "--set", "NAME"], "'NAME' is not of the form NAME=VALUE", id="no value"),
         pytest.param(["-", "--set", "=x"], "'=x' is not of the form NAME=VALUE", id="no name"),
         pytest.param(

@@ -180,7 +180,7 @@ class TestConsolidation:
 
             told = {("Node", "n1"), ("NodeClaim", "n1-claim")}
             assert told == set(found.heard("ConsolidationCandidate"))
-            assert all("$0.3" in each for each in found.messages("ConsolidationCandidate"))
+            assert all("$0.30" in each for each in found.messages("ConsolidationCandidate"))
 
 
 class TestLookingAgainAtTheLastMoment:

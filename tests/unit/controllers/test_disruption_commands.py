@@ -214,6 +214,9 @@ class TestGivingUp:
             await found.pass_time(5)
 
             assert ["n1"] == found.tainted()
+            candidate = found.world.state.snapshot().node("n1")
+            assert candidate is not None
+            assert candidate.is_deleting
             assert 0 == found.metric("voluntary_disruption_queue_failures_total")
 
     @in_virtual_time
@@ -357,8 +360,11 @@ class TestBeginning:
             assert [] == found.going()
             assert again > 0
 
-            await found.look()
+            later = await found.look()
+
             assert frozenset() == found.queue.in_progress
+            assert again < later
+            assert 1 == len(found.lines("abandoned command"))
 
     @in_virtual_time
     async def test_a_machine_that_cannot_be_marked_does_not_keep_others_from_going(self) -> None:

@@ -126,6 +126,25 @@ class TestRequests:
 
         assert b"x" * 300_000 == answer.body
 
+    async def test_a_write_that_is_called_off_while_it_waits_for_a_connection_is_not_sent(
+        self,
+    ) -> None:
+        seen: list[str] = []
+        answers = iter([True, False])
+
+        async def note(request: web.BaseRequest) -> web.Response:
+            seen.append(request.method)
+            return web.Response()
+
+        async with listening(note) as port, transport(plain(port)) as http:
+            request = Request("POST", "/", body=b"{}", may_go=lambda: next(answers))
+            await http.send(request)
+            with pytest.raises(ConnectionLostError):
+                await http.send(request)
+            await http.send(Request("GET", "/"))
+
+        assert ["POST", "GET"] == seen
+
     async def test_connections_are_used_again(self) -> None:
         peers = set()
 

@@ -59,6 +59,10 @@ class _Sized:
     kind: InstanceType
 
 
+# All types without and with offerings, in the same order
+_Unmarked: TypeAlias = tuple[Sequence[_Sized], tuple[InstanceType, ...]]
+
+
 class InstanceTypes:
     """The instance types of a region."""
 
@@ -102,8 +106,9 @@ class InstanceTypes:
         self._sized: TtlCache[_ClassKey, Sequence[_Sized]] = TtlCache(
             clock, _LIFETIME.total_seconds()
         )
+        self._unmarked: TtlCache[_ClassKey, _Unmarked] = TtlCache(clock, _LIFETIME.total_seconds())
         self._listed: TtlCache[_ClassKey, tuple[InstanceType, ...]] = TtlCache(
-            clock, _LIFETIME.total_seconds()
+            clock, _MARKED_LIFETIME
         )
 
     @property
@@ -143,11 +148,11 @@ class InstanceTypes:
             market.closed_purchases,
             self._pricing.sequence,
         )
-        unmarked = self._listed.get(open_key)
+        unmarked = self._unmarked.get(open_key)
         if unmarked is None:
             found = await asyncio.to_thread(self._list, node_class, size_key, market)
-            unmarked = self._listed.put(open_key, found)
-        return self._marked(unmarked, open_key, size_key, market)
+            unmarked = self._unmarked.put(open_key, found)
+        return self._marked(unmarked, open_key, market)
 
     def kubelet_on(self, node_class: EC2NodeClass, instance_type: str) -> TypeKubelet:
         """The kubelet settings of a class as they are on a type.
@@ -173,38 +178,32 @@ class InstanceTypes:
             return str(error)
         return None
 
-    def _list(
-        self, node_class: EC2NodeClass, size_key: _ClassKey, market: Market
-    ) -> tuple[InstanceType, ...]:
+    def _list(self, node_class: EC2NodeClass, size_key: _ClassKey, market: Market) -> _Unmarked:
         """All types as if nothing of them had been sold out one by one."""
         sized = self._sized.get(size_key)
         if sized is None:
             sized = self._sized.put(size_key, self._size(node_class, market))
         unmarked = replace(market, marked_types=frozenset())
-        return tuple(_with_offerings(each, unmarked) for each in sized)
+        return sized, tuple(_with_offerings(each, unmarked) for each in sized)
 
     def _marked(
-        self,
-        unmarked: tuple[InstanceType, ...],
-        open_key: _ClassKey,
-        size_key: _ClassKey,
-        market: Market,
+        self, unmarked: _Unmarked, open_key: _ClassKey, market: Market
     ) -> tuple[InstanceType, ...]:
         """Look again at the few types whose offerings change from one moment to the next."""
+        sized, kinds = unmarked
         volatile = market.marked_types | market.reserved.keys()
         if not volatile:
-            return unmarked
+            return kinds
         counts = frozenset(market.free_in.items())
         key = (*open_key, market.marked_types, self._unavailable.sequence, counts)
         known = self._listed.get(key)
-        sized = self._sized.get(size_key)
-        if known is not None or sized is None:
-            return known or unmarked
+        if known is not None:
+            return known
         found = tuple(
             _with_offerings(size, market) if size.facts.name in volatile else kind
-            for size, kind in zip(sized, unmarked, strict=True)
+            for size, kind in zip(sized, kinds, strict=True)
         )
-        return self._listed.put(key, found, _MARKED_LIFETIME)
+        return self._listed.put(key, found)
 
     def _size(self, node_class: EC2NodeClass, market: Market) -> Sequence[_Sized]:
         sizing = self._sizing(node_class)

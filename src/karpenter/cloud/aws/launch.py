@@ -1,6 +1,6 @@
 """Launches an instance for a claim: from what it may become to the instance it became."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,7 +54,7 @@ class Candidates:
     """What a claim may become."""
 
     types: Sequence[InstanceType]
-    kubelets: Mapping[str, TypeKubelet]  # by type
+    kubelet_on: Callable[[str], TypeKubelet]  # by the name of a type
     group: PlacementGroup | None = None
 
 
@@ -141,7 +141,8 @@ class Launcher:
         )
         tags = self._tags(claim, node_class)
         boot = await self._boot(claim, node_class, asked, tags)
-        uses = await self._templates_of(boot, types, candidates.kubelets)
+        kubelets = {kind.name: candidates.kubelet_on(kind.name) for kind in types}
+        uses = await self._templates_of(boot, types, kubelets)
         choices = self._subnets.choose(subnets, types, capacity_type)
         try:
             request = fleet_request(
@@ -223,7 +224,7 @@ class Launcher:
                 self._templates.forget([use.name for use in prepared.uses])
                 return None
             raise error_of_call(error) from error
-        self._shortages.note(share.errors, prepared.asked)
+        self._shortages.note(share.errors, prepared.asked, claim)
         if share.instance is None and not is_last and _is_template_missing(share.errors):
             self._subnets.release(prepared.choices)
             self._attempts[uid] = ask.attempt + 1

@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 class LaunchTemplates:
     """The launch templates of one cluster."""
 
+    name: Final = "launchtemplates"
+
     def __init__(self, calls: Calls, clock: Clock, cluster: str) -> None:
         self._calls = calls
         self._clock = clock

@@ -52,7 +52,7 @@ class Shortages:
         reservations: CapacityReservations,
         metrics: AwsMetrics,
         zone_id_of: Callable[[str], str],
-        tell_about_role: Callable[[], None],
+        tell_about_role: Callable[[NodeClaim], None],
     ) -> None:
         """Note what is short where others look it up.
 
@@ -62,7 +62,7 @@ class Shortages:
             reservations: places in reservations.
             metrics: where errors are counted.
             zone_id_of: the id of a zone by its name.
-            tell_about_role: called when spot needs a role that nobody has made.
+            tell_about_role: called with the claim when spot needs a role nobody has made.
         """
         self._unavailable = unavailable
         self._subnets = subnets
@@ -75,7 +75,7 @@ class Shortages:
         """Take note that an instance was launched into a reservation."""
         self._reservations.launched(reservation_id)
 
-    def note(self, errors: Sequence[FleetError], asked: Asked) -> None:
+    def note(self, errors: Sequence[FleetError], asked: Asked, claim: NodeClaim) -> None:
         """Learn from the errors of a fleet, be it one that brought something."""
         for error in errors:
             self._metrics.launch_failures.labels(
@@ -83,7 +83,7 @@ class Shortages:
             ).inc()
             if error.code == SERVICE_LINKED_ROLE:
                 self._unavailable.mark_capacity_type(labels.SPOT)
-                self._tell_about_role()
+                self._tell_about_role(claim)
             elif error.is_capacity:
                 self._note_capacity(error, asked)
 

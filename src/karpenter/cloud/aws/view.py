@@ -29,6 +29,8 @@ NODE_CLASS_KIND: Final = "EC2NodeClass"
 class ClusterView:
     """The node classes, claims, nodes and pools of the cluster."""
 
+    name: Final = "view"
+
     def __init__(self, kube: Kube, clock: Clock, rng: random.Random) -> None:
         self.kube: Final = kube
         self.node_classes: Final = Mirror(EC2NodeClass)

@@ -56,6 +56,11 @@ class ZonalShifts:
         end = self._until.get(zone_id)
         return end is not None and end > self._clock.now()
 
+    def shifted(self) -> frozenset[str]:
+        """The ids of all zones that are shifted away from now."""
+        now = self._clock.now()
+        return frozenset(zone_id for zone_id, end in self._until.items() if end > now)
+
     async def check(self) -> None:
         """Make sure that shifts can be read at all.
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
+from karpenter.api.pods import Pod
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
 from karpenter.cloud.types import InstanceType
 from karpenter.controllers.conditions import (
@@ -21,14 +22,17 @@ from karpenter.controllers.conditions import (
     with_condition,
     without,
 )
+from karpenter.controllers.disruption.regrets import Regrets
 from karpenter.controllers.lifecycle.claims import INITIALIZED, LAUNCHED, is_deleting
-from karpenter.controllers.mirrors import BY_POOL
+from karpenter.controllers.mirrors import BY_NODE, BY_POOL
 from karpenter.controllers.node_pools.served import node_class_mirrors
+from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.controllers.runtime import REASONABLE, Controller
 from karpenter.controllers.world import STATUS, World
 from karpenter.disruption.detection import (
     CONSOLIDATABLE,
     DRIFTED,
+    Patience,
     drift_reason,
     is_old_enough,
     is_on_sale,
@@ -36,6 +40,7 @@ from karpenter.disruption.detection import (
 )
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
+from karpenter.state.departing import is_reschedulable
 
 _AGAIN: Final = 300.0
 # A type that was found on sale is believed to be for so long
@@ -48,8 +53,12 @@ class ClaimConditions(Controller):
     name = "nodeclaim.disruption"
     backoff = REASONABLE
 
-    def __init__(self, world: World) -> None:
+    def __init__(
+        self, world: World, planned: PlannedPods | None = None, regrets: Regrets | None = None
+    ) -> None:
         super().__init__(world)
+        self._planned = planned or PlannedPods()
+        self._regrets = regrets or Regrets(world.clock)
         self._claims = world.mirror(NodeClaim)
         self._pools = world.mirror(NodePool)
         self._found: dict[str, datetime] = {}  # claim uid -> when its type was seen on sale
@@ -70,11 +79,22 @@ class ClaimConditions(Controller):
         drift = await self._drift(claim, pool)
         claim = self._claims.get(key[1]) or claim  # asking the cloud may have taken a while
         now = self.clock.now()
-        held, wait = at_rest(claim, pool, drifted(claim, drift, now=now), now=now)
+        held, wait = at_rest(
+            claim, pool, drifted(claim, drift, now=now), now=now, held_until=self._held_until(claim)
+        )
         if held != claim.status.conditions:
             body = {"status": {"conditions": to_wire(held)}}
             await self.world.patch(claim, body, locked=True, subresource=STATUS)
         return _AGAIN if wait is None else min(_AGAIN, wait)
+
+    def _held_until(self, claim: NodeClaim) -> datetime | None:
+        """Until when a claim is left in peace because consolidation brought it about in vain."""
+        self._regrets.judge(claim, self._planned.pods_of(claim.metadata.name))
+        until = self._regrets.held_until(claim)
+        if until is None:
+            return None
+        pods = self.world.mirror(Pod).by_index(BY_NODE, claim.status.node_name)
+        return until if any(map(is_reschedulable, pods)) else None  # nobody misses an empty one
 
     async def _drift(self, claim: NodeClaim, pool: NodePool) -> str:
         if not is_true(claim.status.conditions, LAUNCHED):
@@ -132,6 +152,7 @@ class ClaimConditions(Controller):
     def _forget(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
         if new is None and old is not None:
             self._found.pop(old.metadata.uid, None)
+            self._regrets.forget(old)
 
 
 def drifted(claim: NodeClaim, reason: str, *, now: datetime) -> Conditions:
@@ -144,7 +165,12 @@ def drifted(claim: NodeClaim, reason: str, *, now: datetime) -> Conditions:
 
 
 def at_rest(
-    claim: NodeClaim, pool: NodePool, held: Conditions, *, now: datetime
+    claim: NodeClaim,
+    pool: NodePool,
+    held: Conditions,
+    *,
+    now: datetime,
+    held_until: datetime | None = None,
 ) -> tuple[Conditions, float | None]:
     """The conditions with whether the claim may be consolidated, and seconds until it may."""
     wait = patience(
@@ -152,6 +178,8 @@ def at_rest(
     )
     if wait is None:
         return without(held, CONSOLIDATABLE), None
+    if wait.is_over and held_until is not None and now < held_until:
+        wait = Patience(is_over=False, until=held_until)
     if wait.is_over:
         generation = claim.metadata.generation
         return with_condition(held, CONSOLIDATABLE, TRUE, now=now, generation=generation), None

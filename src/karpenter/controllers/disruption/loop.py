@@ -53,6 +53,7 @@ class DisruptionLoop(Loop):
         if self._planner.policies is not None:
             self._followers.append(RepairNotes(world, self._planner.policies, self.log))
         self._abandoned = 0  # passes in a row whose commands were not carried out
+        self._complaint = ""  # why the last one was not
         self._methods = [
             name for name in METHODS if name != commands.REPAIR or self._planner.settings.repair
         ]
@@ -129,9 +130,11 @@ class DisruptionLoop(Loop):
         for failure in failures:
             if not isinstance(failure, AbandonedError):
                 raise failure
-            self.log.info("abandoned command", error=str(failure))
+            if str(failure) != self._complaint:
+                self._complaint = str(failure)
+                self.log.info("abandoned command", error=self._complaint)
         if begun:
-            self._abandoned = 0
+            self._abandoned, self._complaint = 0, ""
             return _ACTED
         self._abandoned += 1
         return self.backoff.after(self._abandoned - 1)

@@ -7,6 +7,7 @@ from karpenter.controllers.disruption.legacy_health import LegacyHealth
 from karpenter.controllers.disruption.loop import DisruptionLoop
 from karpenter.controllers.disruption.queue import CommandQueue
 from karpenter.controllers.disruption.reboot import RebootController
+from karpenter.controllers.disruption.regrets import Regrets
 from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
@@ -19,9 +20,10 @@ def disruption_controllers(
     """Everything that disrupts machines, as far as settings and feature gates ask for it."""
     settings = world.settings
     gates = settings.feature_gates
-    queue = CommandQueue(world)
+    regrets = Regrets(world.clock)
+    queue = CommandQueue(world, regrets)
     controllers: list[Runnable] = [
-        ClaimConditions(world),
+        ClaimConditions(world, planned, regrets),
         queue,
         DisruptionLoop(world, queue, planned),
         # Even without repair: a restart that was begun is finished

@@ -15,6 +15,7 @@ from karpenter.controllers.conditions import is_true
 from karpenter.controllers.disruption import reports
 from karpenter.controllers.disruption.counting import Tally
 from karpenter.controllers.disruption.marking import Marker
+from karpenter.controllers.disruption.regrets import Regrets
 from karpenter.controllers.disruption.writing import GoneError, change, read_again
 from karpenter.controllers.lifecycle.claims import INITIALIZED, is_deleting
 from karpenter.controllers.runtime import Controller
@@ -52,8 +53,9 @@ class CommandQueue(Controller):
     workers = 100
     backoff = Backoff(1.0, 10.0)
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, regrets: Regrets | None = None) -> None:
         super().__init__(world)
+        self._regrets = regrets or Regrets(world.clock)
         self._running: dict[str, Running] = {}
         self._machines: dict[str, str] = {}  # name of a machine -> id of its command
         self._marker = Marker(world, self.log)
@@ -82,6 +84,7 @@ class CommandQueue(Controller):
     def add(self, running: Running) -> None:
         """Carry a command through whose replacements have been created."""
         self._running[running.id] = running
+        self._regrets.begun(running.replacements)
         for replacement in running.replacements:
             self._waiting_for[replacement.metadata.uid] = running.id
         self.queue.add(running.id)
@@ -95,9 +98,11 @@ class CommandQueue(Controller):
         if problem:
             await self._give_up(running, problem)
             return None
+        self._mark(running)
         if len(running.standing) < len(running.replacements):
             return POLL_SECONDS
         await self._delete(running)
+        self._regrets.attempted(running.command)
         self._keep(running)
         self._end(running)
         self.log.debug("command succeeded", **_facts(running))
@@ -200,6 +205,12 @@ class CommandQueue(Controller):
                 self.log.warning("rolling back", error=str(outcome), **_facts(running))
             elif isinstance(outcome, BaseException):
                 raise outcome
+
+    def _mark(self, running: Running) -> None:
+        # A replacement that seemed to be gone for a moment has taken the marks off
+        for candidate in running.command.candidates:
+            if candidate.name not in running.going:
+                self.world.state.mark(candidate.claim.metadata.name)
 
     def _unmark(self, running: Running) -> None:
         for candidate in running.command.candidates:

@@ -1,0 +1,207 @@
+"""What a controller takes that knows 1,000 nodes and 10,000 pods, and what one more event costs it.
+
+    python -m benchmarks.standing            about five minutes
+    python -m benchmarks.standing --smoke    a small cluster: that everything still runs
+    python -m benchmarks.standing --json     figures for programs
+
+The API server is a sandbox in a process of its own, so that only the controller is measured. Pods
+arrive, ``karpenter controller`` makes a node for every ten of them, and consolidation, which is on,
+comes to rest. Then nothing happens for a minute; then annotations of pods are changed one after the
+other, and the processor time of the controller is divided by their number: reading the event,
+bringing mirror and state up to date, and whatever controllers make of it.
+"""
+
+import argparse
+import http.client
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+from benchmarks.endtoend import deployment, list_of, node_pool
+from benchmarks.measuring import ROOT
+from benchmarks.sampling import load, sampling
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(ROOT / "tests"))  # processes and waiting are helpers of the tests
+from real_cluster import Controller, until
+
+Json = dict[str, Any]
+
+PODS: Final = 10_000
+SMOKE_PODS: Final = 100
+DEPLOYMENTS: Final = 20
+PODS_ON_A_NODE: Final = 10  # of 780m each on a machine of 8 processors
+SHAPE: Final = ("780m", "100Mi")
+TYPE: Final = "c-8x-amd64-linux"
+SETTLING: Final = 90.0
+SECONDS: Final = 60.0
+EVENTS: Final = 2000
+PATIENCE: Final = 1200.0
+MOST_SHARE: Final = 0.02
+MOST_MEMORY: Final = 400 * 10**6
+MOST_FOR_AN_EVENT: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured, in seconds, bytes and shares of one core."""
+
+    nodes: int
+    pods: int
+    filling: float
+    filling_processor: float
+    share: float
+    memory: int
+    event: float
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the promises are kept."""
+        return (
+            self.share < MOST_SHARE and self.memory < MOST_MEMORY and self.event < MOST_FOR_AN_EVENT
+        )
+
+
+class Api:
+    """The sandbox's API, over one connection."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        content = yaml.safe_load(kubeconfig.read_text("utf-8"))
+        server = urlsplit(content["clusters"][0]["cluster"]["server"])
+        self._prefix = server.path.rstrip("/")
+        self._connection = http.client.HTTPConnection(server.hostname or "", server.port)
+
+    def ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        """Ask, and return the answer."""
+        kind = "merge-patch+json" if method == "PATCH" else "json"
+        self._connection.request(
+            method,
+            f"{self._prefix}{path}",
+            json.dumps(body) if body is not None else None,
+            {"Content-Type": f"application/{kind}"},
+        )
+        answer = self._connection.getresponse()
+        text = answer.read()
+        if answer.status >= http.HTTPStatus.BAD_REQUEST:
+            raise SystemExit(f"{method} {path} was answered with {answer.status}: {text!r}")
+        found: Json = json.loads(text)
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure a controller in a large, quiet cluster.")
+    parser.add_argument("--smoke", action="store_true", help="a small cluster, no judgement")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="standing-") as folder:
+        if arguments.smoke:
+            figures = _measured(Path(folder), SMOKE_PODS, 5.0, 5.0, 50)
+        else:
+            figures = _measured(Path(folder), PODS, SETTLING, SECONDS, EVENTS)
+    if arguments.json:
+        print(json.dumps(asdict(figures), indent=2))
+    else:
+        _show(figures)
+    return 0 if arguments.smoke or figures.is_enough else 1
+
+
+def _measured(folder: Path, pods: int, settling: float, seconds: float, events: int) -> Figures:
+    with _sandbox(folder) as kubeconfig:
+        api = Api(kubeconfig)
+        process = Controller(kubeconfig, folder / "controller.log", {"LOG_LEVEL": "error"})
+        try:
+            with sampling(process.process.pid) as sampler:
+                began = sampler.take()
+                each = pods // DEPLOYMENTS
+                for number in range(DEPLOYMENTS):
+                    path = "/apis/apps/v1/namespaces/default/deployments"
+                    api.ask("POST", path, deployment(f"app-{number}", each, *SHAPE))
+                until(lambda: _ready(api) == pods, f"{pods} pods run", seconds=PATIENCE)
+                full = sampler.take()
+                time.sleep(settling)
+                quiet = sampler.take()
+                time.sleep(seconds)
+                still = sampler.take()
+                names = _pod_names(api, events)
+                for name in names:
+                    patch = {"metadata": {"annotations": {"changed": str(time.time())}}}
+                    api.ask("PATCH", f"/api/v1/namespaces/default/pods/{name}", patch)
+                time.sleep(2)
+                ended = sampler.take()
+                nodes = len(api.ask("GET", "/api/v1/nodes")["items"])
+            process.stop()
+        finally:
+            process.process.kill()
+    idle = (still.processor - quiet.processor) / (still.at - quiet.at)
+    busy = ended.processor - still.processor - idle * (ended.at - still.at)
+    return Figures(
+        nodes=nodes,
+        pods=pods,
+        filling=full.at - began.at,
+        filling_processor=full.processor - began.processor,
+        share=idle,
+        memory=still.memory,
+        event=max(busy, 0.0) / len(names),
+    )
+
+
+@contextmanager
+def _sandbox(folder: Path) -> Iterator[Path]:
+    kubeconfig, pool = folder / "kubeconfig", folder / "pool.json"
+    one_type = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [TYPE]}
+    pool.write_text(json.dumps(list_of(*node_pool([one_type]))), encoding="utf-8")
+    options = ["--no-controllers", "--kubeconfig", str(kubeconfig), "--load", str(pool)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "karpenter", "sandbox", *options], stdout=subprocess.DEVNULL
+    )
+    try:
+        until(kubeconfig.exists, "the sandbox is up", seconds=60)
+        yield kubeconfig
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _ready(api: Api) -> int:
+    items = api.ask("GET", "/apis/apps/v1/namespaces/default/deployments")["items"]
+    return sum(each.get("status", {}).get("readyReplicas", 0) for each in items)
+
+
+def _pod_names(api: Api, most: int) -> list[str]:
+    items = api.ask("GET", f"/api/v1/namespaces/default/pods?limit={most}")["items"]
+    return [each["metadata"]["name"] for each in items]
+
+
+def _show(figures: Figures) -> None:
+    table = Table("what", "figure", "promise")
+    table.add_row("nodes and pods", f"{figures.nodes:,} and {figures.pods:,}", "")
+    table.add_row("idle, of a core", f"{figures.share:.2%}", f"less than {MOST_SHARE:.0%}")
+    table.add_row(
+        "memory",
+        f"{figures.memory / 10**6:.0f} MB",
+        f"less than {MOST_MEMORY / 10**6:.0f} MB",
+    )
+    table.add_row(
+        "processor for one pod event",
+        f"{1000 * figures.event:.2f} ms",
+        f"less than {1000 * MOST_FOR_AN_EVENT:.0f} ms",
+    )
+    table.add_row("until all pods ran", f"{figures.filling:.0f} s", "")
+    table.add_row("processor until then", f"{figures.filling_processor:.0f} s", "")
+    console = Console()
+    console.print(table)
+    console.print(f"load of the machine: {load()[1]:.1f} over five minutes")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

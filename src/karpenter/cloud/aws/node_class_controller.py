@@ -1,0 +1,223 @@
+"""Keeps node classes up to date: finalizer, drift hash, status, and in the end what they leave.
+
+A node class that is deleted waits for its claims, then takes its instance profiles and launch
+templates with it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.karpenter import NodeClaim
+from karpenter.clock import Clock
+from karpenter.cloud.aws import class_conditions, class_hash
+from karpenter.cloud.aws.launch_templates import LaunchTemplates
+from karpenter.cloud.aws.node_class_status import NEVER, StatusSteps, StepFunction
+from karpenter.cloud.aws.profiles import InstanceProfiles
+from karpenter.cloud.aws.validation import Validation
+from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.provider import CloudError
+from karpenter.kube.errors import ConflictError, KubeError, NotFoundError
+from karpenter.kube.events import WARNING, Event, Recorder
+from karpenter.kube.workqueue import Backoff, WorkQueue
+from karpenter.model import labels
+
+WORKERS: Final = 10
+_BACKOFF: Final = Backoff(first=0.1, last=60.0)
+_WAITING: Final = "WaitingOnNodeClaimTermination"
+_WAIT_FOR_CLAIMS: Final = 600.0
+_DRIFTED: Final = "Drifted"
+
+_log = structlog.get_logger("karpenter.aws.nodeclass")
+
+
+class NodeClassController:
+    """Looks after all node classes."""
+
+    name: Final = "nodeclass"
+
+    def __init__(
+        self,
+        view: ClusterView,
+        clock: Clock,
+        recorder: Recorder,
+        steps: StatusSteps,
+        validation: Validation,
+        profiles: InstanceProfiles,
+        templates: LaunchTemplates,
+        *,
+        uses_reservations: bool = True,
+        is_isolated: bool = False,
+        ca_bundle: Callable[[], str] = str,
+    ) -> None:
+        self._ca_bundle = ca_bundle  # base64; part of the hash
+        self._view = view
+        self._clock = clock
+        self._recorder = recorder
+        self._steps = steps
+        self._validation = validation
+        self._profiles = profiles
+        self._templates = templates
+        self._dependents = class_conditions.dependents(uses_reservations=uses_reservations)
+        self._is_isolated = is_isolated
+        self._queue: WorkQueue[str] = WorkQueue(clock, _BACKOFF)
+
+    async def run(self) -> None:
+        """Look after node classes until cancelled."""
+        stop_classes = self._view.node_classes.on_change(self._class_changed)
+        stop_claims = self._view.claims.on_change(self._claim_changed)
+        try:
+            await self._view.synced()
+            for node_class in self._view.node_classes.list():
+                self._queue.add(node_class.metadata.name)
+            async with asyncio.TaskGroup() as group:
+                for number in range(WORKERS):
+                    group.create_task(self._work(), name=f"aws-node-class-{number}")
+        finally:
+            stop_classes()
+            stop_claims()
+
+    async def reconcile(self, name: str) -> float:
+        """Bring one node class up to date, and say in how many seconds to look again."""
+        node_class = self._view.node_classes.get(name)
+        if node_class is None:
+            return NEVER
+        if node_class.metadata.deletion_timestamp is not None:
+            return await self._finalize(node_class)
+        node_class = await self._stamp(node_class)
+        return await self._update_status(node_class)
+
+    async def _update_status(self, node_class: EC2NodeClass) -> float:
+        changed, wait, failure = node_class, NEVER, None
+        for step in (*self._steps.all, self._validation.step):
+            try:
+                changed, again = await _take(step, changed)
+            except (CloudError, KubeError) as error:
+                failure = failure or error
+                continue
+            wait = min(wait, again)
+        changed = class_conditions.summed_up(changed, self._dependents, now=self._clock.now())
+        body = class_conditions.status_body(node_class, changed)
+        if body:
+            await self._patch(node_class, {"status": body}, subresource="status")
+        if failure is not None:
+            raise failure
+        return wait
+
+    async def _stamp(self, node_class: EC2NodeClass) -> EC2NodeClass:
+        """Add the finalizer and the hash; claims with a hash of another kind get a new one."""
+        metadata = node_class.metadata
+        stamp = {
+            labels.EC2_NODE_CLASS_HASH: class_hash.node_class_hash(node_class, self._ca_bundle()),
+            labels.EC2_NODE_CLASS_HASH_VERSION: class_hash.VERSION,
+        }
+        known = metadata.annotations.get(labels.EC2_NODE_CLASS_HASH_VERSION)
+        if known != class_hash.VERSION:
+            for claim in self._view.claims_of_class(metadata.name):
+                await self._restamp(claim, stamp)
+        body: dict[str, Any] = {}
+        if labels.AWS_TERMINATION not in metadata.finalizers:
+            body["finalizers"] = [*metadata.finalizers, labels.AWS_TERMINATION]
+        if any(metadata.annotations.get(key) != value for key, value in stamp.items()):
+            body["annotations"] = stamp
+        return await self._patch(node_class, {"metadata": body}) if body else node_class
+
+    async def _restamp(self, claim: NodeClaim, stamp: Mapping[str, str]) -> None:
+        held = claim.metadata.annotations
+        if held.get(labels.EC2_NODE_CLASS_HASH_VERSION) == class_hash.VERSION:
+            return
+        # A claim that has drifted keeps the hash that says so
+        has_drifted = any(each.type == _DRIFTED for each in claim.status.conditions)
+        kept = (labels.EC2_NODE_CLASS_HASH_VERSION,) if has_drifted else tuple(stamp)
+        body = {"metadata": {"annotations": {key: stamp[key] for key in kept}}}
+        try:
+            changed = await self._view.kube.patch(NodeClaim, claim.metadata.name, body)
+        except NotFoundError:
+            return
+        self._view.claims.put(changed)
+
+    async def _finalize(self, node_class: EC2NodeClass) -> float:
+        metadata = node_class.metadata
+        if labels.AWS_TERMINATION not in metadata.finalizers:
+            return NEVER
+        claims = sorted(c.metadata.name for c in self._view.claims_of_class(metadata.name))
+        if claims:
+            shown = ", ".join(claims[:5]) + (" and others" if len(claims) > 5 else "")
+            message = f"Waiting on NodeClaim termination for {shown}"
+            self._recorder.publish(
+                Event(node_class, WARNING, _WAITING, message, dedupe=(metadata.name,))
+            )
+            return _WAIT_FOR_CLAIMS
+        if not self._is_isolated:
+            await self._profiles.delete_all(node_class)
+        await self._templates.delete_of(metadata.name)
+        left = [each for each in metadata.finalizers if each != labels.AWS_TERMINATION]
+        with suppress(NotFoundError):
+            await self._patch(node_class, {"metadata": {"finalizers": left}})
+        self._validation.forget(metadata.name)
+        return NEVER
+
+    async def _patch(
+        self, node_class: EC2NodeClass, body: Mapping[str, Any], *, subresource: str = ""
+    ) -> EC2NodeClass:
+        metadata = node_class.metadata
+        locked = {**body.get("metadata", {}), "resourceVersion": metadata.resource_version}
+        changed = await self._view.kube.patch(
+            EC2NodeClass,
+            metadata.name,
+            {**body, "metadata": locked},
+            subresource=subresource,
+        )
+        self._view.node_classes.put(changed)
+        return changed
+
+    async def _work(self) -> None:
+        while True:
+            name = await self._queue.get()
+            try:
+                wait = await self.reconcile(name)
+            except ConflictError:
+                self._queue.forget(name)
+                self._queue.add(name)
+            except (CloudError, KubeError) as error:
+                seconds = self._queue.retry(name)
+                _log.warning(
+                    "node class not up to date", name=name, error=str(error), again_in=seconds
+                )
+            else:
+                self._queue.forget(name)
+                if wait < NEVER:
+                    self._queue.add_after(name, wait)
+            finally:
+                self._queue.done(name)
+
+    def _class_changed(self, old: EC2NodeClass | None, new: EC2NodeClass | None) -> None:
+        if new is None:
+            return
+        # A change of the status alone is our own doing
+        if old is None or _watched(old) != _watched(new):
+            self._queue.add(new.metadata.name)
+
+    def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        if new is None and old is not None:
+            self._queue.add(old.spec.node_class_ref.name)
+
+
+async def _take(step: StepFunction, node_class: EC2NodeClass) -> tuple[EC2NodeClass, float]:
+    taken = await step(node_class)
+    return taken.node_class, taken.look_again_in
+
+
+def _watched(node_class: EC2NodeClass) -> tuple[object, ...]:
+    metadata = node_class.metadata
+    return (
+        metadata.uid,
+        metadata.generation,
+        metadata.deletion_timestamp,
+        metadata.finalizers,
+        dict(metadata.annotations),
+    )

@@ -1,0 +1,153 @@
+"""What a node class comes to: the subnets, groups, images and all it selects, found and written.
+
+Every step looks at one thing and returns the class with that part of its status up to date. A step
+that fails says so by raising and leaves its part as it was.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.clock import Clock
+from karpenter.cloud.aws import class_conditions
+from karpenter.cloud.aws.class_conditions import FALSE, TRUE, with_condition, with_status
+from karpenter.cloud.aws.errors import AwsError
+from karpenter.cloud.aws.families import alias_of
+from karpenter.cloud.aws.image_aliases import unsupported_alias
+from karpenter.cloud.aws.images import Images
+from karpenter.cloud.aws.placement_groups import PlacementGroups
+from karpenter.cloud.aws.profiles import InstanceProfiles
+from karpenter.cloud.aws.reservations import CAPACITY_BLOCK, ENDS_EARLY, CapacityReservations
+from karpenter.cloud.aws.security_groups import SecurityGroups
+from karpenter.cloud.aws.subnets import Subnets
+from karpenter.cloud.aws.versions import KubernetesVersion
+
+SOON: Final = timedelta(minutes=1).total_seconds()
+LATER: Final = timedelta(minutes=5).total_seconds()
+NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node class after one step, and when to look again."""
+
+    node_class: EC2NodeClass
+    look_again_in: float = NEVER
+
+
+StepFunction = Callable[[EC2NodeClass], Awaitable[Step]]
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Everything that finds what node classes select."""
+
+    subnets: Subnets
+    security_groups: SecurityGroups
+    images: Images
+    profiles: InstanceProfiles
+    reservations: CapacityReservations
+    groups: PlacementGroups
+    version: KubernetesVersion
+
+
+class StatusSteps:
+    """The steps, in the order they are made."""
+
+    def __init__(self, discovery: Discovery, clock: Clock, *, uses_reservations: bool) -> None:
+        self._discovery = discovery
+        self._clock = clock
+        self._uses_reservations = uses_reservations
+
+    @property
+    def all(self) -> tuple[StepFunction, ...]:
+        """Every step."""
+        return (
+            self.images,
+            *((self.reservations,) if self._uses_reservations else ()),
+            self.placement_group,
+            self.subnets,
+            self.security_groups,
+            self.instance_profile,
+        )
+
+    async def images(self, node_class: EC2NodeClass) -> Step:
+        """Find images."""
+        alias = alias_of(node_class.spec)
+        if alias is not None:
+            problem = unsupported_alias(alias[0], await self._discovery.version.get())
+            if problem is not None:
+                cleared = with_status(node_class, amis=())
+                # A matter of the class alone: nothing changes until someone changes it
+                return self._found(
+                    cleared, class_conditions.IMAGES, NEVER, "UnsupportedAlias", problem
+                )
+        found = await self._discovery.images.list(node_class)
+        listed = with_status(node_class, amis=tuple(image.status for image in found))
+        if not found:
+            message = "amiSelectorTerms did not match any AMIs"
+            return self._found(listed, class_conditions.IMAGES, SOON, "AMINotFound", message)
+        return self._found(listed, class_conditions.IMAGES, LATER)
+
+    async def reservations(self, node_class: EC2NodeClass) -> Step:
+        """Find capacity reservations; that there are none is fine."""
+        found = await self._discovery.reservations.list(node_class)
+        listed = with_status(node_class, capacity_reservations=found)
+        now = self._clock.now()
+        waits = [SOON]
+        for each in found:
+            if each.end_time is not None:
+                early = ENDS_EARLY if each.reservation_type == CAPACITY_BLOCK else timedelta()
+                left = [each.end_time - now, each.end_time - early - now]
+                waits += [wait.total_seconds() for wait in left if wait > timedelta()]
+        return self._found(listed, class_conditions.RESERVATIONS, min(waits))
+
+    async def placement_group(self, node_class: EC2NodeClass) -> Step:
+        """Find the placement group, if one is asked for."""
+        kind = class_conditions.PLACEMENT_GROUP
+        selector = node_class.spec.placement_group_selector
+        if selector is None:
+            return self._found(node_class, kind, NEVER)
+        try:
+            group = await self._discovery.groups.resolve(node_class)
+        except AwsError as error:
+            reason = "PlacementGroupResolutionFailed"
+            return self._found(node_class, kind, SOON, reason, str(error))
+        if group is None:
+            message = f"there is no placement group {selector.id or selector.name}"
+            return self._found(node_class, kind, SOON, "PlacementGroupNotFound", message)
+        return self._found(node_class, kind, LATER)
+
+    async def subnets(self, node_class: EC2NodeClass) -> Step:
+        """Find subnets."""
+        found = await self._discovery.subnets.list(node_class)
+        listed = with_status(node_class, subnets=tuple(subnet.status for subnet in found))
+        if not found:
+            message = "subnetSelectorTerms did not match any subnets"
+            return self._found(listed, class_conditions.SUBNETS, SOON, "SubnetsNotFound", message)
+        return self._found(listed, class_conditions.SUBNETS, SOON)
+
+    async def security_groups(self, node_class: EC2NodeClass) -> Step:
+        """Find security groups."""
+        kind = class_conditions.SECURITY_GROUPS
+        found = await self._discovery.security_groups.list(node_class)
+        listed = with_status(node_class, security_groups=found)
+        if not found:
+            message = "securityGroupSelectorTerms did not match any security groups"
+            return self._found(listed, kind, SOON, "SecurityGroupsNotFound", message)
+        return self._found(listed, kind, LATER)
+
+    async def instance_profile(self, node_class: EC2NodeClass) -> Step:
+        """Find or make the instance profile."""
+        name = await self._discovery.profiles.ensure(node_class)
+        listed = with_status(node_class, instance_profile=name)
+        return self._found(listed, class_conditions.INSTANCE_PROFILE, NEVER)
+
+    def _found(
+        self, node_class: EC2NodeClass, kind: str, wait: float, reason: str = "", message: str = ""
+    ) -> Step:
+        status = FALSE if reason else TRUE
+        now = self._clock.now()
+        return Step(with_condition(node_class, kind, status, reason, message, now=now), wait)

@@ -1,0 +1,188 @@
+"""Puts the provider together: who knows whom, and nothing else."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.clock import Clock
+from karpenter.cloud.aws.calls import Calls
+from karpenter.cloud.aws.cluster_facts import ClusterFacts
+from karpenter.cloud.aws.departures import CountDisrupted, Departures
+from karpenter.cloud.aws.fleets import Fleets
+from karpenter.cloud.aws.images import Images
+from karpenter.cloud.aws.instance_types import InstanceTypes
+from karpenter.cloud.aws.instances import Instances
+from karpenter.cloud.aws.launch import Launcher
+from karpenter.cloud.aws.launch_templates import LaunchTemplates
+from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.parameters import Parameters
+from karpenter.cloud.aws.placement_groups import PlacementGroups
+from karpenter.cloud.aws.pricing import Pricing
+from karpenter.cloud.aws.profiles import InstanceProfiles
+from karpenter.cloud.aws.reservations import CapacityReservations
+from karpenter.cloud.aws.security_groups import SecurityGroups
+from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.shortages import Shortages
+from karpenter.cloud.aws.subnets import Subnets
+from karpenter.cloud.aws.unavailable import UnavailableOfferings
+from karpenter.cloud.aws.versions import KubernetesVersion, VersionSource
+from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.zonal_shift import ZonalShifts
+from karpenter.kube.client import Kube
+from karpenter.kube.events import WARNING, Event, Recorder
+from karpenter.settings import Settings
+
+RESERVED_CAPACITY = "ReservedCapacity"
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What everything else is built on."""
+
+    calls: Calls
+    kube: Kube
+    clock: Clock
+    rng: random.Random
+    core: Settings
+    settings: AwsSettings
+    metrics: AwsMetrics
+    version_source: VersionSource
+    count_disrupted: CountDisrupted | None = None
+    long_poll_seconds: int = 20
+
+    @property
+    def chooses_reservations(self) -> bool:
+        """Whether capacity reservations are used."""
+        return self.core.feature_gates[RESERVED_CAPACITY]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one provider."""
+
+    base: Foundation
+    view: ClusterView
+    recorder: Recorder
+    cluster: ClusterFacts
+    version: KubernetesVersion
+    shifts: ZonalShifts
+    unavailable: UnavailableOfferings
+    subnets: Subnets
+    security_groups: SecurityGroups
+    parameters: Parameters
+    images: Images
+    profiles: InstanceProfiles
+    reservations: CapacityReservations
+    groups: PlacementGroups
+    pricing: Pricing
+    types: InstanceTypes
+    instances: Instances
+    templates: LaunchTemplates
+    fleets: Fleets
+    launcher: Launcher
+    departures: Departures
+
+
+def assemble(base: Foundation) -> Parts:
+    """Make the parts of a provider."""
+    calls, clock, settings = base.calls, base.clock, base.settings
+    name = settings.cluster_name
+    view = ClusterView(base.kube, clock, base.rng)
+    recorder = Recorder(base.kube, clock, rng=base.rng)
+    cluster = ClusterFacts(calls, base.kube, settings)
+    version = KubernetesVersion(base.version_source, clock)
+    shifts = ZonalShifts(
+        calls, clock, name, view=view, recorder=recorder, is_enabled=settings.enable_zonal_shift
+    )
+    unavailable = UnavailableOfferings(clock)
+    subnets = Subnets(calls, clock, settings.subnet_refresh_interval)
+    parameters = Parameters(calls, clock)
+    reservations = CapacityReservations(calls, clock)
+    groups = PlacementGroups(calls, clock)
+    pricing = Pricing(calls, clock, is_isolated=settings.isolated_vpc)
+    types = InstanceTypes(
+        calls,
+        clock,
+        settings,
+        pricing=pricing,
+        unavailable=unavailable,
+        reservations=reservations,
+        groups=groups,
+        uses_reservations=base.chooses_reservations,
+        shifted_zone_ids=shifts.shifted,
+    )
+    zone_id_of = _zone_ids(view)
+    templates = LaunchTemplates(calls, clock, name)
+    fleets = Fleets(calls, clock, base.metrics.observe_batch)
+    shortages = Shortages(
+        unavailable, subnets, reservations, base.metrics, zone_id_of, _role_warning(recorder)
+    )
+    return Parts(
+        base=base,
+        view=view,
+        recorder=recorder,
+        cluster=cluster,
+        version=version,
+        shifts=shifts,
+        unavailable=unavailable,
+        subnets=subnets,
+        security_groups=SecurityGroups(calls, clock),
+        parameters=parameters,
+        images=Images(calls, parameters, version, clock, settings.ami_refresh_interval),
+        profiles=InstanceProfiles(calls, clock, base.rng, name),
+        reservations=reservations,
+        groups=groups,
+        pricing=pricing,
+        types=types,
+        instances=Instances(
+            calls,
+            clock,
+            name,
+            chooses_reservations=base.chooses_reservations,
+            is_shifted=lambda zone: shifts.is_shifted(zone_id_of(zone)),
+            observe=base.metrics.observe_batch,
+        ),
+        templates=templates,
+        fleets=fleets,
+        launcher=Launcher(
+            calls.region,
+            clock,
+            cluster,
+            templates,
+            subnets,
+            fleets,
+            shortages,
+            chooses_reservations=base.chooses_reservations,
+        ),
+        departures=Departures(view, clock, recorder, base.count_disrupted),
+    )
+
+
+def _zone_ids(view: ClusterView) -> Callable[[str], str]:
+    """Zone ids by name, from the subnets that node classes have found."""
+
+    def zone_id_of(zone: str) -> str:
+        for node_class in view.node_classes.list():
+            for subnet in node_class.status.subnets:
+                if subnet.zone == zone:
+                    return subnet.zone_id
+        return ""
+
+    return zone_id_of
+
+
+def _role_warning(recorder: Recorder) -> Callable[[NodeClaim], None]:
+    def tell(claim: NodeClaim) -> None:
+        recorder.publish(
+            Event(
+                claim,
+                WARNING,
+                "SpotServiceLinkedRoleCreationFailure",
+                "spot instances need the service-linked role AWSServiceRoleForEC2Spot; create it"
+                " with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+                dedupe=("service-linked-role",),
+            )
+        )
+
+    return tell

@@ -1,0 +1,328 @@
+"""The provider: what the controllers ask of a cloud, answered with EC2.
+
+A claim's launch goes on when whoever asked for it stops waiting, and is found again by whoever asks
+next: in memory, by the name on the instance, or by the client token EC2 remembers.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final, Protocol, runtime_checkable
+
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.cloud.aws.calls import Calls, check_connection, open_calls
+from karpenter.cloud.aws.described import instance_of
+from karpenter.cloud.aws.drifting import Drifting
+from karpenter.cloud.aws.errors import AwsError, AwsUnauthorizedError
+from karpenter.cloud.aws.filters import Wanted
+from karpenter.cloud.aws.identity import instance_id_of
+from karpenter.cloud.aws.instance_record import InstanceRecord
+from karpenter.cloud.aws.kubelet import KubeletError
+from karpenter.cloud.aws.launch import Candidates
+from karpenter.cloud.aws.launch_readiness import check_ready
+from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.partitions import PartitionHook
+from karpenter.cloud.aws.parts import Foundation, Parts, assemble
+from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
+from karpenter.cloud.aws.settings import AwsSettings, read_settings
+from karpenter.cloud.aws.versions import VersionSource, eks_version
+from karpenter.cloud.aws.workers import workers
+from karpenter.cloud.provider import (
+    CloudError,
+    CreateError,
+    Instance,
+    InstanceNotFoundError,
+    InsufficientCapacityError,
+    RebootFailedError,
+    RegistrationHook,
+    RepairPolicy,
+)
+from karpenter.cloud.registry import ProviderContext, ProviderError
+from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.kube.client import Kube
+from karpenter.kube.events import WARNING, Event
+from karpenter.model import labels
+from karpenter.model.requirement import RequirementError
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+
+FACTS: Final = ProviderFacts(
+    name="aws",
+    node_classes=((labels.AWS_DOMAIN, "EC2NodeClass"),),
+    well_known_labels=labels.well_known("aws"),
+    reservation_id_label=labels.CAPACITY_RESERVATION_ID,
+)
+_MOST_REMEMBERED: Final = 10_000
+
+
+class AwsProvider:
+    """EC2, as the controllers see it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts: Final = parts
+        self._drifting = Drifting(parts)
+        self._hooks = (PartitionHook(parts.instances),)
+        self._starting = asyncio.Lock()
+        self._is_started = False
+        self._launches: dict[str, asyncio.Task[InstanceRecord]] = {}  # by the uid of the claim
+        self._reboots: dict[str, None] = {}  # operations that were carried out
+
+    @property
+    def facts(self) -> ProviderFacts:
+        return FACTS
+
+    @property
+    def repair_policies(self) -> Sequence[RepairPolicy]:
+        return REPAIR_POLICIES
+
+    @property
+    def registration_hooks(self) -> Sequence[RegistrationHook]:
+        return self._hooks
+
+    async def start(self) -> None:
+        """Find out what is needed before anything can be launched; once is enough.
+
+        Raises:
+            ProviderError: the provider cannot work as it is set up.
+        """
+        async with self._starting:
+            if self._is_started:
+                return
+            parts = self.parts
+            await check_connection(parts.base.calls)
+            await parts.cluster.load()
+            if parts.shifts.is_enabled:
+                await parts.shifts.check()
+            try:
+                await parts.version.get()
+                await parts.types.refresh()
+            except (CloudError, ValueError) as error:
+                raise ProviderError(f"provider aws cannot start: {error}") from error
+            self._is_started = True
+
+    async def run(self) -> None:
+        await self.start()
+        async with asyncio.TaskGroup() as group:
+            for worker in workers(self.parts):
+                group.create_task(worker.run(), name=worker.name)
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        await self._started()
+        uid = claim.metadata.uid
+        launch = self._launches.get(uid)
+        if launch is None or _has_failed(launch):
+            launch = asyncio.get_running_loop().create_task(self._launch(claim))
+            self._remember(uid, launch)
+        record = await asyncio.shield(launch)
+        return await self._instance(record)
+
+    async def delete(self, claim: NodeClaim) -> None:
+        await self._started()
+        instance_id = await self._instance_id(claim)
+        try:
+            await self.parts.instances.terminate(instance_id)
+        except InstanceNotFoundError:
+            self._forget(claim)
+            raise
+        except AwsError:
+            held = claim.metadata.labels
+            zone, zone_id = held.get(labels.ZONE, ""), held.get(labels.ZONE_ID, "")
+            self.parts.base.metrics.termination_failures.labels(zone, zone_id).inc()
+            raise
+
+    async def get(self, provider_id: str) -> Instance:
+        await self._started()
+        record = await self.parts.instances.get(_id_in(provider_id))
+        if record.is_leaving:
+            raise InstanceNotFoundError(f"instance {record.id} is being terminated")
+        return await self._instance(record)
+
+    async def list(self) -> Sequence[Instance]:
+        await self._started()
+        return [await self._instance(each) for each in await self.parts.instances.all()]
+
+    async def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        await self._started()
+        name = pool.spec.template.spec.node_class_ref.name
+        node_class = await self.parts.view.node_class(name)
+        if node_class is None:
+            raise CloudError(f"there is no EC2NodeClass {name}")
+        return await self.parts.types.list(node_class)
+
+    async def drift_reason(self, claim: NodeClaim) -> str:
+        await self._started()
+        return await self._drifting.reason(claim)
+
+    async def reboot(self, claim: NodeClaim, operation: str) -> None:
+        await self._started()
+        if operation in self._reboots:
+            return
+        instance_id = _id_in(claim.status.provider_id)
+        try:
+            await self.parts.base.calls.call("ec2", "RebootInstances", InstanceIds=[instance_id])
+        except AwsUnauthorizedError as error:
+            raise RebootFailedError(
+                f"instance {instance_id} may not be restarted: {error}"
+            ) from error
+        self._reboots[operation] = None
+        _shrink(self._reboots)
+
+    async def _started(self) -> None:
+        """Make sure that ``start`` has been done, in a process that does not lead as well."""
+        if self._is_started:
+            return
+        try:
+            await self.start()
+        except ProviderError as error:
+            raise CloudError(str(error)) from error
+
+    async def _launch(self, claim: NodeClaim) -> InstanceRecord:
+        instances = self.parts.instances
+        found = await instances.of_claim(claim.metadata.name)
+        if found is None:
+            found = await self._launch_new(claim)
+        instances.remember(found)
+        return found
+
+    async def _launch_new(self, claim: NodeClaim) -> InstanceRecord:
+        parts = self.parts
+        node_class = await self._node_class(claim)
+        check_ready(node_class)
+        try:
+            types = await parts.types.list(node_class)
+            group = await parts.groups.resolve(node_class)
+        except CloudError as error:
+            raise CreateError("InstanceTypeResolutionFailed", str(error)) from error
+        candidates = Candidates(types, lambda name: parts.types.kubelet_on(node_class, name), group)
+        subnets = [
+            subnet
+            for subnet in node_class.status.subnets
+            if not parts.shifts.is_shifted(subnet.zone_id)
+        ]
+        try:
+            return await parts.launcher.launch(
+                claim, node_class, candidates, self._wanted(claim), subnets
+            )
+        except KubeletError as error:
+            raise CreateError("InstanceTypeResolutionFailed", str(error)) from error
+
+    def _wanted(self, claim: NodeClaim) -> Wanted:
+        try:
+            requirements = Requirements.from_wire(claim.spec.requirements)
+        except RequirementError as error:
+            raise CreateError("LaunchFailed", str(error)) from error
+        return Wanted(
+            requirements,
+            Resources.from_wire(claim.spec.resources.requests),
+            FACTS.well_known_labels,
+            is_best_effort=self.parts.base.core.min_values_policy == "BestEffort",
+        )
+
+    async def _node_class(self, claim: NodeClaim) -> EC2NodeClass:
+        name = claim.spec.node_class_ref.name
+        node_class = await self.parts.view.node_class(name)
+        if node_class is None:
+            message = f"Failed resolving NodeClass: there is no EC2NodeClass {name}"
+            event = Event(
+                claim, WARNING, "FailedResolvingNodeClass", message, (claim.metadata.name,)
+            )
+            self.parts.recorder.publish(event)
+            raise InsufficientCapacityError(f"there is no EC2NodeClass {name}")
+        return node_class
+
+    async def _instance(self, record: InstanceRecord) -> Instance:
+        """An instance with everything its node class and type say about it."""
+        name = record.tags.get(labels.EC2_NODE_CLASS, "")
+        node_class = await self.parts.view.node_class(name) if name else None
+        if node_class is None:
+            return instance_of(record, None, None)
+        try:
+            types = await self.parts.types.list(node_class)
+        except CloudError:
+            return instance_of(record, None, node_class)
+        kind = next((each for each in types if each.name == record.instance_type), None)
+        return instance_of(record, kind, node_class)
+
+    async def _instance_id(self, claim: NodeClaim) -> str:
+        """The instance of a claim, be it one that is only just being launched."""
+        launch = self._launches.get(claim.metadata.uid)
+        if launch is not None:
+            with suppress(CloudError):  # then there is none
+                return (await asyncio.shield(launch)).id
+        if claim.status.provider_id:
+            return _id_in(claim.status.provider_id)
+        found = await self.parts.instances.of_claim(claim.metadata.name)
+        if found is None:
+            raise InstanceNotFoundError(f"claim {claim.metadata.name} has no instance")
+        self.parts.instances.remember(found)
+        return found.id
+
+    def _remember(self, uid: str, launch: asyncio.Task[InstanceRecord]) -> None:
+        self._launches[uid] = launch
+        # an error nobody waits for any more is no news to the event loop
+        launch.add_done_callback(lambda task: task.cancelled() or task.exception())
+        _shrink(self._launches)
+
+    def _forget(self, claim: NodeClaim) -> None:
+        self._launches.pop(claim.metadata.uid, None)
+        reservation = claim.metadata.labels.get(labels.CAPACITY_RESERVATION_ID, "")
+        is_reserved = claim.metadata.labels.get(labels.CAPACITY_TYPE) == labels.RESERVED
+        if is_reserved and reservation:
+            self.parts.reservations.terminated(reservation)
+
+
+def _id_in(provider_id: str) -> str:
+    found = instance_id_of(provider_id)
+    if not found:
+        raise InstanceNotFoundError(f"{provider_id!r} names no EC2 instance")
+    return found
+
+
+def _has_failed(launch: asyncio.Task[InstanceRecord]) -> bool:
+    return launch.done() and (launch.cancelled() or launch.exception() is not None)
+
+
+def _shrink(remembered: dict[str, None] | dict[str, asyncio.Task[InstanceRecord]]) -> None:
+    while len(remembered) > _MOST_REMEMBERED:
+        del remembered[next(iter(remembered))]
+
+
+def make_provider(context: ProviderContext) -> AwsProvider:
+    """Make the provider as the environment asks for.
+
+    Raises:
+        ProviderError: a setting is missing or wrong, or AWS cannot be used at all.
+    """
+    settings = read_settings(context.environment)
+    metrics = AwsMetrics()
+    calls = open_calls(
+        context.environment, context.clock, context.rng, observe=metrics.observe_call
+    )
+    return AwsProvider(
+        assemble(
+            Foundation(
+                calls=calls,
+                kube=context.kube,
+                clock=context.clock,
+                rng=context.rng,
+                core=context.settings,
+                settings=settings,
+                metrics=metrics,
+                version_source=_version_source(context.kube, calls, settings),
+            )
+        )
+    )
+
+
+@runtime_checkable
+class KnowsVersion(Protocol):
+    """A client that can ask the API server which version it is."""
+
+    async def version(self) -> str: ...
+
+
+def _version_source(kube: Kube, calls: Calls, settings: AwsSettings) -> VersionSource:
+    if isinstance(kube, KnowsVersion) and not settings.eks_control_plane:
+        return kube.version
+    return eks_version(calls, settings.cluster_name)

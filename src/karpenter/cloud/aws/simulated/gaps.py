@@ -1,0 +1,194 @@
+"""What moto cannot do, or does too slowly, answered in its place.
+
+* DescribeInstanceTypes, DescribeInstanceTypeOfferings: moto needs seconds to write its own table.
+* DescribeSpotPriceHistory: moto has one price for everything.
+* DescribeCapacityReservations, DescribePlacementGroups, GetProducts, GetManagedResource: missing.
+* DescribeInstanceStatus: everything is always well.
+* DescribeImages, GetParameter: the images of EKS are not published.
+* DeleteLaunchTemplate: a template that is gone is reported as a missing parameter.
+"""
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from karpenter.clock import Clock
+from karpenter.cloud.aws.simulated.faults import client_error
+from karpenter.cloud.aws.simulated.session import SimulatedSession
+
+Parameters = Mapping[str, Any]
+Answer = Mapping[str, Any]
+
+SPOT_SHARE: Final = 0.35  # of the on-demand price, before zones differ
+_PUBLISHED: Final = "/aws/service/"
+_ARM: Final = "arm64"
+_METAL_TENANCY: Final = "Dedicated"
+
+
+@dataclass(slots=True)
+class Gaps:
+    """The answers, and what they are made of; change it at any time."""
+
+    clock: Clock
+    region: str
+    types: frozenset[str] = frozenset()  # what is sold; everything if empty
+    prices: dict[str, float] = field(default_factory=dict)  # on demand
+    spot_prices: dict[tuple[str, str], float] = field(default_factory=dict)  # where they differ
+    reservations: list[dict[str, Any]] = field(default_factory=list)
+    groups: list[dict[str, Any]] = field(default_factory=list)
+    statuses: list[dict[str, Any]] = field(default_factory=list)
+    shifts: list[dict[str, Any]] = field(default_factory=list)
+    images: dict[str, dict[str, Any]] = field(default_factory=dict)  # by id
+    image_generation: int = 1  # another number, and newer images are published
+
+    def fill(self, session: SimulatedSession) -> None:
+        """Answer in moto's place from now on."""
+        for operation, handler in (
+            ("DescribeInstanceTypes", self.instance_types),
+            ("DescribeInstanceTypeOfferings", self.type_offerings),
+            ("DescribeSpotPriceHistory", self.spot_price_history),
+            ("DescribeCapacityReservations", self.capacity_reservations),
+            ("DescribePlacementGroups", self.placement_groups),
+            ("DescribeInstanceStatus", self.instance_status),
+            ("DescribeImages", self.describe_images),
+            ("DeleteLaunchTemplate", self.delete_launch_template),
+        ):
+            session.handlers["ec2", operation] = handler
+        session.handlers["ssm", "GetParameter"] = self.parameter
+        session.handlers["pricing", "GetProducts"] = self.products
+        session.handlers["arc-zonal-shift", "GetManagedResource"] = self.managed_resource
+
+    def instance_types(self, client: Any, parameters: Parameters) -> Answer:
+        if parameters.get("DryRun"):
+            operation = "DescribeInstanceTypes"
+            raise client_error(operation, "DryRunOperation", "it would have worked", 412)
+        listed = _table().INSTANCE_TYPES
+        return {
+            "InstanceTypes": [
+                entry for name, entry in listed.items() if not self.types or name in self.types
+            ]
+        }
+
+    def type_offerings(self, client: Any, parameters: Parameters) -> Answer:
+        listed = _table().INSTANCE_TYPE_OFFERINGS[parameters["LocationType"]][self.region]
+        return {"InstanceTypeOfferings": listed}
+
+    def spot_price_history(self, client: Any, parameters: Parameters) -> Answer:
+        offered = _table().INSTANCE_TYPE_OFFERINGS["availability-zone"][self.region]
+        now = self.clock.now()
+        return {
+            "SpotPriceHistory": [
+                {
+                    "InstanceType": name,
+                    "AvailabilityZone": zone,
+                    "SpotPrice": f"{self._spot(name, zone):.6f}",
+                    "Timestamp": now,
+                }
+                for name, zone in ((each["InstanceType"], each["Location"]) for each in offered)
+                if name in self.prices
+            ]
+        }
+
+    def products(self, client: Any, parameters: Parameters) -> Answer:
+        asked = {each["Field"]: each["Value"] for each in parameters["Filters"]}
+        is_metal = asked.get("tenancy") == _METAL_TENANCY
+        listed = {n: p for n, p in self.prices.items() if (".metal" in n) == is_metal}
+        return {"PriceList": [_product(name, price) for name, price in listed.items()]}
+
+    def capacity_reservations(self, client: Any, parameters: Parameters) -> Answer:
+        ids = parameters.get("CapacityReservationIds")
+        found = [
+            each
+            for each in self.reservations
+            if ids is None or each["CapacityReservationId"] in ids
+        ]
+        if ids and not found:
+            operation = "DescribeCapacityReservations"
+            code = "InvalidCapacityReservationId.NotFound"
+            raise client_error(operation, code, f"{ids[0]} does not exist")
+        return {"CapacityReservations": found}
+
+    def placement_groups(self, client: Any, parameters: Parameters) -> Answer:
+        asked = [*parameters.get("GroupIds", ()), *parameters.get("GroupNames", ())]
+        found = [each for each in self.groups if {each["GroupId"], each["GroupName"]} & set(asked)]
+        if asked and not found:
+            operation, code = "DescribePlacementGroups", "InvalidPlacementGroup.Unknown"
+            raise client_error(operation, code, f"{asked[0]} does not exist")
+        return {"PlacementGroups": found}
+
+    def instance_status(self, client: Any, parameters: Parameters) -> Answer:
+        return {"InstanceStatuses": list(self.statuses)}
+
+    def managed_resource(self, client: Any, parameters: Parameters) -> Answer:
+        return {
+            "name": "cluster",
+            "appliedWeights": {},
+            "arn": parameters["resourceIdentifier"],
+            "zonalShifts": list(self.shifts),
+        }
+
+    def parameter(self, client: Any, parameters: Parameters) -> Answer:
+        name = parameters["Name"]
+        if not name.startswith(_PUBLISHED):
+            answer: Answer = client.get_parameter(**parameters)
+            return answer
+        return {"Parameter": {"Name": name, "Value": self.publish(name)}}
+
+    def publish(self, parameter: str) -> str:
+        """The id of the image that is published under a parameter, which exists from now on."""
+        text = f"{parameter}/{self.image_generation}"
+        image_id = f"ami-{hashlib.sha256(text.encode()).hexdigest()[:17]}"
+        arch = _ARM if f"/{_ARM}/" in parameter or f"-{_ARM}/" in parameter else "x86_64"
+        self.images.setdefault(image_id, _image(image_id, parameter, arch, self.clock.now()))
+        return image_id
+
+    def describe_images(self, client: Any, parameters: Parameters) -> Answer:
+        for each in parameters.get("Filters", ()):
+            if each["Name"] == "image-id" and any(id_ in self.images for id_ in each["Values"]):
+                known = (self.images.get(image_id) for image_id in each["Values"])
+                return {"Images": [image for image in known if image is not None]}
+        answer: Answer = client.describe_images(**parameters)
+        return answer
+
+    def delete_launch_template(self, client: Any, parameters: Parameters) -> Answer:
+        name = parameters["LaunchTemplateName"]
+        # raises the right error for a name that does not exist
+        client.describe_launch_templates(LaunchTemplateNames=[name])
+        answer: Answer = client.delete_launch_template(**parameters)
+        return answer
+
+    def _spot(self, name: str, zone: str) -> float:
+        known = self.spot_prices.get((name, zone))
+        if known is not None:
+            return known
+        # zones differ a little, always in the same way
+        wobble = hashlib.sha256(f"{name}/{zone}".encode()).digest()[0] / 255
+        return self.prices[name] * SPOT_SHARE * (0.9 + 0.2 * wobble)
+
+
+def _table() -> Any:
+    return importlib.import_module("moto.ec2.models.instance_types")
+
+
+def _image(image_id: str, parameter: str, architecture: str, now: datetime) -> dict[str, Any]:
+    return {
+        "ImageId": image_id,
+        "Name": parameter.removeprefix(_PUBLISHED).replace("/", "-"),
+        "Architecture": architecture,
+        "CreationDate": now.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "State": "available",
+    }
+
+
+def _product(name: str, price: float) -> str:
+    dimension = {"pricePerUnit": {"USD": f"{price:.6f}"}, "unit": "Hrs"}
+    return json.dumps(
+        {
+            "product": {"attributes": {"instanceType": name}},
+            "terms": {"OnDemand": {"A.B": {"priceDimensions": {"A.B.C": dimension}}}},
+        }
+    )

@@ -1,0 +1,122 @@
+"""Nodes for simulated instances: they join when an instance runs and go when it is terminated.
+
+The sandbox's simulated kubelets take care of them from then on, as the annotation asks for.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from karpenter.api.nodes import Node
+from karpenter.clock import Clock
+from karpenter.cloud.aws.identity import instance_id_of, provider_id
+from karpenter.cloud.aws.provider import AwsProvider
+from karpenter.cloud.aws.simulated.account import SimulatedAccount
+from karpenter.cloud.aws.simulated.boot import registration
+from karpenter.cloud.provider import CloudError
+from karpenter.kube.client import Kube
+from karpenter.kube.errors import AlreadyExistsError, KubeError, NotFoundError
+from karpenter.model import labels
+
+SIMULATED: Final = "kwok.x-k8s.io/node"
+BOOT_SECONDS: Final = 20.0
+PERIOD: Final = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class SimulatedNodes:
+    """Keeps the Nodes of a cluster equal to the instances of an account."""
+
+    def __init__(
+        self,
+        account: SimulatedAccount,
+        kube: Kube,
+        clock: Clock,
+        provider: AwsProvider,
+        *,
+        boot_seconds: float = BOOT_SECONDS,
+    ) -> None:
+        self._account = account
+        self._kube = kube
+        self._clock = clock
+        self._provider = provider
+        self._boot_seconds = boot_seconds
+        self._joined: dict[str, str] = {}  # instance -> node
+
+    async def run(self) -> None:
+        """Let nodes come and go, until cancelled."""
+        while True:
+            try:
+                await self.step()
+            except (KubeError, CloudError) as error:
+                log.warning("simulated nodes not looked after", error=str(error))
+            await self._clock.sleep(PERIOD)
+
+    async def step(self) -> None:
+        """Let the nodes that are due come, and those whose instance is gone go."""
+        running = {entry["InstanceId"]: entry for entry in self._account.running()}
+        now = self._clock.now()
+        for instance_id, entry in running.items():
+            if instance_id not in self._joined and self._has_booted(instance_id, now):
+                await self._join(instance_id, entry)
+        for instance_id in [each for each in self._joined if each not in running]:
+            await self._leave(self._joined[instance_id])
+            del self._joined[instance_id]
+
+    async def adopt(self) -> None:
+        """Know of the nodes that are there already."""
+        for node in await self._kube.list(Node):
+            instance_id = instance_id_of(node.spec.provider_id)
+            if instance_id:
+                self._joined[instance_id] = node.metadata.name
+
+    def _has_booted(self, instance_id: str, now: datetime) -> bool:
+        since = self._account.fleets.launched_at.get(instance_id)
+        return since is not None and (now - since).total_seconds() >= self._boot_seconds
+
+    async def _join(self, instance_id: str, entry: Mapping[str, Any]) -> None:
+        zone = entry["Placement"]["AvailabilityZone"]
+        instance = await self._provider.get(provider_id(zone, instance_id))
+        boot = registration(self._account.fleets.templates[instance_id])
+        name = str(entry["PrivateDnsName"])
+        held = {key: value for key, value in instance.labels.items() if key in _BY_KUBELET}
+        body = {
+            "metadata": {
+                "name": name,
+                "labels": {**held, **boot.labels, labels.HOSTNAME: name},
+                "annotations": {SIMULATED: "fake"},
+            },
+            "spec": {"providerID": instance.provider_id, "taints": list(boot.taints)},
+            "status": {
+                "capacity": dict(instance.capacity),
+                "allocatable": dict(instance.allocatable),
+            },
+        }
+        try:
+            await self._kube.create(Node, body)
+        except AlreadyExistsError:
+            log.debug("simulated node is there already", node=name)
+        self._joined[instance_id] = name
+
+    async def _leave(self, name: str) -> None:
+        try:
+            await self._kube.delete(Node, name)
+        except NotFoundError:
+            return
+
+
+# What kubelet and cloud controller write on a node by themselves
+_BY_KUBELET: Final = frozenset(
+    {
+        labels.ARCH,
+        labels.OS,
+        labels.INSTANCE_TYPE,
+        labels.ZONE,
+        labels.REGION,
+        labels.ZONE_ID,
+        labels.WINDOWS_BUILD,
+    }
+)

@@ -1,0 +1,165 @@
+"""A whole simulated AWS beside a sandbox: an account, its provider, and nodes for its instances."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from karpenter.api.nodes import Node
+from karpenter.clock import Clock
+from karpenter.cloud.aws.calls import AwsCalls, Observer
+from karpenter.cloud.aws.identity import instance_id_of
+from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.parts import Foundation, assemble
+from karpenter.cloud.aws.provider import AwsProvider
+from karpenter.cloud.aws.settings import read_settings
+from karpenter.cloud.aws.simulated.account import NODE_ROLE, SimulatedAccount, simulated_account
+from karpenter.cloud.aws.simulated.nodes import BOOT_SECONDS, SimulatedNodes
+from karpenter.cloud.aws.versions import eks_version
+from karpenter.cloud.registry import ProviderContext
+from karpenter.kube.client import Kube
+from karpenter.model.labels import DISCOVERY_TAG
+
+CLUSTER: Final = "sandbox"
+ENDPOINT: Final = "https://sandbox.simulated"
+_CA_BUNDLE: Final = "c2ltdWxhdGVk"
+
+
+class NoSuchInstanceError(Exception):
+    """There is no instance behind a node; the text is one sentence."""
+
+
+@dataclass(slots=True)
+class AwsWorld:
+    """A simulated AWS, and what one can do with it."""
+
+    account: SimulatedAccount
+    kube: Kube
+    clock: Clock
+    boot_seconds: float = BOOT_SECONDS
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def make_provider(
+        self, context: ProviderContext, *, observe: Observer | None = None
+    ) -> AwsProvider:
+        """The provider of this account, in place of the one for the real AWS.
+
+        Instances become nodes from now on.
+        """
+        settings = read_settings({**context.environment, **self.environment})
+        metrics = AwsMetrics()
+        calls = AwsCalls(
+            self.account.session,
+            self.clock,
+            context.rng,
+            observe=observe or metrics.observe_call,
+        )
+        provider = AwsProvider(
+            assemble(
+                Foundation(
+                    calls=calls,
+                    kube=context.kube,
+                    clock=self.clock,
+                    rng=context.rng,
+                    core=context.settings,
+                    settings=settings,
+                    metrics=metrics,
+                    version_source=eks_version(calls, settings.cluster_name),
+                    long_poll_seconds=0,  # moto would wait in real time
+                )
+            )
+        )
+        nodes = SimulatedNodes(
+            self.account, self.kube, self.clock, provider, boot_seconds=self.boot_seconds
+        )
+        self.stop()
+        self._tasks.append(asyncio.get_running_loop().create_task(_run(nodes)))
+        return provider
+
+    async def interrupt(self, node: str) -> None:
+        """Let EC2 announce that it takes the spot instance of a node back.
+
+        Raises:
+            NoSuchInstanceError: the node has no instance.
+            NotFoundError: there is no such node.
+        """
+        found = await self.kube.get(Node, node)
+        instance_id = instance_id_of(found.spec.provider_id)
+        if not instance_id:
+            raise NoSuchInstanceError(f"node {node} is not an EC2 instance")
+        await asyncio.to_thread(self.account.send, spot_warning(instance_id, self.clock))
+
+    def first_objects(self) -> Iterator[dict[str, Any]]:
+        """A node class that works here, to begin with."""
+        selector = [{"tags": {DISCOVERY_TAG: self.account.cluster}}]
+        yield {
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": {"name": "default"},
+            "spec": {
+                "role": NODE_ROLE,
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": selector,
+                "securityGroupSelectorTerms": selector,
+            },
+        }
+
+    def stop(self) -> None:
+        """Let no more nodes come or go."""
+        for task in self._tasks:
+            task.cancel()
+        self._tasks.clear()
+
+
+@asynccontextmanager
+async def aws_world(
+    clock: Clock,
+    kube: Kube,
+    *,
+    region: str = "us-west-2",
+    kubernetes: str = "1.33",
+    boot_seconds: float = BOOT_SECONDS,
+) -> AsyncIterator[AwsWorld]:
+    """A simulated AWS for as long as the block runs.
+
+    Raises:
+        SimulationMissingError: moto is not installed.
+    """
+    with simulated_account(clock, cluster=CLUSTER, region=region, kubernetes=kubernetes) as account:
+        environment = {
+            "CLUSTER_NAME": CLUSTER,
+            "CLUSTER_ENDPOINT": ENDPOINT,
+            "CLUSTER_CA_BUNDLE": _CA_BUNDLE,
+            "INTERRUPTION_QUEUE": CLUSTER,
+            "AWS_REGION": region,
+        }
+        world = AwsWorld(account, kube, clock, boot_seconds, environment)
+        try:
+            yield world
+        finally:
+            world.stop()
+
+
+def spot_warning(instance_id: str, clock: Clock) -> str:
+    """What EventBridge sends two minutes before EC2 takes a spot instance back."""
+    return json.dumps(
+        {
+            "version": "0",
+            "id": instance_id,
+            "detail-type": "EC2 Spot Instance Interruption Warning",
+            "source": "aws.ec2",
+            "account": "123456789012",
+            "time": clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": "us-west-2",
+            "resources": [],
+            "detail": {"instance-id": instance_id, "instance-action": "terminate"},
+        }
+    )
+
+
+async def _run(nodes: SimulatedNodes) -> None:
+    await nodes.adopt()
+    await nodes.run()

@@ -1,0 +1,194 @@
+"""Whether launches with a node class can work, found out before anybody needs one.
+
+The checks go from what costs nothing to what asks EC2; the first that does not pass ends them. A
+verdict of EC2 is kept for a while, for as long as neither the class nor what it comes to changes.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol
+
+import msgspec
+
+from karpenter.admission.kubelet import KubeletReason, kubelet_problems
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.clock import Clock
+from karpenter.cloud.aws import class_conditions
+from karpenter.cloud.aws.cache import TtlCache
+from karpenter.cloud.aws.class_conditions import FALSE, TRUE, UNKNOWN
+from karpenter.cloud.aws.errors import AwsError, AwsServerError, AwsThrottledError
+from karpenter.cloud.aws.families import FAMILIES, family_of
+from karpenter.cloud.aws.instance_types import InstanceTypes
+from karpenter.cloud.aws.node_class_status import Step
+from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.model import labels
+
+AGAIN: Final = timedelta(minutes=10).total_seconds()
+SOON: Final = 10.0
+_VERDICT_LIFETIME: Final = timedelta(minutes=30)
+_NEEDED: Final = (
+    class_conditions.IMAGES,
+    class_conditions.INSTANCE_PROFILE,
+    class_conditions.SECURITY_GROUPS,
+    class_conditions.SUBNETS,
+)
+_RESERVED_TAGS: Final = (
+    labels.EKS_CLUSTER_NAME_TAG,
+    labels.NODEPOOL,
+    labels.NODECLAIM_TAG,
+    labels.EC2_NODE_CLASS,
+)
+_RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check found: it passed, or why it did not."""
+
+    status: str = TRUE
+    reason: str = ""
+    message: str = ""
+    is_kept: bool = True  # whether it stays true until something changes
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether nothing was found."""
+        return self.status == TRUE
+
+
+class TryAgainError(Exception):
+    """Nothing can be said now; the condition stays as it is."""
+
+    def __init__(self, seconds: float = SOON) -> None:
+        super().__init__(f"look again in {seconds} s")
+        self.seconds = seconds
+
+
+class DryRuns(Protocol):
+    """What asks EC2 whether a launch would be allowed."""
+
+    async def judge(self, node_class: EC2NodeClass) -> Verdict:
+        """Try everything a launch does, without launching.
+
+        Raises:
+            TryAgainError: EC2 is too busy to say.
+            AwsError: EC2 refused for a reason that says nothing about the class.
+        """
+
+
+class Validation:
+    """The checks of node classes."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: AwsSettings,
+        types: InstanceTypes,
+        dry_runs: DryRuns,
+        service_cidr: Callable[[], Awaitable[str]],
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._types = types
+        self._dry_runs = dry_runs
+        self._service_cidr = service_cidr
+        self._verdicts: TtlCache[tuple[str, bytes], Verdict] = TtlCache(
+            clock, _VERDICT_LIFETIME.total_seconds()
+        )
+
+    async def step(self, node_class: EC2NodeClass) -> Step:
+        """Set the condition that says whether everything is in order."""
+        try:
+            verdict = await self._judge(node_class)
+        except TryAgainError as error:
+            return Step(node_class, error.seconds)
+        changed = class_conditions.with_condition(
+            node_class,
+            class_conditions.VALIDATION,
+            verdict.status,
+            verdict.reason,
+            verdict.message,
+            now=self._clock.now(),
+        )
+        return Step(changed, AGAIN)
+
+    def forget(self, name: str) -> None:
+        """Drop the verdicts about a node class that is gone."""
+        for key in [key for key, _ in self._verdicts.items() if key[0] == name]:
+            self._verdicts.drop(key)
+
+    async def _judge(self, node_class: EC2NodeClass) -> Verdict:
+        for check in (self._cidr, self._kubelet, self._dependencies, self._expressions, _tags):
+            verdict = await check(node_class)
+            if not verdict.has_passed:
+                return verdict
+        if self._settings.disable_dry_run:
+            return Verdict()
+        key = (node_class.metadata.name, _fingerprint(node_class))
+        known = self._verdicts.get(key)
+        if known is not None:
+            return known
+        verdict = await self._dry_runs.judge(node_class)
+        return self._verdicts.put(key, verdict) if verdict.is_kept else verdict
+
+    async def _cidr(self, node_class: EC2NodeClass) -> Verdict:
+        if family_of(node_class) != FAMILIES["AL2023"]:
+            return Verdict()
+        try:
+            await self._service_cidr()
+        except (AwsServerError, AwsThrottledError) as error:
+            raise TryAgainError from error
+        except AwsError as error:
+            message = f"the service addresses of the cluster cannot be found: {error}"
+            return Verdict(FALSE, "ClusterCIDRResolutionFailed", message)
+        return Verdict()
+
+    async def _kubelet(self, node_class: EC2NodeClass) -> Verdict:
+        problems = kubelet_problems(
+            node_class.spec.kubelet,
+            ("spec", "kubelet"),
+            family=family_of(node_class).name,
+            expressions=self._settings.node_class_cel,
+        )
+        for reason in KubeletReason:
+            told = [str(each.error) for each in problems if each.reason == reason]
+            if told:
+                return Verdict(FALSE, str(reason), "; ".join(told))
+        return Verdict()
+
+    async def _dependencies(self, node_class: EC2NodeClass) -> Verdict:
+        reason = "DependenciesNotReady"
+        for status in (FALSE, UNKNOWN):
+            told = [
+                kind for kind in _NEEDED if class_conditions.status_of(node_class, kind) == status
+            ]
+            if told:
+                return Verdict(status, reason, f"waiting for {', '.join(told)}")
+        return Verdict()
+
+    async def _expressions(self, node_class: EC2NodeClass) -> Verdict:
+        if not self._types.catalogue.entries:
+            raise TryAgainError
+        problem = self._types.kubelet_problem(node_class)
+        if problem is not None:
+            return Verdict(FALSE, "KubeletExpressionEvaluationFailed", problem)
+        return Verdict()
+
+
+async def _tags(node_class: EC2NodeClass) -> Verdict:
+    told = sorted(
+        key
+        for key in node_class.spec.tags
+        if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIX)
+    )
+    if not told:
+        return Verdict()
+    return Verdict(FALSE, "TagValidationFailed", f"tags are Karpenter's own: {', '.join(told)}")
+
+
+def _fingerprint(node_class: EC2NodeClass) -> bytes:
+    """What a verdict depends on; conditions change because of it, so they are left out."""
+    status = msgspec.structs.replace(node_class.status, conditions=())
+    annotations = dict(node_class.metadata.annotations)
+    return msgspec.json.encode([node_class.spec, status, annotations], order="deterministic")

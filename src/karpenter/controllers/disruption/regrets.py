@@ -1,0 +1,99 @@
+"""Consolidation that did not help: the scheduler put pods elsewhere than the plan, and a node came back.
+
+A plan knows that pods fit together; it does not decide where they go. When moving the pods of a
+machine brings a new one for the same workloads, nothing was won, and the same plan would be made
+again at once, for ever. After a few such attempts in a row the machines that come of them are left
+in peace, each time twice as long. The first attempt that helps ends it. All of it is a
+convenience: a process that starts anew has no regrets.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.pods import Pod
+from karpenter.clock import Clock
+from karpenter.disruption.commands import MULTI, SINGLE, Command
+
+# A new machine so long after an attempt is not its doing
+_ATTRIBUTED_FOR: Final = timedelta(minutes=5)
+_FREE_ATTEMPTS: Final = 2
+_FIRST_HOLD: Final = timedelta(minutes=1)
+_LONGEST_HOLD: Final = timedelta(hours=1)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    owners: frozenset[str]  # uids of what the moved pods belong to
+    won: int  # machines fewer, as planned
+    at: datetime
+    caused: set[str] = field(default_factory=set)  # uids of claims that had to be made for them
+
+    @property
+    def is_fruitless(self) -> bool:
+        return len(self.caused) >= self.won
+
+
+class Regrets:
+    """Remembers attempts, and which machines came of those that did not help."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: _Attempt | None = None
+        self._in_a_row = 0
+        self._held: dict[str, datetime] = {}  # claim uid -> until when it is left in peace
+        self._replacements: set[str] = set()  # uids of claims that attempts asked for themselves
+
+    def begun(self, replacements: Iterable[NodeClaim]) -> None:
+        """Take note of the machines that an attempt makes by itself."""
+        self._replacements |= {claim.metadata.uid for claim in replacements}
+
+    def attempted(self, command: Command) -> None:
+        """Take note that pods are being moved to save money."""
+        if command.method not in (MULTI, SINGLE):
+            return
+        if self._last is not None and not self._last.is_fruitless:
+            self._in_a_row = 0
+        moved = [pod for candidate in command.candidates for pod in candidate.reschedulable]
+        won = max(1, len(command.candidates) - len(command.replacements))
+        self._last = _Attempt(owners_of(moved), won, self._clock.now())
+
+    def judge(self, claim: NodeClaim, pods: Iterable[Pod]) -> None:
+        """Blame the last attempt for a claim, if it was made for pods that the attempt moved."""
+        last, uid, born = self._last, claim.metadata.uid, claim.metadata.creation_timestamp
+        if last is None or born is None or uid in last.caused or uid in self._replacements:
+            return
+        is_recent = last.at - timedelta(seconds=1) <= born <= last.at + _ATTRIBUTED_FOR
+        if not is_recent or last.owners.isdisjoint(owners_of(pods)):
+            return
+        was_fruitless = last.is_fruitless
+        last.caused.add(uid)
+        if last.is_fruitless:
+            self._in_a_row += not was_fruitless
+            self._held[uid] = born + hold(self._in_a_row)
+
+    def held_until(self, claim: NodeClaim) -> datetime | None:
+        """Until when a machine is left in peace, if it is."""
+        return self._held.get(claim.metadata.uid)
+
+    def forget(self, claim: NodeClaim) -> None:
+        """Take note that a claim is gone."""
+        self._held.pop(claim.metadata.uid, None)
+        self._replacements.discard(claim.metadata.uid)
+
+
+def hold(attempts: int) -> timedelta:
+    """How long a machine is left in peace that came of so many fruitless attempts in a row."""
+    if attempts <= _FREE_ATTEMPTS:
+        return timedelta(0)
+    doublings = min(attempts - _FREE_ATTEMPTS - 1, 10)
+    return min(_FIRST_HOLD * (1 << doublings), _LONGEST_HOLD)
+
+
+def owners_of(pods: Iterable[Pod]) -> frozenset[str]:
+    """The uids of what pods belong to."""
+    return frozenset(
+        owner.uid for pod in pods for owner in pod.metadata.owner_references if owner.controller
+    )

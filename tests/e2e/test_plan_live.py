@@ -1,0 +1,360 @@
+"""``plan`` and ``explain`` on a cluster that runs: over real sockets, and without a single write."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane.access import service_account_kubeconfig
+from control_plane.cluster import ControlPlane
+from karpenter.admission.crds import builtin_crds
+from karpenter.sandbox.api import Request, Response
+from karpenter.sandbox.resource_api import Answer
+from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
+from serving import Cluster, cluster, manifest
+from unit.cli.cluster_texts import SCHEMA, machine, node, pod, pool, running, text_of
+from unit.cli.commands import Ran, run
+
+PATIENCE = 30.0
+READ_ALL = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]}
+NODE_CLASS = manifest("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", "default", namespace=None)
+EVERYTHING = {"budgets": [{"nodes": "100%"}], "consolidateAfter": "30s"}
+
+
+class Doorman:
+    """Lets requests through to a cluster, writes them down, and turns some of them away."""
+
+    def __init__(self, made: Cluster) -> None:
+        self.cluster = made
+        self.seen: list[tuple[str, str]] = []
+        self.limits: set[str] = set()
+        self.forbidden: set[str] = set()
+        self.broken: set[str] = set()
+        self.is_forgetful = False  # and cannot go on with a list that was begun
+
+    def handle(self, request: Request) -> Answer:
+        self.seen.append((request.method, request.path))
+        self.limits.update(request.query.get("limit", ()))
+        kind = request.path.rpartition("/")[2]
+        if kind in self.forbidden:
+            message = f'{kind} is forbidden: User "reader" cannot list resource "{kind}"'
+            return answer(403, kind="Status", code=403, reason="Forbidden", message=message)
+        if kind in self.broken:
+            return answer(200, kind="List", items=[{"metadata": {"name": ["odd"]}}])
+        if self.is_forgetful and "continue" in request.query:
+            return answer(410, kind="Status", code=410, reason="Expired", message="too old")
+        return self.cluster.api.handle(request)
+
+
+def answer(status: int, **body: Any) -> Response:
+    text = json.dumps({"apiVersion": "v1", **body}).encode()
+    return Response(status, text, {"Content-Type": "application/json"})
+
+
+@contextmanager
+def served(doorman: Doorman, kubeconfig: Path) -> Iterator[None]:
+    """Serve a cluster from a thread of its own while the block runs."""
+    ready, stop = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with serving(Server(doorman, token=new_token())) as server:  # type: ignore[arg-type]
+            write_kubeconfig(server, kubeconfig)
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE)
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(PATIENCE)
+        loop.close()
+
+
+def with_definitions() -> Cluster:
+    made = cluster()
+    for crd in builtin_crds().values():
+        made.create(crd)
+    return made
+
+
+def fill(made: Cluster, *objects: dict[str, Any]) -> None:
+    """Create objects with their status, as controllers leave them."""
+    for each in objects:
+        stored = made.create({key: value for key, value in each.items() if key != "status"})
+        if each.get("status"):
+            path = f"{made.path_of(each)}/status"
+            answer = made.call("PUT", path, {**stored, "status": each["status"]})
+            assert answer.status == 200, answer.body
+
+
+@pytest.fixture
+def doorman() -> Doorman:
+    return Doorman(with_definitions())
+
+
+@pytest.fixture
+def live(
+    doorman: Doorman, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Ran]]:
+    """Run the program against the cluster behind the door."""
+    kubeconfig = tmp_path / "config"
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.delenv("CLOUD_PROVIDER", raising=False)
+    with served(doorman, kubeconfig):
+        yield run
+
+
+def plan(ran: Ran) -> Any:
+    assert 0 == ran.code, ran.err
+    document = json.loads(ran.out)
+    SCHEMA.validate(document)
+    return document
+
+
+def busy(made: Cluster) -> None:
+    """A pool with an empty node, one that is held, and a pod that waits."""
+    wanted = pool(disruption=EVERYTHING)
+    held = machine("n2", created="2020-01-01T00:00:00Z")
+    held[1]["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+    waiting = pod("waits", "30")
+    waiting["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    }
+    fill(
+        made,
+        NODE_CLASS,
+        wanted,
+        *machine("n1", created="2020-01-01T00:00:00Z"),
+        *held,
+        running("web", "n2"),
+        waiting,
+    )
+
+
+def test_a_plan_reads_everything_and_writes_nothing(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    busy(doorman.cluster)
+
+    ran = live("plan", "-o", "json")
+
+    document = plan(ran)
+    (claim,) = document["provisioning"]["nodeClaims"]
+    assert ["default/waits"] == claim["pods"]
+    assert "DoNotDisrupt" in {each["reason"] for each in document["disruption"]["blocked"]}
+    assert {"GET"} == {method for method, _ in doorman.seen}
+    assert {"500"} == doorman.limits
+    assert "" == ran.err
+    asked = {path.rpartition("/")[2] for _, path in doorman.seen}
+    assert {"pods", "nodes", "nodepools", "nodeclaims", "poddisruptionbudgets"} <= asked
+
+
+def test_explain_reads_the_cluster_too(doorman: Doorman, live: Callable[..., Ran]) -> None:
+    busy(doorman.cluster)
+
+    about_pod, about_node, about_pool = (
+        live("explain", *words)
+        for words in (["pod", "waits"], ["node", "n2"], ["nodepool", "general"])
+    )
+
+    assert about_pod.out.startswith("Pod default/waits goes to a new node\n")
+    assert about_node.out.startswith("Node n2 stays\n")
+    assert about_pool.out.startswith("NodePool general can make nodes\n")
+    assert {"GET"} == {method for method, _ in doorman.seen}
+
+
+def test_a_node_that_is_being_removed_is_left_to_whoever_removes_it(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    going = machine("n1", created="2020-01-01T00:00:00Z")
+    going[1]["spec"]["taints"] = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+    fill(doorman.cluster, NODE_CLASS, pool(disruption=EVERYTHING), *going)
+
+    document = plan(live("plan", "--only", "disruption", "-o", "json"))
+
+    assert [] == document["disruption"]["commands"]
+    assert ["Deleting"] == [each["reason"] for each in document["disruption"]["blocked"]]
+
+
+def test_machines_of_a_file_are_for_pools_of_any_class(
+    doorman: Doorman, live: Callable[..., Ran], tmp_path: Path
+) -> None:
+    busy(doorman.cluster)
+    offering = {"zone": "z1", "capacityType": "on-demand", "price": 0.5, "available": True}
+    kind = {
+        "name": "huge",
+        "architecture": "amd64",
+        "operatingSystems": ["linux"],
+        "resources": {"cpu": "64", "memory": "256Gi", "pods": "110"},
+        "offerings": [offering],
+    }
+    file = tmp_path / "types.json"
+    file.write_text(json.dumps([kind]), "utf-8")
+
+    document = plan(live("plan", "--instance-types", str(file), "-o", "json"))
+
+    (claim,) = document["provisioning"]["nodeClaims"]
+    assert ["huge"] == claim["instanceTypes"]
+
+
+def test_what_may_not_be_read_is_one_line(doorman: Doorman, live: Callable[..., Ran]) -> None:
+    busy(doorman.cluster)
+    doorman.forbidden = {"services", "persistentvolumes", "resourceslices"}
+
+    ran = live("plan", "-o", "json")
+
+    plan(ran)
+    (line,) = ran.err.splitlines()
+    assert line.startswith("warning: planned as if there were none: you may not list ")
+    assert line.endswith(" PersistentVolume, ResourceSlice, Service")
+
+
+def test_without_pods_there_is_nothing_to_plan(doorman: Doorman, live: Callable[..., Ran]) -> None:
+    doorman.forbidden = {"pods"}
+
+    ran = live("plan")
+
+    assert (1, "", 1) == (ran.code, ran.out, len(ran.err.splitlines()))
+    assert ran.err.startswith("error: the cluster cannot be read: pods is forbidden")
+
+
+@pytest.mark.parametrize("is_forgetful", [False, True], ids=["patient", "forgetful"])
+def test_lists_are_read_to_their_end(
+    is_forgetful: bool,
+    doorman: Doorman,
+    live: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("karpenter.cli.cluster_live._PAGE", 2)
+    doorman.is_forgetful = is_forgetful
+    fill(doorman.cluster, NODE_CLASS, pool(), *(node(f"n{n}") for n in range(5)))
+
+    document = plan(live("plan", "-o", "json"))
+
+    kept = [each["node"] for each in document["disruption"]["blocked"]]
+    assert [f"n{n}" for n in range(5)] == kept
+    assert {"2"} == doorman.limits
+
+
+def test_an_object_that_cannot_be_read_is_one_sentence(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    doorman.broken = {"services"}
+
+    ran = live("plan")
+
+    assert (2, "", 1) == (ran.code, ran.out, len(ran.err.splitlines()))
+    assert ran.err.startswith("error: the cluster has a Service that cannot be read: ")
+
+
+def test_pods_that_name_a_provisioner_mean_its_pool(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    waiting = pod("old", nodeSelector={"karpenter.sh/provisioner-name": "general"})
+    waiting["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    }
+    spec = {"providerRef": {"name": "default"}}
+    old = manifest("karpenter.sh/v1alpha5", "Provisioner", "general", namespace=None, spec=spec)
+    fill(doorman.cluster, NODE_CLASS, pool(), old, waiting)
+
+    document = plan(live("plan", "-o", "json"))
+
+    assert [["default/old"]] == [claim["pods"] for claim in document["provisioning"]["nodeClaims"]]
+
+
+def test_a_cluster_without_our_kinds_is_said_to_lack_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    with served(Doorman(cluster()), tmp_path / "config"):
+        ran = run("plan")
+
+    assert 0 == ran.code
+    assert ran.out.startswith("No node to create: no pod waits for one\n")
+    assert [
+        "warning: planned as if there were none: the cluster does not serve NodeClaim, NodePool"
+    ] == ran.err.splitlines()
+
+
+def test_an_unknown_node_is_one_sentence(doorman: Doorman, live: Callable[..., Ran]) -> None:
+    busy(doorman.cluster)
+
+    ran = live("explain", "node", "n3")
+
+    assert (2, "", 1) == (ran.code, ran.out, len(ran.err.splitlines()))
+    assert "there is no node n3" in ran.err
+
+
+def test_a_server_that_does_not_answer_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    kubeconfig = tmp_path / "config"
+    entries = {
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    config = {"apiVersion": "v1", "kind": "Config", "current-context": "c", **entries}
+    kubeconfig.write_text(json.dumps(config), "utf-8")
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+
+    ran = run("plan")
+
+    assert (1, "", 1) == (ran.code, ran.out, len(ran.err.splitlines()))
+    assert ran.err.startswith("error: the cluster cannot be read: ")
+    assert f"127.0.0.1:{port}" in ran.err
+
+
+@pytest.mark.slow
+def test_a_real_control_plane_is_read_by_somebody_who_may_only_list(
+    kubectl: str, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def apply(*objects: dict[str, Any]) -> None:
+        ask("apply", "--server-side", "-f", "-", given=text_of(*objects))
+
+    def ask(*words: str, given: str = "") -> None:
+        done = subprocess.run(
+            [kubectl, "--kubeconfig", str(control_plane.kubeconfig), *words],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+    definitions = list(builtin_crds().values())
+    apply(*definitions)
+    ask("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    waiting = pod("planned-for", "3")
+    apply(NODE_CLASS, pool("live"), waiting)
+    ask("wait", "--for=condition=PodScheduled=false", "pod/planned-for", "--timeout=60s")
+    reader = service_account_kubeconfig(control_plane, "planners", "reader", [READ_ALL])
+    monkeypatch.setenv("KUBECONFIG", str(reader))
+
+    try:
+        ran = run("plan", "-o", "json")
+
+        claims = plan(ran)["provisioning"]["nodeClaims"]
+        assert [["default/planned-for"]] == [claim["pods"] for claim in claims]
+        assert run("explain", "nodepool", "live").out.startswith("NodePool live can make nodes\n")
+    finally:
+        ask("delete", "nodepool/live", "kwoknodeclass/default", "pod/planned-for", "--wait=false")

@@ -1,0 +1,147 @@
+"""Prices come from AWS where it can be asked, and are estimates where it cannot."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aws_fakes import FakeAws, full_catalogue, moto_cloud, product
+from karpenter.clock import SystemClock
+from karpenter.cloud.aws.errors import AwsError
+from karpenter.cloud.aws.pricing import PricesUnknownError, Pricing
+
+TYPES = full_catalogue(["m5.large", "t3.micro", "m5.metal"])
+
+
+@pytest.fixture
+def aws() -> Iterator[FakeAws]:
+    with moto_cloud(SystemClock()) as cloud:
+        cloud.state.on_demand_prices = {"m5.large": 0.112, "c5.large": 0.1}
+        cloud.state.metal_prices = {"m5.metal": 5.0}
+        cloud.state.spot_prices = {("m5.large", "us-west-2a"): 0.04}
+        yield cloud
+
+
+def pricing(aws: FakeAws, **options: Any) -> Pricing:
+    made = Pricing(aws, SystemClock(), **options)
+    made.estimate(TYPES.facts)
+    return made
+
+
+def test_before_aws_has_answered_prices_are_estimates(aws: FakeAws) -> None:
+    """Case 72."""
+    prices = pricing(aws)
+
+    assert 0.096 == prices.on_demand("m5.large")
+    assert 0.0104 == prices.on_demand("t3.micro")
+    assert 0.096 == prices.spot("m5.large", "us-west-2a") == prices.spot("m5.large", "us-west-2d")
+    assert prices.is_estimate("m5.large")
+    assert prices.on_demand("none.such") is None
+
+
+async def test_after_a_refresh_prices_are_those_of_aws(aws: FakeAws) -> None:
+    """Case 73."""
+    prices = pricing(aws)
+    await prices.refresh()
+
+    assert (0.112, 5.0) == (prices.on_demand("m5.large"), prices.on_demand("m5.metal"))
+    assert not prices.is_estimate("m5.large")
+    assert prices.is_estimate("t3.micro")
+    assert 0.04 == prices.spot("m5.large", "us-west-2a")
+    assert prices.spot("m5.large", "us-west-2b") is None
+
+
+async def test_new_prices_are_merged_over_old_ones(aws: FakeAws) -> None:
+    prices = pricing(aws)
+    await prices.refresh()
+    aws.state.on_demand_prices = {"m5.large": 0.2}
+    aws.state.spot_prices = {("m5.large", "us-west-2b"): 0.05}
+    await prices.refresh()
+
+    assert (0.2, 0.1) == (prices.on_demand("m5.large"), prices.on_demand("c5.large"))
+    assert 0.04 == prices.spot("m5.large", "us-west-2a")
+
+
+@pytest.mark.parametrize("empty", ["on_demand_prices", "metal_prices"])
+async def test_an_empty_price_list_is_an_error_and_changes_nothing(
+    aws: FakeAws, empty: str
+) -> None:
+    """Case 74."""
+    prices = pricing(aws)
+    setattr(aws.state, empty, {})
+
+    with pytest.raises(PricesUnknownError, match="no on-demand prices"):
+        await prices.refresh()
+    assert 0.096 == prices.on_demand("m5.large")
+    assert 0.04 == prices.spot("m5.large", "us-west-2a")
+
+
+async def test_no_spot_prices_at_all_is_an_error(aws: FakeAws) -> None:
+    prices = pricing(aws)
+    aws.state.spot_prices = {}
+
+    with pytest.raises(PricesUnknownError, match="no spot prices"):
+        await prices.refresh()
+    assert 0.112 == prices.on_demand("m5.large")
+
+
+@pytest.mark.row("S2-91")
+async def test_an_isolated_network_is_never_asked_for_a_price_list(aws: FakeAws) -> None:
+    """Case 75."""
+    prices = pricing(aws, is_isolated=True)
+    await prices.refresh()
+
+    assert {"ec2"} == aws.services()
+    assert prices.is_estimate("m5.large")
+
+
+@pytest.mark.row("S2-42")
+async def test_a_price_list_we_may_not_read_leaves_the_estimates(aws: FakeAws) -> None:
+    aws.fail("pricing", "GetProducts", "AccessDeniedException", times=2)
+    prices = pricing(aws)
+
+    with pytest.raises(AwsError, match="AccessDenied"):
+        await prices.refresh()
+    assert 0.096 == prices.on_demand("m5.large")
+
+
+async def test_what_is_asked_of_the_price_list(aws: FakeAws) -> None:
+    await pricing(aws).refresh_on_demand()
+
+    calls = [made for made in aws.made if made.operation == "GetProducts"]
+    assert {"us-east-1"} == {made.region for made in calls}
+    asked = [{f["Field"]: f["Value"] for f in made.parameters["Filters"]} for made in calls]
+    assert {"Shared", "Dedicated"} == {each["tenancy"] for each in asked}
+    assert {"us-west-2"} == {each["regionCode"] for each in asked}
+    assert {"Linux"} == {each["operatingSystem"] for each in asked}
+
+
+async def test_prices_that_are_none_are_passed_over(aws: FakeAws) -> None:
+    texts = [
+        product("m5.large", "0.0000"),
+        product("c5.large", "free"),
+        product("m5.xlarge", "1.0", currency="CNY"),
+        "not json",
+        product("r5.large", "0.126"),
+    ]
+    aws.fakes["pricing", "GetProducts"] = lambda parameters: {"PriceList": texts}
+    prices = pricing(aws)
+    await prices.refresh_on_demand()
+
+    assert 0.126 == prices.on_demand("r5.large")
+    assert prices.on_demand("c5.large") is None
+    assert prices.on_demand("m5.xlarge") is None
+    assert 0.096 == prices.on_demand("m5.large")
+
+
+async def test_every_page_of_the_price_list_is_read(aws: FakeAws) -> None:
+    def paged(parameters: Any) -> dict[str, Any]:
+        if "NextToken" in parameters:
+            return {"PriceList": [product("c5.large", 0.085)]}
+        return {"PriceList": [product("r5.large", 0.126)], "NextToken": "more"}
+
+    aws.fakes["pricing", "GetProducts"] = paged
+    prices = pricing(aws)
+    await prices.refresh_on_demand()
+
+    assert (0.126, 0.085) == (prices.on_demand("r5.large"), prices.on_demand("c5.large"))

@@ -1,0 +1,144 @@
+"""Consolidation that brings a machine back leaves it in peace, the longer the more often it did."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from autoscaler import FakeCloud, JsonObject, bench
+from builders import NOW
+from disrupting import TYPES, decided, machine, pod_on, pool
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.meta import ObjectMeta, OwnerReference
+from karpenter.api.pods import Pod
+from karpenter.clock import SystemClock, run_virtual
+from karpenter.controllers.conditions import is_true
+from karpenter.controllers.disruption.conditions import ClaimConditions
+from karpenter.controllers.disruption.regrets import Regrets, hold
+from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.disruption.commands import Command
+from provisioning_bench import FACTS
+from unit.controllers import disruption_bench
+
+OTHER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="other", uid="other")
+
+
+class Standing(SystemClock):
+    """A clock that stands still."""
+
+    def now(self) -> datetime:
+        return NOW
+
+
+def owned(owner: OwnerReference) -> Pod:
+    reference = OwnerReference(
+        api_version=owner.api_version,
+        kind=owner.kind,
+        name=owner.name,
+        uid=owner.uid,
+        controller=True,
+    )
+    return Pod(metadata=ObjectMeta(name="p", uid="p", owner_references=(reference,)))
+
+
+def claim(name: str, *, after: float = 10.0) -> NodeClaim:
+    born = NOW + timedelta(seconds=after)
+    return NodeClaim(metadata=ObjectMeta(name=name, uid=name, creation_timestamp=born))
+
+
+def moving() -> Command:
+    """A command that moves a pod of ``web`` onto another machine."""
+    moved = pod_on("a")
+    owner = moved.metadata.owner_references[0]
+    assert owner.controller
+    full = machine("n2", *[pod_on(f"b{n}", cpu="1") for n in range(3)])
+    (command,) = decided(machine("n1", moved), full, pools=[pool()]).commands
+    return command
+
+
+class TestBlaming:
+    def test_a_machine_for_pods_that_were_moved_is_held_after_a_few_attempts(self) -> None:
+        regrets, command = Regrets(Standing()), moving()
+        moved = list(command.candidates[0].reschedulable)
+        held = []
+        for number in range(5):
+            regrets.attempted(command)
+            made = claim(f"c{number}")
+            regrets.judge(made, moved)
+            regrets.judge(made, moved)
+            until = regrets.held_until(made)
+            assert until is not None
+            held.append((until - NOW).total_seconds() - 10)
+
+        assert [0, 0, 60, 120, 240] == held
+
+    @pytest.mark.parametrize(
+        ("made", "pods"),
+        [
+            pytest.param(claim("c"), [owned(OTHER)], id="pods of somebody else"),
+            pytest.param(claim("c", after=400), None, id="a machine that came much later"),
+            pytest.param(claim("c", after=-60), None, id="a machine that was there before"),
+            pytest.param(claim("replacement"), None, id="a machine that was asked for"),
+        ],
+    )
+    def test_nobody_is_blamed_for(self, made: NodeClaim, pods: list[Pod] | None) -> None:
+        regrets, command = Regrets(Standing()), moving()
+        regrets.begun([claim("replacement")])
+        regrets.attempted(command)
+
+        regrets.judge(made, command.candidates[0].reschedulable if pods is None else pods)
+
+        assert None is regrets.held_until(made)
+
+    def test_an_attempt_that_helps_ends_it(self) -> None:
+        regrets, command = Regrets(Standing()), moving()
+        moved = list(command.candidates[0].reschedulable)
+        for number in range(4):
+            regrets.attempted(command)
+            regrets.judge(claim(f"c{number}"), moved)
+        regrets.attempted(command)  # nothing comes of this one
+        regrets.attempted(command)
+        last = claim("last")
+        regrets.judge(last, moved)
+
+        assert last.metadata.creation_timestamp == regrets.held_until(last)
+
+    def test_a_claim_that_is_gone_is_forgotten(self) -> None:
+        regrets, command = Regrets(Standing()), moving()
+        regrets.attempted(command)
+        regrets.judge(claim("c"), command.candidates[0].reschedulable)
+        regrets.forget(claim("c"))
+
+        assert None is regrets.held_until(claim("c"))
+
+    @pytest.mark.parametrize(
+        ("attempts", "seconds"),
+        [(0, 0), (2, 0), (3, 60), (4, 120), (8, 1920), (9, 3600), (99, 3600)],
+    )
+    def test_how_long(self, attempts: int, seconds: float) -> None:
+        assert seconds == hold(attempts).total_seconds()
+
+
+class TestTheCondition:
+    @pytest.mark.parametrize("is_empty", [False, True], ids=["in use", "empty"])
+    def test_a_held_machine_is_not_consolidatable_while_it_is(self, *, is_empty: bool) -> None:
+        async def scene() -> None:
+            async with bench(cloud=FakeCloud(facts=FACTS, types=TYPES)) as at_work:
+                regrets = Regrets(at_work.clock)
+                planned = PlannedPods()
+                objects: list[JsonObject] = [
+                    disruption_bench.pool(),
+                    *disruption_bench.machine("n1", without=["Consolidatable"]),
+                ]
+                if not is_empty:
+                    objects.append(disruption_bench.running("a", "n1"))
+                await at_work.put(*objects)
+                known = at_work.claim("n1-claim")
+                regrets._held[known.metadata.uid] = at_work.clock.now() + timedelta(seconds=100)
+                controller = ClaimConditions(at_work.world, planned, regrets)
+                again = await at_work.reconcile(controller, "n1-claim")
+
+                held = at_work.claim("n1-claim").status.conditions
+                assert is_empty is is_true(held, "Consolidatable")
+                assert (300.0 if is_empty else pytest.approx(100, abs=0.1)) == again
+
+        run_virtual(scene())
