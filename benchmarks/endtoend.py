@@ -70,6 +70,7 @@ class Figures:
 
     pods: int
     seconds: float
+    nodes_before: int
     nodes: int
     processor: float
     memory: int  # resident, 95 of 100 samples are below
@@ -139,7 +140,7 @@ def _scaled_out(cluster: RealCluster, process: Controller, sampler: Sampler, pod
 def _scaled_back(
     cluster: RealCluster, process: Controller, sampler: Sampler, pods: int, quiet: float
 ) -> Figures:
-    began = time.time()
+    began, before = time.time(), len(cluster.items("nodes"))
     each = pods // 2 - round(pods // 2 * LEAVING)
     for name in SHAPES:
         cluster("scale", "deployment", name, f"--replicas={each}")
@@ -147,7 +148,15 @@ def _scaled_back(
     until(lambda: _ready(cluster) == 2 * each, "all pods run again", seconds=PATIENCE)
     ended = max(watch.changed, began)
     usage = sampler.between(began, ended)
-    return _figures(cluster, process, usage, (began, ended), 2 * each, watch.most_disrupted)
+    return _figures(
+        cluster,
+        process,
+        usage,
+        (began, ended),
+        2 * each,
+        before=before,
+        most_disrupted=watch.most_disrupted,
+    )
 
 
 def _figures(
@@ -156,6 +165,8 @@ def _figures(
     usage: Usage,
     span: tuple[float, float],
     pods: int,
+    *,
+    before: int = 0,
     most_disrupted: float = 0.0,
 ) -> Figures:
     lines = [line for line in process.lines() if span[0] <= _time_of(line) <= span[1]]
@@ -163,6 +174,7 @@ def _figures(
     return Figures(
         pods=pods,
         seconds=usage.seconds,
+        nodes_before=before,
         nodes=len(cluster.items("nodes")),
         processor=usage.processor,
         memory=usage.memory,
@@ -324,6 +336,7 @@ def _show(out: Figures, back: Figures) -> None:
     table = Table("what", "out", "Karpenter's", "back", "Karpenter's")
     table.add_row("pods", f"{out.pods:,}", "", f"{back.pods:,}")
     _add(table, "time", "{:.0f} s", out.seconds, THEIRS_OUT[0], back.seconds, THEIRS_BACK[0])
+    _add(table, "nodes before", "{}", out.nodes_before, 0, back.nodes_before, THEIRS_OUT[1])
     _add(table, "nodes", "{}", out.nodes, THEIRS_OUT[1], back.nodes, THEIRS_BACK[1])
     figures = out.processor, THEIRS_OUT[2], back.processor, THEIRS_BACK[2]
     _add(table, "processor", "{:.1f} s", *figures)

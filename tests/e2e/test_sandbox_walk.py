@@ -13,7 +13,7 @@ import pytest
 from real_cluster import Kubectl, until
 from walking import EXAMPLE, FIXED
 
-pytestmark = pytest.mark.usefixtures("kubectl")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
 
 PATIENCE = 60.0
 WALK = (

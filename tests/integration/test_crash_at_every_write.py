@@ -68,7 +68,7 @@ def test_the_story_has_writes_to_die_at(writes: list[str]) -> None:
     assert len(writes) > 30
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
 def test_a_crash_at_any_write_loses_nothing(writes: list[str], *, is_before: bool) -> None:
     assert {} == lost(writes, range(len(writes)), is_before=is_before)
@@ -76,7 +76,7 @@ def test_a_crash_at_any_write_loses_nothing(writes: list[str], *, is_before: boo
 
 @pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
 def test_a_crash_at_some_writes_loses_nothing(writes: list[str], *, is_before: bool) -> None:
-    assert {} == lost(writes, range(0, len(writes), 9), is_before=is_before)
+    assert {} == lost(writes, range(0, len(writes), 14), is_before=is_before)
 
 
 def lost(

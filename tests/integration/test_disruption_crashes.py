@@ -107,14 +107,14 @@ def crashed(writes: list[str], numbers: range, *, is_before: bool) -> dict[str, 
 def test_a_crash_at_any_write_of_a_disruption_loses_nothing(
     writes: list[str], *, is_before: bool
 ) -> None:
-    # From where the first node is closed; every fourth, and all others in the slower tier
+    # From where the first node is closed; every twelfth, and all others in the slower tier
     first = next(n for n, write in enumerate(writes) if write.startswith("DELETE")) - 2
-    numbers = range(first + 2 * (not is_before), len(writes), 4)
+    numbers = range(first + 6 * (not is_before), len(writes), 12)
 
     assert {} == crashed(writes, numbers, is_before=is_before)
 
 
-@pytest.mark.slow
+@pytest.mark.storm
 @pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
 def test_a_crash_at_every_single_write_loses_nothing(writes: list[str], *, is_before: bool) -> None:
     assert {} == crashed(writes, range(len(writes)), is_before=is_before)

@@ -261,8 +261,7 @@ def result_of(seed: int, patch: pytest.MonkeyPatch) -> tuple[list[str], Watch]:
     return run_virtual(lived(seed, watch), seed=str(seed)), watch
 
 
-# In the last of these the scheduler does not follow a plan, over and over
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [0])
 def test_promises_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, watch = result_of(seed, monkeypatch)
 
@@ -271,8 +270,9 @@ def test_promises_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.compared
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [*range(1, 7), *range(8, 30)])
+@pytest.mark.storm
+# In seed 7 the scheduler does not follow a plan, over and over
+@pytest.mark.parametrize("seed", range(1, 30))
 def test_promises_are_kept_for_long(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong, _ = result_of(seed, monkeypatch)
 

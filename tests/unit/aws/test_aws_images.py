@@ -210,12 +210,12 @@ async def test_parameters_are_kept_for_a_day_and_those_of_users_for_five_minutes
 ) -> None:
     parameters = Parameters(place.aws, place.clock)
     place.account.parameter("/aws/service/eks/x", "ami-1")
-    place.account.parameter("/mine", "ami-1")
+    place.account.parameter("/team/mine", "ami-1")
     counts = []
     for seconds in (0.0, 299.0, 2.0, 86400.0):
         place.clock.passed += seconds
         await parameters.get("/aws/service/eks/x")
-        await parameters.get("/mine", is_custom=True)
+        await parameters.get("/team/mine", is_custom=True)
         counts.append(place.aws.count("GetParameter"))
 
     assert [2, 2, 3, 5] == counts

@@ -2,6 +2,7 @@
 
 import base64
 import importlib
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -36,11 +37,10 @@ METADATA = MetadataOptions(
 
 
 def blueprint(*, spec: dict[str, Any] | None = None, **changes: Any) -> Blueprint:
+    given: dict[str, Any] = {"ami_family": "AL2023", "metadata_options": METADATA, **(spec or {})}
     node_class = EC2NodeClass(
         metadata=ObjectMeta(name="default"),
-        spec=EC2NodeClassSpec(
-            **({"ami_family": "AL2023", "metadata_options": METADATA} | (spec or {}))
-        ),
+        spec=EC2NodeClassSpec(**given),
         status=EC2NodeClassStatus(
             instance_profile="demo_1",
             security_groups=(SecurityGroupStatus(id="sg-1"), SecurityGroupStatus(id="sg-2")),
@@ -63,10 +63,14 @@ def data(**changes: Any) -> dict[str, Any]:
     return found
 
 
+@cache
+def _ec2() -> Any:
+    return importlib.import_module("botocore.session").Session().get_service_model("ec2")
+
+
 def _validate(found: dict[str, Any]) -> None:
     """Let botocore's own model of EC2 check the content."""
-    model = importlib.import_module("botocore.session").Session().get_service_model("ec2")
-    shape = model.operation_model("CreateLaunchTemplate").input_shape
+    shape = _ec2().operation_model("CreateLaunchTemplate").input_shape
     parameters = {"LaunchTemplateName": "x", "LaunchTemplateData": found}
     report = (
         importlib.import_module("botocore.validate").ParamValidator().validate(parameters, shape)
