@@ -49,7 +49,9 @@ REQUIREMENTS: Final = (
 )
 BUDGET: Final = 0.10  # of the nodes may be disrupted at a time
 CONSOLIDATE_AFTER: Final = 30.0
-QUIET: Final = 90.0  # without a change of nodes, and consolidation has come to rest
+# Before a node may be consolidated, and without a change of nodes until there is rest, in seconds
+PAUSES: Final = (CONSOLIDATE_AFTER, 90.0)
+SMOKE_PAUSES: Final = (5.0, 20.0)
 LONGEST_STALL: Final = 0.05
 OWN_SHARE: Final = 2.0
 PATIENCE: Final = 900.0
@@ -94,7 +96,8 @@ def main() -> int:
         return 0
     pods = arguments.pods or (SMOKE_PODS if arguments.smoke else PODS)
     with tempfile.TemporaryDirectory(prefix="endtoend-") as folder:
-        out, back = _measured(Path(folder), pods, 20.0 if arguments.smoke else QUIET)
+        pauses = SMOKE_PAUSES if arguments.smoke else PAUSES
+        out, back = _measured(Path(folder), pods, *pauses)
         if arguments.log:
             arguments.log.write_bytes((Path(folder) / "karpenter.controller.log").read_bytes())
     if arguments.json:
@@ -111,9 +114,12 @@ def _obstacle(*, may_build: bool) -> str:
     return obstacle() or ""
 
 
-def _measured(folder: Path, pods: int, quiet: float) -> tuple[Figures, Figures]:
+def _measured(
+    folder: Path, pods: int, consolidate_after: float, quiet: float
+) -> tuple[Figures, Figures]:
+    pool = node_pool(REQUIREMENTS, consolidate_after)
     with real_cluster(folder, audits=False) as cluster:
-        cluster("apply", "-f", "-", given=json.dumps(list_of(*node_pool(REQUIREMENTS))))
+        cluster("apply", "-f", "-", given=json.dumps(list_of(*pool)))
         account = cluster.account()
         with (
             controller(cluster, account, LOG_LEVEL="debug") as process,
@@ -123,7 +129,7 @@ def _measured(folder: Path, pods: int, quiet: float) -> tuple[Figures, Figures]:
             time.sleep(5)
             out = _scaled_out(cluster, process, sampler, pods)
             _rest(cluster, quiet)
-            back = _scaled_back(cluster, process, sampler, pods, quiet)
+            back = _scaled_back(cluster, process, sampler, pods, consolidate_after + quiet)
             process.stop()
     return out, back
 
@@ -144,7 +150,7 @@ def _scaled_back(
     each = pods // 2 - round(pods // 2 * LEAVING)
     for name in SHAPES:
         cluster("scale", "deployment", name, f"--replicas={each}")
-    watch = _rest(cluster, CONSOLIDATE_AFTER + quiet)
+    watch = _rest(cluster, quiet)
     until(lambda: _ready(cluster) == 2 * each, "all pods run again", seconds=PATIENCE)
     ended = max(watch.changed, began)
     usage = sampler.between(began, ended)
@@ -265,14 +271,16 @@ def _seconds(text: str) -> float:
     raise ValueError(f"{text!r} is not a duration")
 
 
-def node_pool(requirements: Sequence[Json]) -> tuple[Json, Json]:
+def node_pool(
+    requirements: Sequence[Json], consolidate_after: float = CONSOLIDATE_AFTER
+) -> tuple[Json, Json]:
     """A pool of simulated machines with these requirements, and its node class."""
     group = "karpenter.kwok.sh"
     reference = {"group": group, "kind": "KWOKNodeClass", "name": "default"}
     template = {"spec": {"nodeClassRef": reference, "requirements": list(requirements)}}
     disruption = {
         "consolidationPolicy": "WhenEmptyOrUnderutilized",
-        "consolidateAfter": f"{CONSOLIDATE_AFTER:.0f}s",
+        "consolidateAfter": f"{consolidate_after:.0f}s",
         "budgets": [{"nodes": f"{BUDGET:.0%}"}],
     }
     return (

@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 from unittest.mock import patch
@@ -34,7 +34,7 @@ from karpenter.api.ec2 import (
     SubnetSelectorTerm,
 )
 from karpenter.api.meta import ObjectMeta
-from karpenter.clock import EPOCH, Clock
+from karpenter.clock import EPOCH, Clock, SystemClock
 from karpenter.cloud.aws.calls import AwsCalls, Made
 from karpenter.cloud.aws.catalogue import Catalogue, catalogue_of
 from karpenter.cloud.aws.errors import AwsError, error_of
@@ -76,6 +76,19 @@ def _client(service: str, region: str) -> Any:
         )
         _CLIENTS[key] = _session().client(service, region_name=region, config=config)
     return _CLIENTS[key]
+
+
+class HandClock(SystemClock):
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
 
 
 def full_catalogue(names: Iterable[str] = ()) -> Catalogue:

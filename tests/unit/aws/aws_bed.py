@@ -90,8 +90,14 @@ class AwsCloud:
             if task.done():
                 await task
 
-    def count(self, operation: str) -> int:
-        return sum(made.operation == operation for made in self.calls)
+    def count(self, operation: str, since: int = 0) -> int:
+        """How often something was really asked for: neither dry runs nor further pages count."""
+        return sum(
+            made.operation == operation
+            and not made.parameters.get("DryRun")
+            and not made.parameters.get("NextToken")
+            for made in self.calls[since:]
+        )
 
     def last(self, operation: str) -> Mapping[str, Any]:
         """The parameters of the last call of an operation."""

@@ -11,6 +11,7 @@ from aws_fakes import (
     DISCOVERY,
     Account,
     FakeAws,
+    HandClock,
     moto_cloud,
     node_class,
     placement_group,
@@ -23,7 +24,6 @@ from karpenter.api.ec2 import (
     SubnetSelectorTerm,
     SubnetStatus,
 )
-from karpenter.clock import EPOCH, SystemClock
 from karpenter.cloud.aws.errors import AwsError
 from karpenter.cloud.aws.labels import only
 from karpenter.cloud.aws.placement_groups import PlacementGroups
@@ -34,19 +34,6 @@ from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
-
-
-class HandClock(SystemClock):
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def now(self) -> Any:
-        return EPOCH + timedelta(seconds=self.passed)
-
-    def monotonic(self) -> float:
-        return self.passed
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -11,13 +10,14 @@ from aws_fakes import (
     ACCOUNT,
     Account,
     FakeAws,
+    HandClock,
     al2023_parameter,
     full_catalogue,
     moto_cloud,
     node_class,
 )
 from karpenter.api.ec2 import AMISelectorTerm, AMIStatus, EC2NodeClass
-from karpenter.clock import EPOCH, SystemClock
+from karpenter.clock import EPOCH
 from karpenter.cloud.aws.families import FAMILIES
 from karpenter.cloud.aws.image_aliases import published_images, unsupported_alias
 from karpenter.cloud.aws.images import Images, ImagesNotFoundError, image_for, images_by_type
@@ -31,19 +31,6 @@ from karpenter.model.resources import NO_RESOURCES
 TYPES = ("m5.large", "c6g.large", "g4dn.xlarge", "inf2.xlarge", "g5g.xlarge")
 CATALOGUE = full_catalogue(TYPES)
 DAY = timedelta(days=1)
-
-
-class HandClock(SystemClock):
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def now(self) -> Any:
-        return EPOCH + timedelta(seconds=self.passed)
-
-    def monotonic(self) -> float:
-        return self.passed
 
 
 @dataclass

@@ -1,13 +1,12 @@
 """Which types a node class can have where, at what price, and what rules them out."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from aws_fakes import FakeAws, moto_cloud, node_class, placement_group
+from aws_fakes import FakeAws, HandClock, moto_cloud, node_class, placement_group
 from karpenter.api.ec2 import (
     AMIStatus,
     CapacityReservationStatus,
@@ -19,7 +18,7 @@ from karpenter.api.ec2 import (
     PlacementGroupSelector,
     SubnetStatus,
 )
-from karpenter.clock import EPOCH, Clock, SystemClock
+from karpenter.clock import Clock
 from karpenter.cloud.aws.catalogue import CatalogueError
 from karpenter.cloud.aws.instance_types import InstanceTypes, NoTypesError
 from karpenter.cloud.aws.placement_groups import PlacementGroups
@@ -36,19 +35,6 @@ SUBNETS = tuple(
     for number, zone in enumerate("abc", start=1)
 )
 IMAGES = (AMIStatus(id="ami-1"),)
-
-
-class HandClock(SystemClock):
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def now(self) -> Any:
-        return EPOCH + timedelta(seconds=self.passed)
-
-    def monotonic(self) -> float:
-        return self.passed
 
 
 class Shop:

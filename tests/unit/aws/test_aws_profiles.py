@@ -3,30 +3,15 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from aws_fakes import Account, FakeAws, moto_cloud, node_class
+from aws_fakes import Account, FakeAws, HandClock, moto_cloud, node_class
 from karpenter.api.ec2 import EC2NodeClass
-from karpenter.clock import EPOCH, SystemClock
 from karpenter.cloud.aws.class_conditions import with_status
 from karpenter.cloud.aws.errors import AwsNotFoundError
 from karpenter.cloud.aws.profiles import InstanceProfiles, legacy_name
-
-
-class HandClock(SystemClock):
-    """A clock that moves when it is told to."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-
-    def now(self) -> Any:
-        return EPOCH + timedelta(seconds=self.passed)
-
-    def monotonic(self) -> float:
-        return self.passed
 
 
 @dataclass
