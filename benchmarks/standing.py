@@ -51,6 +51,8 @@ MOST_SHARE: Final = 0.02
 MOST_MEMORY: Final = 400 * 10**6
 MOST_FOR_AN_EVENT: Final = 0.001
 
+_LOG: Final = "controller.log"
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -102,12 +104,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure a controller in a large, quiet cluster.")
     parser.add_argument("--smoke", action="store_true", help="a small cluster, no judgement")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--log", type=Path, help="keep the log of the controller in this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="standing-") as folder:
         if arguments.smoke:
             figures = _measured(Path(folder), SMOKE_PODS, 5.0, 5.0, 50)
         else:
             figures = _measured(Path(folder), PODS, SETTLING, SECONDS, EVENTS)
+        if arguments.log:
+            arguments.log.write_bytes((Path(folder) / _LOG).read_bytes())
     if arguments.json:
         print(json.dumps(asdict(figures), indent=2))
     else:
@@ -118,7 +123,7 @@ def main() -> int:
 def _measured(folder: Path, pods: int, settling: float, seconds: float, events: int) -> Figures:
     with _sandbox(folder) as kubeconfig:
         api = Api(kubeconfig)
-        process = Controller(kubeconfig, folder / "controller.log", {"LOG_LEVEL": "error"})
+        process = Controller(kubeconfig, folder / _LOG, {"LOG_LEVEL": "debug"})
         try:
             with sampling(process.process.pid) as sampler:
                 began = sampler.take()

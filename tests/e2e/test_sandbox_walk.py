@@ -98,3 +98,30 @@ def test_the_example_is_scaled_looked_at_and_loses_a_node(tmp_path: Path) -> Non
         assert word in told, word
     assert node not in after
     assert claim not in claims_after
+
+
+def test_a_simulated_aws_launches_instances_and_takes_one_back(tmp_path: Path) -> None:
+    with sandbox(tmp_path, "--provider", "aws", "--example", "--speed", "10") as cluster:
+        until(lambda: is_ready(cluster, "nodepools"), "the pool is ready", seconds=PATIENCE)
+        cluster("scale", "deployment", "inflate", "--replicas=5")
+        until(lambda: 5 == sum(placement(cluster, "inflate")), "5 pods run", seconds=PATIENCE)
+        node = sorted(cluster.names("nodes"))[0]
+        (shown,) = [n for n in cluster.items("nodes") if n["metadata"]["name"] == node]
+
+        command = [sys.executable, "-m", "karpenter", "sandbox", "interrupt", node]
+        subprocess.run([*command, "--kubeconfig", str(tmp_path / "kubeconfig")], check=True)
+        until(lambda: node not in cluster.names("nodes"), "the node goes", seconds=PATIENCE)
+        until(lambda: 5 == sum(placement(cluster, "inflate")), "5 pods run again", seconds=PATIENCE)
+
+    assert node.startswith("ip-10-")
+    assert "spot" == shown["metadata"]["labels"]["karpenter.sh/capacity-type"]
+    assert shown["spec"]["providerID"].startswith("aws:///us-west-2")
+
+
+def is_ready(cluster: Kubectl, kind: str) -> bool:
+    """Whether all objects of a kind say that they are ready."""
+    found = cluster.items(kind)
+    conditions = [obj.get("status", {}).get("conditions", []) for obj in found]
+    return bool(found) and all(
+        any(c["type"] == "Ready" and c["status"] == "True" for c in held) for held in conditions
+    )

@@ -25,7 +25,7 @@ app.command(cls=FlagCommand, help=controller.HELP, epilog=controller.EXAMPLES)(
 )
 app.command(help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(explain.explain, name="explain", help=explain.HELP)
-app.command(help=sandbox.HELP, epilog=sandbox.EXAMPLES)(sandbox.sandbox)
+app.add_typer(sandbox.sandbox, name="sandbox", help=sandbox.HELP, epilog=sandbox.EXAMPLES)
 app.command(help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
 app.command(help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 

@@ -42,6 +42,7 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
+from karpenter.sandbox.cycles import collect_rarely
 from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
 from karpenter.settings import Settings
 from karpenter.telemetry import CloudCalls, Metrics
@@ -73,6 +74,7 @@ def run(
     """Run until stopped; the exit code is returned."""
     deadline = threading.Timer(_GRACE_SECONDS, _leave_everything)
     deadline.daemon = True
+    collect_rarely()  # a look at all objects would hold everything up for a tenth of a second
     selector = WatchedSelector()
     # For whoever asks why something was late, and has set LOG_LEVEL=debug
     selector.tell = lambda seconds, processor: log.debug(

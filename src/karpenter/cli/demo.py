@@ -18,13 +18,16 @@ _PATIENCE: Final = 120.0
 _PAUSE: Final = 0.5
 
 
-def example() -> list[Document]:
+def example(provider: str = "kwok") -> list[Document]:
     """A NodePool of simulated machines, and a Deployment without pods."""
     folder = resources.files("karpenter.cli").joinpath("quickstart")
-    found = []
-    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        found += read(file.read_bytes(), file.name)
-    return found
+    files = [folder.joinpath("inflate.yaml"), folder.joinpath(provider, "nodepool.yaml")]
+    return [
+        document
+        for file in files
+        if file.is_file()
+        for document in read(file.read_bytes(), file.name)
+    ]
 
 
 def commands_to_try() -> tuple[str, ...]:

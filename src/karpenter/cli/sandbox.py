@@ -29,7 +29,12 @@ EXAMPLES = """\
 _FASTEST: Final = 1000.0
 
 
-def sandbox(
+sandbox = typer.Typer(invoke_without_command=True)
+
+
+@sandbox.callback()
+def run(
+    context: typer.Context,
     kubeconfig: Annotated[
         Path,
         typer.Option(
@@ -90,6 +95,8 @@ def sandbox(
     ] = False,
 ) -> None:
     """Run a sandbox."""
+    if context.invoked_subcommand is not None:
+        return
     if not 0 < speed <= _FASTEST:
         output.fail(f"--speed is a number above 0 and up to {_FASTEST:g}, not {speed:g}")
     documents = []
@@ -118,3 +125,16 @@ def sandbox(
             is_demo=demo,
         )
     )
+
+
+@sandbox.command()
+def interrupt(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node whose instance goes.")],
+    kubeconfig: Annotated[
+        Path, typer.Option(metavar="FILE", help="The kubeconfig of the sandbox.")
+    ] = Path("karpenter.kubeconfig"),
+) -> None:
+    """Let the simulated AWS of a running sandbox take a spot instance back."""
+    from karpenter.cli.sandbox_interrupt import ask_for_interruption
+
+    ask_for_interruption(node, kubeconfig)

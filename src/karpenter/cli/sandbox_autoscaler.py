@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Final
 
 from karpenter.cli import output
 from karpenter.cli.decisions import decision_logger
@@ -28,6 +29,8 @@ from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.capacity import CloudCalls
 from karpenter.telemetry.logs import take_over
 
+_AWS: Final = "aws"
+
 
 @asynccontextmanager
 async def autoscaling(
@@ -43,23 +46,35 @@ async def autoscaling(
     rng = random.Random()  # noqa: S311 nothing secret hangs on it
     metrics = Metrics()
     kube = Client(MemoryTransport(cluster.api), cluster.clock)
-    process = Process(
-        kube=kube,
-        cloud=_cloud(provider, instance_types, kube, cluster, settings, rng, metrics),
-        clock=cluster.clock,
-        settings=settings,
-        recorder=Recorder(kube, cluster.clock, rng=rng),
-        metrics=metrics,
-        log=log,
-        rng=rng,
-    )
-    manager = Manager(process, make_controllers)
-    task = asyncio.create_task(manager.run(), name="controllers")
-    try:
-        yield manager
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    environment = dict(os.environ)
+    if instance_types:
+        environment[INSTANCE_TYPES_FILE_PATH] = instance_types
+    context = ProviderContext(kube, cluster.clock, settings, environment, rng)
+    async with _cloud(provider, cluster, context, say) as cloud:
+        process = Process(
+            kube=kube,
+            cloud=MeteredProvider(cloud, CloudCalls(metrics), cluster.clock.monotonic),
+            clock=cluster.clock,
+            settings=settings,
+            recorder=Recorder(kube, cluster.clock, rng=rng),
+            metrics=metrics,
+            log=log,
+            rng=rng,
+        )
+        manager = Manager(process, make_controllers)
+        task = asyncio.create_task(manager.run(), name="controllers")
+        task.add_done_callback(lambda ended: _told(ended, say))
+        try:
+            yield manager
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _told(ended: asyncio.Task[None], say: Callable[[str], object]) -> None:
+    """Say so when the controllers do not go on, which nothing else would show."""
+    if not ended.cancelled() and (error := ended.exception()) is not None:
+        say(f"! the controllers have stopped: {error}")
 
 
 def _settings() -> Settings:
@@ -70,21 +85,18 @@ def _settings() -> Settings:
     return replace(settings, disable_leader_election=True)
 
 
-def _cloud(
-    name: str,
-    instance_types: str,
-    kube: Client,
-    cluster: Cluster,
-    settings: Settings,
-    rng: random.Random,
-    metrics: Metrics,
-) -> CloudProvider:
-    environment = dict(os.environ)
-    if instance_types:
-        environment[INSTANCE_TYPES_FILE_PATH] = instance_types
+@asynccontextmanager
+async def _cloud(
+    name: str, cluster: Cluster, context: ProviderContext, say: Callable[[str], object]
+) -> AsyncIterator[CloudProvider]:
+    """The cloud of that name; of AWS, a simulated one."""
     try:
-        context = ProviderContext(kube, cluster.clock, settings, environment, rng)
-        provider = load_provider(name)(context)
+        if name == _AWS:
+            from karpenter.cli.sandbox_aws import simulated_aws
+
+            async with simulated_aws(cluster, context, say) as provider:
+                yield provider
+        else:
+            yield load_provider(name)(context)
     except ProviderError as error:
         output.fail(str(error))
-    return MeteredProvider(provider, CloudCalls(metrics), cluster.clock.monotonic)

@@ -250,7 +250,7 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
 
 
 def _example(wishes: Wishes) -> Sequence[Document]:
-    return demo.example() if wishes.has_example else ()
+    return demo.example(wishes.provider or "kwok") if wishes.has_example else ()
 
 
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:

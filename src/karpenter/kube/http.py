@@ -30,7 +30,9 @@ from karpenter.kube.transport import JSON, Request, Response, Stream
 _UNAUTHORIZED: Final = 401
 _REDIRECTS: Final = range(300, 400)
 _CONNECT_SECONDS: Final = 10.0
-_MOST_CONNECTIONS: Final = 200  # watches hold one each
+# For requests; a new connection costs more than waiting for one, and watches have their own
+_MOST_CONNECTIONS: Final = 40
+_NO_LIMIT: Final = 0
 _KEPT_SECONDS: Final = 60.0  # less than servers keep an idle connection
 # A peer that says nothing is asked for a sign of life, and given up in less than a minute
 _SOCKET_OPTIONS: Final = (
@@ -67,7 +69,7 @@ class HttpTransport:
         self._is_secure = parts.scheme == "https"
         self._credentials = Credentials(config.identity, clock, environment)
         self._user_agent = user_agent
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[int, aiohttp.ClientSession] = {}  # by the most connections of each
         self._context: tuple[Certificate | None, ssl.SSLContext] | None = None
 
     async def send(self, request: Request) -> Response:
@@ -98,9 +100,9 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Give up all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
 
     async def _proof(self) -> Proof:
         # As kubectl has it: who speaks without TLS does not show what others could copy
@@ -113,7 +115,7 @@ class HttpTransport:
         try:
             async with (
                 asyncio.timeout(request.seconds),
-                self._request(proof, request) as response,
+                self._request(proof, request, most=_MOST_CONNECTIONS) as response,
             ):
                 self._check(response)
                 body = await response.read()
@@ -125,7 +127,9 @@ class HttpTransport:
         try:
             # A watch may be silent for minutes, so only its beginning has a time limit
             async with asyncio.timeout(request.seconds):
-                response: aiohttp.ClientResponse = await self._request(proof, request)
+                response: aiohttp.ClientResponse = await self._request(
+                    proof, request, most=_NO_LIMIT
+                )
             self._check(response)
         except (aiohttp.ClientError, OSError) as error:
             raise self._lost(error) from error
@@ -155,13 +159,13 @@ class HttpTransport:
         if pending:
             yield b"".join(pending)
 
-    def _request(self, proof: Proof, request: Request) -> Any:
+    def _request(self, proof: Proof, request: Request, *, most: int) -> Any:
         headers = CIMultiDict(proof.headers)
         headers["Accept"] = JSON
         headers["User-Agent"] = self._user_agent
         if request.body:
             headers["Content-Type"] = request.content_type
-        return self._connected().request(
+        return self._connected(most).request(
             request.method,
             self._url(request),
             data=_body(request),
@@ -176,19 +180,20 @@ class HttpTransport:
         query = f"?{urlencode(request.query)}" if request.query else ""
         return URL(f"{self._config.server.rstrip('/')}{request.path}{query}", encoded=True)
 
-    def _connected(self) -> aiohttp.ClientSession:
-        if self._session is None:
+    def _connected(self, most: int) -> aiohttp.ClientSession:
+        session = self._sessions.get(most)
+        if session is None:
             connector = aiohttp.TCPConnector(
-                limit=_MOST_CONNECTIONS,
+                limit=most,
                 keepalive_timeout=_KEPT_SECONDS,
                 socket_factory=_new_socket,
             )
-            self._session = aiohttp.ClientSession(
+            session = self._sessions[most] = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             )
-        return self._session
+        return session
 
     def _tls(self, certificate: Certificate | None) -> ssl.SSLContext | bool:
         if not self._is_secure:

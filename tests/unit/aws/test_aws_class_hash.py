@@ -17,6 +17,7 @@ from karpenter.api.ec2 import (
     SubnetSelectorTerm,
 )
 from karpenter.cloud.aws.class_hash import node_class_hash
+from karpenter.cloud.aws.fnv import fnv1_64
 
 BASE = EC2NodeClassSpec(
     role="role-1",
@@ -170,8 +171,9 @@ def test_equal_sizes_in_other_words_have_the_same_hash() -> None:
     assert hash_of(sizes[0]) == hash_of(sizes[1])
 
 
-def test_kubelet_text_is_escaped_as_go_does() -> None:
-    plain = hash_of(changed(DEFAULTS, kubelet={"clusterDomain": "a<b"}))
-    escaped = hash_of(changed(DEFAULTS, kubelet={"clusterDomain": "a\\u003cb"}))
+def test_kubelet_text_is_sorted_and_escaped_as_go_does() -> None:
+    kubelet = {"maxPods": 110, "clusterDomain": "a<b>&c"}
+    difference = int(hash_of(DEFAULTS)) ^ int(hash_of(changed(DEFAULTS, kubelet=kubelet)))
 
-    assert plain != escaped
+    text = rb'{"clusterDomain":"a\u003cb\u003e\u0026c","maxPods":110}'
+    assert fnv1_64(b"null") ^ fnv1_64(text) == difference

@@ -1,7 +1,7 @@
 """Subnets, security groups, reservations and placement groups: found, kept, counted."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -104,7 +104,6 @@ async def test_ids_share_one_call_and_a_term_with_an_id_uses_only_that(place: Pl
     assert 2 == place.aws.count("DescribeSubnets")
 
 
-@pytest.mark.row("S2-72")
 async def test_subnets_are_asked_for_once_a_minute_and_generation(place: Place) -> None:
     place.account.subnet("us-west-2a", "10.0.1.0/24")
     subnets = Subnets(place.aws, place.clock)
@@ -199,6 +198,41 @@ async def test_a_new_count_knows_better_than_what_was_under_way(place: Place) ->
     assert [251, 251, 59] == sorted((subnets.left(each.id) for each in listed), reverse=True)
 
 
+async def test_an_old_launch_gives_nothing_back_after_a_new_count(place: Place) -> None:
+    subnets, listed = await zonal(place)
+    types = [kind("m5.large", 29, "us-west-2b")]
+    old = subnets.choose(listed, types, "spot")
+    place.clock.passed += 61.0
+    await subnets.list(node_class())
+    subnets.choose(listed, types, "spot")
+    subnets.release(old)
+
+    in_b = next(each.subnet_id for each in old if each.zone == "us-west-2b")
+    assert 251 - 29 == subnets.left(in_b)
+
+
+async def test_of_two_equal_subnets_the_one_listed_first_is_chosen(place: Place) -> None:
+    for cidr in ("10.0.1.0/24", "10.0.2.0/24"):
+        place.account.subnet("us-west-2a", cidr)
+    subnets = Subnets(place.aws, place.clock)
+    listed = tuple(each.status for each in await subnets.list(node_class()))
+    chosen = subnets.choose(listed, [], "spot")
+
+    assert [listed[0].id] == [each.subnet_id for each in chosen]
+    assert sorted(each.id for each in listed) == [each.id for each in listed]
+
+
+async def test_what_cannot_be_had_is_not_counted_on(place: Place) -> None:
+    subnets, listed = await zonal(place)
+    sold_out = kind("tiny", 4, "us-west-2b")
+    sold_out = sold_out.with_offerings(
+        tuple(replace(each, available=False) for each in sold_out.offerings)
+    )
+    chosen = subnets.choose(listed, [sold_out, kind("m5.large", 29, "us-west-2b")], "spot")
+
+    assert [29] == [each.predicted for each in chosen if each.zone == "us-west-2b"]
+
+
 async def test_a_subnet_without_addresses_is_not_chosen(place: Place) -> None:
     subnets, listed = await zonal(place)
     first = subnets.choose(listed, [], "spot")
@@ -238,6 +272,17 @@ async def test_a_group_found_three_ways_is_listed_once(place: Place) -> None:
     assert 3 == place.aws.count("DescribeSecurityGroups")
 
 
+async def test_a_group_term_with_an_id_uses_only_that(place: Place) -> None:
+    group = place.account.security_group("nodes")
+    place.account.security_group("others", {})
+    terms = (SecurityGroupSelectorTerm(id=group, name="others"),)
+    found = await SecurityGroups(place.aws, place.clock).list(
+        node_class(security_group_selector_terms=terms)
+    )
+
+    assert [group] == [each.id for each in found]
+
+
 async def test_no_group_is_found(place: Place) -> None:
     assert () == await SecurityGroups(place.aws, place.clock).list(node_class())
 
@@ -256,7 +301,7 @@ async def test_reservations_that_have_ended_are_dropped_and_blocks_end_early(
     now = place.clock.now()
     block = {"ReservationType": "capacity-block"}
     place.aws.state.reservations = [
-        reservation("cr-1", EndDate=now - timedelta(seconds=1)),
+        reservation("cr-1", EndDate=now),
         reservation("cr-2", EndDate=now + timedelta(minutes=39), **block),
         reservation("cr-3", EndDate=now + timedelta(minutes=41), **block),
         reservation("cr-4", EndDate=now + timedelta(minutes=1)),

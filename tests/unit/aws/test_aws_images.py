@@ -120,7 +120,7 @@ async def test_an_image_for_two_kinds_of_devices_is_listed_twice(place: Place) -
 async def test_an_image_in_service_goes_before_a_newer_one_that_is_not(place: Place) -> None:
     """Case 45."""
     place.account.image("ami-old", "app-1", created=EPOCH - 2 * DAY)
-    place.account.image("ami-new", "app-2", created=EPOCH - DAY, deprecated=EPOCH - DAY)
+    place.account.image("ami-new", "app-2", created=EPOCH - DAY, deprecated=EPOCH)
 
     assert ["ami-old"] == await place.ids(selecting(AMISelectorTerm(name="app-*")))
 

@@ -128,7 +128,6 @@ async def test_nothing_is_worked_out_twice(shop: Shop) -> None:
     assert await shop.types.list(wanted) is await shop.types.list(wanted)
 
 
-@pytest.mark.row("S0-51")
 async def test_what_is_sold_out_is_hidden_for_three_minutes(shop: Shop, clock: HandClock) -> None:
     """Case 91."""
     await shop.types.refresh()
@@ -162,7 +161,6 @@ async def test_a_zone_is_closed_when_all_its_subnets_are_full(shop: Shop) -> Non
     assert offering(both_full["m5.large"], "b", "spot").available
 
 
-@pytest.mark.row("S2-11")
 async def test_a_capacity_type_that_cannot_be_had_is_closed_everywhere(shop: Shop) -> None:
     """Case 93."""
     await shop.types.refresh()

@@ -1,5 +1,6 @@
 """All instance types of a region and the zones they are sold in, as EC2 lists them."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -66,7 +67,7 @@ async def read_catalogue(calls: Calls) -> Catalogue:
         LocationType="availability-zone",
         MaxResults=_OFFERINGS_PAGE,
     )
-    return catalogue_of(types, offerings, calls.region)
+    return await asyncio.to_thread(catalogue_of, types, offerings, calls.region)
 
 
 def catalogue_of(

@@ -6,39 +6,32 @@ worked out anew only when something they depend on has changed.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Final, TypeAlias
 
 from karpenter.api.ec2 import CapacityReservationStatus, EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cache import TtlCache
 from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.capacity import Sizing, capacity_of, default_pods
-from karpenter.cloud.aws.catalogue import Catalogue, CatalogueEntry, read_catalogue
-from karpenter.cloud.aws.compatibility import incompatibility
+from karpenter.cloud.aws.capacity import Sizing, default_pods
+from karpenter.cloud.aws.catalogue import Catalogue, read_catalogue
 from karpenter.cloud.aws.discovered import DiscoveredMemory
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.kubelet import KubeletError, TypeKubelet
-from karpenter.cloud.aws.labels import only, system_requirements, zone_requirements
+from karpenter.cloud.aws.kubelet import TypeKubelet
 from karpenter.cloud.aws.offerings import (
     Market,
-    capacity_types,
-    is_interruptible,
     offerings_of,
 )
-from karpenter.cloud.aws.overhead import overhead_of
 from karpenter.cloud.aws.placement_groups import PlacementGroup, PlacementGroups
 from karpenter.cloud.aws.pricing import Pricing
 from karpenter.cloud.aws.reservations import CapacityReservations
 from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.sized_types import SizedType, kubelet_problem, sized_types
 from karpenter.cloud.aws.unavailable import UnavailableOfferings
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType
-from karpenter.model import labels
-from karpenter.model.requirements import Requirements
-from karpenter.model.resources import Resources
 
 _LIFETIME: Final = timedelta(minutes=5)
 _MARKED_LIFETIME: Final = 30.0  # seconds; what is sold out changes all the time
@@ -49,18 +42,8 @@ class NoTypesError(CloudError):
     """A node class no types can be listed for; the text is one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sized:
-    """A type without its offerings."""
-
-    facts: TypeFacts
-    zones: frozenset[str]
-    is_compatible: bool
-    kind: InstanceType
-
-
 # All types without and with offerings, in the same order
-_Unmarked: TypeAlias = tuple[Sequence[_Sized], tuple[InstanceType, ...]]
+_Unmarked: TypeAlias = tuple[Sequence[SizedType], tuple[InstanceType, ...]]
 
 
 class InstanceTypes:
@@ -103,7 +86,7 @@ class InstanceTypes:
         self._shifted_zone_ids = shifted_zone_ids
         self._catalogue = Catalogue()
         self._reads = 0  # how often the catalogue was read
-        self._sized: TtlCache[_ClassKey, Sequence[_Sized]] = TtlCache(
+        self._sized: TtlCache[_ClassKey, Sequence[SizedType]] = TtlCache(
             clock, _LIFETIME.total_seconds()
         )
         self._unmarked: TtlCache[_ClassKey, _Unmarked] = TtlCache(clock, _LIFETIME.total_seconds())
@@ -150,8 +133,8 @@ class InstanceTypes:
         )
         unmarked = self._unmarked.get(open_key)
         if unmarked is None:
-            found = await asyncio.to_thread(self._list, node_class, size_key, market)
-            unmarked = self._unmarked.put(open_key, found)
+            unmarked = await self._build(node_class, size_key, market)
+            self._unmarked.put(open_key, unmarked)
         return self._marked(unmarked, open_key, market)
 
     def kubelet_on(self, node_class: EC2NodeClass, instance_type: str) -> TypeKubelet:
@@ -167,24 +150,23 @@ class InstanceTypes:
         sizing = self._sizing(node_class)
         return sizing.kubelet.on(entry.facts, default_pods(entry.facts, sizing))
 
-    def kubelet_problem(self, node_class: EC2NodeClass) -> str | None:
+    async def kubelet_problem(self, node_class: EC2NodeClass) -> str | None:
         """Why an expression of a class has no usable result on some type; None if all have."""
-        try:
-            sizing = self._sizing(node_class)
-            if sizing.kubelet.has_expressions:
-                for facts in self._catalogue.facts:
-                    sizing.kubelet.on(facts, default_pods(facts, sizing))
-        except KubeletError as error:
-            return str(error)
-        return None
+        return await asyncio.to_thread(kubelet_problem, self._catalogue, self._sizing(node_class))
 
-    def _list(self, node_class: EC2NodeClass, size_key: _ClassKey, market: Market) -> _Unmarked:
-        """All types as if nothing of them had been sold out one by one."""
+    async def _build(
+        self, node_class: EC2NodeClass, size_key: _ClassKey, market: Market
+    ) -> _Unmarked:
+        """All types as if nothing of them had been sold out one by one, worked out in a thread."""
         sized = self._sized.get(size_key)
         if sized is None:
-            sized = self._sized.put(size_key, self._size(node_class, market))
+            memory = self.memory.known(node_class.status.amis)
+            work = partial(
+                sized_types, self._catalogue, node_class, self._sizing(node_class), market, memory
+            )
+            sized = self._sized.put(size_key, await asyncio.to_thread(work))
         unmarked = replace(market, marked_types=frozenset())
-        return sized, tuple(_with_offerings(each, unmarked) for each in sized)
+        return sized, await asyncio.to_thread(_all_with_offerings, sized, unmarked)
 
     def _marked(
         self, unmarked: _Unmarked, open_key: _ClassKey, market: Market
@@ -204,31 +186,6 @@ class InstanceTypes:
             for size, kind in zip(sized, kinds, strict=True)
         )
         return self._listed.put(key, found)
-
-    def _size(self, node_class: EC2NodeClass, market: Market) -> Sequence[_Sized]:
-        sizing = self._sizing(node_class)
-        zone_ids = {each.zone: each.zone_id for each in node_class.status.subnets}
-        memory = self.memory.known(node_class.status.amis)
-        found = []
-        for entry in self._catalogue.entries.values():
-            facts = entry.facts
-            zones = entry.zones & zone_ids.keys()
-            try:
-                kubelet = sizing.kubelet.on(facts, default_pods(facts, sizing))
-            except KubeletError:
-                continue  # the class is told so by its own condition
-            reason = incompatibility(facts, node_class.spec, sizing.family, market.group)
-            capacity = capacity_of(facts, sizing, kubelet)
-            overhead = overhead_of(facts, sizing, kubelet, capacity)
-            kind = InstanceType(
-                name=facts.name,
-                requirements=_requirements(entry, sizing, zones, zone_ids, market),
-                offerings=(),
-                capacity=_with_memory(capacity, memory.get(facts.name)),
-                overhead=overhead,
-            )
-            found.append(_Sized(facts, zones, reason is None, kind))
-        return found
 
     def _market(
         self,
@@ -287,41 +244,11 @@ class InstanceTypes:
         )
 
 
-def _with_offerings(sized: _Sized, market: Market) -> InstanceType:
+def _all_with_offerings(sized: Sequence[SizedType], market: Market) -> tuple[InstanceType, ...]:
+    return tuple(_with_offerings(each, market) for each in sized)
+
+
+def _with_offerings(sized: SizedType, market: Market) -> InstanceType:
     return sized.kind.with_offerings(
         offerings_of(sized.facts, sized.zones, market, is_compatible=sized.is_compatible)
-    )
-
-
-def _requirements(
-    entry: CatalogueEntry,
-    sizing: Sizing,
-    zones: frozenset[str],
-    zone_ids: Mapping[str, str],
-    market: Market,
-) -> Requirements:
-    reserved = market.reserved.get(entry.facts.name, ())
-    group = market.group
-    placed = (only(labels.PLACEMENT_GROUP_ID, *([group.id] if group else ())),)
-    partitions = group.partition_numbers if group else ()
-    return Requirements(
-        [
-            *entry.requirements,
-            *system_requirements(entry.facts, sizing.family),
-            *zone_requirements((zone, zone_ids[zone]) for zone in sorted(zones)),
-            only(labels.CAPACITY_TYPE, *capacity_types(entry.facts, reserved)),
-            only(labels.CAPACITY_RESERVATION_ID, *(each.id for each in reserved)),
-            only(labels.CAPACITY_RESERVATION_TYPE, *(r.reservation_type for r in reserved)),
-            only(labels.CAPACITY_RESERVATION_INTERRUPTIBLE, *map(is_interruptible, reserved)),
-            *placed,
-            only(labels.PLACEMENT_GROUP_PARTITION, *partitions),
-        ]
-    )
-
-
-def _with_memory(capacity: Resources, memory: int | None) -> Resources:
-    if memory is None:
-        return capacity
-    return Resources(
-        capacity.cpu, memory, capacity.pods, capacity.ephemeral_storage, capacity.others
     )

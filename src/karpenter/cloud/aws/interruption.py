@@ -29,7 +29,7 @@ ACT_ON_REBALANCE: Final = "karpenter.k8s.aws/act-on-rebalance-recommendation"
 MOST_MESSAGES: Final = 10
 VISIBILITY_SECONDS: Final = 20
 LONG_POLL_SECONDS: Final = 20
-_PAUSE: Final = 1.0  # between polls that do not wait themselves
+_PAUSE: Final = 2.0  # between polls that do not wait themselves
 _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 60.0
 

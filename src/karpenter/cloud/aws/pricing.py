@@ -148,7 +148,7 @@ class Pricing:
             StartTime=self._clock.now(),
             MaxResults=_SPOT_PAGE,
         )
-        found = dict(_newest(entries))
+        found = await asyncio.to_thread(_newest, entries)
         if not found:
             raise PricesUnknownError("EC2 told no spot prices at all")
         self._spot.update(found)

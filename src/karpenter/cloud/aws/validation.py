@@ -170,7 +170,7 @@ class Validation:
     async def _expressions(self, node_class: EC2NodeClass) -> Verdict:
         if not self._types.catalogue.entries:
             raise TryAgainError
-        problem = self._types.kubelet_problem(node_class)
+        problem = await self._types.kubelet_problem(node_class)
         if problem is not None:
             return Verdict(FALSE, "KubeletExpressionEvaluationFailed", problem)
         return Verdict()

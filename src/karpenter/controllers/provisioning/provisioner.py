@@ -89,16 +89,25 @@ class Provisioner(Loop):
     async def _create(self, done: Pass) -> tuple[NodeClaim, ...]:
         turns = asyncio.Semaphore(_AT_A_TIME)
 
-        async def created(claim: PlannedClaim) -> NodeClaim | None:
-            async with turns:
+        async def created(claim: PlannedClaim) -> NodeClaim | Exception | None:
+            try:
                 return await self._created(claim, done)
+            except Exception as error:  # noqa: BLE001 the others are to be made all the same
+                return error
+            finally:
+                turns.release()
 
-        claims = done.outcome.plan.claims
-        made = await asyncio.gather(*map(created, claims), return_exceptions=True)
-        failures = [each for each in made if isinstance(each, BaseException)]
-        if failures:
-            # The others stand; what is missing is planned anew, with them counted
-            raise failures[0]
+        tasks = []
+        async with asyncio.TaskGroup() as group:
+            for claim in done.outcome.plan.claims:
+                await turns.acquire()
+                tasks.append(group.create_task(created(claim)))
+                await asyncio.sleep(0)  # a hundred at once would hold others up
+        made = [task.result() for task in tasks]
+        for each in made:
+            if isinstance(each, Exception):
+                # The others stand; what is missing is planned anew, with them counted
+                raise each
         return tuple(each for each in made if isinstance(each, NodeClaim))
 
     async def _created(self, planned: PlannedClaim, done: Pass) -> NodeClaim | None:

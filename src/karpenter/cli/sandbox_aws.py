@@ -1,0 +1,79 @@
+"""A simulated AWS beside a sandbox: an account with a network, images and a queue, in this process.
+
+Instances become simulated nodes. An interruption is asked for by an annotation on a node, which is
+what ``karpenter sandbox interrupt`` sets, because the account is reached from this process alone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from karpenter.cli import output
+from karpenter.cloud.aws.simulated.account import SimulationMissingError
+from karpenter.cloud.aws.simulated.world import AwsWorld, NoSuchInstanceError, aws_world
+from karpenter.cloud.provider import CloudProvider
+from karpenter.cloud.registry import ProviderContext
+from karpenter.sandbox.cluster import Cluster
+from karpenter.sandbox.faults import PREFIX
+from karpenter.sandbox.status import ApiError
+from karpenter.sandbox.store import Event
+
+INTERRUPT: Final = f"{PREFIX}interrupt"
+_CONFLICT: Final = 409
+
+
+@asynccontextmanager
+async def simulated_aws(
+    cluster: Cluster, context: ProviderContext, say: Callable[[str], object]
+) -> AsyncIterator[CloudProvider]:
+    """The AWS provider on a simulated account, for as long as a block runs."""
+    try:
+        async with aws_world(cluster.clock, context.kube) as world:
+            provider = world.make_provider(context)
+            for obj in world.first_objects():
+                await _ensure(cluster, obj)
+            asked: asyncio.Queue[str] = asyncio.Queue()
+            cluster.store.on_change(lambda change: _note(change, asked))
+            task = asyncio.create_task(_interrupt(cluster, world, asked, say), name="interrupts")
+            try:
+                yield provider
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+    except SimulationMissingError as error:
+        output.fail(str(error))
+
+
+async def _ensure(cluster: Cluster, obj: dict[str, object]) -> None:
+    try:
+        await cluster.client.create(obj)
+    except ApiError as error:
+        # What was kept from the last run has perhaps been changed on purpose
+        if error.status != _CONFLICT:
+            raise
+
+
+def _note(change: Event, asked: asyncio.Queue[str]) -> None:
+    key = change.stored.key
+    if (key.group, key.resource) != ("", "nodes") or change.type == "DELETED":
+        return
+    if INTERRUPT in (change.obj["metadata"].get("annotations") or {}):
+        asked.put_nowait(key.name)
+
+
+async def _interrupt(
+    cluster: Cluster, world: AwsWorld, asked: asyncio.Queue[str], say: Callable[[str], object]
+) -> None:
+    """Send the interruptions that are asked for."""
+    while True:
+        name = await asked.get()
+        patch = {"metadata": {"annotations": {INTERRUPT: None}}}
+        try:
+            await cluster.client.patch("merge", "v1", "Node", None, name, patch)
+            await world.interrupt(name)
+            say(f"{cluster.clock.now():%H:%M:%S} EC2 takes back the instance of {name}")
+        except NoSuchInstanceError as error:
+            say(f"! {error}")
+        except ApiError:
+            continue  # it is gone already, which is what was wanted

@@ -1,0 +1,112 @@
+"""Instance types with the size nodes of a node class would have, before offerings are added."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.cloud.aws.capacity import Sizing, capacity_of, default_pods
+from karpenter.cloud.aws.catalogue import Catalogue, CatalogueEntry
+from karpenter.cloud.aws.compatibility import incompatibility
+from karpenter.cloud.aws.facts import TypeFacts
+from karpenter.cloud.aws.kubelet import KubeletError, KubeletSettings
+from karpenter.cloud.aws.labels import only, system_requirements, zone_requirements
+from karpenter.cloud.aws.offerings import Market, capacity_types, is_interruptible
+from karpenter.cloud.aws.overhead import overhead_of
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class SizedType:
+    """A type without its offerings."""
+
+    facts: TypeFacts
+    zones: frozenset[str]  # where it is sold and the node class has subnets
+    is_compatible: bool
+    kind: InstanceType
+
+
+def sized_types(
+    catalogue: Catalogue,
+    node_class: EC2NodeClass,
+    sizing: Sizing,
+    market: Market,
+    memory: Mapping[str, int],
+) -> Sequence[SizedType]:
+    """All types as nodes of a class would be.
+
+    Args:
+        catalogue: what EC2 sells.
+        node_class: the class, with what it found in its status.
+        sizing: what the class and the settings say about sizes.
+        market: what the class may have of reservations and placement groups.
+        memory: what nodes of a type turned out to have, where any have come.
+    """
+    zone_ids = {each.zone: each.zone_id for each in node_class.status.subnets}
+    found = []
+    for entry in catalogue.entries.values():
+        facts = entry.facts
+        zones = entry.zones & zone_ids.keys()
+        try:
+            kubelet = sizing.kubelet.on(facts, default_pods(facts, sizing))
+        except KubeletError:
+            continue  # the class is told so by its own condition
+        reason = incompatibility(facts, node_class.spec, sizing.family, market.group)
+        capacity = capacity_of(facts, sizing, kubelet)
+        kind = InstanceType(
+            name=facts.name,
+            requirements=_requirements(entry, sizing, zones, zone_ids, market),
+            offerings=(),
+            capacity=_with_memory(capacity, memory.get(facts.name)),
+            overhead=overhead_of(facts, sizing, kubelet, capacity),
+        )
+        found.append(SizedType(facts, zones, reason is None, kind))
+    return found
+
+
+def kubelet_problem(catalogue: Catalogue, sizing: Sizing) -> str | None:
+    """Why an expression of a class has no usable result on some type; None if all have."""
+    try:
+        kubelet: KubeletSettings = sizing.kubelet
+        if kubelet.has_expressions:
+            for facts in catalogue.facts:
+                kubelet.on(facts, default_pods(facts, sizing))
+    except KubeletError as error:
+        return str(error)
+    return None
+
+
+def _requirements(
+    entry: CatalogueEntry,
+    sizing: Sizing,
+    zones: frozenset[str],
+    zone_ids: Mapping[str, str],
+    market: Market,
+) -> Requirements:
+    reserved = market.reserved.get(entry.facts.name, ())
+    group = market.group
+    placed = (only(labels.PLACEMENT_GROUP_ID, *([group.id] if group else ())),)
+    partitions = group.partition_numbers if group else ()
+    return Requirements(
+        [
+            *entry.requirements,
+            *system_requirements(entry.facts, sizing.family),
+            *zone_requirements((zone, zone_ids[zone]) for zone in sorted(zones)),
+            only(labels.CAPACITY_TYPE, *capacity_types(entry.facts, reserved)),
+            only(labels.CAPACITY_RESERVATION_ID, *(each.id for each in reserved)),
+            only(labels.CAPACITY_RESERVATION_TYPE, *(r.reservation_type for r in reserved)),
+            only(labels.CAPACITY_RESERVATION_INTERRUPTIBLE, *map(is_interruptible, reserved)),
+            *placed,
+            only(labels.PLACEMENT_GROUP_PARTITION, *partitions),
+        ]
+    )
+
+
+def _with_memory(capacity: Resources, memory: int | None) -> Resources:
+    if memory is None:
+        return capacity
+    return Resources(
+        capacity.cpu, memory, capacity.pods, capacity.ephemeral_storage, capacity.others
+    )

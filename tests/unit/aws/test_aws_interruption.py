@@ -1,0 +1,302 @@
+"""What AWS announces makes nodes go in good order; what it says twice or wrongly does no harm."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from clusters import in_virtual_time
+from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.nodes import Node
+from karpenter.cloud.aws.interruption import ACT_ON_REBALANCE
+from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, spot_warning
+from karpenter.cloud.aws.unavailable import Place
+from karpenter.kube.errors import NotFoundError
+from karpenter.model import labels
+from unit.aws.aws_bed import POOL, AwsCloud, aws_cloud
+from unit.aws.test_aws_messages import ec2, health, state
+
+
+def instance_id(claim: NodeClaim) -> str:
+    return claim.status.provider_id.rpartition("/")[2]
+
+
+def about(text: str, *claims: NodeClaim) -> str:
+    """A message about real instances."""
+    for number, claim in enumerate(claims, start=1):
+        text = text.replace(f"i-{number}", instance_id(claim))
+    return text
+
+
+async def is_going(cloud: AwsCloud, name: str) -> bool:
+    try:
+        claim = await cloud.kube.get(NodeClaim, name)
+    except NotFoundError:
+        return True
+    return claim.metadata.deletion_timestamp is not None
+
+
+def waiting(cloud: AwsCloud) -> int:
+    """The messages that are in the queue, in hand or not."""
+    sqs = cloud.account.client("sqs")
+    url = sqs.get_queue_url(QueueName=cloud.account.cluster)["QueueUrl"]
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+    return sum(int(each) for each in found.values())
+
+
+def received(cloud: AwsCloud, kind: str) -> float:
+    metrics = cloud.provider.parts.base.metrics
+    return float(metrics.received_messages.labels(kind)._value.get())
+
+
+def deleted(cloud: AwsCloud) -> float:
+    return float(cloud.provider.parts.base.metrics.deleted_messages._value.get())
+
+
+@pytest.mark.row("S2-30", "S2-86", "S2-02")
+@in_virtual_time
+async def test_120_a_spot_warning_makes_the_claim_go() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.send(spot_warning(instance_id(claim), cloud.clock))
+        await cloud.clock.sleep(5)
+
+        assert await is_going(cloud, "one")
+        assert (0, 1.0, 1.0) == (
+            waiting(cloud),
+            received(cloud, "spot_interrupted"),
+            deleted(cloud),
+        )
+        held = claim.metadata.labels
+        place = Place(held[labels.INSTANCE_TYPE], held[labels.ZONE], "spot")
+        assert cloud.provider.parts.unavailable.is_unavailable(place)
+        told = await cloud.events()
+        assert ("SpotInterrupted", "NodeClaim") in told
+        assert ("TerminatingOnInterruption", "NodeClaim") in told
+
+
+@pytest.mark.row("S2-86")
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        pytest.param(state("stopping"), "InstanceStopping", id="stopping"),
+        pytest.param(state("terminated"), "InstanceTerminating", id="terminating"),
+        pytest.param(
+            health("EC2", "scheduledChange", "i-1"), "InstanceUnhealthy", id="scheduled change"
+        ),
+        pytest.param(
+            ec2("EC2 Capacity Reservation Instance Interruption Warning"),
+            "CapacityReservationInstanceInterrupted",
+            id="129 capacity reservation",
+        ),
+    ],
+)
+@in_virtual_time
+async def test_each_kind_of_announcement(text: str, event: str) -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.send(about(text, claim))
+        await cloud.clock.sleep(5)
+
+        assert await is_going(cloud, "one")
+        assert (event, "NodeClaim") in await cloud.events()
+        assert 0 == waiting(cloud)
+
+
+@in_virtual_time
+async def test_122_a_health_event_about_two_instances_makes_both_claims_go() -> None:
+    async with aws_cloud() as cloud:
+        claims = [await cloud.launch(await cloud.claim(name)) for name in ("one", "two")]
+        cloud.account.send(about(health("EC2", "scheduledChange", "i-1", "i-2"), *claims))
+        await cloud.clock.sleep(5)
+
+        assert [True, True] == [await is_going(cloud, name) for name in ("one", "two")]
+
+
+@pytest.mark.row("S2-89")
+@in_virtual_time
+async def test_121_a_rebalance_recommendation_is_told_and_nothing_more() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.send(about(ec2("EC2 Instance Rebalance Recommendation"), claim))
+        await cloud.clock.sleep(5)
+
+        assert not await is_going(cloud, "one")
+        assert ("SpotRebalanceRecommendation", "NodeClaim") in await cloud.events()
+        assert 0 == waiting(cloud)
+
+
+@in_virtual_time
+async def test_a_pool_can_ask_to_act_on_rebalance_recommendations() -> None:
+    async with aws_cloud() as cloud:
+        body = {"metadata": {"annotations": {ACT_ON_REBALANCE: "true"}}}
+        await cloud.kube.patch(NodePool, POOL, body)
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.send(about(ec2("EC2 Instance Rebalance Recommendation"), claim))
+        await cloud.clock.sleep(5)
+
+        assert await is_going(cloud, "one")
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        pytest.param(state("running"), 1.0, id="123 a state that is no news"),
+        pytest.param("nonsense", 0.0, id="124 no message at all"),
+        pytest.param(json.dumps({"version": "0", "source": "x"}), 1.0, id="something unknown"),
+    ],
+)
+@in_virtual_time
+async def test_messages_that_mean_nothing_are_deleted(text: str, counted: float) -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.send(about(text, claim))
+        await cloud.clock.sleep(5)
+
+        assert not await is_going(cloud, "one")
+        assert (0, counted) == (waiting(cloud), received(cloud, "no_op"))
+
+
+@in_virtual_time
+async def test_126_an_instance_nobody_knows_is_no_obstacle() -> None:
+    async with aws_cloud() as cloud:
+        cloud.account.send(spot_warning("i-0123456789abcdef0", cloud.clock))
+        await cloud.clock.sleep(5)
+
+        assert 0 == waiting(cloud)
+
+
+@in_virtual_time
+async def test_125_a_message_that_cannot_be_acted_on_comes_back() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.faults.fail("DeleteMessage", "InternalError", status=500, times=5)
+        cloud.account.send(spot_warning(instance_id(claim), cloud.clock))
+        await cloud.clock.sleep(4)
+
+        assert await is_going(cloud, "one")
+        assert 1 == waiting(cloud)
+
+
+@in_virtual_time
+async def test_the_same_message_twice_makes_a_claim_go_once() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        for _ in range(3):
+            cloud.account.send(spot_warning(instance_id(claim), cloud.clock))
+        await cloud.clock.sleep(5)
+
+        assert (0, 3.0) == (waiting(cloud), received(cloud, "spot_interrupted"))
+        told = await cloud.events()
+        assert 1 == told.count(("TerminatingOnInterruption", "NodeClaim"))
+
+
+@pytest.mark.row("S2-87")
+@in_virtual_time
+async def test_132_without_a_queue_nothing_asks_for_messages() -> None:
+    async with aws_cloud() as cloud:
+        await cloud.crash()
+        cloud.world.environment = {**cloud.world.environment, "INTERRUPTION_QUEUE": ""}
+        cloud.make()
+        cloud.calls.clear()
+        cloud.lead()
+        await cloud.clock.sleep(130)
+
+        assert "sqs" not in {made.service for made in cloud.calls}
+        assert 3 <= cloud.count("DescribeInstanceStatus")
+
+
+@in_virtual_time
+async def test_a_queue_that_does_not_exist_is_told_and_waited_for() -> None:
+    async with aws_cloud() as cloud:
+        await cloud.crash()
+        cloud.world.environment = {**cloud.world.environment, "INTERRUPTION_QUEUE": "nowhere"}
+        cloud.make()
+        cloud.lead()
+        await cloud.clock.sleep(60)
+        cloud.account.client("sqs").create_queue(QueueName="nowhere")
+        before = cloud.count("ReceiveMessage")
+        await cloud.clock.sleep(120)
+
+        assert before < cloud.count("ReceiveMessage")
+
+
+def failing(check: str, claim: NodeClaim, since: Any) -> dict[str, Any]:
+    detail = {"Name": "reachability", "Status": "failed", "ImpairedSince": since}
+    return {
+        "InstanceId": instance_id(claim),
+        check: {"Status": "impaired", "Details": [detail]},
+    }
+
+
+@pytest.mark.parametrize("check", ["SystemStatus", "InstanceStatus"])
+@in_virtual_time
+async def test_127_an_instance_that_fails_its_check_for_two_minutes_goes_at_once(
+    check: str,
+) -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        poller_moment = 60 - cloud.clock.now().timestamp() % 60
+        await cloud.clock.sleep(poller_moment)
+        since = cloud.clock.now() - timedelta(seconds=1)
+        cloud.account.gaps.statuses.append(failing(check, claim, since))
+
+        await cloud.clock.sleep(110)
+        assert not await is_going(cloud, "one")
+        await cloud.clock.sleep(80)
+        assert await is_going(cloud, "one")
+        stored = await cloud.kube.get(NodeClaim, "one")
+        assert labels.TERMINATION_TIMESTAMP in stored.metadata.annotations
+
+
+@in_virtual_time
+async def test_128_a_scheduled_event_makes_a_node_go_in_good_order() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        event = {"Code": "instance-retirement", "Description": "The instance is degraded"}
+        cloud.account.gaps.statuses.append({"InstanceId": instance_id(claim), "Events": [event]})
+        await cloud.clock.sleep(65)
+
+        assert await is_going(cloud, "one")
+        stored = await cloud.kube.get(NodeClaim, "one")
+        assert labels.TERMINATION_TIMESTAMP not in stored.metadata.annotations
+
+
+@in_virtual_time
+async def test_an_event_that_is_over_is_no_reason_to_go() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        event = {"Code": "system-reboot", "Description": "[Completed] The system was rebooted"}
+        cloud.account.gaps.statuses.append({"InstanceId": instance_id(claim), "Events": [event]})
+        await cloud.clock.sleep(65)
+
+        assert not await is_going(cloud, "one")
+
+
+@in_virtual_time
+async def test_a_poller_that_may_not_look_stops() -> None:
+    async with aws_cloud() as cloud:
+        cloud.account.faults.fail("DescribeInstanceStatus", "UnauthorizedOperation")
+        await cloud.clock.sleep(70)
+        before = cloud.count("DescribeInstanceStatus")
+        await cloud.clock.sleep(300)
+
+        assert before == cloud.count("DescribeInstanceStatus")
+
+
+@in_virtual_time
+async def test_the_sandbox_interrupts_a_node_by_its_name() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        for name, provider_id in (("real", claim.status.provider_id), ("odd", "kwok://odd")):
+            body = {"metadata": {"name": name}, "spec": {"providerID": provider_id}}
+            await cloud.kube.create(Node, body)
+        await cloud.world.interrupt("real")
+        await cloud.clock.sleep(5)
+
+        assert await is_going(cloud, "one")
+        assert ("SpotInterrupted", "Node") in await cloud.events()
+        with pytest.raises(NoSuchInstanceError):
+            await cloud.world.interrupt("odd")
