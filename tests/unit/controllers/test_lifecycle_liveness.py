@@ -11,9 +11,10 @@ from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.clock import EPOCH
 from karpenter.cloud.provider import CreateError
-from karpenter.controllers.lifecycle.expiration import ExpirationController, expires_at
+from karpenter.controllers.lifecycle.expiration import ExpirationController
 from karpenter.controllers.lifecycle.liveness import Patience, patience_with
 from karpenter.controllers.lifecycle.removal import Remover, termination_mode
+from karpenter.disruption.expiration import expires_at
 
 
 def aged(**since: tuple[str, float]) -> NodeClaim:
