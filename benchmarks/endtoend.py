@@ -49,9 +49,10 @@ REQUIREMENTS: Final = (
 )
 BUDGET: Final = 0.10  # of the nodes may be disrupted at a time
 CONSOLIDATE_AFTER: Final = 30.0
-# Before a node may be consolidated, and without a change of nodes until there is rest, in seconds
-PAUSES: Final = (CONSOLIDATE_AFTER, 90.0)
-SMOKE_PAUSES: Final = (5.0, 20.0)
+# Seconds before a node may be consolidated, and those without a change of nodes that count as rest,
+# before pods go and after that: a look, a check of what it found, and the next look take half a minute
+PAUSES: Final = (CONSOLIDATE_AFTER, 90.0, 120.0)
+SMOKE_PAUSES: Final = (5.0, 5.0, 30.0)
 LONGEST_STALL: Final = 0.05
 OWN_SHARE: Final = 2.0
 PATIENCE: Final = 900.0
@@ -115,7 +116,7 @@ def _obstacle(*, may_build: bool) -> str:
 
 
 def _measured(
-    folder: Path, pods: int, consolidate_after: float, quiet: float
+    folder: Path, pods: int, consolidate_after: float, quiet: float, quiet_at_last: float
 ) -> tuple[Figures, Figures]:
     pool = node_pool(REQUIREMENTS, consolidate_after)
     with real_cluster(folder, audits=False) as cluster:
@@ -129,7 +130,7 @@ def _measured(
             time.sleep(5)
             out = _scaled_out(cluster, process, sampler, pods)
             _rest(cluster, quiet)
-            back = _scaled_back(cluster, process, sampler, pods, consolidate_after + quiet)
+            back = _scaled_back(cluster, process, sampler, pods, quiet_at_last)
             process.stop()
     return out, back
 

@@ -261,3 +261,52 @@ async def test_gauges_show_what_can_be_had() -> None:
         assert 0.0 < metrics.offering_price.labels(*place)._value.get() < 0.096
         assert 2.0 == metrics.cpu_cores.labels("m5.large")._value.get()
         assert 8 * 2**30 == metrics.memory_bytes.labels("m5.large")._value.get()
+        size = metrics.userdata_bytes.labels(NODE_CLASS)._value.get()
+        assert 100 < size < 16384
+
+
+PARTITIONED = {
+    "GroupId": "pg-1",
+    "GroupName": "mine",
+    "Strategy": "partition",
+    "State": "available",
+    "PartitionCount": 2,
+}
+
+
+@in_virtual_time
+async def test_a_node_learns_its_partition_before_pods_may_come() -> None:
+    async with aws_cloud() as cloud:
+        cloud.account.gaps.groups.append(PARTITIONED)
+        await cloud.change_class(placementGroupSelector={"id": "pg-1"})
+        claim = await cloud.launch(await cloud.claim("one"))
+        (hook,) = cloud.provider.registration_hooks
+        waits = await hook(claim, Node())
+        instance_id = claim.status.provider_id.rpartition("/")[2]
+        placement = {"AvailabilityZone": claim.metadata.labels[labels.ZONE], "GroupId": "pg-1"}
+        cloud.account.fleets.overlay(instance_id, Placement={**placement, "PartitionNumber": 2})
+        goes_on = await hook(claim, Node())
+
+        assert "pg-1" == claim.metadata.labels[labels.PLACEMENT_GROUP_ID]
+        assert "" == claim.metadata.labels[labels.PLACEMENT_GROUP_PARTITION]
+        assert not waits.is_ready
+        assert goes_on.is_ready
+        assert {labels.PLACEMENT_GROUP_PARTITION: "2"} == goes_on.labels
+
+
+@in_virtual_time
+async def test_104_a_partition_that_is_asked_for_is_launched_into() -> None:
+    async with aws_cloud() as cloud:
+        cloud.account.gaps.groups.append(PARTITIONED)
+        await cloud.change_class(placementGroupSelector={"id": "pg-1"})
+        values = ["2", "1"]
+        asked = {"key": labels.PLACEMENT_GROUP_PARTITION, "operator": "In", "values": values}
+        claim = await cloud.launch(await cloud.claim("one", requirements=[asked]))
+
+        template = cloud.last("CreateLaunchTemplate")["LaunchTemplateData"]
+        assert {"Tenancy": "default", "GroupId": "pg-1", "PartitionNumber": 1} == template[
+            "Placement"
+        ]
+        assert "1" == claim.metadata.labels[labels.PLACEMENT_GROUP_PARTITION]
+        (hook,) = cloud.provider.registration_hooks
+        assert (await hook(claim, Node())).is_ready

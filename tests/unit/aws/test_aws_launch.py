@@ -292,7 +292,7 @@ async def test_101_a_reservation_is_used_first_and_then_on_demand() -> None:
         await reserve(cloud)
         values = ["reserved", "on-demand"]
         takes = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": values}
-        claim = {"requirements": [only_type("m5.large"), takes]}
+        claim: dict[str, Any] = {"requirements": [only_type("m5.large"), takes]}
         first = await cloud.provider.create(await cloud.claim("one", **claim))
         templates = cloud.last("CreateLaunchTemplate")["LaunchTemplateData"]
         second = await cloud.provider.create(await cloud.claim("two", **claim))

@@ -134,7 +134,7 @@ class Loader(yaml.SafeLoader):
 
 
 for _name in ("!Sub", "!Ref", "!GetAtt"):
-    Loader.add_constructor(_name, lambda loader, node: loader.construct_scalar(node))
+    Loader.add_constructor(_name, lambda _, node: str(node.value))
 
 
 def stack() -> dict[str, Any]:

@@ -94,7 +94,12 @@ class Instances:
             {"Name": "tag-key", "Values": [labels.EC2_NODE_CLASS]},
             {"Name": f"tag:{labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
         ]
-        found = {each.id: each for each in await self._pages(Filters=filters, MaxResults=_PAGE)}
+        # asked again here: what is listed may be terminated, so a filter must not be trusted
+        found = {
+            each.id: each
+            for each in await self._pages(Filters=filters, MaxResults=_PAGE)
+            if labels.NODEPOOL in each.tags and labels.EC2_NODE_CLASS in each.tags
+        }
         for instance_id, record in self._known.items():
             if instance_id not in found and self._stays(record):
                 found[instance_id] = record

@@ -1,5 +1,7 @@
 """Launches an instance for a claim: from what it may become to the instance it became."""
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -44,6 +46,7 @@ from karpenter.cloud.provider import CreateError
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 
+_REMEMBERED: Final = 8  # results of the filters
 _ALMOST_FULL: Final = 0.9  # of the user data EC2 takes
 
 log = structlog.get_logger(__name__)
@@ -91,6 +94,9 @@ class Launcher:
         self._shortages = shortages
         self._chooses_reservations = chooses_reservations
         self._attempts: dict[str, int] = {}  # claim uid -> launches that were refused
+        self._filtered: deque[tuple[Sequence[InstanceType], Wanted, Sequence[InstanceType]]] = (
+            deque(maxlen=_REMEMBERED)
+        )
 
     async def launch(
         self,
@@ -127,7 +133,7 @@ class Launcher:
         wanted: Wanted,
         subnets: Sequence[SubnetStatus],
     ) -> _Prepared:
-        types = launchable(candidates.types, wanted)
+        types = await self._launchable(candidates.types, wanted)
         capacity_type = capacity_type_of(types, wanted)
         types = of_capacity_type(types, capacity_type)
         _warn_if_inflexible(claim, types, capacity_type, wanted)
@@ -157,6 +163,18 @@ class Launcher:
             self._subnets.release(choices)
             raise
         return _Prepared(asked, uses, choices, tags, request)
+
+    async def _launchable(
+        self, types: Sequence[InstanceType], wanted: Wanted
+    ) -> Sequence[InstanceType]:
+        """What the filters leave; claims that ask for the same of the same types share the work."""
+        for known_types, known_wanted, left in self._filtered:
+            if known_types is types and known_wanted == wanted:
+                return left
+        # thousands of offerings are looked at, which takes longer than others should wait
+        left = await asyncio.to_thread(launchable, types, wanted)
+        self._filtered.append((types, wanted, left))
+        return left
 
     async def _boot(
         self, claim: NodeClaim, node_class: EC2NodeClass, asked: Asked, tags: Mapping[str, str]

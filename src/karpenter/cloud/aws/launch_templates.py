@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import structlog
+from prometheus_client import Gauge
 
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import Calls
@@ -33,8 +34,12 @@ class LaunchTemplates:
 
     name: Final = "launchtemplates"
 
-    def __init__(self, calls: Calls, clock: Clock, cluster: str) -> None:
+    def __init__(
+        self, calls: Calls, clock: Clock, cluster: str, sizes: Gauge | None = None
+    ) -> None:
+        """Look after templates; ``sizes`` shows how large boot scripts are, by node class."""
         self._calls = calls
+        self._sizes = sizes
         self._clock = clock
         self._cluster = cluster
         self._used_at: dict[str, float] = {}  # name -> last use
@@ -75,6 +80,8 @@ class LaunchTemplates:
         for name in await self._names(filters):
             self.forget([name])
             await self._delete(name)
+        if self._sizes is not None:
+            self._sizes.remove(node_class)
 
     async def run(self) -> None:
         """Delete what is not used any more, now and then, until cancelled."""
@@ -100,6 +107,9 @@ class LaunchTemplates:
 
     async def _create(self, name: str, blueprint: Blueprint) -> None:
         tags = [{"ResourceType": "launch-template", "Tags": tag_list(blueprint.tags)}]
+        if self._sizes is not None:
+            size = len(blueprint.user_data.encode())
+            self._sizes.labels(blueprint.node_class.metadata.name).set(size)
         try:
             await self._calls.call(
                 "ec2",

@@ -1,10 +1,15 @@
 """What the provider counts, under the names dashboards know."""
 
 import time
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
+from karpenter.admission.durations import go_duration
+from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.aws.calls import Made
+from karpenter.model import labels
+from karpenter.telemetry import Metrics
 from karpenter.telemetry.families import DURATIONS, Families
 
 _SDK_LABELS = "service action code"
@@ -107,3 +112,27 @@ class AwsMetrics:
         """Count a window that has closed."""
         self.batch_size.labels(batcher).observe(requests)
         self.batch_time.labels(batcher).observe(seconds)
+
+
+def disruption_counter(metrics: Metrics) -> Callable[[NodeClaim, str], None]:
+    """What counts claims that have to go because of AWS among all that are disrupted."""
+
+    def count(claim: NodeClaim, reason: str) -> None:
+        held = claim.metadata.labels
+        metrics.nodeclaims_disrupted_total.labels(
+            reason=reason,
+            nodepool=held.get(labels.NODEPOOL, ""),
+            capacity_type=held.get(labels.CAPACITY_TYPE, ""),
+            consolidation_policy="",
+            termination_mode=_termination_mode(claim),
+        ).inc()
+
+    return count
+
+
+def _termination_mode(claim: NodeClaim) -> str:
+    """How much time pods have once the claim is deleted: no bound, some, or none."""
+    text = claim.spec.termination_grace_period
+    if text is None:
+        return "graceful"
+    return "eventual" if (go_duration(text) or 0) > 0 else "forceful"

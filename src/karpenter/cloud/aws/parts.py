@@ -113,7 +113,7 @@ def assemble(base: Foundation) -> Parts:
         shifted_zone_ids=shifts.shifted,
     )
     zone_id_of = _zone_ids(view)
-    templates = LaunchTemplates(calls, clock, name)
+    templates = LaunchTemplates(calls, clock, name, base.metrics.userdata_bytes)
     fleets = Fleets(calls, clock, base.metrics.observe_batch)
     shortages = Shortages(
         unavailable, subnets, reservations, base.metrics, zone_id_of, _role_warning(recorder)

@@ -1,7 +1,7 @@
 """Rough prices for when AWS cannot be asked, as in a network without a way out.
 
 These are **estimates**: dollars per hour of Linux on demand in us-east-1, per vCPU (or per GiB, for
-the burstable families, whose sizes differ in memory), rounded, from AWS's public price pages. They
+the burstable families, whose sizes differ in memory), roughly as in AWS's public price list. They
 serve to compare types with one another. Prices that AWS itself tells replace them one by one.
 """
 

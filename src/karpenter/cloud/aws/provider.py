@@ -21,7 +21,7 @@ from karpenter.cloud.aws.instance_record import InstanceRecord
 from karpenter.cloud.aws.kubelet import KubeletError
 from karpenter.cloud.aws.launch import Candidates
 from karpenter.cloud.aws.launch_readiness import check_ready
-from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.metrics import AwsMetrics, disruption_counter
 from karpenter.cloud.aws.partitions import PartitionHook
 from karpenter.cloud.aws.parts import Foundation, Parts, assemble
 from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
@@ -46,6 +46,7 @@ from karpenter.model import labels
 from karpenter.model.requirement import RequirementError
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.telemetry import Metrics
 
 FACTS: Final = ProviderFacts(
     name="aws",
@@ -288,17 +289,19 @@ def _shrink(remembered: dict[str, None] | dict[str, asyncio.Task[InstanceRecord]
         del remembered[next(iter(remembered))]
 
 
-def make_provider(context: ProviderContext) -> AwsProvider:
+def make_provider(context: ProviderContext, metrics: Metrics | None = None) -> AwsProvider:
     """Make the provider as the environment asks for.
+
+    Args:
+        context: what it works with.
+        metrics: where its own metrics are shown, if anywhere.
 
     Raises:
         ProviderError: a setting is missing or wrong, or AWS cannot be used at all.
     """
     settings = read_settings(context.environment)
-    metrics = AwsMetrics()
-    calls = open_calls(
-        context.environment, context.clock, context.rng, observe=metrics.observe_call
-    )
+    own = AwsMetrics(None if metrics is None else metrics.registry)
+    calls = open_calls(context.environment, context.clock, context.rng, observe=own.observe_call)
     return AwsProvider(
         assemble(
             Foundation(
@@ -308,8 +311,9 @@ def make_provider(context: ProviderContext) -> AwsProvider:
                 rng=context.rng,
                 core=context.settings,
                 settings=settings,
-                metrics=metrics,
+                metrics=own,
                 version_source=_version_source(context.kube, calls, settings),
+                count_disrupted=None if metrics is None else disruption_counter(metrics),
             )
         )
     )

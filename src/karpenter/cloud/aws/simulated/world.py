@@ -11,7 +11,7 @@ from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import AwsCalls, Observer
 from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.metrics import AwsMetrics, disruption_counter
 from karpenter.cloud.aws.parts import Foundation, assemble
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.settings import read_settings
@@ -21,6 +21,7 @@ from karpenter.cloud.aws.versions import eks_version
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Kube
 from karpenter.model.labels import DISCOVERY_TAG
+from karpenter.telemetry import Metrics
 
 CLUSTER: Final = "sandbox"
 ENDPOINT: Final = "https://sandbox.simulated"
@@ -43,19 +44,23 @@ class AwsWorld:
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def make_provider(
-        self, context: ProviderContext, *, observe: Observer | None = None
+        self,
+        context: ProviderContext,
+        metrics: Metrics | None = None,
+        *,
+        observe: Observer | None = None,
     ) -> AwsProvider:
         """The provider of this account, in place of the one for the real AWS.
 
         Instances become nodes from now on.
         """
         settings = read_settings({**context.environment, **self.environment})
-        metrics = AwsMetrics()
+        own = AwsMetrics(None if metrics is None else metrics.registry)
         calls = AwsCalls(
             self.account.session,
             self.clock,
             context.rng,
-            observe=observe or metrics.observe_call,
+            observe=observe or own.observe_call,
         )
         provider = AwsProvider(
             assemble(
@@ -66,8 +71,9 @@ class AwsWorld:
                     rng=context.rng,
                     core=context.settings,
                     settings=settings,
-                    metrics=metrics,
+                    metrics=own,
                     version_source=eks_version(calls, settings.cluster_name),
+                    count_disrupted=None if metrics is None else disruption_counter(metrics),
                     long_poll_seconds=0,  # moto would wait in real time
                 )
             )

@@ -1,0 +1,26 @@
+"""Which tests of the AWS provider are for the fast tier: those that need no simulated AWS."""
+
+from pathlib import Path
+
+import pytest
+
+# A simulated account takes moto a second to make, and a launch another
+SIMULATED = frozenset(
+    {
+        "test_aws_contract.py",
+        "test_aws_faults.py",
+        "test_aws_housekeeping.py",
+        "test_aws_interruption.py",
+        "test_aws_launch.py",
+        "test_aws_making.py",
+        "test_aws_node_class.py",
+        "test_aws_permissions.py",
+    }
+)
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE and item.path.name in SIMULATED:
+            item.add_marker(pytest.mark.storm)
