@@ -21,6 +21,8 @@ from karpenter.clock import SystemClock
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60.0  # for one step; a step that needs it has failed
 LEASE = "karpenter-leader-election"
 

@@ -16,6 +16,8 @@ from invariants import made_nodes, problems
 from karpenter.clock import run_virtual
 from karpenter.kube.transport import Transport
 
+pytestmark = pytest.mark.storm
+
 LEFT = 2
 FRESH = {"generation": "two"}
 SMALL = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["4"]}
@@ -103,18 +105,6 @@ def crashed(writes: list[str], numbers: range, *, is_before: bool) -> dict[str, 
     return wrong
 
 
-@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
-def test_a_crash_at_any_write_of_a_disruption_loses_nothing(
-    writes: list[str], *, is_before: bool
-) -> None:
-    # From where the first node is closed; every twelfth, and all others in the slower tier
-    first = next(n for n, write in enumerate(writes) if write.startswith("DELETE")) - 2
-    numbers = range(first + 6 * (not is_before), len(writes), 12)
-
-    assert {} == crashed(writes, numbers, is_before=is_before)
-
-
-@pytest.mark.storm
 @pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
 def test_a_crash_at_every_single_write_loses_nothing(writes: list[str], *, is_before: bool) -> None:
     assert {} == crashed(writes, range(len(writes)), is_before=is_before)

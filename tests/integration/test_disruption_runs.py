@@ -26,6 +26,8 @@ from karpenter.disruption.plan import Search, next_commands
 from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter.state.snapshot import Snapshot
 
+pytestmark = pytest.mark.storm
+
 STORM_SECONDS = 900.0
 REST_SECONDS = 900.0
 STEADY, PROTECTED = 4, 1  # replicas that nobody changes
@@ -270,7 +272,6 @@ def test_promises_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert watch.compared
 
 
-@pytest.mark.storm
 # In seed 7 the scheduler does not follow a plan, over and over
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_promises_are_kept_for_long(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

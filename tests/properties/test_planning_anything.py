@@ -5,6 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from properties.test_converting_anything import places
 from unit.cli.cluster_texts import everyone
 from unit.cli.commands import run
+
+pytestmark = pytest.mark.storm
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plan"
 CLUSTER: list[dict[str, Any]] = [

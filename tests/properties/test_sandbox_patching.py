@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from karpenter.sandbox.patching.merge_patch import apply_merge_patch
 from karpenter.sandbox.patching.merging import merge, remove
 from karpenter.sandbox.patching.strategic import apply_strategic_patch
 from karpenter.sandbox.schema import builtin_schema, crd_schema
+
+pytestmark = pytest.mark.storm
 
 JsonObject = dict[str, Any]
 TIME = "2026-01-01T00:00:00Z"

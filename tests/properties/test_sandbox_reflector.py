@@ -6,10 +6,13 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serving import MERGE, Cluster, cluster, config_map
+
+pytestmark = pytest.mark.storm
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 # Short enough that a few changes without reading lose the history

@@ -13,6 +13,8 @@ from karpenter.kube.transport import Request, Response, Transport
 from karpenter.model import labels
 from provisioning_bench import provisioning, ready_pool, waiting_pod
 
+pytestmark = pytest.mark.storm
+
 NODES = 4
 FOUR_CPUS = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["c-4x-amd64-linux"]}
 

@@ -16,6 +16,8 @@ from karpenter.controllers.termination.drain import plan_drain, tier
 from karpenter.kube.transport import Transport
 from unit.controllers.leaving import FINALIZER, Halting, Living, living, pod
 
+pytestmark = pytest.mark.storm
+
 
 def guarded(name: str, replicas: int, available: int) -> tuple[JsonObject, JsonObject]:
     """An application that must not have fewer pods than that."""
