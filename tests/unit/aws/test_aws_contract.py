@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from karpenter.clock import run_virtual
 from karpenter.cloud.contract import Bed, ProviderContract, type_problems
 from karpenter.cloud.types import InstanceType
 from unit.aws.aws_bed import AwsBed, aws_cloud
 
 
+@pytest.mark.row("S0-12", "S3-01")
 class TestAws(ProviderContract):
     @asynccontextmanager
     async def bed(self) -> AsyncIterator[Bed]:

@@ -37,6 +37,7 @@ class Alone:
         return given in self.queue
 
 
+@pytest.mark.row("S2-13")
 @in_virtual_time
 async def test_f_78_a_pod_that_its_budget_holds_is_asked_again_ever_more_slowly() -> None:
     alone = Alone()

@@ -212,6 +212,7 @@ def test_protected_pods(on: Pod, options: Standing, kind: Kind, why: str) -> Non
     assert why == blocked("n1", machine("n1", on, **options), kind=kind)
 
 
+@pytest.mark.row("S2-13")
 @pytest.mark.parametrize(
     ("on", "pdbs", "why"),
     [
