@@ -14,9 +14,7 @@ Workload (c) has no counterpart there, so it stands beside the Go figure for as 
 
 import argparse
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -24,11 +22,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.measuring import Figures, measure, positive
+from benchmarks.peers import BENCHMARK, built, obstacle
 from rich.console import Console
 from rich.table import Table
 
-PEER: Final = Path(__file__).parent / "peer"
-PACKAGE: Final = "sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 KARPENTERS_SIZES: Final = (1, 50, 100, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 SIZES: Final = (1_000, 5_000, 20_000)
 LEAST_RATIO: Final = {"a": 100, "c": 20}  # our pods per second over theirs
@@ -70,12 +67,12 @@ def main() -> int:
     """Build, run both sides in turns, report; the exit code says whether the targets are met."""
     arguments = _arguments()
     notes = Console(stderr=True)
-    go = shutil.which("go")
-    if go is None:
-        notes.print("nothing is compared, because Go is not installed; put go 1.26 on the PATH")
+    problem = obstacle()
+    if problem:
+        notes.print(f"nothing is compared, because {problem}")
         return 0
     with notes.status("building Karpenter's benchmark, which takes minutes the first time"):
-        program = _built(go)
+        program = built(BENCHMARK)
     comparisons = list(_compared(program, arguments.sizes, arguments.rounds, notes))
     if arguments.json:
         print(json.dumps([_entry(found) for found in comparisons], indent=2))
@@ -111,22 +108,6 @@ def _sizes(text: str) -> tuple[int, ...]:
         if word not in known:
             raise argparse.ArgumentTypeError(f"Karpenter's benchmark has no size {word!r}")
     return tuple(known[word] for word in wanted)
-
-
-def _built(go: str) -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "karpenter-peer"
-    program = cache / "scheduling.test"
-    wanted = (PEER / "go.mod").read_bytes() + (PEER / "go.sum").read_bytes()
-    built_from = cache / "built-from"
-    if program.is_file() and built_from.is_file() and built_from.read_bytes() == wanted:
-        return program
-    cache.mkdir(parents=True, exist_ok=True)
-    command = [go, "test", "-c", "-tags", "test_performance", "-o", str(program), PACKAGE]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=PEER)
-    if done.returncode:
-        raise SystemExit(f"Karpenter's benchmark could not be built:\n{done.stderr.strip()}")
-    built_from.write_bytes(wanted)
-    return program
 
 
 def _compared(

@@ -193,15 +193,22 @@ class Request:
 
 
 class Controller:
-    """A running ``karpenter controller``."""
+    """A running ``karpenter controller``, or a program that takes the same settings."""
 
-    def __init__(self, kubeconfig: Path, log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        log: Path,
+        environment: Mapping[str, str],
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "karpenter", "controller"),
+    ) -> None:
         self._log = log
         metrics, health = free_ports(2)
         self.metrics_url = f"http://127.0.0.1:{metrics}/metrics"
         with log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "karpenter", "controller"],
+                list(command),
                 env={
                     **os.environ,
                     "KUBECONFIG": str(kubeconfig),

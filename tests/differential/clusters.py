@@ -176,7 +176,11 @@ def _printed(text: str, command: str) -> Any:
 
 
 def _chosen(answer: Answer, operation: Operation) -> Answer:
-    """The part of an answer that is compared, in normal form."""
+    """The part of an answer that is compared, in normal form.
+
+    What has a normal form is told by its place in the whole answer, so that comes first.
+    """
+    answer = {key: normal(value) for key, value in answer.items()}
     if operation.pick:
         kept: Answer = {key: answer[key] for key in ("status", "exit") if key in answer}
         answer = {**kept, "picked": at(answer, operation.pick)}
@@ -184,7 +188,6 @@ def _chosen(answer: Answer, operation: Operation) -> Answer:
         wanted = re.compile(operation.only)
         lines = [line for line in answer["output"] if wanted.search("  ".join(line))]
         answer = {**answer, "output": lines}
-    answer = {key: normal(value) for key, value in answer.items()}
     if not operation.unordered:
         return answer
     return {key: _sorted(without_order(value)) for key, value in answer.items()}

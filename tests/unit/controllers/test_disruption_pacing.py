@@ -1,5 +1,7 @@
 """Budgets pace what the loop begins, and users see why a pool stands still."""
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
@@ -98,18 +100,39 @@ class TestWhatCounts:
             assert ["d"] == found.tainted()
             assert [] == found.going()
 
-    @in_virtual_time
-    async def test_232_so_many_drifted_nodes_are_replaced_at_a_time(self) -> None:
-        drifted = [machine(f"n{n}", conditions=[true("Drifted")]) for n in range(10)]
-        # The first to move are the largest, so each finds the machine that was made for it
-        pods = [running(f"p{n}", f"n{n}", cpu=f"{3500 - n}m") for n in range(10)]
-        async with disrupting(pool(budget="30%"), *drifted, *pods) as found:
-            for _ in range(6):
-                await found.look()
-                await found.launch()
+    @pytest.mark.parametrize(
+        ("size", "taken"),
+        [
+            pytest.param(lambda n: "3", "0", id="232 like pods"),
+            pytest.param(lambda n: f"{3500 - n}m", "0", id="232 the largest move first"),
+            pytest.param(lambda n: f"{2600 + 90 * n}m", "0", id="232 the smallest move first"),
+            pytest.param(lambda n: "1500m", "2", id="232 two would fit one replacement"),
+        ],
+    )
+    def test_so_many_drifted_nodes_are_replaced_at_a_time(
+        self, size: Callable[[int], str], taken: str
+    ) -> None:
+        async def scene() -> None:
+            drifted = [machine(f"n{n}", conditions=[true("Drifted")]) for n in range(10)]
+            pods = [running(f"p{n}", f"n{n}", cpu=size(n)) for n in range(10)]
+            daemons = [running(f"d{n}", f"n{n}", cpu=taken, owner="DaemonSet") for n in range(10)]
+            async with disrupting(pool(budget="30%"), *drifted, *pods, *daemons) as found:
+                again = []
+                for _ in range(6):
+                    again.append(await found.look())
+                    await found.launch()
 
-            assert 3 == len(found.tainted())
-            assert 3 == len(found.replacements)
+                assert ["n0", "n1", "n2"] == found.tainted()
+                assert 3 == len(found.replacements)
+                assert [] == found.going()
+                assert [0.0, 0.0, 0.0, 10.0, 10.0, 10.0] == again
+
+                await found.bring_up(found.replacements[0])
+                await found.pass_time(2)
+
+                assert 1 == len(found.going())
+
+        run_virtual(scene())
 
 
 class TestBudgetsThatAllowNothing:
@@ -147,6 +170,27 @@ class TestBudgetsThatAllowNothing:
             await found.look()
 
             assert calls < len(found.bench.cloud.calls_of("instance_types"))
+
+
+class TestBudgetsThatAllowSome:
+    @in_virtual_time
+    async def test_a_search_in_vain_is_not_repeated_while_budgets_stay_as_they_are(self) -> None:
+        full = [(machine(f"n{n}"), running(f"p{n}", f"n{n}", cpu="3500m")) for n in range(5)]
+        objects = [each for pair in full for each in pair]
+        async with disrupting(pool(budget="50%"), *objects) as found:
+            searches = []
+            for status in ("True", "True", "False", "False", "True"):
+                await found.change("Node", "n4", _ready(status), subresource="status")
+                await found.bench.settle()
+                await found.look()
+                searches.append(len(found.bench.cloud.calls_of("instance_types")))
+
+            assert [] == found.tainted()
+            assert 0 < searches[0] == searches[1] < searches[2] == searches[3] < searches[4]
+
+
+def _ready(status: str) -> JsonObject:
+    return {"status": {"conditions": [{"type": "Ready", "status": status}]}}
 
 
 class TestGauges:

@@ -8,20 +8,22 @@ before anything is touched; meanwhile everybody else goes on.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from karpenter.controllers.disruption.changes import Changes
 from karpenter.controllers.disruption.executor import AbandonedError, Executor
-from karpenter.controllers.disruption.findings import FindingReporter
+from karpenter.controllers.disruption.findings import REASON_OF, FindingReporter
 from karpenter.controllers.disruption.marking import Marker, is_marked
-from karpenter.controllers.disruption.planning import Look, Planner
+from karpenter.controllers.disruption.planning import Glance, Look, Planner
 from karpenter.controllers.disruption.queue import CommandQueue
 from karpenter.controllers.disruption.repair_notes import RepairNotes
 from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.controllers.runtime import Loop
 from karpenter.controllers.world import World
 from karpenter.disruption import commands
+from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.commands import Command, Decision
 from karpenter.disruption.plan import METHODS
 from karpenter.state.nodes import StateNode
@@ -32,6 +34,23 @@ _ACTED: Final = 0.0
 _UNSYNCED: Final = 1.0
 # Those that need not look again while nothing has happened, and whose decisions are checked
 _CONSOLIDATING: Final = (commands.EMPTY, commands.MULTI, commands.SINGLE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a search went by; one that found nothing need not be made again while it holds."""
+
+    happened: int  # how much had happened
+    until: datetime | None  # when something changes by itself
+    allowances: tuple[Allowance, ...] | None  # what budgets allowed; none if they held up nothing
+
+    def allows(self, reason: str) -> bool:
+        """Whether budgets left anything to the search."""
+        return any(each.remaining for each in self.allowances or () if each.reason == reason)
+
+    def unconstrained(self) -> "_Seen":
+        """The same for a search that no budget held up."""
+        return replace(self, allowances=None)
 
 
 class DisruptionLoop(Loop):
@@ -47,8 +66,7 @@ class DisruptionLoop(Loop):
         self._marker = Marker(world, self.log)
         self._reporter = FindingReporter(world, self.log)
         self._changes = Changes(world)
-        # Method -> what had happened when it found nothing, and how long that holds by itself
-        self._nothing_at: dict[str, tuple[int, datetime | None]] = {}
+        self._nothing_in: dict[str, _Seen] = {}  # by method
         self._followers: list[Planner | Changes | RepairNotes] = [self._planner, self._changes]
         if self._planner.policies is not None:
             self._followers.append(RepairNotes(world, self._planner.policies, self.log))
@@ -72,18 +90,19 @@ class DisruptionLoop(Loop):
         if not self.world.is_synced:
             return _UNSYNCED
         await self._roll_back()
-        idle = await self._planner.idle()
-        self._reporter.nothing_to_look_at(name for name in self._methods if name in idle)
+        glance = await self._planner.glance()
+        self._reporter.nothing_to_look_at(name for name in self._methods if name in glance.idle)
         look: Look | None = None
         happened = self._changes.count
         for method in self._methods:
-            if method in idle or self._has_seen_it_all(method):
+            if method in glance.idle or self._has_seen_it_all(method, glance):
                 continue
             if look is None:
                 if not self.world.is_synced:
                     return _UNSYNCED
                 happened, look = self._changes.count, await self._look()
-            found = await self._find(look, method, happened)
+            seen = _Seen(happened, look.holds_until, glance.allowances)
+            found = await self._find(look, method, seen)
             if found and method in _CONSOLIDATING:
                 found = await self._checked(found[0])
                 look = None  # that took a while
@@ -91,23 +110,29 @@ class DisruptionLoop(Loop):
                 return await self._begin(found)
         return _NOTHING_DONE
 
-    def _has_seen_it_all(self, method: str) -> bool:
+    def _has_seen_it_all(self, method: str, glance: Glance) -> bool:
         """Whether nothing has happened since a method found nothing."""
-        happened, until = self._nothing_at.get(method, (-1, None))
-        return happened == self._changes.count and (until is None or self.clock.now() < until)
+        seen = self._nothing_in.get(method)
+        if seen is None or seen.happened != self._changes.count:
+            return False
+        if seen.allowances is not None and seen.allowances != glance.allowances:
+            return False
+        return seen.until is None or self.clock.now() < seen.until
 
     async def _look(self) -> Look:
         look = await self._planner.look(self._queue.in_progress)
         await self._reporter.tell_who_stays(look)
         return look
 
-    async def _find(self, look: Look, method: str, happened: int) -> Sequence[Command]:
+    async def _find(self, look: Look, method: str, seen: _Seen) -> Sequence[Command]:
         began = self.clock.monotonic()
         finding = await self._planner.find(look, method)
         await self._reporter.report(finding, look.view, self.clock.monotonic() - began)
-        is_all = not finding.is_constrained and not finding.has_timed_out
-        if method in _CONSOLIDATING and not finding.commands and is_all:
-            self._nothing_at[method] = happened, look.holds_until
+        if method in _CONSOLIDATING and not finding.commands and not finding.has_timed_out:
+            if not finding.is_constrained:
+                self._nothing_in[method] = seen.unconstrained()
+            elif seen.allows(REASON_OF[method]):
+                self._nothing_in[method] = seen
         return finding.commands
 
     async def _checked(self, command: Command) -> Sequence[Command]:

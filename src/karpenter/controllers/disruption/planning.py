@@ -25,7 +25,7 @@ from karpenter.controllers.provisioning.passes import usable_overlays
 from karpenter.controllers.provisioning.triggers import is_provisionable
 from karpenter.controllers.world import World
 from karpenter.disruption import commands
-from karpenter.disruption.budgets import REASONS
+from karpenter.disruption.budgets import REASONS, Allowance, allowance
 from karpenter.disruption.candidates import Kind
 from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.detection import DRIFTED, patience
@@ -100,6 +100,24 @@ def next_change(view: Pass, protected: Iterable[Pod]) -> datetime | None:
     return min((at for at in moments if at is not None and at > view.now), default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What can be told about a cluster without a pass."""
+
+    idle: frozenset[str]  # methods that surely find nothing
+    allowances: tuple[Allowance, ...]  # what budgets leave to each pool, for each reason
+
+
+def glance(snapshot: Snapshot, policies: RepairPolicies | None, *, now: datetime) -> Glance:
+    """Look at a cluster only so far that a pass need not be made in vain."""
+    allowances = tuple(
+        allowance(pool, snapshot.nodes_of(name), reason, now=now)
+        for name, pool in sorted(snapshot.node_pools.items())
+        for reason in REASONS
+    )
+    return Glance(idle_methods(snapshot, policies), allowances)
+
+
 def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozenset[str]:
     """The methods that surely find nothing in a cluster."""
     idle = {commands.REPAIR, commands.DRIFT, commands.STATIC_DRIFT}
@@ -130,10 +148,10 @@ class Planner:
         self._crowd = _Crowd(world)
         self._stop = threading.Event()  # ends the pass that is being made
 
-    async def idle(self) -> frozenset[str]:
-        """The methods that have nothing to look at, as a glance tells."""
-        snapshot, policies = self._world.state.snapshot(), self.policies
-        return await self.aside(lambda: idle_methods(snapshot, policies))
+    async def glance(self) -> Glance:
+        """What can be told before a pass is made."""
+        snapshot, now = self._world.state.snapshot(), self._world.clock.now()
+        return await self.aside(lambda: glance(snapshot, self.policies, now=now))
 
     async def look(self, in_progress: frozenset[str]) -> Look:
         """Begin a pass over the cluster as it is now."""
