@@ -82,7 +82,7 @@ def main() -> int:
         return 0
     pods = arguments.pods or (SMOKE_PODS if arguments.smoke else PODS)
     pauses = SMOKE_PAUSES if arguments.smoke else PAUSES
-    theirs = KNOWN
+    theirs = KNOWN if pods == PODS else None
     if arguments.beside:
         built(CONTROLLER)
         with _cluster(pauses[0]) as cluster, _theirs(cluster) as process:
@@ -92,12 +92,11 @@ def main() -> int:
         run = Run(*_measured(cluster, process, pods, *pauses[1:]), theirs)
         if arguments.log:
             arguments.log.write_text(process.text, encoding="utf-8")
-    is_judged = pods == PODS and not arguments.smoke
     if arguments.json:
         print(json.dumps(asdict(run), indent=2))
     else:
-        run.show(is_judged=is_judged)
-    return 1 if is_judged and run.missed() else 0
+        run.show()
+    return 1 if run.missed() and not arguments.smoke else 0
 
 
 def _obstacle(*, may_build: bool, with_peer: bool) -> str:
@@ -188,9 +187,9 @@ def _figures(
     pods: int,
     *,
     before: int = 0,
-    most_disrupted: float = 0.0,
+    most_disrupted: float | None = None,
 ) -> Figures:
-    lines = [line for line in process.lines() if span[0] <= _time_of(line) <= span[1]]
+    lines = [line for line in process.lines() if span[0] <= time_of(line) <= span[1]]
     held_up = [line for line in lines if line["message"] == _HELD_UP]
     return Figures(
         pods=pods,
@@ -212,9 +211,9 @@ def own_share(lines: Sequence[Mapping[str, Any]]) -> float:
     shares, began = [0.0], math.inf
     for line in lines:
         if line["message"] == _FOUND:
-            began = _time_of(line) - _seconds(line["duration"])
+            began = time_of(line) - _seconds(line["duration"])
         elif line["message"] == _LAST:
-            shares.append(_time_of(line) - began)
+            shares.append(time_of(line) - began)
     return max(shares)
 
 
@@ -273,7 +272,8 @@ def _reservation(cluster: RealCluster) -> float:
     return asked / there if there else 0.0
 
 
-def _time_of(line: Mapping[str, Any]) -> float:
+def time_of(line: Mapping[str, Any]) -> float:
+    """When a line was logged, in seconds since the epoch."""
     return datetime.fromisoformat(line["time"]).timestamp()
 
 

@@ -27,7 +27,9 @@ class Figures:
     stall: float  # the longest turn of the event loop
     work: float  # the most processor time of a turn
     reservation: float  # of the nodes' processors
-    most_disrupted: float = 0.0  # of the nodes at one time, as a share of what the budget allows
+    most_disrupted: float | None = (
+        None  # of the nodes at one time, as a share of what the budget allows
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Theirs:
             processor=figures.processor,
             memory=figures.memory,
             reservation=figures.reservation,
-            most_disrupted=figures.most_disrupted or None,
+            most_disrupted=figures.most_disrupted,
         )
 
 
@@ -69,10 +71,12 @@ class Run:
 
     out: Figures
     back: Figures
-    theirs: tuple[Theirs, Theirs]
+    theirs: tuple[Theirs, Theirs] | None
 
     def missed(self) -> list[str]:
-        """What was promised and is not kept."""
+        """What was promised and is not kept; nothing is promised without anything beside it."""
+        if self.theirs is None:
+            return []
         out, back = self.out, self.back
         their_out, their_back = self.theirs
         promises: list[tuple[str, Callable[[], bool]]] = [
@@ -84,43 +88,46 @@ class Run:
             ("time back", lambda: back.seconds <= their_back.seconds),
             ("nodes back", lambda: back.nodes <= their_back.nodes),
             ("processor back", lambda: back.processor < their_back.processor),
-            ("budgets", lambda: back.most_disrupted <= 1),
+            ("budgets", lambda: (back.most_disrupted or 0.0) <= 1),
             ("longest stall", lambda: max(out.work, back.work) < LONGEST_STALL),
         ]
         return [name for name, is_kept in promises if not is_kept()]
 
-    def show(self, *, is_judged: bool) -> None:
+    def show(self) -> None:
         """Print a table, and what is missed."""
         console = Console()
         console.print(self._table())
         console.print(f"load of the machine: {load()[1]:.1f} over five minutes")
-        missed = self.missed() if is_judged else []
-        if missed:
-            console.print(f"missed: {', '.join(missed)}")
+        if self.missed():
+            console.print(f"missed: {', '.join(self.missed())}")
 
     def _table(self) -> Table:
-        out, back = self.out, self.back
-        their_out, their_back = self.theirs
         table = Table("what", "out", "Karpenter's", "back", "Karpenter's")
-        table.add_row("pods", f"{out.pods:,}", "", f"{back.pods:,}")
-        times = out.seconds, their_out.seconds, back.seconds, their_back.seconds
-        _add(table, "time", "{:.0f} s", *times)
-        before = out.nodes_before, their_out.nodes_before, back.nodes_before
-        _add(table, "nodes before", "{}", *before, their_back.nodes_before)
-        _add(table, "nodes", "{}", out.nodes, their_out.nodes, back.nodes, their_back.nodes)
-        worked = out.processor, their_out.processor, back.processor, their_back.processor
-        _add(table, "processor", "{:.1f} s", *worked)
-        memory = out.memory, their_out.memory, back.memory, their_back.memory
-        _add(table, "memory, P95", "{:.0f} MB", *(each and each / 10**6 for each in memory))
-        _add(table, "closed batch to last claim", "{:.2f} s", out.own_share, None, back.own_share)
-        _add(table, "longest stall", "{:.0f} ms", 1000 * out.stall, None, 1000 * back.stall)
-        _add(table, "of that, at work", "{:.0f} ms", 1000 * out.work, None, 1000 * back.work)
-        asked = out.reservation, their_out.reservation, back.reservation, their_back.reservation
-        _add(table, "processors asked for", "{:.1%}", *asked)
-        disrupted = None, None, back.most_disrupted, their_back.most_disrupted
-        _add(table, "disrupted, of the budget", "{:.0%}", *disrupted)
+        for name, form, attribute, scale in _ROWS:
+            cells = (_cell(form, attribute, scale, each) for each in self._columns())
+            table.add_row(name, *cells)
         return table
 
+    def _columns(self) -> tuple[Figures | Theirs | None, ...]:
+        their_out, their_back = self.theirs or (None, None)
+        return self.out, their_out, self.back, their_back
 
-def _add(table: Table, name: str, form: str, *figures: float | None) -> None:
-    table.add_row(name, *("" if each is None else form.format(each) for each in figures))
+
+_ROWS: Final = (
+    ("pods", "{:,}", "pods", 1),
+    ("time", "{:.0f} s", "seconds", 1),
+    ("nodes before", "{}", "nodes_before", 1),
+    ("nodes", "{}", "nodes", 1),
+    ("processor", "{:.1f} s", "processor", 1),
+    ("memory, P95", "{:.0f} MB", "memory", 1e-6),
+    ("closed batch to last claim", "{:.2f} s", "own_share", 1),
+    ("longest stall", "{:.0f} ms", "stall", 1000),
+    ("of that, at work", "{:.0f} ms", "work", 1000),
+    ("processors asked for", "{:.1%}", "reservation", 1),
+    ("disrupted, of the budget", "{:.0%}", "most_disrupted", 1),
+)
+
+
+def _cell(form: str, attribute: str, scale: float, figures: Figures | Theirs | None) -> str:
+    found = getattr(figures, attribute, None)
+    return "" if found is None else form.format(found * scale)
