@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -52,8 +52,7 @@ TYPE: Final = "c-8x-amd64-linux"
 SETTLING: Final = 240.0  # after the first search of consolidation, and the events about it
 SECONDS: Final = 300.0  # consolidation looks again every five minutes, come what may
 EVENTS: Final = 2000
-ARRIVALS: Final = 30
-BETWEEN_ARRIVALS: Final = 2.5  # more than a batch waits for its next pod
+ARRIVALS: Final = 20
 LARGE: Final = ("7", "100Mi")  # fits beside nothing
 PATIENCE: Final = 1200.0
 MOST_SHARE: Final = 0.02
@@ -204,16 +203,16 @@ class _Arrivals:
 
 def _arrived(api: Api, process: Controller, count: int) -> _Arrivals:
     before, began = _searches(process), time.time()
-    come = []
+    waits = []
     for number in range(count):
         pod = deployment("large", 1, *LARGE)["spec"]["template"]
         pod |= {"apiVersion": "v1", "kind": "Pod"}
         pod["metadata"] = {"name": f"large-{number}", "namespace": "default"}
+        come = time.time()
         api.ask("POST", "/api/v1/namespaces/default/pods", pod)
-        come.append(time.time())
-        time.sleep(BETWEEN_ARRIVALS)
-    until(lambda: len(_claimed(process, began)) >= count, "every pod has a claim", seconds=60)
-    waits = [at - since for since, at in zip(come, _claimed(process, began), strict=False)]
+        # The next one would take the node that this one waits for
+        until(_has_node(api, f"large-{number}"), "a pod has its node", seconds=60)
+        waits.append(_claimed(process, come)[0] - come)
     held_up = [each for each in process.lines("event loop held up") if time_of(each) >= began]
     return _Arrivals(
         waits,
@@ -221,6 +220,11 @@ def _arrived(api: Api, process: Controller, count: int) -> _Arrivals:
         max((each["seconds"] for each in held_up), default=0.0),
         max((each["processor"] for each in held_up), default=0.0),
     )
+
+
+def _has_node(api: Api, name: str) -> Callable[[], bool]:
+    path = f"/api/v1/namespaces/default/pods/{name}"
+    return lambda: "nodeName" in api.ask("GET", path)["spec"]
 
 
 def _claimed(process: Controller, since: float) -> list[float]:

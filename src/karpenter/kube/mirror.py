@@ -108,14 +108,19 @@ class Mirror(Generic[R]):
 
         Objects this process has written since the list was made are not in it, and stay.
         """
-        present = {key_of(obj): obj for obj in items}
+        items = list(items)
+        self.forget_others(items, resource_version)
+        for obj in items:
+            self.put(obj)
+        self.synced.set()
+
+    def forget_others(self, items: Iterable[R], resource_version: str) -> None:
+        """Forget what a complete list made at ``resource_version`` lacks."""
+        present = {key_of(obj) for obj in items}
         for key, known in list(self._objects.items()):
             # a list may lag behind, so what it lacks is not known to be gone for good
             if key not in present and not _is_newer(known, resource_version):
                 self._forget(key)
-        for obj in present.values():
-            self.put(obj)
-        self.synced.set()
 
     def _forget(self, key: Key) -> None:
         known = self._objects.pop(key)

@@ -9,8 +9,9 @@ jittered pauses until something is heard again.
 What an object means is for those who follow the mirror to say.
 """
 
+import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -39,6 +40,8 @@ R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
 _GRACE: Final = 30.0
 # A watch that ends sooner and said nothing is a failure, however politely it ended
 _SHORTEST_WATCH: Final = 1.0
+# Objects that are taken in before others have their turn, some milliseconds of work
+_AT_A_TIME: Final = 20
 # A version the server keeps refusing to watch from, though it does not say 410, is given up:
 # a server restored from a backup does not know the versions of its future
 _REFUSALS_BEFORE_LIST: Final = 3
@@ -68,6 +71,9 @@ class Copy(Protocol[R_contra]):
 
     def drop(self, obj: R_contra) -> object:
         """Take note that an object is gone."""
+
+    def forget_others(self, items: Iterable[R_contra], resource_version: str) -> object:
+        """Forget what is not among these, which were all there was at a version."""
 
     def replace_all(self, items: Iterable[R_contra], resource_version: str = "") -> object:
         """Take these as all there was at a version; from then on the copy counts as synced."""
@@ -144,21 +150,33 @@ class Reflector(Generic[R]):
             if not token:
                 break
         version = page.metadata.resource_version
+        self._mirror.forget_others(items, version)
+        await self._take_in(items)
         self._mirror.replace_all(items, version)
         self._has_listed = True
         return version
+
+    async def _take_in(self, items: Sequence[R]) -> None:
+        """Tell the mirror of the objects of a list, and let others have their turn meanwhile."""
+        for number, obj in enumerate(items, start=1):
+            self._mirror.put(obj)
+            if number % _AT_A_TIME == 0:
+                await asyncio.sleep(0)
 
     async def _watch(self, version: str) -> bool:
         """Follow one watch to its end, and say whether it went well."""
         seconds = self._watch_seconds * self._rng.uniform(0.8, 1.0)
         opened = self._clock.monotonic()
-        has_heard = False
+        heard, has_heard = 0, False
         watch = self._kube.watch(self._kind, resource_version=version, seconds=seconds)
         async with watch as events, _closed(events):
             while (event := await self._next(events, seconds + _GRACE)) is not None:
                 has_heard = True
                 self._take(event)
                 self._is_well()
+                heard += 1
+                if heard % _AT_A_TIME == 0:  # many may have come at once, and others wait
+                    await asyncio.sleep(0)
         if self._clock.monotonic() - opened >= _SHORTEST_WATCH:
             has_heard = True
             self._is_well()

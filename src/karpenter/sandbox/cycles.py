@@ -10,10 +10,17 @@ import gc
 from typing import Final
 
 # New objects between two looks at them, looks before one at older ones, and the same once more
-_THRESHOLDS: Final = (50_000, 20, 50)
+_SELDOM: Final = (50_000, 20, 50)  # as little work as possible in all
+_BRIEFLY: Final = (2_000, 10, 500)  # as little work as possible at a time
 
 
 def collect_rarely() -> None:
     """Let the collector of this process look less often, and never at what is there now."""
     gc.freeze()
-    gc.set_threshold(*_THRESHOLDS)
+    gc.set_threshold(*_SELDOM)
+
+
+def collect_briefly() -> None:
+    """Let it look at few objects at a time, so that nobody waits long, and hardly ever at all."""
+    gc.freeze()
+    gc.set_threshold(*_BRIEFLY)

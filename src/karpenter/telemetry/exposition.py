@@ -1,9 +1,11 @@
 """Lines in the text format of Prometheus, for families too large to be built of objects."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
+AT_A_TIME: Final = 100  # objects or samples in one piece, a millisecond or two of work
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_]")
 
@@ -13,6 +15,17 @@ def gauge(name: str, meaning: str, samples: Iterable[str]) -> str:
     head = f"# HELP {name} {meaning}\n# TYPE {name} gauge\n"
     body = f"\n{name}".join(samples)  # in one go: there may be tens of thousands
     return f"{head}{name}{body}\n" if body else head
+
+
+def gauge_pieces(name: str, meaning: str, samples: Iterable[str]) -> Iterator[str]:
+    """The lines of a gauge with very many samples, a few at a time, so that others get their turn.
+
+    A source that has to work before it has anything to say may give empty pieces meanwhile.
+    """
+    yield gauge(name, meaning, ())
+    rest = iter(samples)
+    while some := list(islice(rest, AT_A_TIME)):
+        yield name + f"\n{name}".join(some) + "\n"
 
 
 def label_text(labels: Mapping[str, str]) -> str:

@@ -3,7 +3,15 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from karpenter.telemetry.exposition import gauge, label_name, label_text, number, snake_case
+from karpenter.telemetry.exposition import (
+    AT_A_TIME,
+    gauge,
+    gauge_pieces,
+    label_name,
+    label_text,
+    number,
+    snake_case,
+)
 
 
 def test_a_gauge_can_be_read_back() -> None:
@@ -20,6 +28,16 @@ def test_a_gauge_without_samples_is_still_announced() -> None:
     text = gauge("my_gauge", "What it means.", [])
 
     assert "# HELP my_gauge What it means.\n# TYPE my_gauge gauge\n" == text
+
+
+@pytest.mark.parametrize("count", [0, 1, AT_A_TIME, 2 * AT_A_TIME + 1])
+def test_a_gauge_in_pieces_says_the_same(count: int) -> None:
+    samples = [f'{{number="{each}"}} 1' for each in range(count)]
+
+    pieces = list(gauge_pieces("my_gauge", "What it means.", samples))
+
+    assert gauge("my_gauge", "What it means.", samples) == "".join(pieces)
+    assert AT_A_TIME >= max(piece.count("\n") for piece in pieces)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, Final
 from karpenter.api.meta import Condition
 from karpenter.clock import Clock
 from karpenter.controllers.observability.condition_watch import ConditionWatch
-from karpenter.telemetry.exposition import escaped, gauge, label_text
+from karpenter.telemetry.exposition import AT_A_TIME, escaped, gauge_pieces, label_text
 
 _COUNT: Final = ("status_condition_count", "Whether an object has a condition with a status.")
 _AGE: Final = (
@@ -28,13 +28,13 @@ class _Samples:
     going: list[str] = field(default_factory=list)
 
     def gauges(self, prefix: str) -> Iterable[str]:
-        """The three gauges, each in one piece."""
+        """The three gauges."""
         for (name, meaning), samples in (
             (_COUNT, self.counts),
             (_AGE, self.ages),
             (_GOING, self.going),
         ):
-            yield gauge(prefix + name, meaning, samples)
+            yield from gauge_pieces(prefix + name, meaning, samples)
 
     def add(
         self, start: str, conditions: Iterable[tuple[str, str]], going: str, names: str
@@ -62,7 +62,7 @@ class ConditionGauges:
         for watch in self._watches:
             samples = _Samples()
             twin = f'group="{watch.group}",kind="{watch.kind}",' if watch.has_twin else ""
-            for obj in watch.mirror.list():
+            for number, obj in enumerate(watch.mirror.list(), start=1):
                 metadata = obj.metadata
                 names = f'namespace="{metadata.namespace}",name="{escaped(metadata.name)}"'
                 conditions = [
@@ -74,6 +74,8 @@ class ConditionGauges:
                 samples.add(f"{own}," if own else "", conditions, going, names)
                 if twin:
                     of_all_kinds.add(twin, conditions, going, names)
+                if number % AT_A_TIME == 0:
+                    yield ""
             yield from samples.gauges(f"operator_{watch.kind.lower()}_")
         yield from of_all_kinds.gauges("operator_")
 

@@ -14,9 +14,16 @@ from karpenter.model import labels
 from karpenter.model.resources import CPU, NO_RESOURCES, Resources, total
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_daemon
-from karpenter.telemetry.exposition import gauge, label_text, number, snake_case
+from karpenter.telemetry.exposition import (
+    gauge,
+    gauge_pieces,
+    label_text,
+    number,
+    snake_case,
+)
 
 _PREFIX: Final = "karpenter_nodes_"
+_NODES_AT_A_TIME: Final = 20  # with all their pods
 _MEANINGS: Final[Mapping[str, str]] = {
     "allocatable": "What a node has for pods.",
     "total_pod_requests": "What the pods on a node ask for, daemons included.",
@@ -50,28 +57,29 @@ class NodeGauges:
 
     def lines(self) -> Iterable[str]:
         """All gauges, each with all its nodes."""
-        told = self._refreshed()
+        found: dict[str, _Told] = {}
+        for count, machine in enumerate(self._world.state.snapshot().nodes, start=1):
+            if machine.node is not None:
+                found[machine.node.metadata.name] = self._about(machine, machine.node)
+            if count % _NODES_AT_A_TIME == 0:
+                yield ""
+        self._told, told = found, found.values()
         for position, (name, meaning) in enumerate(_MEANINGS.items()):
-            yield gauge(_PREFIX + name, meaning, _amounts(told, position))
-        yield gauge(f"{_PREFIX}current_lifetime_seconds", "How old a node is.", self._ages(told))
+            yield from gauge_pieces(_PREFIX + name, meaning, _amounts(told, position))
+        ages = self._ages(told)
+        yield from gauge_pieces(f"{_PREFIX}current_lifetime_seconds", "How old a node is.", ages)
         yield gauge(
             "karpenter_cluster_utilization_percent",
             "How much of what all nodes have is asked for.",
             _utilization(told),
         )
 
-    def _refreshed(self) -> list[_Told]:
-        known = self._told
-        self._told = {}
-        for machine in self._world.state.snapshot().nodes:
-            if machine.node is None:
-                continue
-            name = machine.node.metadata.name
-            told = known.get(name)
-            if told is None or told.machine is not machine:
-                told = self._tell(machine, machine.node)
-            self._told[name] = told
-        return list(self._told.values())
+    def _about(self, machine: StateNode, node: Node) -> _Told:
+        """What was said last time, unless the machine has changed."""
+        told = self._told.get(node.metadata.name)
+        if told is None or told.machine is not machine:
+            return self._tell(machine, node)
+        return told
 
     def _tell(self, machine: StateNode, node: Node) -> _Told:
         held = node.metadata.labels

@@ -15,7 +15,7 @@ from karpenter.api.pods import Pod
 from karpenter.controllers.provisioning.planned import PlannedPods, PodTimes
 from karpenter.controllers.world import World
 from karpenter.model import labels
-from karpenter.telemetry.exposition import escaped, gauge, number
+from karpenter.telemetry.exposition import escaped, gauge_pieces, number
 
 _NOWHERE: Final = 'nodepool="",zone="",arch="",capacity_type="",instance_type=""'
 _NODE_LABELS: Final = {
@@ -54,7 +54,7 @@ class PodMetrics:
     def lines(self) -> Iterable[str]:
         """All gauges, each with all its pods."""
         pods = self._world.mirror(Pod).list()
-        yield gauge("karpenter_pods_state", "Where a pod is.", self._states(pods))
+        yield from gauge_pieces("karpenter_pods_state", "Where a pod is.", self._states(pods))
         waiting = [pod for pod in pods if pod.status.phase == _PENDING]
         unbound = [pod for pod in waiting if not pod.spec.node_name]
         for name, meaning, among, since, is_by_devices in (
@@ -83,7 +83,7 @@ class PodMetrics:
             ),
         ):
             samples = self._waits(among, since, is_by_devices)
-            yield gauge(f"karpenter_pods_{name}_time_seconds", meaning, samples)
+            yield from gauge_pieces(f"karpenter_pods_{name}_time_seconds", meaning, samples)
 
     def _states(self, pods: Iterable[Pod]) -> Iterator[str]:
         places: dict[str, str] = {}  # by name of the node
