@@ -22,11 +22,12 @@ from karpenter.cloud.provider import CloudProvider, Instance, InstanceNotFoundEr
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.controllers.manager import Manager, Process
 from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
-from karpenter.controllers.runtime import Controller, Runnable
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.client import Client
 from karpenter.kube.events import Event, Recorder
 from karpenter.kube.transport import Transport
+from karpenter.runtime import Runnable
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.faults import Timing
 from karpenter.sandbox.transport import MemoryTransport

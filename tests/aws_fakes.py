@@ -1,23 +1,18 @@
-"""AWS for tests: moto in this process, with its gaps filled by small fakes.
+"""AWS for tests of one part at a time: moto in this process, with its gaps filled.
 
-A fake answers one operation in place of moto. It is called with the parameters of the call, after
-botocore's own validator has checked them against the service model, so a call AWS would refuse as
-malformed fails here too. Why each one is needed:
-
-* ec2 DescribeInstanceTypes, DescribeInstanceTypeOfferings: moto takes seconds to render them; the
-  answer is its own table.
-* ec2 DescribeSpotPriceHistory: moto has one price for everything.
-* ec2 DescribeCapacityReservations, DescribePlacementGroups; pricing GetProducts: not in moto.
+What moto cannot do is answered as in the simulated account of the sandbox; only prices are what a
+test says, and nothing else has one. Any answer can be replaced: a fake is called with the parameters
+of the call, after botocore's own validator has checked them against the service model, so a call
+AWS would refuse as malformed fails here too.
 """
 
 import importlib
-import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -35,9 +30,12 @@ from karpenter.api.ec2 import (
 )
 from karpenter.api.meta import ObjectMeta
 from karpenter.clock import EPOCH, Clock, SystemClock
+from karpenter.cloud.aws import calls
 from karpenter.cloud.aws.calls import AwsCalls, Made
 from karpenter.cloud.aws.catalogue import Catalogue, catalogue_of
 from karpenter.cloud.aws.errors import AwsError, error_of
+from karpenter.cloud.aws.simulated import gaps
+from karpenter.cloud.aws.simulated.gaps import Gaps
 
 REGION: Final = "us-west-2"
 ACCOUNT: Final = "123456789012"  # moto's own
@@ -54,7 +52,7 @@ ENVIRONMENT: Final = {
 }
 
 Parameters = Mapping[str, Any]
-Answer = dict[str, Any]
+Answer = Mapping[str, Any]
 Fake = Callable[[Parameters], Answer]
 
 # Clients are slow to make and know nothing of the clouds behind them
@@ -107,16 +105,41 @@ class Fault:
     when: Callable[[Parameters], bool] = lambda parameters: True
 
 
-@dataclass
-class FakeState:
-    """What the fakes answer with; tests change it as they like."""
+@dataclass(slots=True)
+class FakeState(Gaps):
+    """What calls are answered with; tests change it as they like."""
 
-    types: frozenset[str] = frozenset()  # all of moto's if empty
-    reservations: list[dict[str, Any]] = field(default_factory=list)
-    groups: list[dict[str, Any]] = field(default_factory=list)
-    spot_prices: dict[tuple[str, str], float] = field(default_factory=dict)
     on_demand_prices: dict[str, float] = field(default_factory=dict)
     metal_prices: dict[str, float] = field(default_factory=dict)
+
+    def spot_price_history(self, client: Any, parameters: Parameters) -> Answer:
+        return {
+            "SpotPriceHistory": [
+                {
+                    "InstanceType": name,
+                    "AvailabilityZone": zone,
+                    "SpotPrice": str(price),
+                    "Timestamp": EPOCH,
+                }
+                for (name, zone), price in self.spot_prices.items()
+            ]
+        }
+
+    def products(self, client: Any, parameters: Parameters) -> Answer:
+        asked = {each["Field"]: each["Value"] for each in parameters["Filters"]}
+        is_metal = asked["tenancy"] == "Dedicated"
+        prices = self.metal_prices if is_metal else self.on_demand_prices
+        return {"PriceList": [product(name, price) for name, price in prices.items()]}
+
+
+class _Answering:
+    """A client that answers every call with a fake."""
+
+    def __init__(self, fake: Fake) -> None:
+        self._fake = fake
+
+    def __getattr__(self, method: str) -> Callable[..., Answer]:
+        return lambda **parameters: self._fake(parameters)
 
 
 class FakeAws(AwsCalls):
@@ -124,15 +147,16 @@ class FakeAws(AwsCalls):
 
     def __init__(self, clock: Clock) -> None:
         self.made: list[Made] = []
-        self.state = FakeState()
+        self.state = FakeState(clock, REGION)
         self._faults: dict[tuple[str, str], list[Fault]] = {}
+        state = self.state
         self.fakes: dict[tuple[str, str], Fake] = {
-            ("ec2", "DescribeInstanceTypes"): self._types,
-            ("ec2", "DescribeInstanceTypeOfferings"): self._offerings,
-            ("ec2", "DescribeSpotPriceHistory"): self._spot_prices,
-            ("ec2", "DescribeCapacityReservations"): self._reservations,
-            ("ec2", "DescribePlacementGroups"): self._groups,
-            ("pricing", "GetProducts"): self._products,
+            ("ec2", "DescribeInstanceTypes"): partial(state.instance_types, None),
+            ("ec2", "DescribeInstanceTypeOfferings"): partial(state.type_offerings, None),
+            ("ec2", "DescribeSpotPriceHistory"): partial(state.spot_price_history, None),
+            ("ec2", "DescribeCapacityReservations"): partial(state.capacity_reservations, None),
+            ("ec2", "DescribePlacementGroups"): partial(state.placement_groups, None),
+            ("pricing", "GetProducts"): partial(state.products, None),
         }
         super().__init__(_session(), clock, random.Random(1), observe=self.made.append)
 
@@ -172,87 +196,21 @@ class FakeAws(AwsCalls):
                 raise fault.error()
         fake = self.fakes.get((service, operation))
         if fake is not None:
-            return fake(parameters)
+            return calls._call(_Answering(fake), service, operation, parameters)
         return await super()._attempt(client, service, operation, parameters)
 
     def _make_client(self, service: str, region: str) -> Any:
         return _client(service, region)
 
-    def _types(self, parameters: Parameters) -> Answer:
-        if parameters.get("DryRun"):
-            raise error_of("DryRunOperation", "fine", "DescribeInstanceTypes", 412, service="ec2")
-        wanted = self.state.types
-        found = [each for name, each in INSTANCE_TYPES.items() if not wanted or name in wanted]
-        return {"InstanceTypes": found}
-
-    def _offerings(self, parameters: Parameters) -> Answer:
-        listed = INSTANCE_TYPE_OFFERINGS[parameters["LocationType"]][REGION]
-        return {"InstanceTypeOfferings": listed}
-
-    def _spot_prices(self, parameters: Parameters) -> Answer:
-        return {
-            "SpotPriceHistory": [
-                {
-                    "InstanceType": name,
-                    "AvailabilityZone": zone,
-                    "SpotPrice": str(price),
-                    "Timestamp": EPOCH,
-                }
-                for (name, zone), price in self.state.spot_prices.items()
-            ]
-        }
-
-    def _reservations(self, parameters: Parameters) -> Answer:
-        ids = parameters.get("CapacityReservationIds")
-        found = [
-            each
-            for each in self.state.reservations
-            if (ids is None or each["CapacityReservationId"] in ids)
-            and _matches(each, parameters.get("Filters", ()), _RESERVATION_FILTERS)
-        ]
-        if ids and not found:
-            code = "InvalidCapacityReservationId.NotFound"
-            raise error_of(code, "no such reservation", "DescribeCapacityReservations", 400)
-        return {"CapacityReservations": found}
-
-    def _groups(self, parameters: Parameters) -> Answer:
-        ids, names = parameters.get("GroupIds", ()), parameters.get("GroupNames", ())
-        found = [
-            each
-            for each in self.state.groups
-            if each["GroupId"] in ids or each["GroupName"] in names
-        ]
-        if not found:
-            code = "InvalidPlacementGroup.Unknown"
-            raise error_of(code, "no such group", "DescribePlacementGroups", 400)
-        return {"PlacementGroups": found}
-
-    def _products(self, parameters: Parameters) -> Answer:
-        asked = {each["Field"]: each["Value"] for each in parameters["Filters"]}
-        is_metal = asked["tenancy"] == "Dedicated"
-        prices = self.state.metal_prices if is_metal else self.state.on_demand_prices
-        return {"PriceList": [product(name, price) for name, price in prices.items()]}
-
-
-_RESERVATION_FILTERS: Final = {
-    "state": "State",
-    "owner-id": "OwnerId",
-    "instance-match-criteria": "InstanceMatchCriteria",
-}
-
 
 def product(instance_type: str, price: object, currency: str = "USD") -> str:
-    """An entry of the price list."""
-    dimension = {"pricePerUnit": {currency: str(price)}, "unit": "Hrs"}
-    return json.dumps(
-        {
-            "product": {"attributes": {"instanceType": instance_type}},
-            "terms": {"OnDemand": {"A.B": {"priceDimensions": {"A.B.C": dimension}}}},
-        }
-    )
+    """An entry of the price list, whatever its price is."""
+    return gaps.product(instance_type, str(price), currency)
 
 
-def reservation(reservation_id: str, instance_type: str = "m5.large", **more: Any) -> Answer:
+def reservation(
+    reservation_id: str, instance_type: str = "m5.large", **more: Any
+) -> dict[str, Any]:
     """An active capacity reservation with one instance left."""
     return {
         "CapacityReservationId": reservation_id,
@@ -267,7 +225,9 @@ def reservation(reservation_id: str, instance_type: str = "m5.large", **more: An
     }
 
 
-def placement_group(group_id: str, name: str, strategy: str = "cluster", parts: int = 0) -> Answer:
+def placement_group(
+    group_id: str, name: str, strategy: str = "cluster", parts: int = 0
+) -> dict[str, Any]:
     """A placement group."""
     return {
         "GroupId": group_id,
@@ -432,23 +392,6 @@ def _validate(client: Any, operation: str, parameters: Parameters) -> None:
     report = validator.validate(dict(parameters), model.input_shape)
     if report.has_errors():
         raise AssertionError(f"{operation}: {report.generate_report()}")
-
-
-def _matches(
-    entry: Mapping[str, Any], filters: Sequence[Mapping[str, Any]], names: Mapping[str, str]
-) -> bool:
-    tags = {tag["Key"]: tag["Value"] for tag in entry.get("Tags", ())}
-    for each in filters:
-        name, values = each["Name"], each["Values"]
-        if name == "tag-key":
-            held = set(tags) & set(values)
-        elif name.startswith("tag:"):
-            held = {tags.get(name.removeprefix("tag:"))} & set(values)
-        else:
-            held = {entry.get(names[name])} & set(values)
-        if not held:
-            return False
-    return True
 
 
 def _tagged(kind: str, tags: Mapping[str, str]) -> list[dict[str, Any]]:

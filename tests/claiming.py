@@ -10,11 +10,11 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
 from karpenter.clock import EPOCH
 from karpenter.cloud.provider import Instance
-from karpenter.controllers.conditions import find
 from karpenter.controllers.lifecycle.lifecycle import LifecycleController
 from karpenter.controllers.lifecycle.removal import Remover
 from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from karpenter.settings import Settings
 
 JsonObject = dict[str, Any]

@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import ControlPlane, obstacle
 from control_plane.cluster import control_plane as started_plane
 from karpenter.admission.crds import builtin_crds
+from karpenter.cloud.kwok.catalogue import built_in
+from karpenter.cloud.kwok.provider import KwokProvider
+from karpenter.cloud.provider import CloudError
+from karpenter.cloud.registry import ProviderContext
 from karpenter.sandbox.api import Request, Response
 from karpenter.sandbox.resource_api import Answer
 from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
@@ -161,6 +166,45 @@ def test_a_plan_reads_everything_and_writes_nothing(
     assert "" == ran.err
     asked = {path.rpartition("/")[2] for _, path in doorman.seen}
     assert {"pods", "nodes", "nodepools", "nodeclaims", "poddisruptionbudgets"} <= asked
+
+
+@pytest.mark.parametrize(
+    ("problem", "warnings"),
+    [
+        pytest.param(None, [], id="who answers"),
+        pytest.param(
+            CloudError("it rains"),
+            ["warning: some prices are estimates, as they could not be asked for: it rains"],
+            id="who does not",
+        ),
+    ],
+)
+def test_a_provider_is_asked_for_prices_and_nothing_it_logs_is_printed(
+    problem: CloudError | None,
+    warnings: list[str],
+    doorman: Doorman,
+    live: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy(doorman.cluster)
+    asked: list[str] = []
+
+    class Shop(KwokProvider):
+        async def refresh_prices(self) -> None:
+            structlog.get_logger().warning("looking for prices")
+            asked.append("prices")
+            if problem is not None:
+                raise problem
+
+    def shop(context: ProviderContext) -> Shop:
+        return Shop(context.kube, context.clock, built_in())
+
+    monkeypatch.setattr("karpenter.cli.cluster_live.load_provider", lambda name: shop)
+
+    ran = live("plan", "-o", "json")
+
+    plan(ran)
+    assert (["prices"], warnings) == (asked, ran.warnings)
 
 
 def test_explain_reads_the_cluster_too(doorman: Doorman, live: Callable[..., Ran]) -> None:

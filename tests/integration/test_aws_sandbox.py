@@ -59,9 +59,9 @@ async def sandbox() -> AsyncIterator[Sandbox]:
     made: list[Metrics] = []
 
     def make_cloud(kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:
-        context = ProviderContext(kube, clock, Settings(), {}, rng)
         made.append(metrics if not made else Metrics())  # each process has its own
-        return worlds[0].make_provider(context, made[-1])
+        context = ProviderContext(kube, clock, Settings(), {}, rng, made[-1])
+        return worlds[0].make_provider(context)
 
     async with autoscaler(pool(), starts=False, make_cloud=make_cloud) as run:
         kube = Client(MemoryTransport(run.cluster.api), run.clock)
@@ -121,12 +121,22 @@ async def test_a_node_that_is_interrupted_is_replaced() -> None:
 
         await run.until(is_replaced)
         assert box.machines == len(run.nodes)
+        await run.pass_time(60.0)  # for what is shown once a minute
         text = b"".join(box.metrics.pieces()).decode()
         assert (
             'karpenter_nodeclaims_disrupted_total{capacity_type="spot",consolidation_policy="",'
             'nodepool="default",reason="spot_interrupted",termination_mode="graceful"} 1.0' in text
         )
         assert "karpenter_interruption_deleted_messages_total 1.0" in text
+        assert (
+            'karpenter_interruption_received_messages_total{message_type="spot_interrupted"} 1.0'
+            in text
+        )
+        assert "karpenter_interruption_message_queue_duration_seconds_count 1.0" in text
+        for batcher in ("create_fleet", "describe_instances", "terminate_instances"):
+            assert f'_batcher_batch_size_count{{batcher="{batcher}"}}' in text
+        assert 'instance_type_offering_price_estimate{capacity_type="spot",instance_type="' in text
+        assert 'controller_runtime_reconcile_total{controller="nodeclass",result="success"}' in text
         assert 'aws_sdk_go_request_total{action="CreateFleet",code="200",service="ec2"}' in text
 
 

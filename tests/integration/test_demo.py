@@ -3,6 +3,7 @@
 from autoscaler import autoscaler
 from clusters import in_virtual_time
 from karpenter.cli.demo import STEPS, commands_to_try, demonstrate, example
+from karpenter.cli.sandbox_prices import PriceList
 
 
 @in_virtual_time
@@ -11,7 +12,7 @@ async def test_the_demonstration_grows_and_shrinks_the_cluster() -> None:
     objects = [document.data for document in example()]
     pools = [obj for obj in objects if obj["kind"] != "KWOKNodeClass"]
     async with autoscaler(*pools) as run:
-        await demonstrate(run.cluster, said.append, lambda labels: None)
+        await demonstrate(run.cluster, said.append, PriceList(()))
 
         results = [line for line in said if line.startswith("→")]
         assert len(STEPS) == len(results)

@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from invariants import made_nodes, problems
 from karpenter.clock import run_virtual
 from karpenter.controllers.disruption.executor import Executor
 from karpenter.controllers.disruption.loop import DisruptionLoop
-from karpenter.controllers.disruption.planning import Look, Planner
+from karpenter.controllers.disruption.planning import Glance, Look, Planner
 from karpenter.disruption.commands import MULTI, SINGLE, Command
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.plan import Search, next_commands
@@ -60,16 +61,16 @@ class Watch:
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Compare what the loop finds with what the planner by itself would find."""
         watch = self
-        idle, find, begin = Planner.idle, DisruptionLoop._find, Executor.begin
+        glance, find, begin = Planner.glance, DisruptionLoop._find, Executor.begin
 
-        async def noted_idle(planner: Planner) -> frozenset[str]:
+        async def noted_glance(planner: Planner) -> Glance:
             watch._expected = await watch._plan(planner)
-            return await idle(planner)
+            return await glance(planner)
 
         async def noted_find(
-            loop: DisruptionLoop, look: Look, method: str, happened: int
+            loop: DisruptionLoop, look: Look, method: str, seen: Any
         ) -> Sequence[Command]:
-            found = await find(loop, look, method, happened)
+            found = await find(loop, look, method, seen)
             watch._compare(look, found)
             return found
 
@@ -79,7 +80,7 @@ class Watch:
             if command.method in (MULTI, SINGLE) and command.savings < 0:
                 watch.broken.append(f"consolidation would cost: {command}")
 
-        patch.setattr(Planner, "idle", noted_idle)
+        patch.setattr(Planner, "glance", noted_glance)
         patch.setattr(DisruptionLoop, "_find", noted_find)
         patch.setattr(Executor, "begin", noted_begin)
 

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn, TypeVar
+from typing import Final, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -26,6 +26,7 @@ from karpenter.api.pods import Pod, PodTemplate
 from karpenter.api.problems import DecodeError
 from karpenter.cli import output
 from karpenter.cli.cluster_settled import settled_pool, with_marks
+from karpenter.cli.quiet import run_quietly
 from karpenter.clock import SystemClock
 from karpenter.cloud.provider import CloudError, CloudProvider, RepairPolicy
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
@@ -107,7 +108,7 @@ def read_cluster(
         settings: what the provider is told.
     """
     try:
-        return asyncio.run(_read(environment, context, provider, settings))
+        return run_quietly(_read(environment, context, provider, settings))
     except ConfigError as error:
         is_said = context or environment.get("KUBECONFIG")
         output.fail(f"{error}{'' if is_said else '; or name files with the manifests of one'}")
@@ -137,6 +138,7 @@ async def _read(
         reading.say_what_is_missing()
         if cloud is None:
             return LiveCluster(snapshot, {}, ProviderFacts("", (), frozenset()), ())
+        await _ask_for_prices(cloud)
         snapshot = await _with_provider_drift(snapshot, cloud)
         types = await _types(snapshot.node_pools.values(), cloud)
         return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies))
@@ -216,6 +218,28 @@ class _Reading:
 
 def _unreadable(kind: type[Resource], error: DecodeError) -> NoReturn:
     output.fail(f"the cluster has a {kind_of(kind)} that cannot be read: {error}")
+
+
+@runtime_checkable
+class KnowsPrices(Protocol):
+    """A provider whose prices come from somebody who has to be asked."""
+
+    async def refresh_prices(self) -> None:
+        """Ask for them now.
+
+        Raises:
+            CloudError: they were not all told.
+        """
+
+
+async def _ask_for_prices(cloud: CloudProvider) -> None:
+    """Have prices that are true today; a provider by itself asks for them while it leads."""
+    if not isinstance(cloud, KnowsPrices):
+        return
+    try:
+        await cloud.refresh_prices()
+    except CloudError as error:
+        output.warning(f"some prices are estimates, as they could not be asked for: {error}")
 
 
 async def _types(

@@ -28,7 +28,7 @@ from karpenter.cli.serving import Endpoints, ServingError, serving
 from karpenter.cli.turns import WatchedSelector, watched_loop
 from karpenter.clock import Clock, SystemClock
 from karpenter.cloud.metered import MeteredProvider
-from karpenter.cloud.provider import CloudProvider
+from karpenter.cloud.provider import CloudError, CloudProvider, StartingProvider
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
 from karpenter.cloud.repair import violations
 from karpenter.controllers.everything import make_controllers
@@ -42,7 +42,7 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
-from karpenter.sandbox.cycles import collect_rarely
+from karpenter.sandbox.cycles import collect_briefly
 from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
 from karpenter.settings import Settings
 from karpenter.telemetry import CloudCalls, Metrics
@@ -74,7 +74,7 @@ def run(
     """Run until stopped; the exit code is returned."""
     deadline = threading.Timer(_GRACE_SECONDS, _leave_everything)
     deadline.daemon = True
-    collect_rarely()  # a look at all objects would hold everything up for a tenth of a second
+    collect_briefly()  # a look at all objects would hold everything up for a tenth of a second
     selector = WatchedSelector()
     # For whoever asks why something was late, and has set LOG_LEVEL=debug
     selector.tell = lambda seconds, processor: log.debug(
@@ -155,8 +155,10 @@ async def _assembled(
             observer=metrics,
             may_write=election.is_leading if election is not None else lambda: True,
         )
-        cloud = _cloud(settings, environment, kube, clock, rng)
+        context = ProviderContext(kube, clock, settings, environment, rng, metrics)
+        cloud = _cloud(context)
         await _look_at(kube, log)
+        await _start(cloud)
         process = Process(
             kube=kube,
             cloud=MeteredProvider(cloud, CloudCalls(metrics), clock.monotonic),
@@ -231,20 +233,25 @@ def _election(
     )
 
 
-def _cloud(
-    settings: Settings,
-    environment: Mapping[str, str],
-    kube: Kube,
-    clock: Clock,
-    rng: random.Random,
-) -> CloudProvider:
-    name = environment.get("CLOUD_PROVIDER") or DEFAULT_PROVIDER
-    cloud = load_provider(name)(ProviderContext(kube, clock, settings, environment, rng))
+def _cloud(context: ProviderContext) -> CloudProvider:
+    name = context.environment.get("CLOUD_PROVIDER") or DEFAULT_PROVIDER
+    cloud = load_provider(name)(context)
+    settings = context.settings
     if settings.feature_gates[_NODE_REPAIR] and not settings.legacy_node_repair:
         problems = violations(cloud.repair_policies)
         if problems:
             raise StartError(f"feature gate {_NODE_REPAIR}, provider {name}: {problems[0]}")
     return cloud
+
+
+async def _start(cloud: CloudProvider) -> None:
+    """Let the provider find out whether it can work, before anybody relies on it."""
+    if not isinstance(cloud, StartingProvider):
+        return
+    try:
+        await cloud.start()
+    except CloudError as error:
+        raise StartError(f"provider {cloud.facts.name} cannot start: {error}") from error
 
 
 async def _look_at(kube: Kube, log: FilteringBoundLogger) -> None:

@@ -4,13 +4,16 @@ Both are for people who see the program for the first time. The demonstration do
 do with ``kubectl``, waits until the cluster has come to rest, and says what has become of it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import resources
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from karpenter.cli.sandbox_view import overview
 from karpenter.manifests.reader import Document, read
 from karpenter.sandbox.cluster import Cluster
+
+if TYPE_CHECKING:
+    from karpenter.cli.sandbox_prices import Prices
 
 DEPLOYMENT: Final = "inflate"
 STEPS: Final = (5, 20, 0)
@@ -42,7 +45,7 @@ def commands_to_try() -> tuple[str, ...]:
 async def demonstrate(
     cluster: Cluster,
     say: Callable[[str], None],
-    price_of: Callable[[Mapping[str, str]], float | None],
+    prices: "Prices",
 ) -> None:
     """Scale the example up and down, and say each time what the cluster looks like."""
     for replicas in STEPS:
@@ -54,7 +57,9 @@ async def demonstrate(
         await _rest(cluster, replicas)
         seconds = cluster.clock.monotonic() - began
         nodes, pods = cluster.store.list("", "nodes"), cluster.store.list("", "pods")
-        view = overview(nodes, pods, cluster.clock.now(), price_of)
+        view = overview(
+            nodes, pods, cluster.clock.now(), prices.of, has_estimates=prices.are_estimates
+        )
         say(f"→ after {seconds:.0f} s: {view.summary}")
 
 

@@ -24,6 +24,8 @@ POD_EXAMPLES = """\
   karpenter explain pod web-0 cluster.yaml
 
   karpenter explain pod shop/cart-3 -R manifests/ -o json
+
+  karpenter explain pod web-0 --provider aws cluster.yaml
 """
 NODE_HELP = """\
 Say whether a node would be removed or replaced, or why it stays.

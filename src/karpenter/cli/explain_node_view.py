@@ -14,9 +14,8 @@ from karpenter.cli.screen import (
     TITLE,
     WAITING,
     counted,
+    hour_and_month,
     offer,
-    per_hour,
-    per_month,
     sample,
     without_default,
     words,
@@ -66,7 +65,8 @@ def _what_it_is(told: NodeStory) -> str:
     pool = f" of pool {told.machine.node_pool}" if told.machine.node_pool else " of no pool"
     if told.price is None:
         return f"{how}{where}{pool}, at a price nobody knows"
-    return f"{how}{where}{pool}, at {per_hour(told.price)}/h ({per_month(told.price)}/month)"
+    price = hour_and_month(told.price, is_estimate=told.is_estimate)
+    return f"{how}{where}{pool}, at {price}"
 
 
 def _add_pods(tree: Tree, told: NodeStory) -> None:
@@ -94,12 +94,12 @@ def _add_move(tree: Tree, move: Move, told: NodeStory) -> None:
         what = offer(claim.launch) if claim.launch is not None else "a node nobody can launch now"
         branch.add(words(f"{counted(len(claim.pods), 'pod')} would need {what}"))
     if move.savings is not None:
-        branch.add(words(_saving(move.savings)))
+        branch.add(words(_saving(move.savings, is_estimate=move.is_estimate)))
     if move.refusal and all(move.refusal != each.detail for each in told.filters):
         branch.add(marked(False, move.refusal))
 
 
-def _saving(savings: float) -> str:
+def _saving(savings: float, *, is_estimate: bool) -> str:
     verb = "save" if savings >= 0 else "cost"
     more = "" if savings >= 0 else " more"
-    return f"that would {verb} {per_hour(abs(savings))}/h ({per_month(abs(savings))}/month){more}"
+    return f"that would {verb} {hour_and_month(abs(savings), is_estimate=is_estimate)}{more}"

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, TypeAlias
 from karpenter.cli.plan_disruption_view import budget_words
 from karpenter.cli.screen import (
     BAD,
+    ESTIMATES,
     GOOD,
     MOST_ROWS,
+    QUIET,
     TITLE,
     counted,
+    in_column,
     lasting,
     per_hour,
     per_month,
     sample,
     sentences,
     table,
+    total_cost,
     words,
 )
 from karpenter.model.resources import CPU, MEMORY, readable_amount
@@ -43,7 +47,7 @@ def pool_parts(told: PoolStory, *, now: datetime) -> _Parts:
 
 
 def _what_it_has(told: PoolStory) -> str:
-    cost = f"{per_hour(told.hourly)} per hour, {per_month(told.hourly)} per month"
+    cost = total_cost(told.hourly, is_estimate=told.is_estimate)
     unknown = f", {told.unpriced:,} of them at an unknown price" if told.unpriced else ""
     return f"{counted(told.nodes, 'node')}: {cost}{unknown}"
 
@@ -80,8 +84,9 @@ def _prices(prices: tuple[Size, ...]) -> _Parts:
         ]
     )
     for size in prices[:MOST_ROWS]:
-        launch = size.launch
-        cpus = size.cpu / 1000
+        launch, cpus = size.launch, size.cpu / 1000
+        price, guessed = launch.price, launch.is_estimate
+        per_cpu = per_hour(price / cpus, is_estimate=guessed) if cpus else ""
         rows.add_row(
             "",
             *map(
@@ -92,14 +97,16 @@ def _prices(prices: tuple[Size, ...]) -> _Parts:
                     launch.instance_type,
                     launch.zone,
                     launch.capacity_type,
-                    per_hour(launch.price).removeprefix("$"),
-                    per_month(launch.price).removeprefix("$"),
-                    per_hour(launch.price / cpus).removeprefix("$") if cpus else "",
+                    in_column(per_hour(price, is_estimate=guessed)),
+                    in_column(per_month(price, is_estimate=guessed)),
+                    in_column(per_cpu),
                     f"{size.types:,}",
                 ),
             ),
         )
     yield rows
+    if any(size.launch.is_estimate for size in prices[:MOST_ROWS]):
+        yield words(f"  {ESTIMATES}", QUIET)
 
 
 def _limits(told: PoolStory) -> _Parts:

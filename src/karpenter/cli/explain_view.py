@@ -12,9 +12,9 @@ from karpenter.cli.screen import (
     TITLE,
     WAITING,
     counted,
-    offer,
-    per_month,
+    hour_and_month,
     sample,
+    way,
     without_default,
     words,
 )
@@ -88,7 +88,8 @@ def _add_place(tree: Tree, place: Place, pools: Sequence[PoolVerdict]) -> None:
 
 
 def _offer(launch: Launch) -> str:
-    return f"{offer(launch)} ({per_month(launch.price)}/month)"
+    price = hour_and_month(launch.price, is_estimate=launch.is_estimate)
+    return f"{way(launch)} at {price}"
 
 
 def _add_pools(tree: Tree, told: Explanation) -> None:

@@ -40,6 +40,8 @@ EXAMPLES = """\
 
   karpenter plan cluster.yaml deployment.yaml
 
+  karpenter plan --provider aws nodepool.yaml nodeclass.yaml deployment.yaml
+
   karpenter plan -R manifests/ --instance-types types.json -o json
 
   kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | karpenter plan - --set PREFERENCE_POLICY=Ignore

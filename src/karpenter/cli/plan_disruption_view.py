@@ -12,14 +12,15 @@ from karpenter.cli.screen import (
     TITLE,
     WAITING,
     counted,
+    hour_and_month,
     in_order,
     lasting,
     offer,
     per_hour,
-    per_month,
     sample,
     sentences,
     table,
+    total_cost,
     words,
 )
 from karpenter.disruption import commands
@@ -73,7 +74,8 @@ def headline(done: Sequence[Command]) -> str:
     if not saved:
         return what
     verb = "saves" if saved > 0 else "costs"
-    return f"{what}: {verb} {per_hour(abs(saved))} per hour, {per_month(abs(saved))} per month"
+    is_estimate = any(command.is_estimate for command in done)
+    return f"{what}: {verb} {total_cost(abs(saved), is_estimate=is_estimate)}"
 
 
 def command_sentence(command: Command, *, now: datetime) -> str:
@@ -83,9 +85,10 @@ def command_sentence(command: Command, *, now: datetime) -> str:
     if command.replacements:
         facts.append(f"{_replacements(command)} in {_whose(command)} place")
     if command.savings > 0:
-        facts.append(f"saves {per_hour(command.savings)}/h ({per_month(command.savings)}/month)")
+        saved = hour_and_month(command.savings, is_estimate=command.is_estimate)
+        facts.append(f"saves {saved}")
     elif command.savings < 0:
-        facts.append(f"costs {per_hour(-command.savings)}/h more")
+        facts.append(f"costs {per_hour(-command.savings, is_estimate=command.is_estimate)}/h more")
     if command.score is not None:
         facts.append(f"score {command.score:.2f}")
     return f"{_VERBS[command.decision]} {names}: {', '.join(filter(None, facts))}"

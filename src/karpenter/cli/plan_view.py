@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from karpenter.cli.screen import (
     BAD,
+    ESTIMATES,
     GOOD,
     MOST_ROWS,
     QUIET,
@@ -18,17 +19,19 @@ from karpenter.cli.screen import (
     Column,
     counted,
     fitted,
+    in_column,
     in_order,
     per_hour,
     per_month,
     sample,
     table,
+    total_cost,
     without_default,
     words,
 )
 from karpenter.model.resources import CPU, MEMORY, readable_amount
 from karpenter.report.provisioning import deferred_with_reasons, unplaced_with_reasons
-from karpenter.scheduling.plan import PlannedClaim, Reason, Why
+from karpenter.scheduling.plan import Plan, PlannedClaim, Reason, Why, rests_on_estimates
 from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.state.snapshot import Snapshot
 
@@ -59,9 +62,9 @@ def plan_parts(outcome: ProvisioningPlan, snapshot: Snapshot) -> _Parts:
 def _totals(outcome: ProvisioningPlan) -> _Parts:
     plan = outcome.plan
     if plan.claims:
-        cost = f"{per_hour(plan.hourly_cost)} per hour, {per_month(plan.hourly_cost)} per month"
+        cost = total_cost(plan.hourly_cost, is_estimate=plan.is_estimate)
         yield words(f"{counted(len(plan.claims), 'node')} to create: {cost}", TITLE)
-        yield words(_gap(plan.hourly_cost, plan.lower_bound), QUIET)
+        yield words(_gap(plan), QUIET)
     else:
         yield words(_nothing_to_create(outcome), TITLE)
     new = sum(len(claim.pods) for claim in plan.claims)
@@ -92,11 +95,13 @@ def _nothing_to_create(outcome: ProvisioningPlan) -> str:
     return "No node to create"
 
 
-def _gap(cost: float, bound: float) -> str:
+def _gap(plan: Plan) -> str:
+    bound = plan.lower_bound
     if bound <= 0:
         return "How cheap it could be at best is not known"
-    gap = max(0.0, cost / bound - 1)
-    return f"No plan for them can cost less than {per_hour(bound)} per hour: a gap of {gap:.0%}"
+    gap = max(0.0, plan.hourly_cost / bound - 1)
+    least = per_hour(bound, is_estimate=plan.is_estimate)
+    return f"No plan for them can cost less than {least} per hour: a gap of {gap:.0%}"
 
 
 def _new_nodes(claims: Sequence[PlannedClaim]) -> _Parts:
@@ -108,6 +113,8 @@ def _new_nodes(claims: Sequence[PlannedClaim]) -> _Parts:
     yield from _rest(len(folded), "row")
     if any(len(alike) > 1 for alike in folded):
         yield words(_LEGEND, QUIET)
+    if rests_on_estimates(claims):
+        yield words(f"  {ESTIMATES}", QUIET)
 
 
 def _columns(folded: Sequence[Sequence[PlannedClaim]]) -> list[Column]:
@@ -115,9 +122,11 @@ def _columns(folded: Sequence[Sequence[PlannedClaim]]) -> list[Column]:
     first = [alike[0] for alike in folded]
     launches = [claim.launch for claim in first]
     prices = [
-        launch.price * len(alike) if launch else 0.0
+        (launch.price * len(alike), launch.is_estimate) if launch else (0.0, False)
         for alike, launch in zip(folded, launches, strict=True)
     ]
+    hourly = [in_column(per_hour(price, is_estimate=guessed)) for price, guessed in prices]
+    monthly = [in_column(per_month(price, is_estimate=guessed)) for price, guessed in prices]
     times = [f" {TIMES}{len(alike)}" if len(alike) > 1 else "" for alike in folded]
     pods = [
         sample([without_default(pod) for pod in claim.pods]) or "for buffers" for claim in first
@@ -134,8 +143,8 @@ def _columns(folded: Sequence[Sequence[PlannedClaim]]) -> list[Column]:
         Column("", pods, may_go=3),
         Column("cpu", cpu, is_number=True, may_go=2),
         Column("memory", memory, is_number=True, may_go=2),
-        Column("$/hour", [per_hour(p).removeprefix("$") for p in prices], is_number=True),
-        Column("$/month", [per_month(p).removeprefix("$") for p in prices], is_number=True),
+        Column("$/hour", hourly, is_number=True),
+        Column("$/month", monthly, is_number=True),
     ]
 
 

@@ -34,7 +34,8 @@ Provider: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Whose machines to choose from; kwok unless CLOUD_PROVIDER says otherwise.",
+        help="Whose machines to choose from; kwok unless CLOUD_PROVIDER says otherwise. "
+        "For files: kwok, or aws on a simulated account.",
         show_default=False,
     ),
 ]
@@ -73,6 +74,8 @@ TimeBudget: TypeAlias = Annotated[
 ]
 
 KWOK: Final = "kwok"
+AWS: Final = "aws"
+_KNOWN_OFFLINE: Final = (KWOK, AWS)  # whose machines are known without anybody to ask
 _REPAIR: Final = "NodeRepair"
 
 
@@ -186,12 +189,28 @@ def _from_files(source: Source, settings: "Settings") -> "tuple[Snapshot, Market
     from karpenter.cli.cluster_files import load_cluster
 
     provider = source.provider or KWOK
-    if provider != KWOK:
+    if provider not in _KNOWN_OFFLINE:
         _refuse(provider)
     if source.context:
         output.fail("--context is of a cluster that runs: leave it away, or name no files")
-    market = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
+    with_repair = settings.feature_gates[_REPAIR]
+    if provider == AWS and source.instance_types is None:
+        return _on_simulated_aws(source, settings, with_repair=with_repair)
+    market = _market(source.instance_types, with_repair=with_repair)
     return load_cluster(source.names, recursive=source.recursive, provider=provider), market
+
+
+def _on_simulated_aws(
+    source: Source, settings: "Settings", *, with_repair: bool
+) -> "tuple[Snapshot, Market]":
+    import os
+
+    from karpenter.cli.cluster_files import load_cluster
+    from karpenter.cli.planning_aws import aws_market
+
+    snapshot = load_cluster(source.names, recursive=source.recursive, provider=AWS)
+    with output.progress("asking the simulated account"):
+        return snapshot, aws_market(snapshot, settings, os.environ, with_repair=with_repair)
 
 
 def _refuse(provider: str) -> NoReturn:
@@ -264,7 +283,8 @@ def _point_out_foreign_pools(snapshot: "Snapshot", facts: "ProviderFacts") -> No
     if not kinds or not facts.node_classes or kinds & set(facts.node_classes):
         return
     names = " and ".join(sorted({kind or "no kind" for _, kind in kinds}))
+    others = "--provider aws or " if names == "EC2NodeClass" else ""
     output.note(
-        f"note: pools of class {names} need --instance-types FILE, which says what machines there"
-        f" are; the provider {facts.name} knows only its own"
+        f"note: pools of class {names} need {others}--instance-types FILE, which says what machines"
+        f" there are; the provider {facts.name} knows only its own"
     )

@@ -49,7 +49,7 @@ async def autoscaling(
     environment = dict(os.environ)
     if instance_types:
         environment[INSTANCE_TYPES_FILE_PATH] = instance_types
-    context = ProviderContext(kube, cluster.clock, settings, environment, rng)
+    context = ProviderContext(kube, cluster.clock, settings, environment, rng, metrics)
     async with _cloud(provider, cluster, context, say) as cloud:
         process = Process(
             kube=kube,

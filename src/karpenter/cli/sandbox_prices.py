@@ -6,14 +6,30 @@ the node looks it up here.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final, Protocol
 
 from karpenter.cloud.kwok.catalogue import built_in, load
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as known
 
+_AWS: Final = "aws"
+
+
+class Prices(Protocol):
+    """Prices of nodes in dollars an hour."""
+
+    @property
+    def are_estimates(self) -> bool:
+        """Whether they are guesses, and not what the cloud asks for."""
+
+    def of(self, labels: Mapping[str, str]) -> float | None:
+        """The price of a node with these labels, or None when its type is not in the list."""
+
 
 class PriceList:
-    """Prices of nodes in dollars an hour."""
+    """The prices of a catalogue."""
+
+    are_estimates = False
 
     def __init__(self, types: Iterable[InstanceType]) -> None:
         self._in_zone: dict[tuple[str, str, str], float] = {}  # type, capacity type, zone -> price
@@ -36,6 +52,29 @@ class PriceList:
         return self._anywhere.get(place) if price is None else price
 
 
-def price_list(file: str = "") -> PriceList:
-    """The prices of everything the simulated provider sells, or of what a file lists instead."""
+class SimulatedAwsPrices:
+    """The prices of the simulated AWS, which nobody at AWS has told."""
+
+    are_estimates = True
+
+    def __init__(self) -> None:
+        from karpenter.cloud.aws.simulated.account import simulated_prices
+
+        self._on_demand = simulated_prices()
+
+    def of(self, labels: Mapping[str, str]) -> float | None:
+        """The price of a node with these labels, or None when it is not of EC2."""
+        from karpenter.cloud.aws.simulated.gaps import spot_price
+
+        name = labels.get(known.INSTANCE_TYPE, "")
+        price = self._on_demand.get(name)
+        if price is None or labels.get(known.CAPACITY_TYPE) != known.SPOT:
+            return price
+        return spot_price(name, labels.get(known.ZONE, ""), price)
+
+
+def price_list(provider: str = "", file: str = "") -> Prices:
+    """The prices of everything a simulated provider sells, or of what a file lists instead."""
+    if provider == _AWS:
+        return SimulatedAwsPrices()
     return PriceList(load(Path(file).read_bytes(), file) if file else built_in())

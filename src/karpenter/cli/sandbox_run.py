@@ -183,7 +183,7 @@ async def _until_stopped(
         asyncio.create_task(shows, name="show"),
     }
     if wishes.is_demo:
-        tasks.add(asyncio.create_task(_demonstrate(cluster, feed), name="demo"))
+        tasks.add(asyncio.create_task(_demonstrate(cluster, feed, wishes), name="demo"))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -194,12 +194,12 @@ async def _until_stopped(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _demonstrate(cluster: Cluster, feed: EventFeed) -> None:
+async def _demonstrate(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
     """Scale the example up and down, and let people see the last of it."""
     from karpenter.cli.sandbox_prices import price_list
 
-    prices = await asyncio.to_thread(price_list)
-    await demo.demonstrate(cluster, feed.add, prices.of)
+    prices = await asyncio.to_thread(price_list, wishes.provider)
+    await demo.demonstrate(cluster, feed.add, prices)
     feed.add("")
     feed.add("That was the demo; karpenter sandbox --example lets you try it yourself.")
     await asyncio.sleep(_LAST_LOOK)
@@ -212,13 +212,14 @@ async def _show(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
 
     from karpenter.cli.sandbox_prices import price_list
 
-    prices = await asyncio.to_thread(price_list, wishes.instance_types)
+    prices = await asyncio.to_thread(price_list, wishes.provider, wishes.instance_types)
     console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             now = cluster.clock.now()
             pods = cluster.store.list("", "pods")
-            view = overview(cluster.store.list("", "nodes"), pods, now, prices.of)
+            nodes = cluster.store.list("", "nodes")
+            view = overview(nodes, pods, now, prices.of, has_estimates=prices.are_estimates)
             pace = "" if wishes.speed == 1 else f" at {wishes.speed:g} times the speed"
             headline = f"{now:%H:%M:%S}{pace}"
             height = shutil.get_terminal_size().lines

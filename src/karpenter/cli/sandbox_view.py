@@ -56,6 +56,7 @@ class Overview:
     nodes: list[NodeRow]
     ready: int
     phases: Counter[str]
+    has_estimates: bool = False  # instead of prices that a cloud has told
 
     @property
     def summary(self) -> str:
@@ -71,7 +72,9 @@ class Overview:
         known = [row.price for row in self.nodes if row.price is not None]
         if not known:
             return ""
-        cost = f"{screen.per_hour(sum(known))}/h, {screen.per_month(sum(known))}/month"
+        hour = screen.per_hour(sum(known), is_estimate=self.has_estimates)
+        month = screen.per_month(sum(known), is_estimate=self.has_estimates)
+        cost = f"{hour}/h, {month}/month" + (" (estimate)" if self.has_estimates else "")
         unknown = len(self.nodes) - len(known)
         return f"{cost} and {screen.counted(unknown, 'node')} of unknown price" if unknown else cost
 
@@ -107,6 +110,8 @@ def overview(
     pods: Iterable[JsonObject],
     now: datetime,
     price_of: Callable[[Mapping[str, str]], float | None] = lambda labels: None,
+    *,
+    has_estimates: bool = False,
 ) -> Overview:
     """Shrink a cluster to what a screen shows."""
     phases: Counter[str] = Counter()
@@ -146,7 +151,8 @@ def overview(
             )
         )
     by_name = {row.name: row for row in rows}
-    return Overview([by_name[name] for name in screen.in_order(by_name)], ready, phases)
+    ordered = [by_name[name] for name in screen.in_order(by_name)]
+    return Overview(ordered, ready, phases, has_estimates)
 
 
 def node_status(node: JsonObject) -> str:
@@ -198,7 +204,7 @@ def laid_out(
     room = max(_FEWEST_NODES, height - _AROUND - len(recent))
     shown = view.nodes[:room]
     if shown:
-        lines.append(_node_table(shown))
+        lines.append(_node_table(shown, has_estimates=view.has_estimates))
     else:
         lines.append(screen.words("  no nodes yet; start with --nodes 3 to have some", "dim"))
     if len(view.nodes) > len(shown):
@@ -207,7 +213,7 @@ def laid_out(
     return Group(*lines)
 
 
-def _node_table(rows: list[NodeRow]) -> "RenderableType":
+def _node_table(rows: list[NodeRow], *, has_estimates: bool) -> "RenderableType":
     return screen.fitted(
         [
             screen.Column("NODE", [row.name for row in rows]),
@@ -217,16 +223,21 @@ def _node_table(rows: list[NodeRow]) -> "RenderableType":
             screen.Column("PODS", [f"{row.pods:,}" for row in rows], is_number=True),
             screen.Column("CPU", [row.cpu for row in rows], is_number=True),
             screen.Column("MEMORY", [row.memory for row in rows], is_number=True),
-            *_price_column(rows),
+            *_price_column(rows, has_estimates=has_estimates),
             screen.Column("AGE", [row.age for row in rows], is_number=True),
         ]
     )
 
 
-def _price_column(rows: list[NodeRow]) -> list[screen.Column]:
+def _price_column(rows: list[NodeRow], *, has_estimates: bool) -> list[screen.Column]:
     if all(row.price is None for row in rows):
         return []
-    prices = ["-" if row.price is None else screen.per_hour(row.price)[1:] for row in rows]
+    prices = [
+        "-"
+        if row.price is None
+        else screen.in_column(screen.per_hour(row.price, is_estimate=has_estimates))
+        for row in rows
+    ]
     return [screen.Column("$/HOUR", prices, is_number=True, may_go=3)]
 
 

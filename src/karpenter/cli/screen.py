@@ -28,6 +28,8 @@ HOURS_PER_MONTH: Final = 730
 MOST_ROWS: Final = 60  # of a table; who wants more reads the JSON
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
+ABOUT: Final = "~"
+ESTIMATES: Final = f"{ABOUT}: an estimate, not a price that the cloud has told"
 GOOD, WAITING, BAD, QUIET, TITLE = "green", "yellow", "red", "dim", "bold"
 
 _WITHOUT_TERMINAL: Final = (120, 50)
@@ -124,21 +126,49 @@ def _most_that_fit(columns: Sequence[Column]) -> tuple[list[Column], int]:
     return shown, 1
 
 
-def per_hour(price: float) -> str:
-    """A price per hour."""
-    return f"${price:,.4f}"
+def per_hour(price: float, *, is_estimate: bool = False) -> str:
+    """A price per hour, marked where nobody has told it."""
+    return f"{_about(is_estimate)}${price:,.4f}"
 
 
-def per_month(price: float) -> str:
+def per_month(price: float, *, is_estimate: bool = False) -> str:
     """The same price per month."""
-    return f"${price * HOURS_PER_MONTH:,.2f}"
+    return f"{_about(is_estimate)}${price * HOURS_PER_MONTH:,.2f}"
+
+
+def hour_and_month(price: float, *, is_estimate: bool = False) -> str:
+    """A price per hour and month within a sentence."""
+    hour = per_hour(price, is_estimate=is_estimate)
+    month = per_month(price, is_estimate=is_estimate)
+    return f"{hour}/h ({month}/month{', estimate' if is_estimate else ''})"
+
+
+def total_cost(price: float, *, is_estimate: bool = False) -> str:
+    """A price per hour and month at the end of a title."""
+    hour = per_hour(price, is_estimate=is_estimate)
+    month = per_month(price, is_estimate=is_estimate)
+    return f"{hour} per hour, {month} per month{' (estimate)' if is_estimate else ''}"
 
 
 def offer(launch: "Launch") -> str:
     """A way to have a machine, with its price."""
+    price = per_hour(launch.price, is_estimate=launch.is_estimate)
+    return f"{way(launch)} at {price}/h{' (estimate)' if launch.is_estimate else ''}"
+
+
+def way(launch: "Launch") -> str:
+    """A way to have a machine."""
     how = " ".join(filter(None, (launch.instance_type, launch.capacity_type)))
-    where = f" in {launch.zone}" if launch.zone else ""
-    return f"{how}{where} at {per_hour(launch.price)}/h"
+    return f"{how} in {launch.zone}" if launch.zone else how
+
+
+def in_column(price: str) -> str:
+    """A price as it stands in a column whose name says the currency."""
+    return price.replace("$", "", 1)
+
+
+def _about(is_estimate: bool) -> str:
+    return ABOUT if is_estimate else ""
 
 
 def lasting(length: timedelta) -> str:

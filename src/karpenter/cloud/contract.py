@@ -354,7 +354,10 @@ class ProviderContract:
 
 
 def type_problems(kind: InstanceType) -> list[str]:
-    """What planners would stumble over, one sentence each."""
+    """What planners would stumble over, one sentence each.
+
+    Offerings that cannot be had may be as they like: planners only explain with them why not.
+    """
     problems = []
     if kind.requirements[labels.INSTANCE_TYPE].values != {kind.name}:
         problems.append(f"{kind.name}: must require {labels.INSTANCE_TYPE} to be its name")
@@ -362,7 +365,7 @@ def type_problems(kind: InstanceType) -> list[str]:
         problems.append(f"{kind.name}: has no offerings")
     if kind.allocatable.cpu <= 0 or kind.allocatable.memory <= 0 or kind.allocatable.pods <= 0:
         problems.append(f"{kind.name}: must have cpu, memory and pods left for pods")
-    for offering in kind.offerings:
+    for offering in (each for each in kind.offerings if each.available):
         if not offering.zone:
             problems.append(f"{kind.name}: an offering has no zone")
         if offering.capacity_type not in labels.CAPACITY_TYPES:

@@ -7,7 +7,7 @@ could not find again after a restart; what it must remember belongs on the insta
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import ResourceMap
@@ -165,3 +165,14 @@ class CloudProvider(Protocol):
 
     async def run(self) -> None:
         """Work in the background, while this process leads; may return at once."""
+
+
+@runtime_checkable
+class StartingProvider(Protocol):
+    """A provider that has something to find out before anything can be asked of it; few have."""
+
+    async def start(self) -> None:
+        """Find out whether this cloud can be used; called once, whether the process leads or not.
+
+        A ``CloudError`` or a ``ProviderError`` is why the process does not start, in one sentence.
+        """

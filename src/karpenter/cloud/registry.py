@@ -13,12 +13,15 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from karpenter.clock import Clock
 from karpenter.cloud.provider import CloudProvider
 from karpenter.kube.client import Kube
 from karpenter.settings import Settings
+
+if TYPE_CHECKING:  # which takes long to load, and commands that only ask a provider have none
+    from karpenter.telemetry import Metrics
 
 GROUP: Final = "karpenter.providers"
 
@@ -36,6 +39,7 @@ class ProviderContext:
     settings: Settings
     environment: Mapping[str, str]  # options of its own: a flag --some-option is SOME_OPTION here
     rng: random.Random
+    metrics: "Metrics | None" = None  # where its own are shown; None if nobody would see them
 
 
 ProviderFactory: TypeAlias = Callable[[ProviderContext], CloudProvider]

@@ -34,6 +34,7 @@ class Offering:
     capacity: Resources | None = None  # amounts that replace those of the type
     overhead: Resources | None = None  # amounts that replace the type's total overhead
     overlaid: bool = False  # the price comes from a NodeOverlay
+    is_estimate: bool = False  # the price is a guess of the provider, not what the cloud has told
 
     @property
     def zone(self) -> str:

@@ -10,11 +10,11 @@ from karpenter.controllers.node_pools.registration_health import RegistrationHea
 from karpenter.controllers.observability.make import observability_controllers
 from karpenter.controllers.provisioning.make import provisioning_controllers
 from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.make import termination_controllers
 from karpenter.controllers.world import World
+from karpenter.runtime import Runnable
 
 
 def make_controllers(world: World) -> Sequence[Runnable]:

@@ -16,10 +16,10 @@ from structlog.typing import FilteringBoundLogger
 from karpenter.clock import Clock
 from karpenter.cloud.provider import CloudProvider
 from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.world import World
 from karpenter.kube.client import Kube
 from karpenter.kube.events import Recorder
+from karpenter.runtime import Runnable
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics
 

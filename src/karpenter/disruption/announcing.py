@@ -58,7 +58,7 @@ def _to_each(candidates: Iterable[Candidate], reason: str, message: str) -> list
 
 def _said(command: Command) -> str:
     names = ", ".join(command.names)
-    return f"consolidating {names} saves ${command.savings:.2f}/h"
+    return f"consolidating {names} saves {command.about}${command.savings:.2f}/h"
 
 
 def _targets(machine: StateNode) -> list[str]:

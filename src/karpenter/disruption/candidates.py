@@ -15,7 +15,7 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Condition
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
-from karpenter.disruption.costs import BASE_COST, lifetime_cost, price_of, reschedule_cost
+from karpenter.disruption.costs import BASE_COST, lifetime_cost, offering_of, reschedule_cost
 from karpenter.model import labels
 from karpenter.state.departing import (
     Budgets,
@@ -81,6 +81,7 @@ class Candidate:
     movable: tuple[Pod, ...]  # pods that would need room elsewhere now
     cost: float  # of moving its pods
     known_price: float | None  # an hour
+    is_estimate: bool = False  # nobody has told the price
 
     @property
     def name(self) -> str:
@@ -157,25 +158,18 @@ class Inspection:
         """The disruption budgets of the cluster."""
         return Budgets(self.snapshot.pdbs.values())
 
-    def candidate(self, machine: StateNode, kind: Kind) -> Candidate | Blocked:
-        """A machine as a candidate, or why it is none."""
-        blocked = (
-            self.machine_blocker(machine)
-            or self.pool_blocker(machine)
-            or (self.pod_blocker(machine) if self._pods_count(machine, kind) else None)
-        )
-        return blocked or self.described(machine)
-
     def described(self, machine: StateNode) -> Candidate:
         """A machine with what the methods want to know; one without a pool has a nameless one."""
         types = self.types.get(machine.node_pool, {})
+        offering = offering_of(machine, types)
         return Candidate(
             machine=machine,
             node_pool=self.snapshot.node_pools.get(machine.node_pool) or NodePool(),
             types=types,
             movable=tuple(pod for pod in machine.pods if must_move(pod, self.pdbs, now=self.now)),
             cost=reschedule_cost(machine.pods, deletion_cost_is_ours=self.deletion_cost_is_ours),
-            known_price=price_of(machine, types),
+            known_price=None if offering is None else offering.price,
+            is_estimate=offering is not None and offering.is_estimate,
         )
 
     def machine_blocker(self, machine: StateNode) -> Blocked | None:
@@ -243,11 +237,6 @@ class Inspection:
                 name = f"{pdb.metadata.namespace or 'default'}/{pdb.metadata.name}"
                 return f"{name} allows 0 of {pdb.status.expected_pods} for pod {key_of(pod)}"
         return ""
-
-    def _pods_count(self, machine: StateNode, kind: Kind) -> bool:
-        claim = machine.node_claim
-        has_deadline = claim is not None and claim.spec.termination_grace_period is not None
-        return kind is Kind.GRACEFUL or not has_deadline
 
 
 def _quietly(machine: StateNode, why: Why, detail: str) -> Blocked:

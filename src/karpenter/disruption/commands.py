@@ -12,7 +12,7 @@ from typing import Final
 
 from karpenter.cloud.repair import Repair
 from karpenter.disruption.candidates import Blocked, Candidate
-from karpenter.scheduling.plan import PlannedClaim
+from karpenter.scheduling.plan import ABOUT, PlannedClaim, rests_on_estimates
 from karpenter.scheduling.provisioning import Announcement
 
 REPAIR: Final = "repair"
@@ -60,6 +60,17 @@ class Command:
     def names(self) -> tuple[str, ...]:
         """The names of the machines that go."""
         return tuple(candidate.name for candidate in self.candidates)
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the savings rest on a price that nobody has told."""
+        is_guessed = any(candidate.is_estimate for candidate in self.candidates)
+        return is_guessed or rests_on_estimates(self.replacements)
+
+    @property
+    def about(self) -> str:
+        """What stands before the savings where they are an estimate."""
+        return ABOUT if self.is_estimate else ""
 
     @property
     def consolidation_type(self) -> str:

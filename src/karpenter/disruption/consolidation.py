@@ -6,13 +6,16 @@ set of them, and whether pools that weigh savings against disruption agree.
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Final
 
+from karpenter.admission.durations import go_duration
+from karpenter.api.karpenter import NodePool
 from karpenter.disruption.balanced import BALANCED, LEAST_SCORE, score_of
 from karpenter.disruption.budgets import UNDERUTILIZED
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import Command, Decision, Score
-from karpenter.disruption.detection import CONSOLIDATABLE, NEVER, patience
+from karpenter.disruption.detection import CONSOLIDATABLE, NEVER, patience, quiet_since
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.replacements import (
     Option,
@@ -25,7 +28,9 @@ from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
 from karpenter.model import labels
 
 WHEN_EMPTY: Final = "WhenEmpty"
+POLICIES: Final = frozenset({WHEN_EMPTY, "WhenEmptyOrUnderutilized", BALANCED})
 _PODS_NAMED: Final = 3
+_CLOCK_SKEW: Final = timedelta(minutes=1)  # that two clocks may well differ by
 
 
 def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
@@ -37,7 +42,9 @@ def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
     if candidate.is_static:
         detail = f"NodePool {candidate.pool} has a fixed number of nodes"
         return Blocked(name, Why.STATIC, detail, has_event=False)
+    problem = unreadable(pool)
     for applies, detail in (
+        (bool(problem), problem),
         (
             candidate.instance_type is None,
             f"instance type {held.get(labels.INSTANCE_TYPE, '')!r} is not known",
@@ -59,14 +66,34 @@ def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
     return in_peace(candidate, view)
 
 
+def unreadable(pool: NodePool) -> str:
+    """What about a pool leaves open when its nodes may go; nothing when all is clear.
+
+    An API server without our rules lets such pools pass, and no node may go on a guess.
+    """
+    disruption, name = pool.spec.disruption, pool.metadata.name
+    if disruption.consolidation_policy not in POLICIES:
+        stated = disruption.consolidation_policy
+        return f"NodePool {name} has the unknown consolidation policy {stated!r}"
+    stated = disruption.consolidate_after
+    length = go_duration(stated)
+    if stated != NEVER and (length is None or length < 0):
+        return f"NodePool {name} consolidates after {stated!r}, which is no duration"
+    return ""
+
+
 def in_peace(candidate: Candidate, view: Pass) -> Blocked | None:
     """Why a machine is not consolidatable yet, if it is not."""
     if candidate.machine.has_condition(CONSOLIDATABLE):
         return None
+    since = quiet_since(candidate.claim)
+    if since is not None and since - view.now > _CLOCK_SKEW:
+        detail = f"its pods changed at {_moment(since)}, which has not come yet: a clock was wrong"
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail)
     wait = patience(candidate.claim, candidate.node_pool, now=view.now)
     detail = "it is not marked as consolidatable yet"
     if wait is not None and not wait.is_over and wait.until is not None:
-        when = f"{wait.until:%Y-%m-%dT%H:%M:%SZ}"
+        when = _moment(wait.until)
         detail = f"its pods changed too lately; NodePool {candidate.pool} waits until {when}"
     return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, has_event=False)
 
@@ -143,7 +170,8 @@ class Consolidation:
             return command, ()
         worst = min(scores, key=lambda score: score.value)
         if not worst.is_approved:
-            detail = f"saving ${command.savings:.4f}/h is not worth it: score {worst.value:.2f}"
+            saved = f"{command.about}${command.savings:.4f}/h"
+            detail = f"saving {saved} is not worth it: score {worst.value:.2f}"
             detail += f" of NodePool {worst.node_pool} is below {LEAST_SCORE:.2f}"
             return Refused(detail, is_silent=True), scores
         return replace(command, score=worst.value), scores
@@ -166,6 +194,10 @@ class Consolidation:
 def is_balanced(candidate: Candidate) -> bool:
     """Whether a machine's pool weighs savings against disruption."""
     return candidate.node_pool.spec.disruption.consolidation_policy == BALANCED
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def without_place(answer: Answer) -> str:

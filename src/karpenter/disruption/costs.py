@@ -7,7 +7,7 @@ from typing import Final
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.pods import Pod
-from karpenter.cloud.types import InstanceType
+from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
 from karpenter.state.departing import is_reschedulable
 from karpenter.state.eviction import eviction_cost
@@ -37,6 +37,12 @@ def lifetime_cost(machine: StateNode, *, now: datetime, deletion_cost_is_ours: b
 
 def price_of(machine: StateNode, types: Mapping[str, InstanceType]) -> float | None:
     """What a machine costs an hour, sold out or not; None when nobody can tell."""
+    offering = offering_of(machine, types)
+    return None if offering is None else offering.price
+
+
+def offering_of(machine: StateNode, types: Mapping[str, InstanceType]) -> Offering | None:
+    """The priced offering a machine was bought as, sold out or not; None when nobody can tell."""
     kind = types.get(machine.labels.get(labels.INSTANCE_TYPE, ""))
     if kind is None:
         return None
@@ -44,7 +50,7 @@ def price_of(machine: StateNode, types: Mapping[str, InstanceType]) -> float | N
     capacity_type = machine.labels.get(labels.CAPACITY_TYPE, "")
     for offering in kind.offerings:
         if offering.zone == zone and offering.capacity_type == capacity_type:
-            return None if math.isnan(offering.price) else offering.price
+            return None if math.isnan(offering.price) else offering
     return None
 
 

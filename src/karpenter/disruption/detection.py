@@ -73,9 +73,11 @@ def patience(
     """Whether a pool's wish to leave a claim in peace is fulfilled; None when it never will be."""
     wanted = pool.spec.disruption.consolidate_after
     length = go_duration(wanted)
-    if wanted == NEVER or length is None or not is_initialized or pool.spec.replicas is not None:
+    if wanted == NEVER or not is_initialized or pool.spec.replicas is not None:
         return None
-    if length <= 0:
+    if length is None or length < 0:
+        return None  # nobody can tell
+    if length == 0:
         return Patience(is_over=True)
     since = quiet_since(claim)
     if since is None:

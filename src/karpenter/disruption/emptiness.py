@@ -3,7 +3,7 @@
 from karpenter.disruption import budgets
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import EMPTY, Command, Decision, Finding
-from karpenter.disruption.consolidation import in_peace
+from karpenter.disruption.consolidation import in_peace, unreadable
 from karpenter.disruption.detection import NEVER
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.single import over_budget
@@ -53,6 +53,9 @@ def empty_command(candidates: list[Candidate]) -> Command:
 
 
 def _verdict(candidate: Candidate, view: Pass) -> Blocked | None:
+    problem = unreadable(candidate.node_pool)
+    if problem:
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, problem, has_event=False)
     if candidate.node_pool.spec.disruption.consolidate_after == NEVER:
         # consolidation is asked about it too, and tells users
         detail = f"NodePool {candidate.pool} has consolidation turned off"

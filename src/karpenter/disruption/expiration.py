@@ -7,10 +7,10 @@ from karpenter.api.karpenter import NodeClaim
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
-    """When the time of a claim is over; ``Never`` and what is no duration never end."""
+    """When the time of a claim is over; ``Never`` and what is no length of time never end."""
     lifetime = go_duration(claim.spec.expire_after)
     born = claim.metadata.creation_timestamp
-    if lifetime is None or born is None:
+    if lifetime is None or lifetime < 0 or born is None:
         return None
     try:
         return born + timedelta(microseconds=lifetime // 1000)

@@ -52,7 +52,6 @@ class Memory:
 
     unseen_pools: frozenset[str] = frozenset()  # not reached by the last single-node search
     reboots: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # claim uid -> when
-    reserved_nodes: Mapping[str, int] = field(default_factory=dict)  # static pool -> on their way
 
 
 def no_hurry(method: str) -> HasTime:
@@ -138,7 +137,7 @@ class Pass:
             Announcement(
                 f"NodePool/{entry.node_pool}",
                 "DisruptionBlocked",
-                f"No allowed disruptions for disruption reason {reason} due to blocking budget",
+                f"No allowed disruptions for disruption reason {reason} due to {_culprit(entry)}",
                 is_warning=False,
             )
             for entry in found
@@ -238,3 +237,8 @@ class Pass:
     def _moving_cost(self, machine: StateNode) -> float:
         ours = self.settings.deletion_cost_is_ours
         return reschedule_cost(machine.pods, deletion_cost_is_ours=ours)
+
+
+def _culprit(closed: Allowance) -> str:
+    """Which kind of budget allows nothing."""
+    return f"unreadable budget: {closed.problem}" if closed.problem else "blocking budget"

@@ -20,6 +20,7 @@ from karpenter.disruption.candidates import Candidate
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.claims import OpenClaim, Shape
+from karpenter.scheduling.plan import ABOUT
 from karpenter.scheduling.result import with_bookings
 from karpenter.scheduling.templates import Template
 from karpenter.scheduling.universe import Universe
@@ -87,12 +88,15 @@ def cheaper_than(option: Option, price: float) -> Option | Refused:
     """Keep the types that cost less whichever of their offerings is launched."""
     if not option.wanted:
         return Refused("no instance type that fits can be launched")
+    about = _about(option)
     if option.cheapest >= price:
-        return Refused(f"the cheapest replacement is {_cheapest(option)}, not below ${price:.4g}/h")
+        return Refused(
+            f"the cheapest replacement is {_cheapest(option)}, not below {about}${price:.4g}/h"
+        )
     kept = _surely_cheaper(option.template.universe, option.wanted, price)
     if not kept:
         detail = f"the cheapest replacement is {_cheapest(option)}, but not in every zone"
-        return Refused(f"{detail} it is sure to cost less than ${price:.4g}/h")
+        return Refused(f"{detail} it is sure to cost less than {about}${price:.4g}/h")
     return _narrowed(option, kept)
 
 
@@ -121,8 +125,14 @@ def _cheapest(option: Option) -> str:
     universe = option.template.universe
     bit = universe.cheapest_bit(option.wanted)
     offering = universe.offerings[bit]
-    name = universe.type_names[universe.type_of[bit]]
-    return f"{name} ({offering.capacity_type}, {offering.zone}) at ${offering.price:.4g}/h"
+    name, about = universe.type_names[universe.type_of[bit]], _about(option)
+    return f"{name} ({offering.capacity_type}, {offering.zone}) at {about}${offering.price:.4g}/h"
+
+
+def _about(option: Option) -> str:
+    """What stands before prices where they are estimates."""
+    universe = option.template.universe
+    return ABOUT if universe.offerings[universe.cheapest_bit(option.wanted)].is_estimate else ""
 
 
 def _spot_to_spot(

@@ -39,11 +39,6 @@ class Answer:
     cluster: WhatIf
 
     @property
-    def is_possible(self) -> bool:
-        """Whether nobody would be worse off."""
-        return not self.stranded
-
-    @property
     def claims(self) -> tuple[OpenClaim, ...]:
         """The claims that would have to be created, those for pods that wait included."""
         return self.outcome.claims

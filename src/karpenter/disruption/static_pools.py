@@ -50,7 +50,6 @@ def strength_of(view: Pass, pool: NodePool) -> Strength:
     running += sum(claim.metadata.deletion_timestamp is None for claim in waiting)
     total = len(machines) + len(waiting)
     limit = pool.spec.limits.get(NODES)
-    promised = view.memory.reserved_nodes.get(name, 0)
     return Strength(
         replicas=pool.spec.replicas or 0,
         running=running,
@@ -61,7 +60,7 @@ def strength_of(view: Pass, pool: NodePool) -> Strength:
             for machine in machines
         ),
         all=total,
-        free_slots=None if limit is None else units(limit) - total - promised,
+        free_slots=None if limit is None else units(limit) - total,
     )
 
 
@@ -100,7 +99,9 @@ def static_replacement(view: Pass, candidate: Candidate) -> PlannedClaim:
 
 def _cheapest(held: Requirements, types: Iterable[InstanceType]) -> Launch | None:
     ways = [
-        Launch(each.name, offering.zone, offering.capacity_type, offering.price)
+        Launch(
+            each.name, offering.zone, offering.capacity_type, offering.price, offering.is_estimate
+        )
         for each in types
         if each.requirements.intersects(held)
         for offering in each.offerings

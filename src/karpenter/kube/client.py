@@ -24,6 +24,11 @@ from karpenter.kube.transport import Request, Response, Transport
 R = TypeVar("R", bound=Resource)
 
 _REFUSED: Final = 400
+_VERSION: Final = "/version"
+
+
+class _Release(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str
 
 
 class PatchType(StrEnum):
@@ -128,6 +133,9 @@ class Kube(Protocol):
 
     async def bind(self, name: str, namespace: str, *, uid: str, node: str) -> None:
         """Put a pod on a node."""
+
+    async def version(self) -> str:
+        """The release the server is of, such as ``v1.31.2``."""
 
 
 class Client:
@@ -305,6 +313,13 @@ class Client:
         }
         await self._post_to_pod(name, namespace, "binding", body)
 
+    async def version(self) -> str:
+        answer = await self._ask(None, Request("GET", _VERSION))
+        try:
+            return msgspec.json.decode(answer.body, type=_Release).git_version
+        except msgspec.MsgspecError as error:
+            raise KubeError(f"the answer to {_VERSION} cannot be read: {error}") from error
+
     async def _post_to_pod(
         self, name: str, namespace: str, subresource: str, body: Mapping[str, Any]
     ) -> None:
@@ -312,7 +327,7 @@ class Client:
         query = _query(fieldManager=self._field_manager)
         await self._ask(Pod, Request("POST", path, query, msgspec.json.encode(body)))
 
-    async def _ask(self, kind: type[Resource], request: Request) -> Response:
+    async def _ask(self, kind: type[Resource] | None, request: Request) -> Response:
         """Send a request, again where that is safe, and return the answer if it is a yes."""
         attempt = 0
         while True:
@@ -325,7 +340,7 @@ class Client:
                 attempt += 1
                 await self._clock.sleep(delay)
 
-    async def _ask_once(self, kind: type[Resource], request: Request) -> Response:
+    async def _ask_once(self, kind: type[Resource] | None, request: Request) -> Response:
         if self._limiter is not None:
             await self._limiter.take()
         if request.is_write:
@@ -343,7 +358,8 @@ class Client:
         finally:
             if self._observer is not None:
                 seconds = self._clock.monotonic() - began
-                self._observer.request(request.method, resource_of(kind).plural, status, seconds)
+                about = request.path.strip("/") if kind is None else resource_of(kind).plural
+                self._observer.request(request.method, about, status, seconds)
         if answer.status >= _REFUSED:
             raise refusal(answer)
         return answer

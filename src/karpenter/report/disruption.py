@@ -12,7 +12,7 @@ from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.candidates import Blocked
 from karpenter.disruption.commands import Command
 from karpenter.disruption.plan import DisruptionPlan
-from karpenter.report.provisioning import claim_document, event_document
+from karpenter.report.provisioning import claim_document, estimate_mark, event_document
 
 _USUAL_REASONS: Final = (budgets.EMPTY, budgets.DRIFTED, budgets.UNDERUTILIZED)
 
@@ -42,6 +42,7 @@ def command_document(command: Command) -> dict[str, Any]:
         "candidates": list(command.names),
         "replacements": [claim_document(claim) for claim in command.replacements],
         "savingsHourly": command.savings,
+        **estimate_mark(command.is_estimate),
         "score": command.score,
     }
 

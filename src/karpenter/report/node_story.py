@@ -30,8 +30,8 @@ from karpenter.disruption.replacements import Refused, option_of, replacement
 from karpenter.disruption.simulation import Answer, NoPoolsError
 from karpenter.model import labels
 from karpenter.report.disruption import command_document, reasons_told
-from karpenter.report.provisioning import claim_document
-from karpenter.scheduling.plan import PlannedClaim
+from karpenter.report.provisioning import claim_document, estimate_mark
+from karpenter.scheduling.plan import PlannedClaim, rests_on_estimates
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 
@@ -65,6 +65,7 @@ class Move:
     cost: float | None  # of the replacements, an hour
     savings: float | None
     refusal: str  # why it is not done; nothing when nothing speaks against it
+    is_estimate: bool = False  # cost and savings rest on a price that nobody has told
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class NodeStory:
 
     machine: StateNode
     price: float | None
+    is_estimate: bool  # nobody has told the price
     command: Command | None  # that removes it
     turn: int  # of the command among all of a plan, from 1
     blocked: Blocked | None  # why it stays
@@ -111,6 +113,7 @@ def explain_node(
     return NodeStory(
         machine=machine,
         price=candidate.known_price,
+        is_estimate=candidate.is_estimate,
         command=command,
         turn=turn,
         blocked=blocked,
@@ -240,7 +243,8 @@ def _best_move(view: Pass, candidate: Candidate) -> Move:
     cost = sum(claim.launch.price for claim in written if claim.launch is not None)
     savings = candidate.price - cost
     refusal = _refusal(view, candidate, answer, written)
-    return Move(decision_of(written), placements, written, cost, savings, refusal)
+    is_estimate = candidate.is_estimate or rests_on_estimates(written)
+    return Move(decision_of(written), placements, written, cost, savings, refusal, is_estimate)
 
 
 def _own(answer: Answer, candidate: Candidate) -> dict[str, tuple[str, ...]]:
@@ -299,6 +303,7 @@ def node_document(told: NodeStory) -> dict[str, Any]:
         "zone": machine.labels.get(labels.ZONE, ""),
         "capacityType": machine.labels.get(labels.CAPACITY_TYPE, ""),
         "price": told.price,
+        **estimate_mark(told.is_estimate),
         "pods": sorted(key_of(pod) for pod in machine.pods),
         "outcome": "Removed" if told.command is not None else "Kept",
         "reason": told.command.reason if told.command else blocked.why.value if blocked else "",
@@ -336,5 +341,6 @@ def _move_document(move: Move) -> dict[str, Any]:
         "replacements": [claim_document(claim) for claim in move.replacements],
         "costHourly": move.cost,
         "savingsHourly": move.savings,
+        **estimate_mark(move.is_estimate),
         "refused": move.refusal,
     }

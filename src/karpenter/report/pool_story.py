@@ -13,14 +13,14 @@ from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import Budget, NodePool
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.budgets import Allowance, budget_value, is_active, next_opening
-from karpenter.disruption.costs import price_of
+from karpenter.disruption.costs import offering_of
 from karpenter.disruption.passes import Pass
 from karpenter.model.cron import parse_schedule
 from karpenter.model.requirement import Requirement, RequirementError
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, MEMORY, NODES, Resources, format_amount, total
 from karpenter.report.disruption import reasons_told
-from karpenter.report.provisioning import launch_document
+from karpenter.report.provisioning import estimate_mark, launch_document
 from karpenter.scheduling.plan import Launch
 from karpenter.scheduling.templates import template_requirements
 from karpenter.scheduling.universe import Universe
@@ -86,6 +86,7 @@ class PoolStory:
     nodes: int
     hourly: float  # what they cost
     unpriced: int  # how many of them nobody knows the price of
+    is_estimate: bool  # some of their prices nobody has told
     types: int  # that can be had
     excluded: tuple[Exclusion, ...]  # most types first
     prices: tuple[Size, ...]  # smallest first
@@ -99,7 +100,8 @@ def explain_pool(name: str, view: Pass) -> PoolStory:
     pool = view.snapshot.node_pools[name]
     machines = [each for each in view.snapshot.nodes_of(name) if not each.is_deleting]
     known = view.inspection.types.get(name, {})
-    prices = [price_of(machine, known) for machine in machines]
+    bought = [offering_of(machine, known) for machine in machines]
+    priced = [offering for offering in bought if offering is not None]
     used = total(machine.capacity for machine in machines)
     limits = tuple(_limits(pool, used, len(machines)))
     kept, excluded = _sorted_out(pool, tuple(known.values()), limits)
@@ -111,8 +113,9 @@ def explain_pool(name: str, view: Pass) -> PoolStory:
         pool=pool,
         objection=(objection.why.value, objection.detail) if objection is not None else None,
         nodes=len(machines),
-        hourly=sum(price for price in prices if price is not None),
-        unpriced=prices.count(None),
+        hourly=sum(offering.price for offering in priced),
+        unpriced=len(bought) - len(priced),
+        is_estimate=any(offering.is_estimate for offering in priced),
         types=len(kept.universe.types_in(kept.bits)),
         excluded=excluded,
         prices=tuple(_curve(kept)),
@@ -197,7 +200,9 @@ def _curve(kept: _Kept) -> Iterator[Size]:
     for cpu, bits in sorted(by_cpu.items()):
         bit = universe.cheapest_bit(bits)
         kind, offering = universe.types[universe.type_of[bit]], universe.offerings[bit]
-        launch = Launch(kind.name, offering.zone, offering.capacity_type, offering.price)
+        launch = Launch(
+            kind.name, offering.zone, offering.capacity_type, offering.price, offering.is_estimate
+        )
         yield Size(cpu, kind.capacity[MEMORY], len(universe.types_in(bits)), launch)
 
 
@@ -237,7 +242,12 @@ def pool_document(told: PoolStory) -> dict[str, Any]:
         "usable": told.objection is None,
         "reason": reason,
         "detail": detail,
-        "nodes": {"count": told.nodes, "hourly": told.hourly, "unpriced": told.unpriced},
+        "nodes": {
+            "count": told.nodes,
+            "hourly": told.hourly,
+            "unpriced": told.unpriced,
+            **estimate_mark(told.is_estimate),
+        },
         "instanceTypes": {
             "possible": told.types,
             "excluded": [

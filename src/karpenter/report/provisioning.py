@@ -43,8 +43,17 @@ def provisioning_document(outcome: ProvisioningPlan) -> dict[str, Any]:
         "buffers": [_buffer(buffer) for buffer in outcome.buffers],
         "static": [_static(pool) for pool in outcome.static],
         "events": [event_document(event) for event in outcome.events],
-        "cost": {"hourly": plan.hourly_cost, "lowerBoundHourly": plan.lower_bound},
+        "cost": {
+            "hourly": plan.hourly_cost,
+            "lowerBoundHourly": plan.lower_bound,
+            **estimate_mark(plan.is_estimate),
+        },
     }
+
+
+def estimate_mark(is_estimate: bool) -> dict[str, Any]:
+    """What an object with amounts of money says of them where they are not what a cloud told."""
+    return {"isEstimate": True} if is_estimate else {}
 
 
 def claim_document(claim: PlannedClaim) -> dict[str, Any]:
@@ -71,6 +80,7 @@ def launch_document(launch: Launch) -> dict[str, Any]:
         "zone": launch.zone,
         "capacityType": launch.capacity_type,
         "price": launch.price,
+        **estimate_mark(launch.is_estimate),
     }
 
 

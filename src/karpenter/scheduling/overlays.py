@@ -166,4 +166,10 @@ def _overlaid_type(
 def _overlaid_offering(offering: Offering, overlay: NodeOverlay | None) -> Offering:
     if overlay is None:
         return offering
-    return replace(offering, price=adjusted_price(overlay, offering.price), overlaid=True)
+    return replace(
+        offering,
+        price=adjusted_price(overlay, offering.price),
+        overlaid=True,
+        # what is a little more or less than an estimate is one still
+        is_estimate=offering.is_estimate and overlay.spec.price is None,
+    )

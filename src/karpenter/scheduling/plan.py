@@ -4,14 +4,17 @@ Every pod of a problem is in exactly one of the lists. Pods and machines are nam
 them, so that a plan can be printed, compared and stored without the problem it came from.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.nodes import Taint
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+
+ABOUT: Final = "~"  # stands before a price that nobody has told
 
 
 class Why(StrEnum):
@@ -57,6 +60,7 @@ class Launch:
     zone: str
     capacity_type: str
     price: float
+    is_estimate: bool = False  # nobody has told the price
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +103,13 @@ class Plan:
     empty_pools: tuple[Reason, ...] = ()  # pools that have no instance type left at all
     hourly_cost: float = 0.0
     lower_bound: float = 0.0
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether the cost rests on a price that nobody has told."""
+        return rests_on_estimates(self.claims)
+
+
+def rests_on_estimates(claims: Iterable[PlannedClaim]) -> bool:
+    """Whether what claims cost rests on a price that nobody has told."""
+    return any(claim.launch is not None and claim.launch.is_estimate for claim in claims)

@@ -220,6 +220,7 @@ def launch_of(template: Template, bits: int) -> Launch | None:
         zone=offering.zone,
         capacity_type=offering.capacity_type,
         price=offering.price,
+        is_estimate=offering.is_estimate,
     )
 
 

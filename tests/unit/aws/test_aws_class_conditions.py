@@ -10,16 +10,12 @@ from aws_fakes import node_class
 from karpenter.api.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import EPOCH
 from karpenter.cloud.aws.class_conditions import (
-    FALSE,
-    READY,
-    TRUE,
-    UNKNOWN,
-    condition_of,
     status_body,
     summed_up,
     with_condition,
     with_status,
 )
+from karpenter.model.conditions import FALSE, READY, TRUE, UNKNOWN, find
 
 KINDS = ("SubnetsReady", "AMIsReady")
 
@@ -72,11 +68,20 @@ def changed(found: EC2NodeClass) -> EC2NodeClass:
     ],
 )
 def test_ready_is_the_sum(found: EC2NodeClass, status: str, reason: str, message: str) -> None:
-    ready = condition_of(summed_up(found, KINDS, now=EPOCH), READY)
+    ready = find(summed_up(found, KINDS, now=EPOCH).status.conditions, READY)
 
     assert ready is not None
     assert (status, reason, message) == (ready.status, ready.reason, ready.message)
     assert found.metadata.generation == ready.observed_generation
+
+
+def test_ready_is_listed_last() -> None:
+    found = summed_up(having(SubnetsReady=TRUE), KINDS, now=EPOCH)
+    again = with_condition(found, "AMIsReady", TRUE, now=EPOCH)
+
+    expected = ["AMIsReady", "SubnetsReady", "Ready"]
+    assert expected == [each.type for each in found.status.conditions]
+    assert expected == [each.type for each in again.status.conditions]
 
 
 def test_a_date_moves_only_with_the_status() -> None:
@@ -86,7 +91,7 @@ def test_a_date_moves_only_with_the_status() -> None:
     other = with_condition(found, "SubnetsReady", TRUE, now=later)
 
     moments: list[Any] = [
-        getattr(condition_of(each, "SubnetsReady"), "last_transition_time", None)
+        getattr(find(each.status.conditions, "SubnetsReady"), "last_transition_time", None)
         for each in (same, other)
     ]
     assert [EPOCH, later] == moments

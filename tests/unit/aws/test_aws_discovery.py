@@ -29,7 +29,7 @@ from karpenter.cloud.aws.labels import only
 from karpenter.cloud.aws.placement_groups import PlacementGroups
 from karpenter.cloud.aws.reservations import CapacityReservations
 from karpenter.cloud.aws.security_groups import SecurityGroups
-from karpenter.cloud.aws.subnets import Subnets
+from karpenter.cloud.aws.subnets import Subnets, fewest_pods
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
@@ -64,9 +64,8 @@ def kind(name: str, pods: int, *zones: str, capacity_type: str = "spot") -> Inst
 # Subnets
 
 
-@pytest.mark.row("S1-36", "S3-05", "S2-26")
-async def test_subnets_are_found_by_tag_with_most_free_addresses_first(place: Place) -> None:
-    """Case 30."""
+@pytest.mark.row("S2-26")
+async def test_30_subnets_are_found_by_tag_with_most_free_addresses_first(place: Place) -> None:
     small = place.account.subnet("us-west-2a", "10.0.1.0/28")
     large = place.account.subnet("us-west-2b", "10.0.2.0/24")
     middle = place.account.subnet("us-west-2c", "10.0.3.0/26")
@@ -78,8 +77,36 @@ async def test_subnets_are_found_by_tag_with_most_free_addresses_first(place: Pl
     assert ("us-west-2b", "usw2-az1") == (found[0].zone, found[0].zone_id)
 
 
-async def test_a_tag_with_any_value_is_asked_for_by_key(place: Place) -> None:
-    """Case 42."""
+@pytest.mark.parametrize(
+    "tags",
+    [
+        pytest.param(
+            {"Name": "foo-private-subnet"}, marks=pytest.mark.row("S1-36"), id="by their names"
+        ),
+        pytest.param(DISCOVERY, marks=pytest.mark.row("S3-05"), id="by the discovery tag"),
+    ],
+)
+async def test_only_what_has_the_value_of_a_tag_is_selected(
+    place: Place, tags: dict[str, str]
+) -> None:
+    others: dict[str, str] = dict.fromkeys(tags, "another")
+    subnet = place.account.subnet("us-west-2a", "10.0.1.0/24", tags)
+    place.account.subnet("us-west-2a", "10.0.2.0/24", others)
+    place.account.subnet("us-west-2a", "10.0.3.0/24", {})
+    group = place.account.security_group("nodes", tags)
+    place.account.security_group("others", others)
+    wanted = node_class(
+        subnet_selector_terms=(SubnetSelectorTerm(tags=tags),),
+        security_group_selector_terms=(SecurityGroupSelectorTerm(tags=tags),),
+    )
+    subnets = await Subnets(place.aws, place.clock).list(wanted)
+    groups = await SecurityGroups(place.aws, place.clock).list(wanted)
+
+    assert [subnet] == [each.id for each in subnets]
+    assert [group] == [each.id for each in groups]
+
+
+async def test_42_a_tag_with_any_value_is_asked_for_by_key(place: Place) -> None:
     wanted = place.account.subnet("us-west-2a", "10.0.1.0/24", {"team": "blue"})
     terms = (SubnetSelectorTerm(tags={"team": "*"}),)
     found = await Subnets(place.aws, place.clock).list(node_class(subnet_selector_terms=terms))
@@ -142,24 +169,24 @@ async def zonal(place: Place) -> tuple[Subnets, tuple[SubnetStatus, ...]]:
     return subnets, tuple(each.status for each in found)
 
 
-async def test_one_subnet_is_chosen_per_zone(place: Place) -> None:
-    """Case 85."""
+async def test_85_one_subnet_is_chosen_per_zone(place: Place) -> None:
     subnets, listed = await zonal(place)
     large_a = next(each.id for each in listed if each.zone == "us-west-2a")
-    chosen = subnets.choose(listed, [kind("m5.large", 29, "us-west-2a", "us-west-2b")], "spot")
+    chosen = subnets.choose(
+        listed, fewest_pods([kind("m5.large", 29, "us-west-2a", "us-west-2b")], "spot")
+    )
 
     assert ["us-west-2a", "us-west-2b"] == sorted(each.zone for each in chosen)
     assert large_a in {each.subnet_id for each in chosen}
     assert {29} == {each.predicted for each in chosen}
 
 
-async def test_launches_under_way_make_the_other_subnet_the_larger(place: Place) -> None:
-    """Case 86."""
+async def test_86_launches_under_way_make_the_other_subnet_the_larger(place: Place) -> None:
     subnets, listed = await zonal(place)
     types = [kind("large", 737, "us-west-2a"), kind("small", 200, "us-west-2a")]
 
     def chosen_in_a() -> str:
-        chosen = subnets.choose(listed, types, "spot")
+        chosen = subnets.choose(listed, fewest_pods(types, "spot"))
         return next(each.subnet_id for each in chosen if each.zone == "us-west-2a")
 
     first, second, third = chosen_in_a(), chosen_in_a(), chosen_in_a()
@@ -169,11 +196,12 @@ async def test_launches_under_way_make_the_other_subnet_the_larger(place: Place)
     assert 59 - 200 == subnets.left(second)
 
 
-async def test_addresses_of_a_failed_launch_are_given_back(place: Place) -> None:
-    """Case 87."""
+async def test_87_addresses_of_a_failed_launch_are_given_back(place: Place) -> None:
     subnets, listed = await zonal(place)
     before = [subnets.left(each.id) for each in listed]
-    chosen = subnets.choose(listed, [kind("m5.large", 29, "us-west-2a", "us-west-2b")], "spot")
+    chosen = subnets.choose(
+        listed, fewest_pods([kind("m5.large", 29, "us-west-2a", "us-west-2b")], "spot")
+    )
     subnets.release(chosen)
 
     assert before == [subnets.left(each.id) for each in listed]
@@ -181,7 +209,9 @@ async def test_addresses_of_a_failed_launch_are_given_back(place: Place) -> None
 
 async def test_addresses_of_the_subnet_that_was_used_are_kept(place: Place) -> None:
     subnets, listed = await zonal(place)
-    chosen = subnets.choose(listed, [kind("m5.large", 29, "us-west-2a", "us-west-2b")], "spot")
+    chosen = subnets.choose(
+        listed, fewest_pods([kind("m5.large", 29, "us-west-2a", "us-west-2b")], "spot")
+    )
     used, unused = sorted(chosen, key=lambda each: each.zone)
     subnets.release(chosen, used={used.subnet_id})
 
@@ -190,7 +220,7 @@ async def test_addresses_of_the_subnet_that_was_used_are_kept(place: Place) -> N
 
 async def test_a_new_count_knows_better_than_what_was_under_way(place: Place) -> None:
     subnets, listed = await zonal(place)
-    chosen = subnets.choose(listed, [kind("m5.large", 29, "us-west-2a")], "spot")
+    chosen = subnets.choose(listed, fewest_pods([kind("m5.large", 29, "us-west-2a")], "spot"))
     place.clock.passed += 61.0
     await subnets.list(node_class())
     subnets.release(chosen)
@@ -201,10 +231,10 @@ async def test_a_new_count_knows_better_than_what_was_under_way(place: Place) ->
 async def test_an_old_launch_gives_nothing_back_after_a_new_count(place: Place) -> None:
     subnets, listed = await zonal(place)
     types = [kind("m5.large", 29, "us-west-2b")]
-    old = subnets.choose(listed, types, "spot")
+    old = subnets.choose(listed, fewest_pods(types, "spot"))
     place.clock.passed += 61.0
     await subnets.list(node_class())
-    subnets.choose(listed, types, "spot")
+    subnets.choose(listed, fewest_pods(types, "spot"))
     subnets.release(old)
 
     in_b = next(each.subnet_id for each in old if each.zone == "us-west-2b")
@@ -216,7 +246,7 @@ async def test_of_two_equal_subnets_the_one_listed_first_is_chosen(place: Place)
         place.account.subnet("us-west-2a", cidr)
     subnets = Subnets(place.aws, place.clock)
     listed = tuple(each.status for each in await subnets.list(node_class()))
-    chosen = subnets.choose(listed, [], "spot")
+    chosen = subnets.choose(listed, fewest_pods([], "spot"))
 
     assert [listed[0].id] == [each.subnet_id for each in chosen]
     assert sorted(each.id for each in listed) == [each.id for each in listed]
@@ -228,17 +258,19 @@ async def test_what_cannot_be_had_is_not_counted_on(place: Place) -> None:
     sold_out = sold_out.with_offerings(
         tuple(replace(each, available=False) for each in sold_out.offerings)
     )
-    chosen = subnets.choose(listed, [sold_out, kind("m5.large", 29, "us-west-2b")], "spot")
+    chosen = subnets.choose(
+        listed, fewest_pods([sold_out, kind("m5.large", 29, "us-west-2b")], "spot")
+    )
 
     assert [29] == [each.predicted for each in chosen if each.zone == "us-west-2b"]
 
 
 async def test_a_subnet_without_addresses_is_not_chosen(place: Place) -> None:
     subnets, listed = await zonal(place)
-    first = subnets.choose(listed, [], "spot")
+    first = subnets.choose(listed, fewest_pods([], "spot"))
     in_a = next(each.subnet_id for each in first if each.zone == "us-west-2a")
     subnets.exhaust(in_a)
-    second = subnets.choose(listed, [], "spot")
+    second = subnets.choose(listed, fewest_pods([], "spot"))
 
     assert in_a not in {each.subnet_id for each in second}
     assert 0 == subnets.left(in_a)
@@ -247,7 +279,7 @@ async def test_a_subnet_without_addresses_is_not_chosen(place: Place) -> None:
 async def test_only_offerings_of_the_capacity_type_count(place: Place) -> None:
     subnets, listed = await zonal(place)
     types = [kind("m5.large", 29, "us-west-2a", capacity_type="on-demand")]
-    chosen = subnets.choose(listed, types, "spot")
+    chosen = subnets.choose(listed, fewest_pods(types, "spot"))
 
     assert {0} == {each.predicted for each in chosen}
 
@@ -255,8 +287,7 @@ async def test_only_offerings_of_the_capacity_type_count(place: Place) -> None:
 # Security groups
 
 
-async def test_a_group_found_three_ways_is_listed_once(place: Place) -> None:
-    """Case 41."""
+async def test_41_a_group_found_three_ways_is_listed_once(place: Place) -> None:
     group = place.account.security_group("nodes")
     other = place.account.security_group("others", {})
     terms = (
@@ -294,10 +325,9 @@ def reserving(*terms: CapacityReservationSelectorTerm) -> Any:
     return node_class(capacity_reservation_selector_terms=terms)
 
 
-async def test_reservations_that_have_ended_are_dropped_and_blocks_end_early(
+async def test_53_reservations_that_have_ended_are_dropped_and_blocks_end_early(
     place: Place,
 ) -> None:
-    """Case 53."""
     now = place.clock.now()
     block = {"ReservationType": "capacity-block"}
     place.aws.state.reservations = [
@@ -392,8 +422,7 @@ async def test_a_placement_group_is_found_by_name_or_id(place: Place) -> None:
     assert ("1", "2", "3") == by_id.partition_numbers
 
 
-async def test_a_placement_group_that_does_not_exist(place: Place) -> None:
-    """Case 54."""
+async def test_54_a_placement_group_that_does_not_exist(place: Place) -> None:
     selector = PlacementGroupSelector(name="none")
     groups = PlacementGroups(place.aws, place.clock)
 

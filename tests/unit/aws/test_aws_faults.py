@@ -1,12 +1,17 @@
 """Whatever goes wrong with AWS is retried or told in one sentence, and nothing is left behind."""
 
 import asyncio
+import dataclasses
+from typing import Any
 
 import pytest
 
 from clusters import in_virtual_time
+from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.aws.errors import AwsError
+from karpenter.cloud.aws.simulated.account import NODE_ROLE
+from karpenter.cloud.aws.simulated.session import SimulatedSession
 from karpenter.cloud.provider import (
     CloudError,
     CreateError,
@@ -16,7 +21,22 @@ from karpenter.cloud.provider import (
 )
 from karpenter.cloud.registry import ProviderError
 from karpenter.model import labels
-from unit.aws.aws_bed import POOL, AwsCloud, aws_cloud
+from unit.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
+
+# What the life of an instance and of its node class asks of AWS, in order
+CALLS_OF_A_LIFE = (
+    "CreateInstanceProfile",
+    "AddRoleToInstanceProfile",
+    "DescribeLaunchTemplates",
+    "CreateLaunchTemplate",
+    "CreateFleet",
+    "CreateTags",
+    "DescribeInstances",
+    "TerminateInstances",
+    "DeleteLaunchTemplate",
+    "RemoveRoleFromInstanceProfile",
+    "DeleteInstanceProfile",
+)
 
 
 async def gone(cloud: AwsCloud, claim: NodeClaim) -> None:
@@ -29,6 +49,111 @@ async def gone(cloud: AwsCloud, claim: NodeClaim) -> None:
         except CloudError:
             await cloud.clock.sleep(5)
     raise AssertionError("the instance never went")
+
+
+def left_behind(cloud: AwsCloud) -> dict[str, list[Any]]:
+    """Everything in the account that somebody would have to pay for or to clean up."""
+    ec2, iam = cloud.account.client("ec2"), cloud.account.client("iam")
+    return {
+        "instances": cloud.instance_ids(),
+        "volumes": ec2.describe_volumes()["Volumes"],
+        "launch templates": cloud.template_names(),
+        "instance profiles": iam.list_instance_profiles()["InstanceProfiles"],
+    }
+
+
+NOTHING: dict[str, list[Any]] = {
+    "instances": [],
+    "volumes": [],
+    "launch templates": [],
+    "instance profiles": [],
+}
+
+
+async def lived(cloud: AwsCloud) -> None:
+    """Let three instances and the node class they are launched with come and go."""
+    await cloud.ready()
+    claims = [await cloud.claim(f"claim-{number}") for number in range(3)]
+    instances = await asyncio.gather(*(cloud.provider.create(each) for each in claims))
+    await cloud.clock.sleep(5)
+    assert 3 == len({each.provider_id for each in instances}) == len(cloud.instance_ids())
+    for claim in claims:
+        await gone(cloud, claim)
+        name = claim.metadata.name
+        await cloud.kube.patch(NodeClaim, name, {"metadata": {"finalizers": []}})
+        await cloud.kube.delete(NodeClaim, name)
+    await cloud.kube.delete(EC2NodeClass, NODE_CLASS)
+    await cloud.clock.sleep(150)
+
+
+@in_virtual_time
+async def test_a_life_without_faults_leaves_nothing() -> None:
+    async with aws_cloud() as cloud:
+        await lived(cloud)
+
+        assert NOTHING == left_behind(cloud)
+        made = [call.operation for call in cloud.calls]
+        assert set() == set(CALLS_OF_A_LIFE) - set(made)
+
+
+@in_virtual_time
+async def test_a_life_in_which_every_call_is_throttled_leaves_nothing() -> None:
+    async with aws_cloud(is_leading=False) as cloud:
+        for operation in CALLS_OF_A_LIFE:
+            cloud.account.faults.throttle(operation, times=3)
+        cloud.lead()
+        await lived(cloud)
+
+        assert NOTHING == left_behind(cloud)
+
+
+@in_virtual_time
+async def test_a_life_in_which_every_answer_is_lost_once_leaves_nothing() -> None:
+    async with aws_cloud(is_leading=False) as cloud:
+        for operation in CALLS_OF_A_LIFE:
+            cloud.account.faults.lose_answer(operation)
+        cloud.lead()
+        await lived(cloud)
+
+        assert NOTHING == left_behind(cloud)
+
+
+@in_virtual_time
+async def test_a_profile_is_made_once_when_the_answers_about_it_are_lost() -> None:
+    async with aws_cloud(is_leading=False) as cloud:
+        for operation in ("CreateInstanceProfile", "AddRoleToInstanceProfile"):
+            cloud.account.faults.lose_answer(operation)
+        cloud.lead()
+        node_class = await cloud.ready()
+
+        (profile,) = left_behind(cloud)["instance profiles"]
+        assert node_class.status.instance_profile == profile["InstanceProfileName"]
+        assert [NODE_ROLE] == [role["RoleName"] for role in profile["Roles"]]
+
+
+@in_virtual_time
+async def test_a_life_in_which_nothing_can_be_seen_for_ten_seconds_leaves_nothing() -> None:
+    async with aws_cloud() as cloud:
+        cloud.account.faults.invisible_seconds = 10.0
+        await lived(cloud)
+
+        assert NOTHING == left_behind(cloud)
+
+
+@in_virtual_time
+async def test_a_launch_that_is_throttled_for_too_long_is_told_and_tried_again_later() -> None:
+    async with aws_cloud() as cloud:
+        cloud.account.faults.throttle("CreateFleet", times=5)
+        claim = await cloud.claim()
+        with pytest.raises(CreateError) as caught:
+            await cloud.provider.create(claim)
+        assert "RequestLimitExceeded" == caught.value.reason
+        assert "\n" not in str(caught.value)
+        assert [] == cloud.instance_ids()
+
+        instance = await cloud.provider.create(claim)
+
+        assert [instance.provider_id.rpartition("/")[2]] == cloud.instance_ids()
 
 
 @in_virtual_time
@@ -118,28 +243,57 @@ async def test_a_restart_while_an_instance_cannot_be_seen_does_not_launch_anothe
         assert 1 == len(cloud.instance_ids())
 
 
+@pytest.mark.parametrize("code", ["RequestExpired", "ExpiredToken"])
 @in_virtual_time
-async def test_expired_credentials_are_told_in_one_sentence() -> None:
+async def test_expired_credentials_are_told_in_one_sentence(code: str) -> None:
     async with aws_cloud() as cloud:
-        cloud.account.faults.fail("CreateFleet", "RequestExpired", message="renew them", times=1)
+        cloud.account.faults.fail("CreateFleet", code, message="Request has expired.")
         claim = await cloud.claim()
-        with pytest.raises(CreateError, match="renew them") as caught:
+        with pytest.raises(CreateError) as caught:
             await cloud.provider.create(claim)
 
-        assert "\n" not in str(caught.value)
+        assert (
+            f"AWS does not accept the controller's credentials: {code}: Request has expired.;"
+            " renew them"
+        ) == str(caught.value)
         await cloud.provider.create(claim)
+        assert 1 == len(cloud.instance_ids())
+
+
+@in_virtual_time
+async def test_credentials_that_expire_and_are_renewed_cost_nothing_but_time() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim())
+        before = cloud.account.faults
+        for operation in {call.operation for call in cloud.calls} | {"TerminateInstances"}:
+            before.fail(operation, "ExpiredToken", status=403, times=10_000)
+        with pytest.raises(CloudError, match="ExpiredToken"):
+            await cloud.provider.create(await cloud.claim("another"))
+        with pytest.raises(CloudError, match="ExpiredToken"):
+            await cloud.provider.delete(claim)
+        await cloud.clock.sleep(300)
+        await cloud.check()
+        assert 1 == len(cloud.instance_ids())
+
+        before.clear()
+        await cloud.clock.sleep(120)
+        await cloud.ready()
+        await gone(cloud, claim)
+        await cloud.provider.create(await cloud.claim("last"))
+
         assert 1 == len(cloud.instance_ids())
 
 
 @in_virtual_time
 async def test_missing_permissions_are_told_in_one_sentence() -> None:
     async with aws_cloud() as cloud:
-        message = "You are not authorized to perform this operation"
+        message = "You are not authorized to perform this operation.\n  Encoded message: x"
         cloud.account.faults.fail("CreateFleet", "UnauthorizedOperation", message=message)
         with pytest.raises(CreateError, match="lacks a permission") as caught:
             await cloud.provider.create(await cloud.claim())
 
         assert "Unauthorized" == caught.value.reason
+        assert "this operation. Encoded message: x" in str(caught.value)
 
 
 @in_virtual_time
@@ -150,24 +304,84 @@ async def test_a_start_without_access_says_what_to_do() -> None:
             await cloud.provider.start()
 
 
+def move_to(cloud: AwsCloud, region: str, **environment: str) -> None:
+    """Let a new process work in another region of the same account."""
+    session = SimulatedSession(region, cloud.account.faults)
+    cloud.account.gaps.fill(session)
+    cloud.world.account = dataclasses.replace(cloud.account, session=session)
+    cloud.world.environment = {**cloud.world.environment, **environment}
+    cloud.make()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param({"EKS_CONTROL_PLANE": "true"}, id="asking for the version"),
+        pytest.param({"CLUSTER_ENDPOINT": ""}, id="asking for the endpoint"),
+    ],
+)
 @in_virtual_time
-async def test_a_start_in_the_wrong_region_says_so() -> None:
+async def test_a_start_in_the_wrong_region_says_so(environment: dict[str, str]) -> None:
     async with aws_cloud(is_leading=False) as cloud:
-        cloud.account.client("eks").delete_cluster(name=cloud.account.cluster)
-        with pytest.raises(ProviderError, match=r"provider aws cannot start: .*DescribeCluster"):
+        move_to(cloud, "eu-west-1", **environment)
+        with pytest.raises(ProviderError) as caught:
             await cloud.provider.start()
 
+        said = "there is no EKS cluster sandbox in eu-west-1; correct CLUSTER_NAME or AWS_REGION"
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+
 
 @in_virtual_time
-async def test_a_subnet_deleted_in_the_middle_of_a_launch_is_told() -> None:
-    async with aws_cloud() as cloud:
-        cloud.account.faults.fail(
-            "CreateFleet", "InvalidSubnetID.NotFound", message="subnet-1 does not exist"
+async def test_a_node_class_in_the_wrong_region_finds_nothing_and_makes_nothing() -> None:
+    async with aws_cloud(is_leading=False) as cloud:
+        move_to(cloud, "eu-west-1")
+        cloud.lead()
+        await cloud.clock.sleep(30)
+
+        conditions = {c.type: c for c in (await cloud.node_class()).status.conditions}
+        found = conditions["SubnetsReady"]
+        assert ("False", "SubnetsNotFound") == (found.status, found.reason)
+        with pytest.raises(CloudError):
+            await cloud.provider.create(await cloud.claim())
+        state = left_behind(cloud)
+        assert ([], [], []) == (
+            state["instances"],
+            state["volumes"],
+            state["launch templates"],
         )
-        with pytest.raises(CreateError, match="subnet-1 does not exist"):
+
+
+def delete_subnets(cloud: AwsCloud, *zones: str) -> None:
+    for zone in zones:
+        cloud.account.client("ec2").delete_subnet(SubnetId=cloud.account.subnets[zone])
+
+
+@in_virtual_time
+async def test_when_a_subnet_is_deleted_in_the_middle_of_a_launch_another_one_is_used() -> None:
+    async with aws_cloud() as cloud:
+        listed = {subnet.zone for subnet in (await cloud.node_class()).status.subnets}
+        delete_subnets(cloud, "us-west-2a", "us-west-2b")
+        instance = await cloud.provider.create(await cloud.claim())
+
+        assert {"us-west-2a", "us-west-2b", "us-west-2c"} == listed
+        assert "us-west-2c" == instance.labels[labels.ZONE]
+        assert 1 == len(cloud.instance_ids())
+
+
+@in_virtual_time
+async def test_when_all_subnets_are_deleted_in_the_middle_of_a_launch_that_is_told() -> None:
+    async with aws_cloud() as cloud:
+        delete_subnets(cloud, *cloud.account.subnets)
+        with pytest.raises(CreateError) as caught:
             await cloud.provider.create(await cloud.claim())
 
+        assert "InvalidSubnetID.NotFound: the subnet ID 'subnet-" in str(caught.value)
+        assert "\n" not in str(caught.value)
         assert [] == cloud.instance_ids()
+        await cloud.clock.sleep(130)
+        conditions = {c.type: c.reason for c in (await cloud.node_class()).status.conditions}
+        assert "SubnetsNotFound" == conditions["SubnetsReady"]
 
 
 @in_virtual_time
@@ -225,7 +439,6 @@ async def test_a_claim_that_dies_while_it_is_launched_leaves_nothing() -> None:
         assert [] == cloud.instance_ids()
 
 
-@pytest.mark.row("S2-23", "S2-40")
 @in_virtual_time
 async def test_118_instances_without_the_tags_of_the_cluster_are_never_listed() -> None:
     async with aws_cloud() as cloud:
@@ -267,13 +480,28 @@ async def test_quotas_are_insufficient_capacity() -> None:
             await cloud.provider.create(await cloud.claim())
 
 
-@pytest.mark.row("S1-06", "S3-02", "S2-41")
 @in_virtual_time
-async def test_no_call_goes_to_auto_scaling() -> None:
+async def test_a_fleet_that_is_fulfilled_in_part_leaks_neither_instances_nor_addresses() -> None:
     async with aws_cloud() as cloud:
-        claim = await cloud.launch(await cloud.claim())
-        await gone(cloud, claim)
-        await cloud.clock.sleep(200)
+        subnets = cloud.provider.parts.subnets
+        cloud.account.faults.most_per_fleet = 2
+        claims = [await cloud.claim(f"claim-{number}") for number in range(5)]
+        results = await asyncio.gather(
+            *(cloud.provider.create(each) for each in claims), return_exceptions=True
+        )
+        had = [each.provider_id for each in results if not isinstance(each, BaseException)]
+        failed = [each for each in results if isinstance(each, BaseException)]
+        assert ({InsufficientCapacityError}, 3) == ({type(each) for each in failed}, len(failed))
+        assert all("\n" not in str(each) for each in failed)
+        assert sorted(cloud.instance_ids()) == sorted(each.rpartition("/")[2] for each in had)
 
-        services = {made.service for made in cloud.calls}
-        assert services <= {"ec2", "iam", "eks", "ssm", "pricing", "sqs"}
+        for claim in claims:
+            await gone(cloud, claim)
+        await cloud.clock.sleep(130)
+        assert [] == cloud.instance_ids()
+        counted = {
+            each["SubnetId"]: each["AvailableIpAddressCount"]
+            for each in cloud.account.client("ec2").describe_subnets()["Subnets"]
+        }
+        known = {each: subnets.left(each) for each in cloud.account.subnets.values()}
+        assert known == {each: counted[each] for each in known}

@@ -194,6 +194,7 @@ async def test_an_instance_that_outlives_its_reservation_is_on_demand() -> None:
             assert not any("capacity-reservation" in key for key in held)
 
 
+GAUGES = "karpenter_cloudprovider_instance_type_"
 SHIFT = {"ENABLE_ZONAL_SHIFT": "true"}
 
 
@@ -255,13 +256,17 @@ async def test_gauges_show_what_can_be_had() -> None:
     async with aws_cloud() as cloud:
         await cloud.clock.sleep(61)
 
-        metrics = cloud.provider.parts.base.metrics
-        place = ("m5.large", "spot", "us-west-2a")
-        assert 1.0 == metrics.offering_available.labels(*place)._value.get()
-        assert 0.0 < metrics.offering_price.labels(*place)._value.get() < 0.096
-        assert 2.0 == metrics.cpu_cores.labels("m5.large")._value.get()
-        assert 8 * 2**30 == metrics.memory_bytes.labels("m5.large")._value.get()
-        size = metrics.userdata_bytes.labels(NODE_CLASS)._value.get()
+        base = cloud.provider.parts.base
+        lines = base.telemetry.exposition().decode().splitlines()
+        shown = dict(line.removeprefix(GAUGES).rsplit(" ", 1) for line in lines)
+        place = 'instance_type="m5.large",zone="us-west-2a"'
+        assert "1" == shown[f'offering_available{{capacity_type="spot",{place}}}']
+        assert "0" == shown[f'offering_available{{capacity_type="reserved",{place}}}']
+        price = float(shown[f'offering_price_estimate{{capacity_type="spot",{place}}}'])
+        assert 0.0 < price < 0.096
+        assert "2" == shown['cpu_cores{instance_type="m5.large"}']
+        assert str(8 * 2**30) == shown['memory_bytes{instance_type="m5.large"}']
+        size = base.metrics.userdata_bytes.labels(NODE_CLASS)._value.get()
         assert 100 < size < 16384
 
 

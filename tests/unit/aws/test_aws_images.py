@@ -87,8 +87,7 @@ async def test_an_alias_brings_an_image_for_every_variant(place: Place) -> None:
     } == images_of_types(found)
 
 
-async def test_variants_that_are_not_published_are_passed_over(place: Place) -> None:
-    """Case 43."""
+async def test_43_variants_that_are_not_published_are_passed_over(place: Place) -> None:
     place.account.image("ami-1", "standard")
     place.account.parameter(al2023_parameter("x86_64", "standard"), "ami-1")
     found = await place.images.list(node_class())
@@ -97,14 +96,12 @@ async def test_variants_that_are_not_published_are_passed_over(place: Place) -> 
     assert {"m5.large": "ami-1"} == images_of_types([image.status for image in found])
 
 
-async def test_an_alias_nothing_is_published_for_is_an_error(place: Place) -> None:
-    """Case 43."""
+async def test_43_an_alias_nothing_is_published_for_is_an_error(place: Place) -> None:
     with pytest.raises(ImagesNotFoundError, match=r"alias al2023@latest and Kubernetes 1\.31"):
         await place.images.list(node_class())
 
 
-async def test_an_image_for_two_kinds_of_devices_is_listed_twice(place: Place) -> None:
-    """Case 44."""
+async def test_44_an_image_for_two_kinds_of_devices_is_listed_twice(place: Place) -> None:
     place.account.image("ami-gpu", "gpu")
     place.account.parameter(
         "/aws/service/eks/optimized-ami/1.31/amazon-linux-2-gpu/recommended/image_id", "ami-gpu"
@@ -117,8 +114,7 @@ async def test_an_image_for_two_kinds_of_devices_is_listed_twice(place: Place) -
     )
 
 
-async def test_an_image_in_service_goes_before_a_newer_one_that_is_not(place: Place) -> None:
-    """Case 45."""
+async def test_45_an_image_in_service_goes_before_a_newer_one_that_is_not(place: Place) -> None:
     place.account.image("ami-old", "app-1", created=EPOCH - 2 * DAY)
     place.account.image("ami-new", "app-2", created=EPOCH - DAY, deprecated=EPOCH)
 
@@ -141,8 +137,7 @@ async def test_the_newest_image_of_each_architecture_is_kept(place: Place) -> No
     assert ("ami-2", "ami-3") == (chosen["g4dn.xlarge"], chosen["c6g.large"])
 
 
-async def test_of_images_as_old_as_each_other_the_last_by_name_is_chosen(place: Place) -> None:
-    """Case 46."""
+async def test_46_of_images_as_old_as_each_other_the_last_by_name_is_chosen(place: Place) -> None:
     place.account.image("ami-1", "app-a")
     place.account.image("ami-2", "app-b")
 
@@ -171,10 +166,9 @@ async def test_whose_images_are_asked_for(
     assert {"Name": "state", "Values": ["available"]} in asked[0]["Filters"]
 
 
-async def test_ids_and_parameters_share_a_question_and_nonsense_is_passed_over(
+async def test_48_ids_and_parameters_share_a_question_and_nonsense_is_passed_over(
     place: Place,
 ) -> None:
-    """Case 48."""
     place.account.image("ami-1", "one")
     place.account.image("ami-2", "two", "arm64")
     place.account.parameter("/mine/image", "ami-2")
@@ -208,8 +202,7 @@ async def test_parameters_are_kept_for_a_day_and_those_of_users_for_five_minutes
     assert [2, 2, 3, 5] == counts
 
 
-async def test_a_parameter_that_names_a_deprecated_image_is_read_anew(place: Place) -> None:
-    """Case 49."""
+async def test_49_a_parameter_that_names_a_deprecated_image_is_read_anew(place: Place) -> None:
     name = al2023_parameter("x86_64", "standard")
     place.account.image("ami-1", "one", deprecated=EPOCH + timedelta(seconds=100))
     place.account.parameter(name, "ami-1")

@@ -1,10 +1,13 @@
 """Which types a node class can have where, at what price, and what rules them out."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
 import pytest
+from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from aws_fakes import FakeAws, HandClock, moto_cloud, node_class, placement_group
 from karpenter.api.ec2 import (
@@ -18,9 +21,11 @@ from karpenter.api.ec2 import (
     PlacementGroupSelector,
     SubnetStatus,
 )
-from karpenter.clock import Clock
+from karpenter.clock import Clock, run_virtual
 from karpenter.cloud.aws.catalogue import CatalogueError
+from karpenter.cloud.aws.filters import Wanted, compatible_available
 from karpenter.cloud.aws.instance_types import InstanceTypes, NoTypesError
+from karpenter.cloud.aws.labels import only
 from karpenter.cloud.aws.placement_groups import PlacementGroups
 from karpenter.cloud.aws.pricing import Pricing
 from karpenter.cloud.aws.reservations import CapacityReservations
@@ -29,7 +34,11 @@ from karpenter.cloud.aws.unavailable import Place, UnavailableOfferings
 from karpenter.cloud.contract import type_problems
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
+from karpenter.model.requirement import Requirement, requirement
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import Resources
 
+TOO_SMALL = ["nano", "micro", "small", "medium", "large"]
 SUBNETS = tuple(
     SubnetStatus(id=f"subnet-{zone}", zone=f"us-west-2{zone}", zone_id=f"usw2-az{number}")
     for number, zone in enumerate("abc", start=1)
@@ -95,8 +104,7 @@ def can_be_had(kind: InstanceType) -> bool:
     return any(each.available for each in kind.offerings)
 
 
-async def test_zones_without_a_subnet_are_shown_and_cannot_be_had(shop: Shop) -> None:
-    """Case 77."""
+async def test_77_zones_without_a_subnet_are_shown_and_cannot_be_had(shop: Shop) -> None:
     await shop.types.refresh()
     kind = (await shop.list(found()))["m5.large"]
 
@@ -128,8 +136,9 @@ async def test_nothing_is_worked_out_twice(shop: Shop) -> None:
     assert await shop.types.list(wanted) is await shop.types.list(wanted)
 
 
-async def test_what_is_sold_out_is_hidden_for_three_minutes(shop: Shop, clock: HandClock) -> None:
-    """Case 91."""
+async def test_91_what_is_sold_out_is_hidden_for_three_minutes(
+    shop: Shop, clock: HandClock
+) -> None:
     await shop.types.refresh()
     wanted = found()
     before = await shop.list(wanted)
@@ -146,8 +155,7 @@ async def test_what_is_sold_out_is_hidden_for_three_minutes(shop: Shop, clock: H
     assert offering(later["m5.large"], "a", "spot").available
 
 
-async def test_a_zone_is_closed_when_all_its_subnets_are_full(shop: Shop) -> None:
-    """Case 92."""
+async def test_92_a_zone_is_closed_when_all_its_subnets_are_full(shop: Shop) -> None:
     await shop.types.refresh()
     second = SubnetStatus(id="subnet-a2", zone="us-west-2a", zone_id="usw2-az1")
     wanted = found(subnets=(*SUBNETS, second))
@@ -161,8 +169,7 @@ async def test_a_zone_is_closed_when_all_its_subnets_are_full(shop: Shop) -> Non
     assert offering(both_full["m5.large"], "b", "spot").available
 
 
-async def test_a_capacity_type_that_cannot_be_had_is_closed_everywhere(shop: Shop) -> None:
-    """Case 93."""
+async def test_93_a_capacity_type_that_cannot_be_had_is_closed_everywhere(shop: Shop) -> None:
     await shop.types.refresh()
     shop.unavailable.mark_capacity_type("spot")
     types = await shop.list(found())
@@ -172,8 +179,7 @@ async def test_a_capacity_type_that_cannot_be_had_is_closed_everywhere(shop: Sho
     assert any(each.available for each in offerings if each.capacity_type == "on-demand")
 
 
-async def test_zones_shifted_away_from_are_closed(shop: Shop) -> None:
-    """Case 136."""
+async def test_136_zones_shifted_away_from_are_closed(shop: Shop) -> None:
     await shop.types.refresh()
     shop.shifted = frozenset({"usw2-az1"})
     shifted = await shop.list(found())
@@ -291,8 +297,7 @@ def reserved_class(state: str = "active") -> EC2NodeClass:
     return msgspec.structs.replace(wanted, status=status)
 
 
-async def test_a_reservation_is_an_offering_that_costs_next_to_nothing(shop: Shop) -> None:
-    """Case 76."""
+async def test_76_a_reservation_is_an_offering_that_costs_next_to_nothing(shop: Shop) -> None:
     await shop.types.refresh()
     shop.reservations.terminated("cr-1")
     kind = (await shop.list(reserved_class()))["m5.large"]
@@ -334,8 +339,7 @@ async def test_without_the_gate_there_are_no_reservations(clock: HandClock) -> N
     assert {"on-demand", "spot"} == kind.requirements[labels.CAPACITY_TYPE].values
 
 
-async def test_the_least_memory_ever_seen_counts(shop: Shop) -> None:
-    """Case 67."""
+async def test_67_the_least_memory_ever_seen_counts(shop: Shop) -> None:
     await shop.types.refresh()
     wanted = found()
     for mebibytes in (7700, 7600, 7800):
@@ -370,18 +374,96 @@ async def test_a_region_that_sells_nothing_is_an_error(shop: Shop) -> None:
         await shop.types.refresh()
 
 
-@pytest.mark.row("S1-16", "S1-17", "S1-18", "S1-19", "S2-59", "S2-60")
-async def test_pools_choose_types_by_label(shop: Shop) -> None:
+@cache
+def everything() -> tuple[InstanceType, ...]:
+    """All types of the region, as a node class with subnets everywhere has them."""
+
+    async def listed() -> tuple[InstanceType, ...]:
+        clock = HandClock()
+        with moto_cloud(clock) as aws:
+            shop = Shop(aws, clock)
+            await shop.types.refresh()
+            more = SubnetStatus(id="subnet-d", zone="us-west-2d", zone_id="usw2-az4")
+            return await shop.types.list(found(subnets=(*SUBNETS, more)))
+
+    return run_virtual(listed())
+
+
+def that_suit(*requirements: Requirement) -> set[str]:
+    """The types a claim could become."""
+    wanted = Wanted(Requirements(requirements), Resources(cpu=1), labels.well_known("aws"))
+    return {kind.name for kind in compatible_available(everything(), wanted)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "judge"),
+    [
+        pytest.param(
+            requirement(labels.INSTANCE_CATEGORY, "In", ["c", "m", "r"]),
+            lambda name, entry: re.match(r"[cmr][0-9]", name) is not None,
+            marks=pytest.mark.row("S1-16"),
+            id="a category",
+        ),
+        pytest.param(
+            requirement(labels.INSTANCE_CPU, "In", ["4", "8", "16", "32"]),
+            lambda name, entry: entry["VCpuInfo"]["DefaultVCpus"] in (4, 8, 16, 32),
+            marks=pytest.mark.row("S1-17"),
+            id="a number of processors",
+        ),
+        pytest.param(
+            requirement(labels.INSTANCE_HYPERVISOR, "In", ["nitro"]),
+            lambda name, entry: entry.get("Hypervisor") == "nitro",
+            marks=pytest.mark.row("S1-18"),
+            id="a hypervisor",
+        ),
+        pytest.param(
+            requirement(labels.INSTANCE_GENERATION, "Gt", ["2"]),
+            lambda name, entry: (
+                re.match(r"[a-z]+(?:-[0-9]+tb)?([3-9]|[1-9][0-9]+)", name) is not None
+            ),
+            marks=pytest.mark.row("S1-19"),
+            id="a generation",
+        ),
+        pytest.param(
+            requirement(labels.INSTANCE_SIZE, "NotIn", TOO_SMALL),
+            lambda name, entry: "xlarge" in name or "metal" in name,
+            marks=pytest.mark.row("S2-60"),
+            id="sizes that are too small",
+        ),
+    ],
+)
+def test_pools_choose_types_by_requirement(
+    asked: Requirement, judge: Callable[[str, Any], bool]
+) -> None:
+    sold = that_suit()
+
+    expected = {name for name in sold if judge(name, INSTANCE_TYPES[name])}
+    assert 100 < len(expected) < len(sold)
+    assert expected == that_suit(asked)
+
+
+async def test_59_windows_types_of_another_architecture_are_never_launched(shop: Shop) -> None:
     await shop.types.refresh()
-    types = await shop.list(found())
+    types = (await shop.list(found(ami_family="Windows2022"))).values()
+    for system in ("windows", "linux"):
+        asked = Requirements([only(labels.OS, system)])
+        wanted = Wanted(asked, Resources(cpu=100), labels.well_known("aws"))
+        left = {kind.name for kind in compatible_available(list(types), wanted)}
 
-    def with_label(key: str, *values: str) -> set[str]:
-        return {name for name, kind in types.items() if kind.requirements[key].values & set(values)}
+        assert ("m5.large" in left) == (system == "windows")
+        assert "c6g.large" not in left
+    assert "c6g.large" in {kind.name for kind in types}
 
-    assert {"m5.large", "m5.metal", "m8i.large", "c5.large", "c6g.large"} == with_label(
-        labels.INSTANCE_CATEGORY, "c", "m", "r"
-    )
-    assert {"m5.metal", "p4d.24xlarge"} == with_label(labels.INSTANCE_CPU, "96")
-    assert "t2.large" not in with_label(labels.INSTANCE_HYPERVISOR, "nitro")
-    assert {"a1.large", "t2.large"} == with_label(labels.INSTANCE_GENERATION, "1", "2")
-    assert {"a1.large", "c6g.large"} == with_label(labels.ARCH, "arm64")
+
+async def test_73_a_zone_without_a_spot_price_cannot_be_had(shop: Shop, clock: HandClock) -> None:
+    await shop.types.refresh()
+    before = await shop.list(found())
+    shop.aws.state.spot_prices = {("m5.large", "us-west-2a"): 0.04}
+    await shop.pricing.refresh_spot()
+    clock.passed += 301.0
+    after = await shop.list(found())
+
+    assert offering(before["m5.large"], "b", "spot").available
+    assert offering(after["m5.large"], "a", "spot").available
+    assert not offering(after["m5.large"], "b", "spot").available
+    assert offering(after["m5.large"], "b", "on-demand").available

@@ -169,7 +169,7 @@ async def test_126_an_instance_nobody_knows_is_no_obstacle() -> None:
 
 
 @in_virtual_time
-async def test_125_a_message_that_cannot_be_acted_on_comes_back() -> None:
+async def test_a_message_that_cannot_be_deleted_is_acted_on_and_stays() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         cloud.account.faults.fail("DeleteMessage", "InternalError", status=500, times=5)

@@ -9,7 +9,6 @@ import pytest
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.aws.simulated.faults import SoldOut
-from karpenter.cloud.aws.unavailable import Place
 from karpenter.cloud.provider import (
     CloudError,
     CreateError,
@@ -148,23 +147,6 @@ async def test_500_terminations_need_few_calls() -> None:
         assert 1 == cloud.count("TerminateInstances", before)
         assert 1 == cloud.count("DescribeInstances", before)
         assert [] == cloud.instance_ids()
-
-
-@pytest.mark.row("S0-51")
-@in_virtual_time
-async def test_91_what_is_sold_out_is_avoided_for_three_minutes() -> None:
-    async with aws_cloud() as cloud:
-        cloud.account.faults.sold_out.append(SoldOut("m5.large", "us-west-2a", "spot"))
-        claim = await cloud.claim(requirements=[only_type("m5.large"), SPOT])
-        instance = await cloud.provider.create(claim)
-
-        sold_out = cloud.provider.parts.unavailable
-        place = Place("m5.large", "us-west-2a", "spot")
-        assert "us-west-2a" != instance.labels[labels.ZONE]
-        if sold_out.is_unavailable(place):  # it was the cheapest, so it was tried first
-            await cloud.clock.sleep(200)
-            assert not sold_out.is_unavailable(place)
-        assert not sold_out.is_unavailable(Place("m5.large", "us-west-2a", "on-demand"))
 
 
 @pytest.mark.row("S2-46")

@@ -22,17 +22,10 @@ from karpenter.settings import Settings
 from unit.aws.aws_bed import aws_cloud
 
 
-class Versioned(Client):
-    """A client that can ask which version the API server has."""
-
-    async def version(self) -> str:
-        return "v1.32.4-eks-1"
-
-
-def made(environment: Mapping[str, str], kind: type[Client] = Client) -> AwsProvider:
+def made(environment: Mapping[str, str]) -> AwsProvider:
     clock = running_clock()
     backend = Backend(Store(), Registry(), clock, Identity(7))
-    kube = kind(MemoryTransport(Api(backend)), clock)
+    kube = Client(MemoryTransport(Api(backend)), clock)
     rng = random.Random(1)
     with simulated_account(clock):
         return make_provider(ProviderContext(kube, clock, Settings(), environment, rng))
@@ -66,7 +59,7 @@ async def test_a_provider_that_cannot_be_made(environment: dict[str, str], why: 
 @pytest.mark.parametrize(
     ("of_eks", "version"),
     [
-        pytest.param("false", "1.32", id="the API server tells its version"),
+        pytest.param("false", "1.35", id="the API server tells its version"),
         pytest.param("true", "1.33", id="EKS tells the version"),
     ],
 )
@@ -74,7 +67,7 @@ async def test_a_provider_that_cannot_be_made(environment: dict[str, str], why: 
 async def test_versions(of_eks: str, version: str) -> None:
     clock = running_clock()
     backend = Backend(Store(), Registry(), clock, Identity(7))
-    kube = Versioned(MemoryTransport(Api(backend)), clock)
+    kube = Client(MemoryTransport(Api(backend)), clock)
     environment = {
         "CLUSTER_NAME": "sandbox",
         "AWS_REGION": "us-west-2",

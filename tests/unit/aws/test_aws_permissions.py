@@ -64,12 +64,17 @@ async def everything(cloud: AwsCloud) -> list[Made]:
     return cloud.calls
 
 
-@pytest.mark.row("S2-38", "S2-39", "S2-42", "S2-43", "S2-44", "S2-45")
+@pytest.mark.row("S1-06", "S2-38", "S2-39", "S2-43", "S2-44", "S3-02")
 @in_virtual_time
 async def test_every_call_is_granted_and_nothing_else_is() -> None:
     async with aws_cloud(environment={"ENABLE_ZONAL_SHIFT": "true"}) as cloud:
         calls = await everything(cloud)
 
+        # the service of auto scaling groups is not among them
+        services = {"ec2", "iam", "eks", "ssm", "pricing", "sqs", "arc-zonal-shift"}
+        assert services == {call.service for call in calls}
+        queue = {call.operation for call in calls if call.service == "sqs"}
+        assert {"GetQueueUrl", "ReceiveMessage", "DeleteMessage"} == queue
         made = {f"{call.service}:{call.operation}" for call in calls}
         assert set() == made - granted()
         assert IMPLIED == granted() - made

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from aws_fakes import FakeAws, full_catalogue, moto_cloud, product
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.errors import AwsError
+from karpenter.cloud.aws.price_estimates import estimated_price
 from karpenter.cloud.aws.pricing import PricesUnknownError, Pricing
+from karpenter.model import labels
 
 TYPES = full_catalogue(["m5.large", "t3.micro", "m5.metal"])
 
@@ -28,8 +31,7 @@ def pricing(aws: FakeAws, **options: Any) -> Pricing:
     return made
 
 
-def test_before_aws_has_answered_prices_are_estimates(aws: FakeAws) -> None:
-    """Case 72."""
+def test_72_before_aws_has_answered_prices_are_estimates(aws: FakeAws) -> None:
     prices = pricing(aws)
 
     assert 0.096 == prices.on_demand("m5.large")
@@ -39,8 +41,7 @@ def test_before_aws_has_answered_prices_are_estimates(aws: FakeAws) -> None:
     assert prices.on_demand("none.such") is None
 
 
-async def test_after_a_refresh_prices_are_those_of_aws(aws: FakeAws) -> None:
-    """Case 73."""
+async def test_73_after_a_refresh_prices_are_those_of_aws(aws: FakeAws) -> None:
     prices = pricing(aws)
     await prices.refresh()
 
@@ -63,10 +64,9 @@ async def test_new_prices_are_merged_over_old_ones(aws: FakeAws) -> None:
 
 
 @pytest.mark.parametrize("empty", ["on_demand_prices", "metal_prices"])
-async def test_an_empty_price_list_is_an_error_and_changes_nothing(
+async def test_74_an_empty_price_list_is_an_error_and_changes_nothing(
     aws: FakeAws, empty: str
 ) -> None:
-    """Case 74."""
     prices = pricing(aws)
     setattr(aws.state, empty, {})
 
@@ -86,13 +86,32 @@ async def test_no_spot_prices_at_all_is_an_error(aws: FakeAws) -> None:
 
 
 @pytest.mark.row("S2-91")
-async def test_an_isolated_network_is_never_asked_for_a_price_list(aws: FakeAws) -> None:
-    """Case 75."""
+async def test_75_an_isolated_network_is_never_asked_for_a_price_list(aws: FakeAws) -> None:
     prices = pricing(aws, is_isolated=True)
     await prices.refresh()
 
     assert {"ec2"} == aws.services()
     assert prices.is_estimate("m5.large")
+
+
+class InGovCloud(FakeAws):
+    """The same account in a region without a price list."""
+
+    @property
+    def region(self) -> str:
+        return "us-gov-west-1"
+
+
+async def test_75_a_government_region_is_never_asked_for_a_price_list() -> None:
+    with moto_cloud(SystemClock()):
+        cloud = InGovCloud(SystemClock())
+        cloud.state.spot_prices = {("m5.large", "us-gov-west-1a"): 0.04}
+        prices = pricing(cloud)
+        await prices.refresh()
+
+    assert {"ec2"} == cloud.services()
+    assert prices.is_estimate("m5.large")
+    assert 0.04 == prices.spot("m5.large", "us-gov-west-1a")
 
 
 @pytest.mark.row("S2-42")
@@ -145,3 +164,69 @@ async def test_every_page_of_the_price_list_is_read(aws: FakeAws) -> None:
     await prices.refresh_on_demand()
 
     assert (0.126, 0.085) == (prices.on_demand("r5.large"), prices.on_demand("c5.large"))
+
+
+async def test_spot_is_an_estimate_until_ec2_has_told_spot_prices(aws: FakeAws) -> None:
+    prices = pricing(aws)
+    before = prices.is_estimate("m5.large", labels.SPOT)
+    await prices.refresh_spot()
+
+    assert before
+    assert not prices.is_estimate("m5.large", labels.SPOT)
+    assert prices.is_estimate("m5.large", labels.ON_DEMAND)
+
+
+async def test_whatever_a_simulated_aws_tells_is_an_estimate(aws: FakeAws) -> None:
+    prices = pricing(aws, is_simulated=True)
+    await prices.refresh()
+
+    assert 0.112 == prices.on_demand("m5.large")
+    assert prices.is_estimate("m5.large")
+    assert prices.is_estimate("m5.large", labels.SPOT)
+
+
+async def test_the_log_says_how_many_types_have_estimates_once(aws: FakeAws) -> None:
+    prices = pricing(aws, is_isolated=True)
+
+    with capture_logs() as entries:
+        await prices.refresh()
+        await prices.refresh()
+
+    assert [("warning", 3, 3)] == [
+        (each["log_level"], each["estimated_types"], each["types"]) for each in entries
+    ]
+    assert "estimates from a built-in table" in entries[0]["event"]
+
+
+async def test_the_log_says_so_when_prices_come_to_be_told(aws: FakeAws) -> None:
+    aws.fail("pricing", "GetProducts", "AccessDeniedException", times=2)
+    prices = pricing(aws)
+
+    with capture_logs() as entries:
+        with pytest.raises(AwsError):
+            await prices.refresh()
+        await prices.refresh()
+        aws.state.on_demand_prices["t3.micro"] = 0.0105
+        await prices.refresh()
+
+    assert [("warning", 3), ("warning", 1), ("info", None)] == [
+        (each["log_level"], each.get("estimated_types")) for each in entries
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "price"),
+    [
+        pytest.param("m5.large", 0.096, id="by vCPU"),
+        pytest.param("t3.micro", 0.0104, id="burstable ones by memory"),
+        pytest.param("g5.2xlarge", 1.212, id="one GPU and eight vCPUs"),
+        pytest.param("g5.12xlarge", 5.672, id="four GPUs"),
+        pytest.param("inf1.24xlarge", 4.72, id="sixteen accelerators"),
+        pytest.param("p4d.24xlarge", 32.7744, id="a family that is sold whole"),
+        pytest.param("m8i.large", 0.1, id="a family that is not listed"),
+    ],
+)
+def test_estimates_go_by_what_a_family_is_priced_for(name: str, price: float) -> None:
+    (facts,) = full_catalogue([name]).facts
+
+    assert price == pytest.approx(estimated_price(facts))

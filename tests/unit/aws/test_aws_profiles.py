@@ -87,10 +87,9 @@ async def test_a_status_that_lags_behind_does_not_make_another_profile(place: Pl
     assert [first] == place.names()
 
 
-async def test_another_role_gets_another_profile_and_the_old_one_is_kept_an_hour(
+async def test_50_another_role_gets_another_profile_and_the_old_one_is_kept_an_hour(
     place: Place,
 ) -> None:
-    """Case 50."""
     old = await place.profiles.ensure(node_class())
     new = await place.profiles.ensure(using(old, role="OtherRole"))
     place.clock.passed += 1800.0
@@ -111,8 +110,7 @@ async def test_a_role_with_a_path_is_the_role_of_that_name(place: Place) -> None
     assert name == await place.profiles.ensure(using(name, role="team/NodeRole"))
 
 
-async def test_a_role_that_does_not_exist_is_not_tried_again_for_a_minute(place: Place) -> None:
-    """Case 51."""
+async def test_51_a_role_that_does_not_exist_is_not_tried_again_for_a_minute(place: Place) -> None:
     wanted = node_class(role="NoSuchRole")
     for _ in range(3):
         with pytest.raises(AwsNotFoundError, match=r"(?i)role"):
@@ -136,8 +134,7 @@ async def test_a_profile_that_vanished_is_made_again(place: Place) -> None:
     assert [again] == place.names()
 
 
-async def test_garbage_is_what_nothing_names(place: Place) -> None:
-    """Case 52."""
+async def test_52_garbage_is_what_nothing_names(place: Place) -> None:
     named = await place.profiles.ensure(node_class("one"))
     claimed = await place.profiles.ensure(node_class("two"))
     forgotten = await place.profiles.ensure(node_class("three"))

@@ -113,13 +113,33 @@ def test_variants_of_a_type(size: Size, pods: int, memory: int) -> None:
     assert (pods, memory) == (size.capacity.pods, size.allocatable.memory // MIB)
 
 
-@pytest.mark.row("S1-30", "S2-63")
-def test_pods_per_core_limits_pods_but_not_reserved_memory() -> None:
-    """Case 61."""
+def test_61_pods_per_core_limits_pods_but_not_reserved_memory() -> None:
     size = Size("m5.xlarge", kubelet={"maxPods": 110, "podsPerCore": 4})
 
     assert 16 == size.capacity.pods
     assert 893 == size.kube_reserved.memory // MIB
+
+
+@pytest.mark.row("S1-30")
+@pytest.mark.parametrize(
+    ("name", "pods"), [("m5.large", 4), ("m5.2xlarge", 16), ("m5.4xlarge", 20), ("m5.metal", 20)]
+)
+def test_pods_are_the_smaller_of_a_number_per_core_and_a_number(name: str, pods: int) -> None:
+    assert pods == Size(name, kubelet={"maxPods": 20, "podsPerCore": 2}).capacity.pods
+
+
+def test_62_bottlerocket_reserves_memory_for_the_pods_it_may_have() -> None:
+    size = Size("m5.xlarge", ami_family="Bottlerocket", kubelet={"maxPods": 110})
+
+    assert 1465 == size.kube_reserved.memory // MIB
+
+
+def test_65_local_disks_are_as_large_as_they_are_sold() -> None:
+    with_disks = Size("g4dn.xlarge", instance_store_policy="RAID0")
+    without = Size("m5.large", instance_store_policy="RAID0")
+
+    assert 125 * 10**9 == with_disks.capacity.ephemeral_storage
+    assert 20 * 2**30 == without.capacity.ephemeral_storage
 
 
 def test_pods_per_core_is_nothing_to_bottlerocket() -> None:
@@ -236,8 +256,7 @@ def test_devices(name: str, expected: dict[str, int]) -> None:
     assert expected == {k: v for k, v in held.items() if not k.startswith("vpc.")}
 
 
-def test_interfaces_for_efa_alone_take_the_place_of_pods_and_of_efa() -> None:
-    """Case 71."""
+def test_71_interfaces_for_efa_alone_take_the_place_of_pods_and_of_efa() -> None:
     interfaces = (
         NetworkInterface(interface_type="interface"),
         NetworkInterface(device_index=1, interface_type="efa-only"),

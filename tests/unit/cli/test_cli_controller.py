@@ -1,5 +1,6 @@
 """``karpenter controller``: every flag and variable, who wins, and what keeps it from starting."""
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -12,7 +13,11 @@ import yaml
 from karpenter.cli import controller_run
 from karpenter.cli.controller_flags import FLAGS, SETTINGS, normalised
 from karpenter.cli.memory import MemoryAlarm
-from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
+from karpenter.clock import SystemClock
+from karpenter.cloud.provider import REBOOT_NODE, CloudError, RepairPolicy
+from karpenter.cloud.types import ProviderFacts
+from karpenter.sandbox.cluster import Cluster
+from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
 from karpenter.settings import (
     SettingError,
     Settings,
@@ -381,6 +386,36 @@ class TestStart:
         said = await self.refusal(nobody, capsys, disable_leader_election="true", **flags)
 
         assert said.startswith(expected)
+
+    async def test_a_provider_that_cannot_start_ends_the_start_before_anything_is_served(
+        self,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        class Cloud:
+            repair_policies = ()
+            facts = ProviderFacts("mycloud", (), frozenset())
+
+            async def start(self) -> None:
+                raise CloudError("nobody answers; check the address")
+
+        monkeypatch.setattr(controller_run, "load_provider", lambda _: lambda _: Cloud())
+        server = Server(Cluster(SystemClock()).api, host="127.0.0.1", port=0, token=new_token())
+        kubeconfig = tmp_path / "kubeconfig"
+        async with serving(server):
+            write_kubeconfig(server, kubeconfig)
+            with socket.socket() as taken:
+                taken.bind(("127.0.0.1", 0))
+                taken.listen()
+                said = await self.refusal(
+                    {"KUBECONFIG": str(kubeconfig)},
+                    capsys,
+                    disable_leader_election="true",
+                    metrics_port=str(taken.getsockname()[1]),
+                )
+
+        assert "provider mycloud cannot start: nobody answers; check the address" == said
 
 
 def test_memory_that_runs_short_is_told_once_until_it_does_not() -> None:

@@ -15,7 +15,7 @@ FILES = [name for name in ALL if not name.startswith("install/")]
 
 
 def test_there_are_examples() -> None:
-    assert {"disruption", "legacy", "plan", "scale-walk", "v1"} == {
+    assert {"aws-plan", "disruption", "legacy", "plan", "scale-walk", "v1"} == {
         name.partition("/")[0] for name in FILES
     }
 

@@ -356,7 +356,11 @@ def test_pools_of_another_cloud_get_a_hint_and_a_reason() -> None:
 
     ran = run("plan", file, "-o", "json")
 
-    hints = [line for line in notes(ran) if "EC2NodeClass need --instance-types FILE" in line]
+    hints = [
+        line
+        for line in notes(ran)
+        if "EC2NodeClass need --provider aws or --instance-types FILE" in line
+    ]
     assert 1 == len(hints)
     plan = json.loads(ran.out)["provisioning"]
     assert {"default/web": ["NodeClassUnsupported"]} == reasons(plan)

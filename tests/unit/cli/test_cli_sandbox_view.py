@@ -49,8 +49,10 @@ def printed(
     lines: Sequence[str],
     height: int = 40,
     price_of: Callable[[Mapping[str, str]], float | None] = lambda labels: None,
+    *,
+    has_estimates: bool = False,
 ) -> list[str]:
-    view = overview(nodes, [], NOW, price_of)
+    view = overview(nodes, [], NOW, price_of, has_estimates=has_estimates)
     console = Console(width=100, record=True, force_terminal=False)
     with console.capture() as capture:
         console.print(laid_out(view, lines, headline="12:00:00", height=height))
@@ -98,6 +100,14 @@ def test_nodes_show_what_they_cost_where_that_is_known() -> None:
     (head, *rows) = [line.split() for line in lines[3:7]]
     place = head.index("$/HOUR") - len(head)
     assert ["0.1000", "1.2500", "-"] == [row[place] for row in rows]
+
+
+def test_estimated_prices_are_marked_in_the_sum_and_in_the_column() -> None:
+    lines = printed([node("node-1")], [], price_of=lambda labels: 0.1, has_estimates=True)
+
+    assert "1 node, 1 ready · ~$0.1000/h, ~$73.00/month (estimate) · 0 pods" == lines[1]
+    head, row = (line.split() for line in lines[3:5])
+    assert "~0.1000" == row[head.index("$/HOUR") - len(head)]
 
 
 def test_nodes_of_unknown_price_have_no_column_for_it() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.clock import run_virtual
-from karpenter.cloud.contract import Bed, ProviderContract
+from karpenter.cloud.contract import Bed, ProviderContract, type_problems
+from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.machine import node_name_of
 from karpenter.cloud.kwok.provider import REPAIR_POLICIES, KwokProvider
 from karpenter.cloud.provider import (
@@ -243,3 +244,17 @@ def test_breach(kind: type[KwokProvider], broken: set[str]) -> None:
     for promise in sorted(broken):
         with pytest.raises((AssertionError, CloudError)):
             getattr(Contract(kind), f"test_{promise}")()
+
+
+@pytest.mark.parametrize(
+    ("available", "problems"),
+    [
+        pytest.param(True, 1, id="an offering that can be had must have a price"),
+        pytest.param(False, 0, id="one that cannot be had need not"),
+    ],
+)
+def test_what_cannot_be_had_is_not_judged(available: bool, problems: int) -> None:
+    first = built_in()[0]
+    offering = replace(first.offerings[0], price=float("nan"), available=available)
+
+    assert problems == len(type_problems(first.with_offerings((offering,))))

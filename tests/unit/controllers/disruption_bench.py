@@ -19,14 +19,14 @@ from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
 from karpenter.clock import EPOCH
 from karpenter.cloud.types import InstanceType
-from karpenter.controllers.conditions import find
 from karpenter.controllers.disruption.loop import DisruptionLoop
 from karpenter.controllers.disruption.queue import CommandQueue
 from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import Runnable
 from karpenter.kube.transport import Request, Response, Transport
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from karpenter.model.taints import DISRUPTED, matches
+from karpenter.runtime import Runnable
 from karpenter.settings import Settings
 from provisioning_bench import FACTS, ready_pool
 

@@ -19,9 +19,8 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.clock import running_clock
 from karpenter.cloud.provider import Instance
-from karpenter.controllers.conditions import find
 from karpenter.controllers.manager import Manager, Process
-from karpenter.controllers.runtime import Controller, Runnable
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.lookup import nodes_of
@@ -32,6 +31,8 @@ from karpenter.kube.events import Recorder
 from karpenter.kube.mirror import Key, key_of
 from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter.kube.workqueue import Backoff
+from karpenter.model.conditions import find
+from karpenter.runtime import Runnable
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings

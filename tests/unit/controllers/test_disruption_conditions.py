@@ -13,10 +13,10 @@ from disrupting import TYPES
 from karpenter.api.karpenter import NodePool
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
-from karpenter.controllers.conditions import find
 from karpenter.controllers.disruption.conditions import ClaimConditions
 from karpenter.controllers.node_pools.hashing import HashController
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
 from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import V1, machine, pool

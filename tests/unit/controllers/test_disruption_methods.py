@@ -5,9 +5,10 @@ import pytest
 from autoscaler import JsonObject
 from clusters import in_virtual_time
 from disrupting import TYPES
+from karpenter.api.nodes import Node
 from karpenter.clock import run_virtual
-from karpenter.controllers.conditions import to_wire
 from karpenter.model import labels
+from karpenter.model.conditions import to_wire
 from provisioning_bench import waiting_pod
 from unit.controllers.disruption_bench import Disrupting, disrupting, machine, pool, running, true
 
@@ -112,6 +113,41 @@ class TestSyncing:
 
             assert 1.0 == again
             assert [] == found.tainted()
+
+    @in_virtual_time
+    async def test_283_nothing_is_decided_before_all_nodes_have_been_seen(self) -> None:
+        async with disrupting(pool(), machine("n1")) as found:
+            found.world.mirror(Node).synced.clear()
+            again = await found.look()
+
+            assert not found.world.is_synced
+            assert (1.0, []) == (again, found.tainted())
+
+            found.world.mirror(Node).synced.set()
+            await found.look()
+
+            assert ["n1"] == found.tainted()
+
+    @in_virtual_time
+    async def test_284_taints_of_a_starting_machine_count_once_it_is_initialized(self) -> None:
+        closed = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+        starting = machine(
+            "n1",
+            taints=[closed],
+            node_labels={labels.INITIALIZED: None},
+            without=["Initialized", "Consolidatable"],
+        )
+        async with disrupting(pool(), starting) as found:
+            before = found.world.state.snapshot().node("n1")
+            body = {"metadata": {"labels": {labels.INITIALIZED: "true"}}}
+            await found.change("Node", "n1", body)
+            await found.bench.settle()
+            after = found.world.state.snapshot().node("n1")
+
+            assert before is not None
+            assert after is not None
+            assert () == before.taints
+            assert ["node.kubernetes.io/not-ready"] == [taint.key for taint in after.taints]
 
 
 class TestDrift:

@@ -20,16 +20,16 @@ from karpenter.cloud.provider import (
     RebootFailedError,
     RebootNotImplementedError,
 )
-from karpenter.controllers.conditions import find
 from karpenter.controllers.disruption.reboot import RebootController
 from karpenter.controllers.lifecycle.lifecycle import LifecycleController
 from karpenter.controllers.lifecycle.removal import Remover
 from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.controllers.provisioning.provisioner import Provisioner
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.model import labels
+from karpenter.model.conditions import find
+from karpenter.runtime import Runnable
 from provisioning_bench import FACTS, Triggers, waiting_pod
 from unit.controllers.disruption_bench import V1, later, machine, pdb, pool, running, true
 

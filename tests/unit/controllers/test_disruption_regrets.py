@@ -11,11 +11,11 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.api.pods import Pod
 from karpenter.clock import SystemClock, run_virtual
-from karpenter.controllers.conditions import is_true
 from karpenter.controllers.disruption.conditions import ClaimConditions
 from karpenter.controllers.disruption.regrets import Regrets, hold
 from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.disruption.commands import Command
+from karpenter.model.conditions import is_true
 from provisioning_bench import FACTS
 from unit.controllers import disruption_bench
 

@@ -11,8 +11,8 @@ from clusters import in_virtual_time
 from disrupting import TYPES
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
-from karpenter.controllers.conditions import to_wire
 from karpenter.model import labels
+from karpenter.model.conditions import to_wire
 from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import (
     Disrupting,

@@ -23,11 +23,11 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.legacy import Provisioner
 from karpenter.cloud.types import ProviderFacts
-from karpenter.controllers.conditions import find
 from karpenter.controllers.legacy.bridge import BridgeController, merge_patch
 from karpenter.controllers.legacy.translation import translate
 from karpenter.conversion.convert import Options
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from provisioning_bench import FACTS
 
 V1 = "karpenter.sh/v1"

@@ -28,11 +28,11 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import CreateError, Instance
-from karpenter.controllers.conditions import is_true
 from karpenter.controllers.lifecycle.garbage_instances import InstanceGarbageCollector
 from karpenter.kube.errors import KubeError
 from karpenter.kube.transport import Request
 from karpenter.model import labels
+from karpenter.model.conditions import is_true
 
 STARTUP: Final = taint("example.com/startup")
 NODE: Final = "node-1"

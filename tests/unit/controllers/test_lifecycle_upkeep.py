@@ -12,11 +12,11 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.pods import Pod, PodSpec, PodStatus
 from karpenter.clock import EPOCH
-from karpenter.controllers.conditions import find
 from karpenter.controllers.lifecycle.consistency import ConsistencyController
 from karpenter.controllers.lifecycle.hydration import ClaimHydration, NodeHydration
 from karpenter.controllers.lifecycle.pod_events import PodEvents, is_event
 from karpenter.model import labels
+from karpenter.model.conditions import find
 
 JsonObject = dict[str, Any]
 

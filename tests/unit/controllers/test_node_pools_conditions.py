@@ -8,10 +8,10 @@ from autoscaler import Bench, FakeCloud, JsonObject, bench, kwok_class, kwok_poo
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import ProviderFacts
-from karpenter.controllers.conditions import find
 from karpenter.controllers.node_pools.readiness import ReadinessController
 from karpenter.controllers.node_pools.validation import ValidationController
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from provisioning_bench import condition
 
 V1 = "karpenter.sh/v1"

@@ -10,13 +10,13 @@ from autoscaler import Bench, JsonObject, bench, kwok_pool
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import ObjectMeta, OwnerReference
-from karpenter.controllers.conditions import find
 from karpenter.controllers.node_pools.registration_health import (
     RegistrationHealth,
     RegistrationHealthController,
     is_unhealthy,
 )
 from karpenter.model import labels
+from karpenter.model.conditions import find
 
 V1 = "karpenter.sh/v1"
 HEALTHY = "NodeRegistrationHealthy"

@@ -7,8 +7,8 @@ import pytest
 from autoscaler import Bench, JsonObject, autoscaler, bench, deployment, gates, kwok_pool
 from clusters import in_virtual_time
 from karpenter.api.karpenter import CapacityBuffer
-from karpenter.controllers.conditions import find
 from karpenter.controllers.provisioning.buffers import BufferController, verdict
+from karpenter.model.conditions import find
 from karpenter.scheduling.provisioning import BufferOutcome
 from karpenter.settings import Settings
 from provisioning_bench import Triggers

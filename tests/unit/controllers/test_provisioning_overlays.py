@@ -6,9 +6,9 @@ from autoscaler import Bench, FakeCloud, JsonObject, bench, gates
 from builders import fixture_types, instance_type
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeOverlay
-from karpenter.controllers.conditions import find
 from karpenter.controllers.provisioning.overlays import OverlayController
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from karpenter.settings import Settings
 from provisioning_bench import FACTS, provisioning, ready_pool, waiting_pod
 

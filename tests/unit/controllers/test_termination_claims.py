@@ -4,8 +4,8 @@ import pytest
 
 from clusters import in_virtual_time
 from karpenter.cloud.provider import CloudError
-from karpenter.controllers.conditions import find
 from karpenter.kube.transport import Response
+from karpenter.model.conditions import find
 from unit.controllers.leaving import (
     FINALIZER,
     TERMINATION_TIMESTAMP,

@@ -6,11 +6,11 @@ import pytest
 
 from clusters import in_virtual_time
 from karpenter.api.pods import Pod
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.orders import Order
 from karpenter.controllers.world import World
 from karpenter.kube.transport import Response
+from karpenter.runtime import Runnable
 from unit.controllers.leaving import Leaving, budget, claim, leaving, node, pod, refusal
 
 

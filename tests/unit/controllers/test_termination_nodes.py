@@ -7,8 +7,8 @@ import pytest
 from autoscaler import JsonObject
 from clusters import in_virtual_time
 from karpenter.cloud.provider import Instance
-from karpenter.controllers.conditions import timestamp
 from karpenter.kube.transport import Response
+from karpenter.model.conditions import timestamp
 from unit.controllers.leaving import (
     CLASS_LABEL,
     DISRUPTED,

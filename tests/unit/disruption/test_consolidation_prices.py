@@ -1,11 +1,13 @@
 """Groups L and M: what may replace machines, and at which price."""
 
+from datetime import timedelta
 from typing import Final
 
 import pytest
 
 from builders import (
     NOW,
+    condition,
     min_values,
     pod,
     pod_term,
@@ -15,6 +17,7 @@ from builders import (
     unmanaged_node,
 )
 from disrupting import (
+    LONG_AGO,
     ON_DEMAND_ONLY,
     SPOT_ONLY,
     TYPES,
@@ -35,6 +38,7 @@ from disrupting import (
 from karpenter.api.karpenter import NodePool, NodeRequirement
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType
+from karpenter.disruption.candidates import Blocked, Why
 from karpenter.disruption.passes import DisruptionSettings
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import PlannedClaim
@@ -94,7 +98,7 @@ def test_172_a_machine_that_is_still_starting_is_nothing_to_count_on() -> None:
     found = found_by("single", *nodes, pools=[OD_POOL])
 
     assert [] == going(found)
-    assert "no place for default/a" == found.verdicts["n1"].detail
+    assert Blocked("n1", Why.UNCONSOLIDATABLE, "no place for default/a") == found.verdicts["n1"]
 
 
 def test_173_a_pod_that_fits_nowhere_else_keeps_its_machine() -> None:
@@ -115,6 +119,27 @@ def test_174_a_pod_that_waits_for_good_stands_in_nobodys_way() -> None:
     step = decided(*nodes, pods=[pod("huge", cpu="1000")], pools=[OD_POOL])
 
     assert "n2" in going(step)
+
+
+@pytest.mark.parametrize("method", ["single", "multi", "drift"])
+def test_a_pod_of_a_machine_on_its_way_out_that_fits_nowhere_holds_up_everybody(
+    method: str,
+) -> None:
+    drifted = condition("Drifted", at=LONG_AGO)
+    nodes = [
+        machine("n1", *pods_on(4, "a")),
+        machine("n2", pod_on("b"), claim_conditions=[drifted]),
+        machine("n3", pod_on("c")),
+    ]
+    going_away = machine("x", pod_on("stuck", node_selector={keys.ZONE: "z9"}), deleted=NOW)
+
+    alone = found_by(method, *nodes, pools=[OD_POOL])
+    beside = found_by(method, *nodes, going_away, pools=[OD_POOL])
+
+    assert alone.commands
+    assert [] == going(beside)
+    if method != "multi":
+        assert "no place for default/stuck" == beside.verdicts["n2"].detail
 
 
 def test_175_a_pod_that_waits_for_the_free_space_counts() -> None:
@@ -234,6 +259,7 @@ def test_184_prices_must_leave_the_choice_a_pool_asks_for(best_effort: bool) -> 
 
     assert [] == going(found)
     assert "minValues" in found.verdicts["n1"].detail
+    assert found.verdicts["n1"].has_event
 
 
 @pytest.mark.parametrize(
@@ -268,14 +294,18 @@ def test_reasons_come_in_order() -> None:
 
 
 def test_187_a_machine_that_changed_just_now_takes_no_running_pods() -> None:
-    fresh = machine("n1", *pods_on(5, "a"), pool="slow", last_pod_event=NOW)
-    nodes = [fresh, machine("n2", pod_on("b", cpu="3"), instance_type="s4")]
+    nodes = [
+        machine("n1", pod_on("a"), pool="slow", last_pod_event=NOW, without=["Consolidatable"]),
+        machine("n2", pod_on("b", cpu="3"), instance_type="s4"),
+    ]
     pools = [
         pool(requirements=ON_DEMAND_ONLY),
         pool("slow", after="5m", requirements=ON_DEMAND_ONLY),
     ]
+    later = NOW + timedelta(minutes=5)
 
     assert [] == going(found_by("single", *nodes, pools=pools))
+    assert ["n2"] == going(found_by("single", *nodes, pools=pools, now=later))
 
 
 def test_187_but_a_pod_that_does_not_run_yet_may_go_there() -> None:
@@ -388,6 +418,7 @@ def test_195_spot_does_not_replace_spot_unless_told_to() -> None:
 
     assert [] == going(found)
     assert "SpotToSpotConsolidation" in found.verdicts["n1"].detail
+    assert found.verdicts["n1"].has_event
 
 
 def test_196_but_a_spot_machine_nobody_needs_goes() -> None:
@@ -426,6 +457,7 @@ def test_spot_for_spot_needs_a_choice(cheaper: int, listed: int | None) -> None:
         assert "15 cheaper instance types to choose from, and there are 14" in (
             found.verdicts["n1"].detail
         )
+        assert found.verdicts["n1"].has_event
     else:
         names = tuple(f"t{n:02}" for n in range(listed))
         assert (names, {"spot"}) == replaced(only(found).replacements[0])

@@ -5,10 +5,12 @@ from typing import Final
 
 import pytest
 
-from builders import condition
+from builders import condition, unmanaged_node
 from disrupting import (
     LONG_AGO,
     ON_DEMAND_ONLY,
+    TYPES,
+    World,
     decided,
     found_by,
     going,
@@ -17,6 +19,7 @@ from disrupting import (
     machine,
     on_demand,
     only,
+    planned,
     pod_on,
     pods_on,
     pool,
@@ -26,6 +29,7 @@ from karpenter.disruption.candidates import Candidate, Kind
 from karpenter.disruption.commands import Command, Decision
 from karpenter.disruption.passes import Memory, Pass
 from karpenter.disruption.plan import Search, next_commands
+from karpenter.disruption.replacements import Refused
 from karpenter.disruption.single import in_turns
 from karpenter.scheduling.solve import HasTime
 from karpenter.state.nodes import StateNode
@@ -77,9 +81,27 @@ def test_205_what_could_have_stayed_is_no_replacement() -> None:
 
     found = look(*nodes, types=types, pools=[OD_POOL])
     consolidation = Search(found).consolidation
-    refused = consolidation.command("multi", consolidation.candidates)
+    together = consolidation.command("multi", consolidation.candidates)
 
-    assert not isinstance(refused, Command)
+    assert ["b1", "b2", "s1"] == [each.name for each in consolidation.candidates]
+    assert isinstance(together, Refused)
+    assert together.detail.endswith("small (on-demand, z1) at $1/h, not below $1/h")
+
+
+def test_a_machine_that_nobody_can_price_may_go_together_with_others() -> None:
+    types = [kind("small", 4, ways=[on_demand(1.0)]), kind("big", 8, ways=[on_demand(2.0)])]
+    nodes = [
+        machine("b1", pod_on("p1", cpu="2"), instance_type="big", types=types),
+        machine("b2", pod_on("p2", cpu="4"), instance_type="big", types=types),
+        machine("x", pod_on("p3", cpu="1"), instance_type="small", types=types, zone="z9"),
+    ]
+    consolidation = Search(look(*nodes, types=types, pools=[OD_POOL])).consolidation
+
+    together = consolidation.command("multi", consolidation.candidates)
+
+    assert ["b1", "b2", "x"] == [each.name for each in consolidation.candidates]
+    assert isinstance(together, Refused)
+    assert together.detail.endswith("big (on-demand, z1) at $2/h, not below $2/h")
 
 
 def test_206_unless_there_is_something_cheaper_still() -> None:
@@ -114,6 +136,43 @@ def test_the_end_of_a_search_for_several(looks: int, count: int) -> None:
     found = found_by("multi", *nodes, pools=[OD_POOL], timer=expiring_after(looks, "multi"))
 
     assert (count, count < 8) == (len(going(found)), found.has_timed_out)
+
+
+@pytest.mark.parametrize("room", range(2, 9))
+def test_as_many_go_together_as_there_is_room_for(room: int) -> None:
+    """One more would need a machine like those that go, which could as well have stayed."""
+    nodes = [machine(f"n{n}", pod_on(f"p{n}", cpu="3")) for n in range(8)]
+    other = unmanaged_node("other", cpu=str(3 * room), memory="100Gi")
+
+    found = found_by("multi", *nodes, other, pools=[OD_POOL], types=TYPES[2:3])
+
+    assert room == len(going(found))
+    assert "delete" == only(found).decision
+
+
+def test_no_more_than_a_hundred_are_tried_together() -> None:
+    nodes = [machine(f"n{n:03}", pod_on(f"p{n}", cpu="1m")) for n in range(120)]
+
+    found = found_by("multi", *nodes, unmanaged_node("other", slots=500), pools=[OD_POOL])
+
+    assert 100 == len(going(found))
+    assert not found.is_constrained
+
+
+def test_several_go_together_only_from_the_front_of_the_order() -> None:
+    """The first two hold too much; of those behind them each goes, in a pass of its own."""
+    full = [machine(f"a{n}", pod_on(f"p{n}", cpu="6"), instance_type="s8") for n in range(2)]
+    spare = [machine(f"b{n}", *pods_on(4, f"q{n}", cpu="100m")) for n in range(3)]
+    small: World = {"pools": [OD_POOL], "types": TYPES[:4]}
+
+    multi = found_by("multi", *full, *spare, **small)
+    plan = planned(*full, *spare, **small)
+
+    assert [] == going(multi)
+    assert [("single", ("b0",)), ("single", ("b1",)), ("single", ("b2",))] == [
+        (command.method, command.names) for command in plan.commands
+    ]
+    assert ["b0", "b1"] == going(found_by("multi", *spare[:2], unmanaged_node("other"), **small))
 
 
 def stuck(name: str, node_pool: str) -> StateNode:
@@ -162,6 +221,7 @@ def test_whether_nothing_to_do_may_be_remembered(budget: str, is_constrained: bo
 
     found = {finding.method: finding.is_constrained for finding in findings}
     assert (is_constrained, is_constrained) == (found["multi"], found["single"])
+    assert not any(finding.has_timed_out for finding in findings)
 
 
 def test_methods_can_be_skipped() -> None:

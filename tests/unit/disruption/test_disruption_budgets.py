@@ -1,6 +1,6 @@
 """Group H: how many nodes of a pool may be disrupted at a time."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pytest
@@ -75,6 +75,38 @@ def test_what_is_left_of_a_budget(nodes: list[StateNode], budget: str, remaining
     assert remaining == view.allowance("np", "Empty").remaining
 
 
+@pytest.mark.parametrize(
+    ("odd", "counted"),
+    [
+        pytest.param(
+            machine("x", claim_conditions=[condition("InstanceTerminating")]),
+            (4, 0),
+            id="127 one whose instance terminates is neither of the total nor disrupted",
+        ),
+        pytest.param(machine("x", initialized=False), (4, 0), id="126 nor is one that starts"),
+        pytest.param(machine("x", deleted=NOW), (5, 1), id="125 one that goes is both"),
+        pytest.param(machine("x", marked=True), (5, 1), id="one of a command is both"),
+        pytest.param(machine("x", node_conditions=[UNREADY]), (5, 1), id="124 one not ready too"),
+    ],
+)
+def test_who_counts_for_a_budget(odd: StateNode, counted: tuple[int, int]) -> None:
+    found = look(*empties(4), odd, pools=[pool(budgets=["100%"])]).allowance("np", "Empty")
+
+    assert counted == (found.total, found.disrupting)
+
+
+def test_130_a_window_of_two_days_that_opens_daily_never_closes() -> None:
+    budget = Budget(nodes="0", schedule="@daily", duration="48h")
+    moments = [TUESDAY + timedelta(minutes=37 * step) for step in range(100)]
+
+    found = [
+        allowance(pool(budgets=[budget]), empties(2), "Empty", now=moment).allowed
+        for moment in moments
+    ]
+
+    assert [0] * len(moments) == found
+
+
 def test_128_the_strictest_budget_for_a_reason_decides() -> None:
     budgets = [
         Budget(nodes="10"),
@@ -92,7 +124,7 @@ def test_128_the_strictest_budget_for_a_reason_decides() -> None:
     ("budget", "now", "allowed"),
     [
         pytest.param(OFFICE_HOURS, TUESDAY, 0, id="129 within its window"),
-        pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=18), UNLIMITED, id="129 after it"),
+        pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=18), 2147483647, id="129 after it"),
         pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=9), 0, id="its start belongs to it"),
         pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=17), UNLIMITED, id="its end does not"),
         pytest.param(
@@ -119,6 +151,27 @@ def test_131_a_budget_that_cannot_be_read_closes_every_reason() -> None:
     assert [0] * 4 == [each.allowed for each in found]
     assert "spec.disruption.budgets[1]: expected exactly 5 fields, found 1: [banana]" == (
         found[1].problem
+    )
+
+
+@pytest.mark.parametrize("length", ["0s", "-1h", "banana", ""])
+def test_no_length_of_a_window_allows_none(length: str) -> None:
+    odd = Budget(nodes="10", schedule="@daily", duration=length)
+
+    found = allowance(pool(budgets=[odd]), empties(2), "Empty", now=NOW)
+
+    assert (0, True) == (found.allowed, bool(found.problem))
+
+
+@pytest.mark.parametrize(
+    "half", [Budget(nodes="10", schedule="@daily"), Budget(nodes="10", duration="1h")]
+)
+def test_half_a_window_allows_none(half: Budget) -> None:
+    found = allowance(pool(budgets=[half]), empties(2), "Empty", now=NOW)
+
+    assert (0, "spec.disruption.budgets[0]: a schedule and a duration come together") == (
+        found.allowed,
+        found.problem,
     )
 
 
@@ -207,3 +260,19 @@ def test_drift_within_a_budget_of_another_reason() -> None:
 def test_when_a_window_opens_next() -> None:
     assert datetime(2026, 8, 5, 9, tzinfo=UTC) == next_opening(OFFICE_HOURS, now=TUESDAY)
     assert next_opening(Budget(nodes="1"), now=TUESDAY) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "remaining"),
+    [
+        pytest.param("Unhealthy", 0, id="V15-S02 the stricter one for its own reason"),
+        pytest.param("Drifted", 2, id="V15-S02 the general one for another"),
+        pytest.param("Empty", 2, id="V15-S02 and for a third"),
+    ],
+)
+def test_a_budget_for_one_reason_beside_one_for_all(reason: str, remaining: int) -> None:
+    both = pool(budgets=["10%", Budget(nodes="0", reasons=("Unhealthy",))])
+
+    view = look(*empties(20), pools=[both])
+
+    assert remaining == view.remaining(reason)["np"]

@@ -57,6 +57,11 @@ HOUR: Final = timedelta(hours=1)
             id="101 a machine nominated 5s ago waits for its pods",
         ),
         pytest.param(
+            machine("n1", initialized=False, nominated_until=NOW + timedelta(seconds=15)),
+            "NotInitialized",
+            id="V15-S33 that it is not initialized goes before its nomination",
+        ),
+        pytest.param(
             machine("n1", nominated_until=NOW), "", id="101 20s after its nomination it may go"
         ),
         pytest.param(

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from builders import NOW
-from disrupting import TYPES, machine, pod_on
+from disrupting import TYPES, machine, pod_on, pods_on
 from karpenter.disruption.costs import lifetime_cost, price_of, reschedule_cost
 from karpenter.state.eviction import POD_DELETION_COST, eviction_cost
 
@@ -69,3 +69,24 @@ def test_the_end_of_its_life_makes_a_machine_cheap_to_move() -> None:
     )
 
     assert 1.0 == lifetime_cost(half, now=NOW, deletion_cost_is_ours=False)
+
+
+@pytest.mark.parametrize(
+    ("expire_after", "age", "left"),
+    [
+        pytest.param("Never", 1000, 1.0, id="what never ends is always new"),
+        pytest.param("0s", 1, 1.0, id="what has no length has no part of it"),
+        pytest.param("10h", 0, 1.0, id="new"),
+        pytest.param("10h", 4, 0.6, id="past its first third"),
+        pytest.param("10h", 10, 0.0, id="at its end"),
+        pytest.param("10h", 20, 0.0, id="past its end"),
+        pytest.param("10h", -5, 1.0, id="from the future"),
+    ],
+)
+def test_what_evicting_costs_shrinks_with_the_life_that_is_left(
+    expire_after: str, age: float, left: float
+) -> None:
+    born = NOW - timedelta(hours=age)
+    found = machine("n1", *pods_on(2, "p"), expire_after=expire_after, created=born)
+
+    assert 2 * left == pytest.approx(lifetime_cost(found, now=NOW, deletion_cost_is_ours=False))

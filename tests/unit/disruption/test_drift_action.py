@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, READY, condition, expression, offering, owner, pod, reserved
+from builders import NOW, READY, condition, expression, node_claim, offering, owner, pod, reserved
 from disrupting import (
     LONG_AGO,
     ON_DEMAND_ONLY,
@@ -25,7 +25,7 @@ from disrupting import (
 )
 from karpenter.api.meta import Condition
 from karpenter.cloud.types import InstanceType
-from karpenter.disruption.passes import DisruptionSettings, Memory
+from karpenter.disruption.passes import DisruptionSettings
 from karpenter.model import labels as keys
 from karpenter.scheduling.static import plan_static
 from karpenter.state.nodes import StateNode
@@ -255,15 +255,46 @@ def test_a_static_replacement_comes_straight_from_the_template() -> None:
     assert keys.NODEPOOL_HASH in claim.annotations
 
 
+def test_a_static_pool_whose_budget_is_closed_is_told() -> None:
+    fixed = pool(replicas=2, budgets=["0"])
+
+    found = found_by("static-drift", *static_nodes(2), pools=[fixed])
+    at_rest = found_by("static-drift", machine("n1"), pools=[fixed])
+
+    assert [] == going(found)
+    assert ["NodePool/np"] == [event.target for event in found.events]
+    assert () == at_rest.events
+
+
+def test_a_search_for_drift_that_nobody_waits_for_ends() -> None:
+    nodes = machine("n1", pod_on("p"), claim_conditions=[drifted()])
+
+    found = found_by("drift", nodes, timer=lambda method: lambda: False)
+
+    assert ([], True) == (going(found), found.has_timed_out)
+
+
 def test_dynamic_drift_leaves_static_pools_alone() -> None:
     assert [] == going(found_by("drift", *static_nodes(2), pools=[pool(replicas=2)]))
 
 
-def test_slots_that_are_promised_already_are_taken() -> None:
-    fixed = pool(replicas=5, limits={"nodes": "7"})
+def test_260_a_static_pool_waits_for_the_replacements_it_has_begun() -> None:
+    nodes = static_nodes(3)
+    leaving = machine("x", pod_on("x"), claim_conditions=[drifted()], marked=True)
+    replacement = machine("new", without=["Drifted"])
+
+    def begun(*machines: StateNode) -> list[str]:
+        return going(found_by("static-drift", *nodes, *machines, pools=[pool(replicas=4)]))
+
+    assert [] == begun(leaving, replacement)
+    assert ["n0", "n1", "n2"] == begun(replacement)
+
+
+def test_claims_without_a_machine_take_up_slots() -> None:
+    fixed = pool(replicas=6, limits={"nodes": "7"})
 
     found = found_by(
-        "static-drift", *static_nodes(5), pools=[fixed], memory=Memory(reserved_nodes={"np": 1})
+        "static-drift", *static_nodes(5), pools=[fixed], unlaunched=[node_claim("on-its-way")]
     )
 
     assert 1 == len(found.commands)
@@ -334,6 +365,21 @@ def test_254_nodes_without_pods_but_daemons_go_first() -> None:
     assert ["i0", "i1"] == shrunk(6, *busy, *idle)
 
 
+def test_255_claims_without_a_machine_go_before_every_node() -> None:
+    idle = machine("idle")
+    fixed = pool(replicas=2)
+    coming = [node_claim("b-coming"), node_claim("a-coming")]
+
+    def shrunk_to(replicas: int) -> list[str]:
+        view = snapshot(idle, machine("busy", pod_on("p")), unlaunched=coming, pools=[fixed])
+        (outcome,) = plan_static([pool(replicas=replicas)], view, now=NOW)
+        return list(outcome.delete)
+
+    assert ["a-coming"] == shrunk_to(3)
+    assert ["a-coming", "b-coming"] == shrunk_to(2)
+    assert ["a-coming", "b-coming", "idle"] == shrunk_to(1)
+
+
 def test_256_in_the_end_protected_nodes_go_too() -> None:
     nodes = [
         machine("a", pod_on("p", annotations=PROTECTED)),
@@ -354,4 +400,7 @@ def test_257_no_budget_keeps_a_static_pool_from_shrinking() -> None:
 def test_261_a_static_node_is_never_consolidated() -> None:
     plan = planned(machine("a", pod_on("p"), instance_type="s32"), pools=[pool(replicas=1)])
 
-    assert ([], ["StaticNodePool"]) == (going(plan), [b.why for b in plan.blocked])
+    assert ([], [("StaticNodePool", False)]) == (
+        going(plan),
+        [(verdict.why, verdict.has_event) for verdict in plan.blocked],
+    )

@@ -265,7 +265,16 @@ def test_a_pool_nobody_can_read_makes_nothing_drift() -> None:
             True,
             id="163 since it started",
         ),
+        pytest.param(
+            "30s",
+            {"claim_conditions": [condition("Initialized", at=NOW - timedelta(seconds=20))]},
+            False,
+            id="163 not since it was asked for",
+        ),
+        pytest.param("0s", {"last_pod_event": NOW}, True, id="at once, whatever just happened"),
         pytest.param("Never", {}, None, id="never"),
+        pytest.param("soon", {}, None, id="no duration"),
+        pytest.param("-30s", {}, None, id="less than no duration"),
     ],
 )
 def test_patience(after: str, options: Standing, is_over: bool | None) -> None:

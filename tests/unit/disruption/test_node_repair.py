@@ -243,7 +243,8 @@ def test_those_that_are_cheaper_to_move_come_before_the_name() -> None:
 def test_who_is_not_repaired(bad: StateNode, why: str) -> None:
     found = repaired(bad, *well(9))
 
-    assert ([], why) == (going(found), next(iter(found.verdicts.values())).why)
+    (verdict,) = found.verdicts.values()
+    assert ([], why, True) == (going(found), verdict.why, verdict.has_event)
 
 
 def test_v15_d21_no_pods_are_expected_on_what_never_came_up() -> None:

@@ -16,6 +16,7 @@ Q = TypeVar("Q")  # what is asked
 A = TypeVar("A")  # what is answered
 
 MOST_AT_ONCE: Final = 100  # calls of one batcher
+_AT_ONCE: Final = 50  # answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +103,28 @@ class Batcher(Generic[Q, A]):
 
     async def _run(self, batch: _Batch[Q, A]) -> None:
         try:
-            async with self._slots:
-                answers = await self._execute(batch.requests)
+            await self._hand_out(batch, await self._answers(batch))
         except asyncio.CancelledError:
             for waiting in batch.waiting:
                 waiting.cancel()
             raise
+
+    async def _answers(self, batch: _Batch[Q, A]) -> Sequence[A | Exception]:
+        try:
+            async with self._slots:
+                return await self._execute(batch.requests)
         except Exception as error:  # noqa: BLE001 it belongs to everybody who asked
-            answers = [error] * len(batch.waiting)
-        for waiting, answer in zip(batch.waiting, answers, strict=True):
+            return [error] * len(batch.waiting)
+
+    async def _hand_out(self, batch: _Batch[Q, A], answers: Sequence[A | Exception]) -> None:
+        given = zip(batch.waiting, answers, strict=True)
+        for count, (waiting, answer) in enumerate(given, start=1):
             if waiting.done():
                 continue
             if isinstance(answer, Exception):
                 waiting.set_exception(answer)
             else:
                 waiting.set_result(answer)
+            if count % _AT_ONCE == 0:
+                # hundreds that go on in the same turn would hold up everybody else
+                await asyncio.sleep(0)

@@ -309,7 +309,8 @@ def _call(
         told = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         code, message = told.get("Code", "Unknown"), told.get("Message", "no reason given")
-        raise error_of(code, message, operation, status, service=service) from error
+        text = " ".join(str(message).split())
+        raise error_of(code, text, operation, status, service=service) from error
     except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError) as error:
         raise AwsCredentialsError(
             type(error).__name__, _one_line(error), operation, service=service

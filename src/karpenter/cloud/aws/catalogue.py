@@ -51,21 +51,23 @@ async def read_catalogue(calls: Calls) -> Catalogue:
         CatalogueError: it sells nothing that nodes could run on.
         AwsError: it could not be asked.
     """
-    types = await calls.pages(
-        "ec2",
-        "DescribeInstanceTypes",
-        "InstanceTypes",
-        # Which architectures count is decided here: EC2's filter would leave out types that
-        # have one more of them
-        Filters=[equals("supported-virtualization-type", ["hvm"])],
-        MaxResults=_TYPES_PAGE,
-    )
-    offerings = await calls.pages(
-        "ec2",
-        "DescribeInstanceTypeOfferings",
-        "InstanceTypeOfferings",
-        LocationType="availability-zone",
-        MaxResults=_OFFERINGS_PAGE,
+    types, offerings = await asyncio.gather(
+        calls.pages(
+            "ec2",
+            "DescribeInstanceTypes",
+            "InstanceTypes",
+            # Which architectures count is decided here: EC2's filter would leave out types that
+            # have one more of them
+            Filters=[equals("supported-virtualization-type", ["hvm"])],
+            MaxResults=_TYPES_PAGE,
+        ),
+        calls.pages(
+            "ec2",
+            "DescribeInstanceTypeOfferings",
+            "InstanceTypeOfferings",
+            LocationType="availability-zone",
+            MaxResults=_OFFERINGS_PAGE,
+        ),
     )
     return await asyncio.to_thread(catalogue_of, types, offerings, calls.region)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from karpenter.cloud.aws.calls import Calls
+from karpenter.cloud.aws.errors import AwsNotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,15 @@ async def describe_cluster(calls: Calls, name: str) -> Cluster:
     Raises:
         AwsError: there is no such cluster, or EKS could not be asked.
     """
-    found = (await calls.call("eks", "DescribeCluster", name=name))["cluster"]
+    try:
+        found = (await calls.call("eks", "DescribeCluster", name=name))["cluster"]
+    except AwsNotFoundError as error:
+        raise AwsNotFoundError(
+            error.code,
+            f"there is no EKS cluster {name} in {calls.region}; correct CLUSTER_NAME or AWS_REGION",
+            error.operation,
+            service="eks",
+        ) from error
     network = found.get("kubernetesNetworkConfig") or {}
     return Cluster(
         arn=found.get("arn", ""),

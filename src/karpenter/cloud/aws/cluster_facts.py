@@ -18,6 +18,7 @@ from karpenter.kube.errors import KubeError
 
 OWN_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 _DNS: Final = ("kube-dns", "kube-system")
+_SERVICES: Final = "kubernetes"  # the ServiceCIDR every API server keeps for its own range
 
 
 class _Addresses(Model, frozen=True):
@@ -28,6 +29,16 @@ class _Service(Resource, frozen=True, tag="Service"):
     api_version: ClassVar[str] = "v1"
 
     spec: _Addresses = _Addresses()
+
+
+class _Ranges(Model, frozen=True):
+    cidrs: tuple[str, ...] = ()
+
+
+class _ServiceCIDR(Resource, frozen=True, tag="ServiceCIDR"):
+    api_version: ClassVar[str] = "networking.k8s.io/v1"
+
+    spec: _Ranges = _Ranges()
 
 
 class ClusterFacts:
@@ -41,6 +52,7 @@ class ClusterFacts:
         self.ca_bundle = settings.cluster_ca_bundle
         self.dns_address = ""
         self.service_cidr = ""
+        self._is_isolated = settings.isolated_vpc
         self._calls = calls
         self._kube = kube
         self._own_ca = own_ca
@@ -60,8 +72,8 @@ class ClusterFacts:
                 cluster = await self._describe()
             except AwsError as error:
                 raise ProviderError(
-                    f"the endpoint of cluster {self.name} cannot be found: {error};"
-                    " set CLUSTER_ENDPOINT"
+                    f"the endpoint of cluster {self.name} cannot be found: {error},"
+                    " or set CLUSTER_ENDPOINT"
                 ) from error
             self.endpoint = cluster.endpoint
             self.ca_bundle = self.ca_bundle or cluster.ca_bundle
@@ -73,12 +85,24 @@ class ClusterFacts:
     async def load_service_cidr(self) -> str:
         """Find out which addresses services have, which some families must know.
 
+        EKS knows; where it may be out of reach, the API server is asked first, which knows since
+        Kubernetes 1.33.
+
         Raises:
             AwsError: EKS could not be asked.
         """
+        if not self.service_cidr and self._is_isolated:
+            self.service_cidr = await self._served_cidr()
         if not self.service_cidr:
             self.service_cidr = (await self._describe()).service_cidr
         return self.service_cidr
+
+    async def _served_cidr(self) -> str:
+        try:
+            found = await self._kube.get(_ServiceCIDR, _SERVICES)
+        except KubeError:
+            return ""
+        return found.spec.cidrs[0] if found.spec.cidrs else ""
 
     async def _describe(self) -> Cluster:
         async with self._describing:

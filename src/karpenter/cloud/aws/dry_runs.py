@@ -3,6 +3,7 @@
 Only the launch template is real: a dry run has to name one that exists.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -11,7 +12,6 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import ObjectMeta
 from karpenter.cloud.aws.blueprints import Boot, blueprints
 from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.class_conditions import FALSE
 from karpenter.cloud.aws.cluster_facts import ClusterFacts
 from karpenter.cloud.aws.errors import (
     AwsDryRunPassed,
@@ -32,6 +32,7 @@ from karpenter.cloud.aws.validation import TryAgainError, Verdict
 from karpenter.cloud.aws.view import NODE_CLASS_KIND, ClusterView
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
+from karpenter.model.conditions import FALSE
 from karpenter.model.requirements import Requirements
 
 _BUSY: Final = (AwsThrottledError, AwsServerError, AwsUnreachableError)
@@ -67,7 +68,8 @@ class LaunchRehearsal:
         """Try everything a launch does, without launching."""
         pools = self._pools(node_class.metadata.name)
         listed = await self._types.list(node_class)
-        kind = typical_type(node_class, listed, pools)
+        # more than a thousand types are looked at, which takes longer than others should wait
+        kind = await asyncio.to_thread(typical_type, node_class, listed, pools)
         pool = pools[0].metadata.name if pools else _NO_POOL
         tags = launch_tags(node_class, cluster=self._cluster.name, pool=pool)
         boot = self._boot(node_class, tags, pools)

@@ -41,6 +41,14 @@ class TemplateUse:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetRequest:
+    """What CreateFleet is asked, and what requests that may share a call have in common."""
+
+    parameters: Mapping[str, Any]
+    alike: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Fulfilled:
     """An instance a fleet brought."""
 

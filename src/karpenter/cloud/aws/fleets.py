@@ -16,7 +16,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.batching import CREATE_FLEET, Batcher, BatchObserver
 from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.errors import AwsError
-from karpenter.cloud.aws.fleet import Fulfilled, fleet_answer, sameness
+from karpenter.cloud.aws.fleet import FleetRequest, Fulfilled, fleet_answer
 from karpenter.cloud.aws.launch_errors import TOO_FEW, FleetError
 from karpenter.cloud.aws.tags import tag_list
 from karpenter.model.labels import NODECLAIM_TAG
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 class FleetAsk:
     """One claim's part in a fleet."""
 
-    request: Mapping[str, Any]
+    request: FleetRequest
     claim_name: str
     claim_uid: str
     attempt: int = 0  # after a failure that was answered, another token is needed
@@ -60,7 +60,7 @@ class Fleets:
         Raises:
             AwsError: the call failed as a whole.
         """
-        return await self._batcher.ask(ask, sameness(ask.request))
+        return await self._batcher.ask(ask, ask.request.alike)
 
     async def finish(self) -> None:
         """Wait for the calls that are under way."""
@@ -68,7 +68,7 @@ class Fleets:
         await asyncio.gather(*self._tagging, return_exceptions=True)
 
     async def _create(self, asks: Sequence[FleetAsk]) -> list[FleetShare | Exception]:
-        request = dict(asks[0].request)
+        request = dict(asks[0].request.parameters)
         target = request["TargetCapacitySpecification"]
         request["TargetCapacitySpecification"] = {**target, "TotalTargetCapacity": len(asks)}
         if len(asks) == 1:
@@ -122,5 +122,4 @@ def _named(specifications: Sequence[Mapping[str, Any]], name: str) -> list[dict[
 
 def _token(asks: Sequence[FleetAsk]) -> str:
     parts = sorted(f"{ask.claim_uid}/{ask.attempt}" for ask in asks)
-    content = sameness(asks[0].request)
-    return hashlib.sha256("\n".join(parts).encode() + content).hexdigest()
+    return hashlib.sha256("\n".join(parts).encode() + asks[0].request.alike).hexdigest()

@@ -6,7 +6,7 @@ worked out anew only when something they depend on has changed.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -24,10 +24,12 @@ from karpenter.cloud.aws.offerings import (
     Market,
     offerings_of,
 )
+from karpenter.cloud.aws.overlay_prices import NONE_SUPPLIED
 from karpenter.cloud.aws.placement_groups import PlacementGroup, PlacementGroups
 from karpenter.cloud.aws.pricing import Pricing
 from karpenter.cloud.aws.reservations import CapacityReservations
 from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.sharing import Sharing
 from karpenter.cloud.aws.sized_types import SizedType, kubelet_problem, sized_types
 from karpenter.cloud.aws.unavailable import UnavailableOfferings
 from karpenter.cloud.provider import CloudError
@@ -36,6 +38,12 @@ from karpenter.cloud.types import InstanceType
 _LIFETIME: Final = timedelta(minutes=5)
 _MARKED_LIFETIME: Final = 30.0  # seconds; what is sold out changes all the time
 _ClassKey: TypeAlias = tuple[object, ...]
+PriceSource: TypeAlias = Callable[[], Awaitable[Mapping[str, float]]]
+
+
+async def none_supplied() -> Mapping[str, float]:
+    """Prices of nobody."""
+    return NONE_SUPPLIED
 
 
 class NoTypesError(CloudError):
@@ -61,6 +69,7 @@ class InstanceTypes:
         groups: PlacementGroups,
         uses_reservations: bool = True,
         shifted_zone_ids: Callable[[], frozenset[str]] = frozenset,
+        supplied_prices: PriceSource = none_supplied,
     ) -> None:
         """Know nothing yet.
 
@@ -74,6 +83,7 @@ class InstanceTypes:
             groups: placement groups.
             uses_reservations: the feature gate ReservedCapacity.
             shifted_zone_ids: the zones that traffic is being shifted away from.
+            supplied_prices: what users say types cost that AWS tells no price of.
         """
         self.memory: Final = DiscoveredMemory(clock)
         self._calls = calls
@@ -84,12 +94,14 @@ class InstanceTypes:
         self._groups = groups
         self._uses_reservations = uses_reservations
         self._shifted_zone_ids = shifted_zone_ids
+        self._supplied_prices = supplied_prices
         self._catalogue = Catalogue()
         self._reads = 0  # how often the catalogue was read
         self._sized: TtlCache[_ClassKey, Sequence[SizedType]] = TtlCache(
             clock, _LIFETIME.total_seconds()
         )
         self._unmarked: TtlCache[_ClassKey, _Unmarked] = TtlCache(clock, _LIFETIME.total_seconds())
+        self._building: Sharing[_Unmarked] = Sharing()
         self._listed: TtlCache[_ClassKey, tuple[InstanceType, ...]] = TtlCache(
             clock, _MARKED_LIFETIME
         )
@@ -124,16 +136,21 @@ class InstanceTypes:
         reservations = node_class.status.capacity_reservations if self._uses_reservations else ()
         self._unavailable.sweep()
         size_key = self._size_key(node_class, group, reservations)
-        market = self._market(node_class, group, reservations)
+        market = replace(
+            self._market(node_class, group, reservations), supplied=await self._supplied_prices()
+        )
         open_key = (
             *size_key,
             market.closed_zones,
             market.closed_purchases,
             self._pricing.sequence,
+            frozenset(market.supplied.items()),
         )
         unmarked = self._unmarked.get(open_key)
         if unmarked is None:
-            unmarked = await self._build(node_class, size_key, market)
+            unmarked = await self._building.get(
+                open_key, lambda: self._build(node_class, size_key, market)
+            )
             self._unmarked.put(open_key, unmarked)
         return self._marked(unmarked, open_key, market)
 

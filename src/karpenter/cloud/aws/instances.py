@@ -2,6 +2,9 @@
 
 EC2 may not know of an instance for some seconds after it was launched. What this process launched
 itself is therefore believed for a while, whatever the lists say.
+
+An instance that lost the tags of the cluster is somebody else's from then on: it is not found here
+any more, and so never terminated.
 """
 
 import asyncio
@@ -19,7 +22,7 @@ from karpenter.cloud.aws.batching import (
 from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.errors import AwsError, AwsNotFoundError
 from karpenter.cloud.aws.instance_record import ALIVE, InstanceRecord, record_of
-from karpenter.cloud.aws.tags import tag_list
+from karpenter.cloud.aws.tags import cluster_tag, tag_list
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
 from karpenter.model import labels
 
@@ -78,13 +81,15 @@ class Instances:
         if known is not None and (cached or self._is_shifted(known.zone)):
             return known
         found = await self._describing.ask(instance_id)
-        if found is not None:
+        if found is not None and self._is_ours(found):
             self._known[instance_id] = found
             return found
-        if known is not None and self._may_be_invisible(known):
+        if found is None and known is not None and self._may_be_invisible(known):
             return known
         self._known.pop(instance_id, None)
-        raise InstanceNotFoundError(f"there is no instance {instance_id}")
+        raise InstanceNotFoundError(
+            f"there is no instance {instance_id} with the tags of cluster {self._cluster}"
+        )
 
     async def all(self) -> Sequence[InstanceRecord]:
         """Every instance of the cluster that was made for a claim."""
@@ -94,15 +99,16 @@ class Instances:
             {"Name": "tag-key", "Values": [labels.EC2_NODE_CLASS]},
             {"Name": f"tag:{labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
         ]
+        seen = {each.id: each for each in await self._pages(Filters=filters, MaxResults=_PAGE)}
         # asked again here: what is listed may be terminated, so a filter must not be trusted
         found = {
-            each.id: each
-            for each in await self._pages(Filters=filters, MaxResults=_PAGE)
-            if labels.NODEPOOL in each.tags and labels.EC2_NODE_CLASS in each.tags
+            key: each
+            for key, each in seen.items()
+            if self._is_ours(each) and labels.EC2_NODE_CLASS in each.tags
         }
-        for instance_id, record in self._known.items():
-            if instance_id not in found and self._stays(record):
-                found[instance_id] = record
+        found |= {
+            key: each for key, each in self._known.items() if key not in seen and self._stays(each)
+        }
         self._known = found
         self._terminated &= found.keys()
         return [found[key] for key in sorted(found)]
@@ -185,7 +191,7 @@ class Instances:
                 },
             ]
             for record in await self._pages(Filters=filters, MaxResults=_PAGE):
-                if not record.is_leaving:
+                if self._is_ours(record) and not record.is_leaving:
                     found[record.tags[labels.NODECLAIM_TAG]] = record
         return [found.get(name) for name in names]
 
@@ -198,6 +204,10 @@ class Instances:
             for reservation in reservations
             for entry in reservation.get("Instances") or ()
         ]
+
+    def _is_ours(self, record: InstanceRecord) -> bool:
+        is_owned = record.tags.get(cluster_tag(self._cluster)) == "owned"
+        return is_owned and labels.NODEPOOL in record.tags
 
     async def _terminate(self, ids: Sequence[str]) -> list[Exception | None]:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.cloud.aws.errors import CAPACITY_CODES, AwsError
+from karpenter.cloud.aws.errors import CAPACITY_CODES, AwsCredentialsError, AwsError
 from karpenter.cloud.provider import CloudError, CreateError, InsufficientCapacityError
 
 SERVICE_LINKED_ROLE: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
@@ -97,6 +97,12 @@ def error_of_call(error: AwsError) -> CloudError:
     """The error that stands for a call that failed as a whole."""
     if error.code in CAPACITY_CODES:
         return InsufficientCapacityError(f"no capacity: {error.code}: {error.message}")
+    if isinstance(error, AwsCredentialsError) and "AuthFailure" not in error.code:
+        return CreateError(
+            "LaunchFailed",
+            f"AWS does not accept the controller's credentials: {error.code}: {error.message};"
+            " renew them",
+        )
     return CreateError(*reason_of(error.code, error.message))
 
 

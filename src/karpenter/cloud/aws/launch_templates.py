@@ -45,9 +45,14 @@ class LaunchTemplates:
         self._used_at: dict[str, float] = {}  # name -> last use
         self._making: dict[str, asyncio.Lock] = {}
 
-    async def ensure(self, blueprint: Blueprint) -> str:
-        """Make sure that the template of a blueprint exists, and return its name."""
-        name = template_name(blueprint)
+    async def ensure(self, blueprint: Blueprint, name: str = "") -> str:
+        """Make sure that the template of a blueprint exists, and return its name.
+
+        Args:
+            blueprint: what is in the template.
+            name: what it is called, if that has been worked out already.
+        """
+        name = name or template_name(blueprint)
         async with self._making.setdefault(name, asyncio.Lock()):
             if name not in self._used_at and not await self._exists(name):
                 await self._create(name, blueprint)

@@ -1,4 +1,4 @@
-"""What the provider counts, under the names dashboards know."""
+"""What the provider counts, under the names dashboards know; offerings are shown elsewhere."""
 
 import time
 from collections.abc import Callable
@@ -29,22 +29,6 @@ class AwsMetrics:
         """Declare all metrics, in a registry of their own unless one is given."""
         make = Families(registry or CollectorRegistry(), time.monotonic)
         cloud, interruption = "karpenter_cloudprovider", "karpenter_interruption"
-        self.offering_available = make.gauge(
-            f"{cloud}_instance_type_offering_available",
-            "Whether an offering can be had, 1 or 0.",
-            "instance_type capacity_type zone",
-        )
-        self.offering_price = make.gauge(
-            f"{cloud}_instance_type_offering_price_estimate",
-            "What an hour of an offering is estimated to cost.",
-            "instance_type capacity_type zone",
-        )
-        self.cpu_cores = make.gauge(
-            f"{cloud}_instance_type_cpu_cores", "The vCPUs of an instance type.", "instance_type"
-        )
-        self.memory_bytes = make.gauge(
-            f"{cloud}_instance_type_memory_bytes", "The memory of a type.", "instance_type"
-        )
         self.launch_failures = make.counter(
             f"{cloud}_instance_launch_failures_total",
             "Errors of fleets, counted for everybody who asked.",

@@ -39,6 +39,7 @@ def node_class_controller(parts: Parts) -> NodeClassController:
         ),
         parts.profiles,
         parts.templates,
+        base.telemetry,
         uses_reservations=base.chooses_reservations,
         is_isolated=base.settings.isolated_vpc,
         ca_bundle=lambda: parts.cluster.ca_bundle,

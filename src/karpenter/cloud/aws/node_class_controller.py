@@ -4,7 +4,6 @@ A node class that is deleted waits for its claims, then takes its instance profi
 templates with it.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -21,24 +20,24 @@ from karpenter.cloud.aws.profiles import InstanceProfiles
 from karpenter.cloud.aws.validation import Validation
 from karpenter.cloud.aws.view import ClusterView
 from karpenter.cloud.provider import CloudError
-from karpenter.kube.errors import ConflictError, KubeError, NotFoundError
+from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.events import WARNING, Event, Recorder
-from karpenter.kube.workqueue import Backoff, WorkQueue
+from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
+from karpenter.runtime import REASONABLE, KeyedController
+from karpenter.telemetry import Metrics
 
-WORKERS: Final = 10
-_BACKOFF: Final = Backoff(first=0.1, last=60.0)
 _WAITING: Final = "WaitingOnNodeClaimTermination"
 _WAIT_FOR_CLAIMS: Final = 600.0
 _DRIFTED: Final = "Drifted"
 
-_log = structlog.get_logger("karpenter.aws.nodeclass")
 
+class NodeClassController(KeyedController):
+    """Looks after all node classes; a key is the name of one."""
 
-class NodeClassController:
-    """Looks after all node classes."""
-
-    name: Final = "nodeclass"
+    name: str = "nodeclass"
+    workers: int = 10
+    backoff: Backoff = REASONABLE
 
     def __init__(
         self,
@@ -49,14 +48,15 @@ class NodeClassController:
         validation: Validation,
         profiles: InstanceProfiles,
         templates: LaunchTemplates,
+        metrics: Metrics,
         *,
         uses_reservations: bool = True,
         is_isolated: bool = False,
         ca_bundle: Callable[[], str] = str,
     ) -> None:
+        super().__init__(clock, structlog.get_logger("karpenter.aws"), metrics)
         self._ca_bundle = ca_bundle  # base64; part of the hash
         self._view = view
-        self._clock = clock
         self._recorder = recorder
         self._steps = steps
         self._validation = validation
@@ -64,34 +64,25 @@ class NodeClassController:
         self._templates = templates
         self._dependents = class_conditions.dependents(uses_reservations=uses_reservations)
         self._is_isolated = is_isolated
-        self._queue: WorkQueue[str] = WorkQueue(clock, _BACKOFF)
 
     async def run(self) -> None:
         """Look after node classes until cancelled."""
-        stop_classes = self._view.node_classes.on_change(self._class_changed)
-        stop_claims = self._view.claims.on_change(self._claim_changed)
-        try:
-            await self._view.synced()
-            for node_class in self._view.node_classes.list():
-                self._queue.add(node_class.metadata.name)
-            async with asyncio.TaskGroup() as group:
-                for number in range(WORKERS):
-                    group.create_task(self._work(), name=f"aws-node-class-{number}")
-        finally:
-            stop_classes()
-            stop_claims()
+        await self._view.synced()
+        self._ends.append(self._view.node_classes.on_change(self._class_changed))
+        self._ends.append(self._view.claims.on_change(self._claim_changed))
+        await super().run()
 
-    async def reconcile(self, name: str) -> float:
+    async def reconcile(self, key: str) -> float | None:
         """Bring one node class up to date, and say in how many seconds to look again."""
-        node_class = self._view.node_classes.get(name)
+        node_class = self._view.node_classes.get(key)
         if node_class is None:
-            return NEVER
+            return None
         if node_class.metadata.deletion_timestamp is not None:
             return await self._finalize(node_class)
         node_class = await self._stamp(node_class)
         return await self._update_status(node_class)
 
-    async def _update_status(self, node_class: EC2NodeClass) -> float:
+    async def _update_status(self, node_class: EC2NodeClass) -> float | None:
         changed, wait, failure = node_class, NEVER, None
         for step in (*self._steps.all, self._validation.step):
             try:
@@ -100,13 +91,13 @@ class NodeClassController:
                 failure = failure or error
                 continue
             wait = min(wait, again)
-        changed = class_conditions.summed_up(changed, self._dependents, now=self._clock.now())
+        changed = class_conditions.summed_up(changed, self._dependents, now=self.clock.now())
         body = class_conditions.status_body(node_class, changed)
         if body:
             await self._patch(node_class, {"status": body}, subresource="status")
         if failure is not None:
             raise failure
-        return wait
+        return wait if wait < NEVER else None
 
     async def _stamp(self, node_class: EC2NodeClass) -> EC2NodeClass:
         """Add the finalizer and the hash; claims with a hash of another kind get a new one."""
@@ -140,10 +131,10 @@ class NodeClassController:
             return
         self._view.claims.put(changed)
 
-    async def _finalize(self, node_class: EC2NodeClass) -> float:
+    async def _finalize(self, node_class: EC2NodeClass) -> float | None:
         metadata = node_class.metadata
         if labels.AWS_TERMINATION not in metadata.finalizers:
-            return NEVER
+            return None
         claims = sorted(c.metadata.name for c in self._view.claims_of_class(metadata.name))
         if claims:
             shown = ", ".join(claims[:5]) + (" and others" if len(claims) > 5 else "")
@@ -159,7 +150,7 @@ class NodeClassController:
         with suppress(NotFoundError):
             await self._patch(node_class, {"metadata": {"finalizers": left}})
         self._validation.forget(metadata.name)
-        return NEVER
+        return None
 
     async def _patch(
         self, node_class: EC2NodeClass, body: Mapping[str, Any], *, subresource: str = ""
@@ -175,36 +166,16 @@ class NodeClassController:
         self._view.node_classes.put(changed)
         return changed
 
-    async def _work(self) -> None:
-        while True:
-            name = await self._queue.get()
-            try:
-                wait = await self.reconcile(name)
-            except ConflictError:
-                self._queue.forget(name)
-                self._queue.add(name)
-            except (CloudError, KubeError) as error:
-                seconds = self._queue.retry(name)
-                _log.warning(
-                    "node class not up to date", name=name, error=str(error), again_in=seconds
-                )
-            else:
-                self._queue.forget(name)
-                if wait < NEVER:
-                    self._queue.add_after(name, wait)
-            finally:
-                self._queue.done(name)
-
     def _class_changed(self, old: EC2NodeClass | None, new: EC2NodeClass | None) -> None:
         if new is None:
             return
         # A change of the status alone is our own doing
         if old is None or _watched(old) != _watched(new):
-            self._queue.add(new.metadata.name)
+            self.queue.add(new.metadata.name)
 
     def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
         if new is None and old is not None:
-            self._queue.add(old.spec.node_class_ref.name)
+            self.queue.add(old.spec.node_class_ref.name)
 
 
 async def _take(step: StepFunction, node_class: EC2NodeClass) -> tuple[EC2NodeClass, float]:

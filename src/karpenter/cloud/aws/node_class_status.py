@@ -12,7 +12,7 @@ from typing import Final
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws import class_conditions
-from karpenter.cloud.aws.class_conditions import FALSE, TRUE, with_condition, with_status
+from karpenter.cloud.aws.class_conditions import with_condition, with_status
 from karpenter.cloud.aws.errors import AwsError
 from karpenter.cloud.aws.families import alias_of
 from karpenter.cloud.aws.image_aliases import unsupported_alias
@@ -23,6 +23,7 @@ from karpenter.cloud.aws.reservations import CAPACITY_BLOCK, ENDS_EARLY, Capacit
 from karpenter.cloud.aws.security_groups import SecurityGroups
 from karpenter.cloud.aws.subnets import Subnets
 from karpenter.cloud.aws.versions import KubernetesVersion
+from karpenter.model.conditions import FALSE, TRUE
 
 SOON: Final = timedelta(minutes=1).total_seconds()
 LATER: Final = timedelta(minutes=5).total_seconds()

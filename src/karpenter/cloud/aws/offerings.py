@@ -30,6 +30,8 @@ class Prices(Protocol):
 
     def spot(self, instance_type: str, zone: str) -> float | None: ...
 
+    def is_estimate(self, instance_type: str, capacity_type: str) -> bool: ...
+
 
 class SoldOut(Protocol):
     """What EC2 lately had none of."""
@@ -50,6 +52,7 @@ class Market:
     group: PlacementGroup | None = None
     reservations: Sequence[CapacityReservationStatus] = ()
     free_in: Mapping[str, int] = field(default_factory=dict)  # reservation -> instances left
+    supplied: Mapping[str, float] = field(default_factory=dict)  # prices of users, by type
 
     @cached_property
     def places(self) -> Sequence[tuple[str, str, str, Requirements]]:
@@ -127,12 +130,15 @@ def offerings_of(
 
 def _bought(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterator[Offering]:
     group = "" if market.group is None else market.group.id
-    on_demand = market.prices.on_demand(facts.name)
+    prices = market.prices
+    on_demand, supplied = prices.on_demand(facts.name), market.supplied.get(facts.name)
+    is_guessed = {purchase: prices.is_estimate(facts.name, purchase) for purchase in _PURCHASES}
     is_marked = facts.name in market.marked_types
     for zone, purchase, partition, requirements in market.places:
         if purchase not in facts.usage_classes:
             continue
-        price = on_demand if purchase != labels.SPOT else market.prices.spot(facts.name, zone)
+        told = on_demand if purchase != labels.SPOT else prices.spot(facts.name, zone)
+        price = supplied if told is None else told
         available = (
             price is not None
             and zone in zones
@@ -144,7 +150,12 @@ def _bought(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterator
                 )
             )
         )
-        yield Offering(requirements, 0.0 if price is None else price, available)
+        yield Offering(
+            requirements,
+            0.0 if price is None else price,
+            available,
+            is_estimate=told is not None and is_guessed[purchase],
+        )
 
 
 def _reserved(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterator[Offering]:
@@ -161,6 +172,7 @@ def _reserved(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterat
             ),
             reservation_id=reservation.id,
             reservation_capacity=count,
+            is_estimate=market.prices.is_estimate(facts.name, labels.ON_DEMAND),
         )
 
 

@@ -2,20 +2,20 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.cluster_facts import ClusterFacts
-from karpenter.cloud.aws.departures import CountDisrupted, Departures
+from karpenter.cloud.aws.departures import Departures
 from karpenter.cloud.aws.fleets import Fleets
 from karpenter.cloud.aws.images import Images
 from karpenter.cloud.aws.instance_types import InstanceTypes
 from karpenter.cloud.aws.instances import Instances
 from karpenter.cloud.aws.launch import Launcher
 from karpenter.cloud.aws.launch_templates import LaunchTemplates
-from karpenter.cloud.aws.metrics import AwsMetrics
+from karpenter.cloud.aws.metrics import AwsMetrics, disruption_counter
 from karpenter.cloud.aws.parameters import Parameters
 from karpenter.cloud.aws.placement_groups import PlacementGroups
 from karpenter.cloud.aws.pricing import Pricing
@@ -32,8 +32,10 @@ from karpenter.cloud.aws.zonal_shift import ZonalShifts
 from karpenter.kube.client import Kube
 from karpenter.kube.events import WARNING, Event, Recorder
 from karpenter.settings import Settings
+from karpenter.telemetry import Metrics
 
 RESERVED_CAPACITY = "ReservedCapacity"
+NODE_OVERLAY = "NodeOverlay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,9 @@ class Foundation:
     settings: AwsSettings
     metrics: AwsMetrics
     version_source: VersionSource
-    count_disrupted: CountDisrupted | None = None
+    telemetry: Metrics = field(default_factory=Metrics)  # of the process
     long_poll_seconds: int = 20
+    is_simulated: bool = False  # whether it is not AWS that answers
 
     @property
     def chooses_reservations(self) -> bool:
@@ -88,7 +91,9 @@ def assemble(base: Foundation) -> Parts:
     """Make the parts of a provider."""
     calls, clock, settings = base.calls, base.clock, base.settings
     name = settings.cluster_name
-    view = ClusterView(base.kube, clock, base.rng)
+    view = ClusterView(
+        base.kube, clock, base.rng, sees_overlays=base.core.feature_gates[NODE_OVERLAY]
+    )
     recorder = Recorder(base.kube, clock, rng=base.rng)
     cluster = ClusterFacts(calls, base.kube, settings)
     version = KubernetesVersion(base.version_source, clock)
@@ -100,7 +105,9 @@ def assemble(base: Foundation) -> Parts:
     parameters = Parameters(calls, clock)
     reservations = CapacityReservations(calls, clock)
     groups = PlacementGroups(calls, clock)
-    pricing = Pricing(calls, clock, is_isolated=settings.isolated_vpc)
+    pricing = Pricing(
+        calls, clock, is_isolated=settings.isolated_vpc, is_simulated=base.is_simulated
+    )
     types = InstanceTypes(
         calls,
         clock,
@@ -111,6 +118,7 @@ def assemble(base: Foundation) -> Parts:
         groups=groups,
         uses_reservations=base.chooses_reservations,
         shifted_zone_ids=shifts.shifted,
+        supplied_prices=view.supplied_prices,
     )
     zone_id_of = _zone_ids(view)
     templates = LaunchTemplates(calls, clock, name, base.metrics.userdata_bytes)
@@ -155,7 +163,7 @@ def assemble(base: Foundation) -> Parts:
             shortages,
             chooses_reservations=base.chooses_reservations,
         ),
-        departures=Departures(view, clock, recorder, base.count_disrupted),
+        departures=Departures(view, clock, recorder, disruption_counter(base.telemetry)),
     )
 
 

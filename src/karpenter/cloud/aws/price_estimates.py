@@ -1,8 +1,9 @@
 """Rough prices for when AWS cannot be asked, as in a network without a way out.
 
 These are **estimates**: dollars per hour of Linux on demand in us-east-1, per vCPU (or per GiB, for
-the burstable families, whose sizes differ in memory), roughly as in AWS's public price list. They
-serve to compare types with one another. Prices that AWS itself tells replace them one by one.
+the burstable families, whose sizes differ in memory; with GPUs and accelerators, per device as
+well), roughly as in AWS's public price list. They serve to compare types with one another. Prices
+that AWS itself tells replace them one by one.
 """
 
 from typing import Final
@@ -90,26 +91,28 @@ _PER_VCPU: Final = {
     "d3en": 0.1315,
     "h1": 0.0585,
     "z1d": 0.093,
-    "g4ad": 0.0946,
-    "g4dn": 0.1315,
-    "g5": 0.2515,
-    "g5g": 0.105,
-    "g6": 0.2012,
-    "g6e": 0.4653,
     "p3": 0.3825,
     "p3dn": 0.3252,
     "p4d": 0.3414,
     "p4de": 0.4267,
     "p5": 0.5121,
-    "inf1": 0.057,
-    "inf2": 0.1896,
     "trn1": 0.168,
     "dl1": 0.1366,
 }
-# For families that are not listed: dollars per vCPU, per GiB of memory, per GPU or accelerator
-_PER_UNLISTED_VCPU: Final = 0.03
+# Sizes of these differ in vCPUs for one device: dollars per vCPU, and per GPU or accelerator
+_PER_VCPU_AND_DEVICE: Final = {
+    "g4ad": (0.0407, 0.2159),
+    "g4dn": (0.0565, 0.3),
+    "g5": (0.0515, 0.8),
+    "g5g": (0.034, 0.284),
+    "g6": (0.0432, 0.632),
+    "g6e": (0.0953, 1.4799),
+    "inf1": (0.0335, 0.094),
+    "inf2": (0.035, 0.62),
+}
+# For families that are not listed: dollars per vCPU and per device, and per GiB of memory
+_UNLISTED: Final = (0.03, 1.0)
 _PER_UNLISTED_GIB: Final = 0.005
-_PER_UNLISTED_DEVICE: Final = 1.0
 _MIB_PER_GIB: Final = 1024
 
 
@@ -122,7 +125,6 @@ def estimated_price(facts: TypeFacts) -> float:
     if family in _PER_VCPU:
         return round(_PER_VCPU[family] * facts.vcpus, 6)
     devices = sum(gpu.count for gpu in facts.gpus) + sum(each.count for each in facts.neurons)
-    price = (
-        _PER_UNLISTED_VCPU * facts.vcpus + _PER_UNLISTED_GIB * gib + _PER_UNLISTED_DEVICE * devices
-    )
-    return round(price, 6)
+    per_vcpu, per_device = _PER_VCPU_AND_DEVICE.get(family, _UNLISTED)
+    per_gib = 0.0 if family in _PER_VCPU_AND_DEVICE else _PER_UNLISTED_GIB
+    return round(per_vcpu * facts.vcpus + per_device * devices + per_gib * gib, 6)

@@ -1,8 +1,8 @@
 """What instance types cost, on demand and as spot.
 
 On-demand prices come from the Price List service, spot prices from EC2 itself. Until either has
-answered, and for types it does not know, there are the built-in estimates; ``is_estimate`` says so.
-A failed refresh leaves what is known as it is.
+answered, and for types it does not know, there are the built-in estimates; ``is_estimate`` says so,
+and so does a line in the log. A failed refresh leaves what is known as it is.
 """
 
 import asyncio
@@ -11,12 +11,14 @@ from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.facts import TypeFacts
 from karpenter.cloud.aws.price_estimates import estimated_price
 from karpenter.cloud.provider import CloudError
+from karpenter.model import labels
 
 REFRESH: Final = timedelta(hours=12)
 _SPOT_PAGE: Final = 2000
@@ -40,6 +42,8 @@ _QUERIES: Final = (
     {"tenancy": "Shared", "productFamily": "Compute Instance"},
     {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"},
 )
+
+log = structlog.get_logger(__name__)
 
 
 class PricesUnknownError(CloudError):
@@ -77,13 +81,21 @@ _DECODER: Final = msgspec.json.Decoder(_Listed)
 class Pricing:
     """The prices of one region."""
 
-    def __init__(self, calls: Calls, clock: Clock, *, is_isolated: bool = False) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Clock,
+        *,
+        is_isolated: bool = False,
+        is_simulated: bool = False,
+    ) -> None:
         """Know nothing but estimates.
 
         Args:
             calls: AWS.
             clock: what tells EC2 from when on spot prices are asked for.
             is_isolated: whether the Price List service is out of reach.
+            is_simulated: whether it is not AWS that answers, so that its prices are estimates too.
         """
         self.sequence = 0  # grows with every change
         self._calls = calls
@@ -93,6 +105,8 @@ class Pricing:
         self._on_demand: dict[str, float] = {}  # what AWS told
         self._spot: dict[tuple[str, str], float] = {}  # by type and zone
         self._knows_spot = False
+        self._is_simulated = is_simulated
+        self._estimates_told = 0  # how many types the log has said to be without a price of AWS
 
     def estimate(self, types: Iterable[TypeFacts]) -> None:
         """Have a rough price for every type."""
@@ -110,9 +124,12 @@ class Pricing:
             return self.on_demand(instance_type)
         return self._spot.get((instance_type, zone))
 
-    def is_estimate(self, instance_type: str) -> bool:
-        """Whether the price on demand is one of ours and not of AWS."""
-        return instance_type not in self._on_demand
+    def is_estimate(self, instance_type: str, capacity_type: str = labels.ON_DEMAND) -> bool:
+        """Whether a price is one of ours and not of AWS; until one is told, spot is guessed too."""
+        if self._is_simulated:
+            return True
+        is_spot = capacity_type == labels.SPOT
+        return not self._knows_spot if is_spot else instance_type not in self._on_demand
 
     async def refresh(self) -> None:
         """Ask for all prices.
@@ -123,9 +140,22 @@ class Pricing:
         results = await asyncio.gather(
             self.refresh_on_demand(), self.refresh_spot(), return_exceptions=True
         )
+        self._tell_estimates()
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    def _tell_estimates(self) -> None:
+        """Let the log say how many types are planned with at prices of our own, when it changes."""
+        count = sum(self.is_estimate(name) for name in self._estimates)
+        if count == self._estimates_told:
+            return
+        self._estimates_told = count
+        if count:
+            advice = "prices are rough estimates from a built-in table until AWS tells them"
+            log.warning(advice, estimated_types=count, types=len(self._estimates))
+        else:
+            log.info("all prices on demand are those of AWS", types=len(self._estimates))
 
     async def refresh_on_demand(self) -> None:
         """Ask for prices on demand, unless the Price List service is out of reach."""

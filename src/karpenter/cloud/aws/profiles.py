@@ -9,6 +9,7 @@ import random
 import re
 import uuid
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from karpenter.api.ec2 import EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cache import TtlCache
 from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import AwsError, AwsNotFoundError
+from karpenter.cloud.aws.errors import AwsAlreadyExistsError, AwsError, AwsNotFoundError
 from karpenter.cloud.aws.fnv import fnv1_64
 from karpenter.cloud.aws.tags import cluster_tag, tag_list
 from karpenter.model import labels
@@ -26,6 +27,7 @@ _LOOKUP_LIFETIME: Final = timedelta(minutes=15)
 _ROLE_MISSING_LIFETIME: Final = timedelta(minutes=1)
 _RECREATED_LIFETIME: Final = timedelta(minutes=1)
 _PROTECTED_LIFETIME: Final = timedelta(hours=1)
+_FULL: Final = "LimitExceeded"  # a profile holds one role
 _LEGAL_NAME: Final = re.compile(r"[\w+=,.@-]{1,128}", re.ASCII)
 
 
@@ -110,17 +112,17 @@ class InstanceProfiles:
             labels.EC2_NODE_CLASS: node_class.metadata.name,
             labels.REGION: self._calls.region,
         }
-        await self._calls.call(
-            "iam",
-            "CreateInstanceProfile",
-            InstanceProfileName=name,
-            Path=self._path(node_class.metadata.uid),
-            Tags=tag_list(tags),
-        )
-        try:
+        # nobody else comes upon this name: it exists if the answer to an attempt was lost
+        with suppress(AwsAlreadyExistsError):
             await self._calls.call(
-                "iam", "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role
+                "iam",
+                "CreateInstanceProfile",
+                InstanceProfileName=name,
+                Path=self._path(node_class.metadata.uid),
+                Tags=tag_list(tags),
             )
+        try:
+            await self._attach(name, role)
         except AwsError as error:
             if isinstance(error, AwsNotFoundError) and "role" in error.message.lower():
                 self._missing.put(role, error)
@@ -128,6 +130,16 @@ class InstanceProfiles:
             raise
         self._roles.put(name, role)
         return name
+
+    async def _attach(self, name: str, role: str) -> None:
+        try:
+            await self._calls.call(
+                "iam", "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role
+            )
+        except AwsError as error:
+            # full already, which is well if it is full of this role
+            if error.code != _FULL or await self._role_of(name) != role:
+                raise
 
     async def _delete_quietly(self, name: str) -> None:
         try:

@@ -5,28 +5,29 @@ next: in memory, by the name on the instance, or by the client token EC2 remembe
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.cloud.aws.calls import Calls, check_connection, open_calls
+from karpenter.cloud.aws.calls import check_connection, open_calls
 from karpenter.cloud.aws.described import instance_of
 from karpenter.cloud.aws.drifting import Drifting
 from karpenter.cloud.aws.errors import AwsError, AwsUnauthorizedError
 from karpenter.cloud.aws.filters import Wanted
 from karpenter.cloud.aws.identity import instance_id_of
 from karpenter.cloud.aws.instance_record import InstanceRecord
+from karpenter.cloud.aws.kept_kubelet import overruled
 from karpenter.cloud.aws.kubelet import KubeletError
-from karpenter.cloud.aws.launch import Candidates
+from karpenter.cloud.aws.launch_design import Candidates
 from karpenter.cloud.aws.launch_readiness import check_ready
-from karpenter.cloud.aws.metrics import AwsMetrics, disruption_counter
+from karpenter.cloud.aws.metrics import AwsMetrics
 from karpenter.cloud.aws.partitions import PartitionHook
 from karpenter.cloud.aws.parts import Foundation, Parts, assemble
 from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
-from karpenter.cloud.aws.settings import AwsSettings, read_settings
-from karpenter.cloud.aws.versions import VersionSource, eks_version
+from karpenter.cloud.aws.settings import read_settings
+from karpenter.cloud.aws.versions import version_source
 from karpenter.cloud.aws.workers import workers
 from karpenter.cloud.provider import (
     CloudError,
@@ -40,7 +41,7 @@ from karpenter.cloud.provider import (
 )
 from karpenter.cloud.registry import ProviderContext, ProviderError
 from karpenter.cloud.types import InstanceType, ProviderFacts
-from karpenter.kube.client import Kube
+from karpenter.kube.errors import KubeError
 from karpenter.kube.events import WARNING, Event
 from karpenter.model import labels
 from karpenter.model.requirement import RequirementError
@@ -98,7 +99,7 @@ class AwsProvider:
             try:
                 await parts.version.get()
                 await parts.types.refresh()
-            except (CloudError, ValueError) as error:
+            except (CloudError, KubeError) as error:
                 raise ProviderError(f"provider aws cannot start: {error}") from error
             self._is_started = True
 
@@ -149,7 +150,20 @@ class AwsProvider:
         node_class = await self.parts.view.node_class(name)
         if node_class is None:
             raise CloudError(f"there is no EC2NodeClass {name}")
+        try:
+            node_class = overruled(node_class, pool.metadata.annotations)
+        except KubeletError as error:
+            raise CloudError(f"NodePool {pool.metadata.name}: {error}") from error
         return await self.parts.types.list(node_class)
+
+    async def refresh_prices(self) -> None:
+        """Ask AWS for prices now, which goes by itself only in a process that leads.
+
+        Raises:
+            CloudError: it has not told all of them.
+        """
+        await self._started()
+        await self.parts.pricing.refresh()
 
     async def drift_reason(self, claim: NodeClaim) -> str:
         await self._started()
@@ -191,9 +205,11 @@ class AwsProvider:
         node_class = await self._node_class(claim)
         check_ready(node_class)
         try:
+            kept = (claim.metadata.annotations, self._annotations_of(claim.metadata.labels))
+            node_class = overruled(node_class, *kept)
             types = await parts.types.list(node_class)
             group = await parts.groups.resolve(node_class)
-        except CloudError as error:
+        except (CloudError, KubeletError) as error:
             raise CreateError("InstanceTypeResolutionFailed", str(error)) from error
         candidates = Candidates(types, lambda name: parts.types.kubelet_on(node_class, name), group)
         subnets = [
@@ -239,11 +255,17 @@ class AwsProvider:
         if node_class is None:
             return instance_of(record, None, None)
         try:
-            types = await self.parts.types.list(node_class)
-        except CloudError:
+            own = overruled(node_class, self._annotations_of(record.tags))
+            types = await self.parts.types.list(own)
+        except (CloudError, KubeletError):
             return instance_of(record, None, node_class)
         kind = next((each for each in types if each.name == record.instance_type), None)
         return instance_of(record, kind, node_class)
+
+    def _annotations_of(self, held: Mapping[str, str]) -> Mapping[str, str]:
+        """The annotations of the pool that labels or tags name."""
+        pool = self.parts.view.pools.get(held.get(labels.NODEPOOL, ""))
+        return {} if pool is None else pool.metadata.annotations
 
     async def _instance_id(self, claim: NodeClaim) -> str:
         """The instance of a claim, be it one that is only just being launched."""
@@ -289,18 +311,15 @@ def _shrink(remembered: dict[str, None] | dict[str, asyncio.Task[InstanceRecord]
         del remembered[next(iter(remembered))]
 
 
-def make_provider(context: ProviderContext, metrics: Metrics | None = None) -> AwsProvider:
+def make_provider(context: ProviderContext) -> AwsProvider:
     """Make the provider as the environment asks for.
-
-    Args:
-        context: what it works with.
-        metrics: where its own metrics are shown, if anywhere.
 
     Raises:
         ProviderError: a setting is missing or wrong, or AWS cannot be used at all.
     """
     settings = read_settings(context.environment)
-    own = AwsMetrics(None if metrics is None else metrics.registry)
+    telemetry = context.metrics or Metrics()
+    own = AwsMetrics(telemetry.registry)
     calls = open_calls(context.environment, context.clock, context.rng, observe=own.observe_call)
     return AwsProvider(
         assemble(
@@ -312,21 +331,8 @@ def make_provider(context: ProviderContext, metrics: Metrics | None = None) -> A
                 core=context.settings,
                 settings=settings,
                 metrics=own,
-                version_source=_version_source(context.kube, calls, settings),
-                count_disrupted=None if metrics is None else disruption_counter(metrics),
+                version_source=version_source(context.kube, calls, settings),
+                telemetry=telemetry,
             )
         )
     )
-
-
-@runtime_checkable
-class KnowsVersion(Protocol):
-    """A client that can ask the API server which version it is."""
-
-    async def version(self) -> str: ...
-
-
-def _version_source(kube: Kube, calls: Calls, settings: AwsSettings) -> VersionSource:
-    if isinstance(kube, KnowsVersion) and not settings.eks_control_plane:
-        return kube.version
-    return eks_version(calls, settings.cluster_name)

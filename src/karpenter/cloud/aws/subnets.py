@@ -4,7 +4,7 @@ EC2 counts addresses late, so what launches under way are going to use is taken 
 next count. A subnet is chosen per zone: the one with most addresses left.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -91,16 +91,19 @@ class Subnets:
     def choose(
         self,
         subnets: Sequence[SubnetStatus],
-        types: Iterable[InstanceType],
-        capacity_type: str,
+        predicted: Mapping[str, int],
     ) -> tuple[SubnetChoice, ...]:
-        """Choose a subnet per zone for a launch of ``types``, and keep addresses for it."""
+        """Choose a subnet per zone for a launch, and keep addresses for it.
+
+        Args:
+            subnets: those there are to choose from.
+            predicted: how many addresses the launch will take in a zone.
+        """
         best: dict[str, str] = {}
         for subnet in subnets:
             known = best.get(subnet.zone)
             if known is None or self.left(subnet.id) > self.left(known):
                 best[subnet.zone] = subnet.id
-        predicted = _fewest_pods(types, capacity_type)
         choices = []
         for zone, subnet_id in best.items():
             kept = predicted.get(zone, 0)
@@ -137,7 +140,7 @@ class Subnets:
         self._counts[subnet.id] = self._counts.get(subnet.id, 0) + 1
 
 
-def _fewest_pods(types: Iterable[InstanceType], capacity_type: str) -> dict[str, int]:
+def fewest_pods(types: Iterable[InstanceType], capacity_type: str) -> dict[str, int]:
     """Per zone the pods of the smallest type that could be launched there."""
     fewest: dict[str, int] = {}
     for kind in types:

@@ -16,13 +16,13 @@ from karpenter.api.ec2 import EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws import class_conditions
 from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.class_conditions import FALSE, TRUE, UNKNOWN
 from karpenter.cloud.aws.errors import AwsError, AwsServerError, AwsThrottledError
 from karpenter.cloud.aws.families import FAMILIES, family_of
 from karpenter.cloud.aws.instance_types import InstanceTypes
 from karpenter.cloud.aws.node_class_status import Step
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.model import labels
+from karpenter.model.conditions import FALSE, TRUE, UNKNOWN, status_of
 
 AGAIN: Final = timedelta(minutes=10).total_seconds()
 SOON: Final = 10.0
@@ -158,11 +158,9 @@ class Validation:
         return Verdict()
 
     async def _dependencies(self, node_class: EC2NodeClass) -> Verdict:
-        reason = "DependenciesNotReady"
+        reason, known = "DependenciesNotReady", node_class.status.conditions
         for status in (FALSE, UNKNOWN):
-            told = [
-                kind for kind in _NEEDED if class_conditions.status_of(node_class, kind) == status
-            ]
+            told = [kind for kind in _NEEDED if (status_of(known, kind) or UNKNOWN) == status]
             if told:
                 return Verdict(status, reason, f"waiting for {', '.join(told)}")
         return Verdict()

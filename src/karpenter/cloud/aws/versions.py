@@ -10,6 +10,9 @@ import structlog
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.cluster import describe_cluster
+from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.provider import CloudError
+from karpenter.kube.client import Kube
 
 REFRESH: Final = timedelta(minutes=5)
 OLDEST: Final = (1, 26)
@@ -19,7 +22,7 @@ _SHAPE: Final = re.compile(r"v?([0-9]+)\.([0-9]+)\+?(?:\..*)?")
 VersionSource = Callable[[], Awaitable[str]]
 
 
-class UnknownVersionError(ValueError):
+class UnknownVersionError(CloudError):
     """A version that cannot be read; the text is one sentence."""
 
 
@@ -50,6 +53,13 @@ class KubernetesVersion:
         self._log.debug("discovered kubernetes version", version=version)
         if not OLDEST <= as_numbers(version) <= NEWEST:
             self._log.error("kubernetes version is not supported", version=version)
+
+
+def version_source(kube: Kube, calls: Calls, settings: AwsSettings) -> VersionSource:
+    """Who is asked for the version: the API server, unless nothing but EKS is to be believed."""
+    if settings.eks_control_plane:
+        return eks_version(calls, settings.cluster_name)
+    return kube.version
 
 
 def eks_version(calls: Calls, cluster: str) -> VersionSource:

@@ -6,14 +6,16 @@ server itself, so that a provider that does not lead still answers rightly.
 
 import asyncio
 import random
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from karpenter.api.ec2 import EC2NodeClass
-from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.karpenter import NodeClaim, NodeOverlay, NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.identity import instance_id_of
+from karpenter.cloud.aws.overlay_prices import NONE_SUPPLIED, supplied_prices
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.mirror import Mirror
@@ -31,12 +33,24 @@ class ClusterView:
 
     name: Final = "view"
 
-    def __init__(self, kube: Kube, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, kube: Kube, clock: Clock, rng: random.Random, *, sees_overlays: bool = False
+    ) -> None:
+        """See nothing yet.
+
+        Args:
+            kube: the API server.
+            clock: what tells when to ask again.
+            rng: what spreads requests.
+            sees_overlays: the feature gate NodeOverlay; the kind may not exist without it.
+        """
         self.kube: Final = kube
         self.node_classes: Final = Mirror(EC2NodeClass)
         self.claims: Final = Mirror(NodeClaim)
         self.nodes: Final = Mirror(Node)
         self.pools: Final = Mirror(NodePool)
+        self._overlays = Mirror(NodeOverlay)
+        self._sees_overlays = sees_overlays
         self._clock = clock
         self._rng = rng
         self.claims.add_index(_BY_INSTANCE, lambda claim: _ids(claim.status.provider_id))
@@ -50,6 +64,8 @@ class ClusterView:
             group.create_task(self._follow(NodeClaim, self.claims))
             group.create_task(self._follow(Node, self.nodes))
             group.create_task(self._follow(NodePool, self.pools))
+            if self._sees_overlays:
+                group.create_task(self._follow(NodeOverlay, self._overlays))
 
     async def synced(self) -> None:
         """Wait until everything that was there at the start has been seen."""
@@ -71,6 +87,17 @@ class ClusterView:
                 found = None
         is_going = found is not None and found.metadata.deletion_timestamp is not None
         return None if is_going else found
+
+    async def supplied_prices(self) -> Mapping[str, float]:
+        """The prices that users supply by NodeOverlays, by instance type."""
+        if not self._sees_overlays:
+            return NONE_SUPPLIED
+        if self._overlays.is_synced:
+            return supplied_prices(self._overlays.list())
+        try:
+            return supplied_prices(await self.kube.list(NodeOverlay))
+        except NotFoundError:
+            return NONE_SUPPLIED
 
     def claims_of_instance(self, instance_id: str) -> list[NodeClaim]:
         """The claims whose instance it is; more than one only by mistake."""

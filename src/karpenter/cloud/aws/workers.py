@@ -55,7 +55,7 @@ def workers(parts: Parts) -> list[Worker]:
             is_fresh=True,
         ),
         OfferingGauges(
-            clock, view, parts.types, base.metrics, shows_reserved=base.chooses_reservations
+            clock, view, parts.types, base.telemetry, shows_reserved=base.chooses_reservations
         ),
     ]
     if base.chooses_reservations:

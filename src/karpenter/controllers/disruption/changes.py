@@ -12,11 +12,11 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
-from karpenter.controllers.conditions import is_true
 from karpenter.controllers.lifecycle.claims import INITIALIZED
 from karpenter.controllers.world import World
 from karpenter.disruption.detection import CONSOLIDATABLE
 from karpenter.model import labels
+from karpenter.model.conditions import is_true
 from karpenter.state.pods import is_active
 
 _LONGEST: Final = 300.0

@@ -14,20 +14,12 @@ from karpenter.api.meta import Resource
 from karpenter.api.pods import Pod
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
 from karpenter.cloud.types import InstanceType
-from karpenter.controllers.conditions import (
-    TRUE,
-    Conditions,
-    is_true,
-    to_wire,
-    with_condition,
-    without,
-)
 from karpenter.controllers.disruption.regrets import Regrets
 from karpenter.controllers.lifecycle.claims import INITIALIZED, LAUNCHED, is_deleting
 from karpenter.controllers.mirrors import BY_NODE, BY_POOL
 from karpenter.controllers.node_pools.served import node_class_mirrors
 from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import STATUS, World
 from karpenter.disruption.detection import (
     CONSOLIDATABLE,
@@ -40,6 +32,15 @@ from karpenter.disruption.detection import (
 )
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
+from karpenter.model.conditions import (
+    TRUE,
+    Conditions,
+    is_true,
+    to_wire,
+    with_condition,
+    without,
+)
+from karpenter.runtime import REASONABLE
 from karpenter.state.departing import is_reschedulable
 
 _AGAIN: Final = 300.0

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from karpenter.api.karpenter import NodePool
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.controllers.conditions import timestamp
 from karpenter.controllers.mirrors import BY_NODE
 from karpenter.controllers.provisioning.bodies import legacy_owner
-from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
+from karpenter.model.conditions import timestamp
+from karpenter.runtime import REASONABLE
 from karpenter.state.departing import is_reschedulable
 
 

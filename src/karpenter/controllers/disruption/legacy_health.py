@@ -7,12 +7,11 @@ once is left alone.
 from typing import Final
 
 from karpenter.api.nodes import Node
-from karpenter.controllers.conditions import timestamp
 from karpenter.controllers.disruption.counting import Tally
 from karpenter.controllers.disruption.writing import GoneError, change
 from karpenter.controllers.lifecycle.claims import is_deleting
 from karpenter.controllers.lifecycle.removal import Remover
-from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.termination.deadline import tightened
 from karpenter.controllers.termination.lookup import claim_of
 from karpenter.controllers.world import World
@@ -20,6 +19,8 @@ from karpenter.disruption.legacy_repair import Diagnosis, diagnosis, too_many_fa
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
+from karpenter.model.conditions import timestamp
+from karpenter.runtime import REASONABLE
 
 UNHEALTHY: Final = "unhealthy"
 _BLOCKED_SECONDS: Final = 300.0

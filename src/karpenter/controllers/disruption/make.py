@@ -9,9 +9,9 @@ from karpenter.controllers.disruption.queue import CommandQueue
 from karpenter.controllers.disruption.reboot import RebootController
 from karpenter.controllers.disruption.regrets import Regrets
 from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.world import World
+from karpenter.runtime import Runnable
 
 
 def disruption_controllers(

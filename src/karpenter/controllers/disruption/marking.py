@@ -12,10 +12,10 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node, Taint
-from karpenter.controllers.conditions import TRUE, Conditions, to_wire, with_condition, without
 from karpenter.controllers.disruption.writing import GoneError, change
 from karpenter.controllers.termination.drain import DISRUPTION_REASON
 from karpenter.controllers.world import STATUS, World
+from karpenter.model.conditions import TRUE, Conditions, to_wire, with_condition, without
 from karpenter.model.taints import DISRUPTED, matches
 from karpenter.state.nodes import StateNode
 

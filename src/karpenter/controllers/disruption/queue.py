@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.conditions import is_true
 from karpenter.controllers.disruption import reports
 from karpenter.controllers.disruption.counting import Tally
 from karpenter.controllers.disruption.marking import Marker
@@ -25,6 +24,7 @@ from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command
 from karpenter.kube.errors import KubeError
 from karpenter.kube.workqueue import Backoff
+from karpenter.model.conditions import is_true
 from karpenter.model.labels import TERMINATION_TIMESTAMP
 from karpenter.state.nodes import nomination_window
 

@@ -20,7 +20,6 @@ from karpenter.cloud.provider import (
     RebootFailedError,
     RebootNotImplementedError,
 )
-from karpenter.controllers.conditions import READY, TRUE, UNKNOWN, find, is_true
 from karpenter.controllers.disruption.reboot_end import (
     INVALID_REQUEST,
     PROVIDER_ERROR,
@@ -47,7 +46,7 @@ from karpenter.controllers.lifecycle.claims import (
     summed_up,
 )
 from karpenter.controllers.mirrors import BY_NODE
-from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.termination.deadline import JUST_AFTER
 from karpenter.controllers.termination.drain import MINIMUM, plan_drain
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
@@ -56,7 +55,9 @@ from karpenter.controllers.world import STATUS, World
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
 from karpenter.model import taints as known_taints
+from karpenter.model.conditions import READY, TRUE, UNKNOWN, find, is_true
 from karpenter.model.taints import matches
+from karpenter.runtime import REASONABLE
 
 _DRAIN_POLL: Final = 1.0
 _FOR_GOOD: Final = (RebootNotImplementedError, RebootFailedError, InstanceNotFoundError)

@@ -6,7 +6,6 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers.conditions import FALSE, timestamp
 from karpenter.controllers.disruption.reboot_rules import Reboot, RequestError, reboot_of
 from karpenter.controllers.lifecycle.claims import REBOOTING, conditioned, differences
 from karpenter.controllers.termination.deadline import tightened
@@ -15,6 +14,7 @@ from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import NORMAL, WARNING, Event
 from karpenter.model import labels
 from karpenter.model import taints as known_taints
+from karpenter.model.conditions import FALSE, timestamp
 from karpenter.model.taints import matches
 
 SUCCEEDED: Final = "succeeded"

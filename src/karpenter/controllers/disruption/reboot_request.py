@@ -4,12 +4,12 @@ from datetime import timedelta
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.conditions import TRUE, is_true, to_wire, with_condition
 from karpenter.controllers.disruption.writing import read_again
 from karpenter.controllers.lifecycle.claims import REBOOTING, is_deleting
 from karpenter.controllers.termination.drain import DISRUPTION_REASON
 from karpenter.controllers.world import STATUS, World
 from karpenter.disruption.commands import Command
+from karpenter.model.conditions import TRUE, is_true, to_wire, with_condition
 from karpenter.model.labels import REBOOT_GRACE_PERIOD
 from karpenter.telemetry.log_lines import go_text
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.conditions import find
 from karpenter.controllers.lifecycle.claims import INITIALIZED, REBOOTING
 from karpenter.controllers.termination.drain import MINIMUM
 from karpenter.model import labels
+from karpenter.model.conditions import find
 
 ISSUED: Final = "RebootIssued"
 POLL_SECONDS: Final = 15.0

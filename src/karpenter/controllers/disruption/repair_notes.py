@@ -5,8 +5,8 @@ from typing import Any
 
 from karpenter.api.nodes import Node
 from karpenter.cloud.repair import RepairBook, RepairMatch, RepairPolicies
-from karpenter.controllers.conditions import timestamp
 from karpenter.controllers.world import World
+from karpenter.model.conditions import timestamp
 
 
 class RepairNotes:

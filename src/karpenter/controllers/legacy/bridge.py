@@ -13,7 +13,6 @@ from karpenter.api.codec import convert_as, model_for, to_plain
 from karpenter.api.karpenter import NodePool
 from karpenter.api.legacy import AWSNodeTemplate, Provisioner
 from karpenter.api.meta import Resource
-from karpenter.controllers.conditions import FALSE, TRUE, to_wire, with_condition
 from karpenter.controllers.legacy.translation import AWS, DEFAULT_CLASS, Translation, translate
 from karpenter.controllers.node_pools.served import node_class_mirrors
 from karpenter.controllers.runtime import Controller
@@ -22,6 +21,7 @@ from karpenter.conversion.convert import Options
 from karpenter.conversion.values import JsonObject, section
 from karpenter.kube.errors import AlreadyExistsError
 from karpenter.kube.events import WARNING, Event
+from karpenter.model.conditions import FALSE, TRUE, to_wire, with_condition
 
 ACTIVE: Final = "Active"
 CONVERSION_FAILED: Final = "ConversionFailed"

@@ -1,8 +1,8 @@
 """The controllers that honour legacy kinds."""
 
 from karpenter.controllers.legacy.bridge import BridgeController
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.world import World
+from karpenter.runtime import Runnable
 
 
 def legacy_controllers(world: World) -> list[Runnable]:

@@ -13,10 +13,10 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers import conditions
-from karpenter.controllers.conditions import Conditions
 from karpenter.controllers.mirrors import BY_PROVIDER_ID
 from karpenter.controllers.world import World
+from karpenter.model import conditions
+from karpenter.model.conditions import Conditions
 
 LAUNCHED: Final = "Launched"
 REGISTERED: Final = "Registered"

@@ -10,7 +10,6 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers.conditions import FALSE, TRUE, is_true
 from karpenter.controllers.lifecycle.claims import (
     INITIALIZED,
     claims_of,
@@ -23,6 +22,7 @@ from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import STATUS, World
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.mirror import Key, key_of
+from karpenter.model.conditions import FALSE, TRUE, is_true
 from karpenter.model.resources import Resources, format_amount
 
 _CONSISTENT: Final = "ConsistentStateFound"

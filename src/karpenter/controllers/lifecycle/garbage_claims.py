@@ -6,11 +6,11 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers.conditions import is_true
 from karpenter.controllers.lifecycle.claims import REGISTERED, is_deleting, nodes_of
 from karpenter.controllers.lifecycle.removal import GARBAGE_COLLECTED, Remover
 from karpenter.controllers.runtime import Loop
 from karpenter.controllers.world import World
+from karpenter.model.conditions import is_true
 
 _PERIOD: Final = 120.0
 _AT_ONCE: Final = 20

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.controllers.lifecycle.claims import added, claims_of, nodes_of
-from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key, key_of
+from karpenter.runtime import REASONABLE
 
 
 class ClaimHydration(Controller):

@@ -11,7 +11,6 @@ from typing import Final
 from karpenter.api.devices import ResourceSlice
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers.conditions import TRUE, UNKNOWN, is_true, status_of
 from karpenter.controllers.lifecycle.claims import (
     INITIALIZED,
     REBOOTING,
@@ -22,6 +21,7 @@ from karpenter.controllers.lifecycle.claims import (
 )
 from karpenter.controllers.world import World
 from karpenter.model import labels
+from karpenter.model.conditions import TRUE, UNKNOWN, is_true, status_of
 from karpenter.model.resources import Resources
 from karpenter.model.taints import format_taint, is_known_ephemeral, matches
 

@@ -18,7 +18,6 @@ from karpenter.cloud.provider import (
     InsufficientCapacityError,
     NodeClassNotReadyError,
 )
-from karpenter.controllers.conditions import TRUE, UNKNOWN, status_of
 from karpenter.controllers.lifecycle.claims import LAUNCHED, Step, conditioned, with_metadata
 from karpenter.controllers.lifecycle.removal import (
     INSUFFICIENT_CAPACITY,
@@ -29,6 +28,7 @@ from karpenter.controllers.world import World
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.limiter import Bucket
 from karpenter.model import labels
+from karpenter.model.conditions import TRUE, UNKNOWN, status_of
 from karpenter.state.pods import is_active, is_bound
 
 # How long a launch is remembered that could not be written down

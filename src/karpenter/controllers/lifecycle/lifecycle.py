@@ -25,11 +25,12 @@ from karpenter.controllers.lifecycle.launch import Launch, PlannedPods
 from karpenter.controllers.lifecycle.liveness import Liveness
 from karpenter.controllers.lifecycle.registration import Registration, RegistrationHealth
 from karpenter.controllers.lifecycle.removal import Remover
-from karpenter.controllers.runtime import Controller, is_race
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import STATUS, World
 from karpenter.kube.mirror import Key, key_of
 from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
+from karpenter.runtime import is_race
 
 _Take = Callable[[NodeClaim], Awaitable[Step]]
 

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.conditions import find, is_true
 from karpenter.controllers.lifecycle.claims import LAUNCHED, REGISTERED, Step
 from karpenter.controllers.lifecycle.registration import RegistrationHealth
 from karpenter.controllers.lifecycle.removal import LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT, Remover
 from karpenter.controllers.world import World
+from karpenter.model.conditions import find, is_true
 
 _LAUNCH: Final = timedelta(minutes=5)
 _REGISTRATION: Final = timedelta(minutes=15)

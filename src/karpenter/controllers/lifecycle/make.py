@@ -10,8 +10,8 @@ from karpenter.controllers.lifecycle.lifecycle import Finalizer, LifecycleContro
 from karpenter.controllers.lifecycle.pod_events import PodEvents
 from karpenter.controllers.lifecycle.registration import RegistrationHealth
 from karpenter.controllers.lifecycle.removal import Remover
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.world import World
+from karpenter.runtime import Runnable
 
 
 def lifecycle_controllers(

@@ -12,11 +12,11 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.controllers.conditions import find, is_true, timestamp
 from karpenter.controllers.lifecycle.claims import claims_of, is_deleting
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import STATUS, World
 from karpenter.kube.mirror import Key
+from karpenter.model.conditions import find, is_true, timestamp
 from karpenter.state.pods import is_active, is_bound, is_daemon, is_finished, is_terminating
 
 _DEDUPE: Final = timedelta(seconds=10)

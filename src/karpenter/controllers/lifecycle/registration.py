@@ -16,7 +16,6 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import OwnerReference
 from karpenter.api.nodes import Node, Taint
 from karpenter.cloud.provider import HookResult, RegistrationHook
-from karpenter.controllers.conditions import FALSE, TRUE, UNKNOWN, status_of
 from karpenter.controllers.lifecycle.claims import (
     REGISTERED,
     Step,
@@ -28,6 +27,7 @@ from karpenter.controllers.lifecycle.claims import (
 from karpenter.controllers.world import World
 from karpenter.kube.events import WARNING, Event
 from karpenter.model import labels
+from karpenter.model.conditions import FALSE, TRUE, UNKNOWN, status_of
 from karpenter.model.taints import UNREGISTERED, matches
 
 _YES: Final = "true"

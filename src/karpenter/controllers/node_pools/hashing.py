@@ -7,13 +7,13 @@ drifts because of it; a claim that has drifted keeps the hash that says so.
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.controllers.conditions import find
 from karpenter.controllers.mirrors import BY_POOL
 from karpenter.controllers.node_pools.served import is_served
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
 
 _DRIFTED: Final = "Drifted"

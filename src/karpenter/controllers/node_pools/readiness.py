@@ -4,12 +4,12 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.meta import Resource, kind_of
-from karpenter.controllers.conditions import FALSE, READY, TRUE, find, with_condition
 from karpenter.controllers.node_pools.served import is_served, node_class_mirrors
 from karpenter.controllers.node_pools.writing import write_conditions
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key, key_of
+from karpenter.model.conditions import FALSE, READY, TRUE, find, with_condition
 from karpenter.state.snapshot import NodeClass
 
 NODE_CLASS_READY: Final = "NodeClassReady"

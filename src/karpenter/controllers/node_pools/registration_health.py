@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.controllers.conditions import (
+from karpenter.controllers.node_pools.served import is_served, node_class_mirrors
+from karpenter.controllers.node_pools.writing import write_conditions
+from karpenter.controllers.runtime import Controller
+from karpenter.controllers.world import World
+from karpenter.kube.errors import ConflictError
+from karpenter.kube.mirror import Key, key_of
+from karpenter.model import labels
+from karpenter.model.conditions import (
     AWAITING,
     FALSE,
     TRUE,
@@ -19,13 +26,6 @@ from karpenter.controllers.conditions import (
     status_of,
     with_condition,
 )
-from karpenter.controllers.node_pools.served import is_served, node_class_mirrors
-from karpenter.controllers.node_pools.writing import write_conditions
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
-from karpenter.kube.errors import ConflictError
-from karpenter.kube.mirror import Key, key_of
-from karpenter.model import labels
 
 NODE_REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
 REGISTRATION_FAILED: Final = "RegistrationFailed"

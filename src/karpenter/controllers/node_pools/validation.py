@@ -5,12 +5,12 @@ from typing import Final
 from karpenter.admission.runtime import runtime_findings
 from karpenter.api.codec import to_plain
 from karpenter.api.karpenter import NodePool
-from karpenter.controllers.conditions import FALSE, TRUE, with_condition
 from karpenter.controllers.node_pools.served import is_served
 from karpenter.controllers.node_pools.writing import write_conditions
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key
+from karpenter.model.conditions import FALSE, TRUE, with_condition
 
 VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 VALIDATION_FAILED: Final = "NodePoolValidationFailed"

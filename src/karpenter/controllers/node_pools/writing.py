@@ -1,13 +1,13 @@
 """Writing the conditions of a NodePool, with Ready as their sum, only when they change."""
 
 from karpenter.api.karpenter import NodePool
-from karpenter.controllers.conditions import (
+from karpenter.controllers.world import World
+from karpenter.model.conditions import (
     NODE_POOL_DEPENDENTS,
     Conditions,
     summed_up,
     to_wire,
 )
-from karpenter.controllers.world import World
 
 
 async def write_conditions(

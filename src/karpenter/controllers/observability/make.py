@@ -13,9 +13,9 @@ from karpenter.controllers.observability.pool_gauges import CostGauge, PoolGauge
 from karpenter.controllers.observability.scraped import Scraped
 from karpenter.controllers.observability.sync_watch import SyncWatch
 from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.world import World
 from karpenter.model import labels
+from karpenter.runtime import Runnable
 
 
 def observability_controllers(

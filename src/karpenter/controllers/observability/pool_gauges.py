@@ -10,11 +10,12 @@ from typing import Final, TypeAlias
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import ResourceMap
 from karpenter.cloud.types import InstanceType
-from karpenter.controllers.runtime import REASONABLE, Controller
+from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
 from karpenter.model.resources import CPU, Resources
+from karpenter.runtime import REASONABLE
 from karpenter.telemetry.exposition import escaped, gauge, number, snake_case
 
 # Instance type, capacity type and zone

@@ -11,12 +11,12 @@ from karpenter.api.karpenter import CapacityBuffer
 from karpenter.api.meta import Resource
 from karpenter.api.pods import PodTemplate
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
-from karpenter.controllers.conditions import FALSE, TRUE, to_wire, with_condition
 from karpenter.controllers.provisioning.batching import Batcher
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.errors import ConflictError, NotFoundError
 from karpenter.kube.mirror import Key, key_of
+from karpenter.model.conditions import FALSE, TRUE, to_wire, with_condition
 from karpenter.scheduling.buffers import (
     ACTIVE_CAPACITY,
     Resolution,

@@ -11,8 +11,8 @@ from karpenter.controllers.provisioning.static_pools import (
     StaticProvisioning,
 )
 from karpenter.controllers.provisioning.triggers import NodeTrigger, PodTrigger
-from karpenter.controllers.runtime import Runnable
 from karpenter.controllers.world import World
+from karpenter.runtime import Runnable
 
 
 def provisioning_controllers(world: World, planned: PlannedPods) -> list[Runnable]:

@@ -11,11 +11,11 @@ from typing import Final
 from karpenter.api.karpenter import NodeOverlay, NodePool
 from karpenter.api.meta import Resource
 from karpenter.cloud.provider import CloudError
-from karpenter.controllers.conditions import FALSE, TRUE, summed_up, to_wire, with_condition
 from karpenter.controllers.node_pools.served import is_served
 from karpenter.controllers.provisioning.passes import overlay_problem, usable_overlays
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
+from karpenter.model.conditions import FALSE, TRUE, summed_up, to_wire, with_condition
 from karpenter.scheduling.overlays import RefusedOverlay, apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue
 

@@ -3,7 +3,6 @@
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.conditions import TRUE, find, is_true, to_wire, with_condition
 from karpenter.controllers.termination import reports
 from karpenter.controllers.termination.deadline import first_deadline
 from karpenter.controllers.termination.instances import INSTANCE_TERMINATING, Instances
@@ -11,6 +10,7 @@ from karpenter.controllers.termination.lookup import nodes_of
 from karpenter.controllers.world import STATUS, World
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
+from karpenter.model.conditions import TRUE, find, is_true, to_wire, with_condition
 
 _REGISTERED: Final = "Registered"
 

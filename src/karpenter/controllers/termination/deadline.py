@@ -14,7 +14,7 @@ from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Time
 from karpenter.api.pods import Pod
-from karpenter.controllers.conditions import timestamp
+from karpenter.model.conditions import timestamp
 from karpenter.model.labels import TERMINATION_TIMESTAMP
 
 # Zero would remove the pod before anybody has told its containers

@@ -12,8 +12,8 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
-from karpenter.controllers.conditions import TRUE, find
 from karpenter.controllers.termination.deadline import is_overdue, is_to_be_deleted
+from karpenter.model.conditions import TRUE, find
 from karpenter.state.pods import awaits_eviction, is_active, is_critical, is_daemon
 
 FORCEFUL: Final = "Forceful Termination"

@@ -14,15 +14,6 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
 from karpenter.cloud.provider import InstanceNotFoundError
-from karpenter.controllers.conditions import (
-    FALSE,
-    READY,
-    TRUE,
-    UNKNOWN,
-    is_true,
-    timestamp,
-    to_wire,
-)
 from karpenter.controllers.mirrors import BY_NODE
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.termination import reports
@@ -39,6 +30,15 @@ from karpenter.kube.errors import NotFoundError
 from karpenter.kube.mirror import Key, key_of
 from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
+from karpenter.model.conditions import (
+    FALSE,
+    READY,
+    TRUE,
+    UNKNOWN,
+    is_true,
+    timestamp,
+    to_wire,
+)
 from karpenter.model.taints import DISRUPTED, matches
 
 DRAINED: Final = "Drained"

@@ -8,8 +8,8 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.storage import VolumeAttachment
-from karpenter.controllers.conditions import timestamp
 from karpenter.kube.events import Event
+from karpenter.model.conditions import timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.state.departing import annotation_problem, protection_period
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.controllers.conditions import Conditions, find, is_true, with_condition
+from karpenter.model.conditions import Conditions, find, is_true, with_condition
 
 
 @dataclass(slots=True)

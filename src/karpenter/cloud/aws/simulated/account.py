@@ -4,7 +4,7 @@ import importlib
 import ipaddress
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
@@ -14,13 +14,15 @@ from karpenter.cloud.aws.facts import facts_of, is_usable
 from karpenter.cloud.aws.price_estimates import estimated_price
 from karpenter.cloud.aws.simulated.faults import Faults
 from karpenter.cloud.aws.simulated.fleets import SimulatedFleets
-from karpenter.cloud.aws.simulated.gaps import Gaps
+from karpenter.cloud.aws.simulated.gaps import Gaps, type_tables
 from karpenter.cloud.aws.simulated.session import SimulatedSession
 from karpenter.model.labels import DISCOVERY_TAG
 
 ACCOUNT: Final = "123456789012"
 NODE_ROLE: Final = "KarpenterNodeRole"
-_ZONES: Final = "abc"
+KUBERNETES: Final = "1.33"
+_MOST_ZONES: Final = 3
+_ALIVE: Final = ("pending", "running", "stopping", "stopped")
 _ENVIRONMENT: Final = {
     "AWS_ACCESS_KEY_ID": "simulated",
     "AWS_SECRET_ACCESS_KEY": "simulated",
@@ -51,14 +53,24 @@ class SimulatedAccount:
 
     def running(self) -> list[dict[str, Any]]:
         """The instances that have not been terminated, as moto has them."""
+        alive = [{"Name": "instance-state-name", "Values": list(_ALIVE)}]
         with self.session.lock:
-            answer = self.client("ec2").describe_instances()
+            answer = self.client("ec2").describe_instances(Filters=alive)
         return [
-            entry
-            for reservation in answer["Reservations"]
-            for entry in reservation["Instances"]
-            if entry["State"]["Name"] not in ("terminated", "shutting-down")
+            entry for reservation in answer["Reservations"] for entry in reservation["Instances"]
         ]
+
+    def running_ids(self) -> frozenset[str]:
+        """The ids of the same, which moto need not be asked for in XML."""
+        backends = importlib.import_module("moto.backends")
+        with self.session.lock:
+            backend = backends.get_backend("ec2")[ACCOUNT][self.region]
+            return frozenset(
+                instance.id
+                for reservation in backend.reservations.values()
+                for instance in reservation.instances
+                if instance.state in _ALIVE
+            )
 
     def send(self, body: str) -> None:
         """Put a message into the interruption queue."""
@@ -74,9 +86,17 @@ def simulated_account(
     *,
     cluster: str = "sandbox",
     region: str = "us-west-2",
-    kubernetes: str = "1.33",
+    kubernetes: str = KUBERNETES,
+    is_bare: bool = False,
 ) -> Iterator[SimulatedAccount]:
     """An account for as long as the block runs; meanwhile no call of this process reaches AWS.
+
+    Args:
+        clock: what tells when something was made.
+        cluster: the name of the cluster it is for.
+        region: where it is.
+        kubernetes: the version of the cluster.
+        is_bare: whether there is only a network, and neither a cluster nor a role nor a queue.
 
     Raises:
         SimulationMissingError: moto is not installed.
@@ -88,33 +108,53 @@ def simulated_account(
             "AWS is simulated with moto, which is missing; install it with:"
             " pip install 'karpenter[aws-sandbox]'"
         ) from error
-    with patch.dict(os.environ, {**_ENVIRONMENT, "AWS_DEFAULT_REGION": region}), moto.mock_aws():
+    regions = sorted(type_tables().INSTANCE_TYPE_OFFERINGS["availability-zone"])
+    if region not in regions:
+        raise SimulationMissingError(
+            f"AWS cannot be simulated in the region {region}; those that can be are"
+            f" {', '.join(regions)}"
+        )
+    environment = patch.dict(os.environ, {**_ENVIRONMENT, "AWS_DEFAULT_REGION": region})
+    with environment, moto.mock_aws(), _queues_on(clock):
         faults = Faults()
         session = SimulatedSession(region, faults)
-        gaps = Gaps(clock, region, prices=_prices())
+        gaps = Gaps(clock, region, prices=simulated_prices())
         gaps.fill(session)
         fleets = SimulatedFleets(clock, faults)
         session.handlers["ec2", "CreateFleet"] = fleets.create
         session.handlers["ec2", "DescribeInstances"] = fleets.describe
-        subnets, group = _network(session, cluster, region)
-        _others(session, cluster, kubernetes, list(subnets.values()))
+        subnets, group = _network(session, cluster)
+        if not is_bare:
+            _others(session, cluster, kubernetes, list(subnets.values()))
         yield SimulatedAccount(cluster, region, session, faults, gaps, fleets, subnets, group)
 
 
-def _network(session: SimulatedSession, cluster: str, region: str) -> tuple[dict[str, str], str]:
+def _queues_on(clock: Clock) -> AbstractContextManager[object]:
+    """Let messages that are in hand come back when this clock says so, not the wall's."""
+    queues = importlib.import_module("moto.sqs.models")
+    return patch.multiple(
+        queues,
+        unix_time=lambda: clock.now().timestamp(),
+        unix_time_millis=lambda: clock.now().timestamp() * 1000.0,
+    )
+
+
+def _network(session: SimulatedSession, cluster: str) -> tuple[dict[str, str], str]:
     ec2 = session.plain_client("ec2")
     tags = [{"Key": DISCOVERY_TAG, "Value": cluster}]
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     networks = ipaddress.ip_network("10.0.0.0/16").subnets(new_prefix=18)
+    found = ec2.describe_availability_zones()["AvailabilityZones"]
+    zones = sorted(zone["ZoneName"] for zone in found)[:_MOST_ZONES]
     subnets = {}
-    for letter, network in zip(_ZONES, networks, strict=False):
+    for zone, network in zip(zones, networks, strict=False):
         made = ec2.create_subnet(
             VpcId=vpc,
             CidrBlock=str(network),
-            AvailabilityZone=f"{region}{letter}",
+            AvailabilityZone=zone,
             TagSpecifications=[{"ResourceType": "subnet", "Tags": tags}],
         )
-        subnets[f"{region}{letter}"] = made["Subnet"]["SubnetId"]
+        subnets[zone] = made["Subnet"]["SubnetId"]
     group = ec2.create_security_group(
         VpcId=vpc,
         GroupName=f"{cluster}-nodes",
@@ -135,7 +175,8 @@ def _others(session: SimulatedSession, cluster: str, kubernetes: str, subnets: l
     )
 
 
-def _prices() -> dict[str, float]:
-    listed = importlib.import_module("moto.ec2.models.instance_types").INSTANCE_TYPES
+def simulated_prices() -> dict[str, float]:
+    """What the types cost on demand here; AWS's own prices are not known offline."""
+    listed = type_tables().INSTANCE_TYPES
     facts = (facts_of(entry) for entry in listed.values() if is_usable(entry))
     return {each.name: estimated_price(each) for each in facts}

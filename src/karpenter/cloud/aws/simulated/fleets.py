@@ -1,7 +1,8 @@
 """Fleets as EC2 brings them, on top of moto's: by price, with errors, remembered by their token.
 
-moto always launches the first override, never fails, and forgets most of what the launch template
-says. What instances should look like is kept here and laid over moto's descriptions of them.
+moto always launches the first override, never fails in part, and forgets most of what the launch
+template says. What instances should look like is kept here and laid over moto's descriptions of
+them.
 """
 
 import itertools
@@ -13,6 +14,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.simulated.faults import Faults, client_error
 
 _MARKETS: Final = ("spot", "on-demand")  # what moto can launch
+_SOLD_OUT: Final = ("InsufficientInstanceCapacity", "there is no capacity left")
 
 
 class SimulatedFleets:
@@ -73,22 +75,25 @@ class SimulatedFleets:
             wanted = min(wanted, self._faults.most_per_fleet)
         errors: list[dict[str, Any]] = []
         instances: list[dict[str, Any]] = []
+        addresses = _free_addresses(client, parameters["LaunchTemplateConfigs"])
         for config, override in _by_price(parameters["LaunchTemplateConfigs"]):
             data = self._template(client, config)
-            refusal = self._refusal(override, market, data)
+            refusal = self._refusal(override, market, data, addresses)
             if refusal is not None:
                 errors.append(_error(config, override, *refusal))
                 continue
-            request = {**parameters, **_only(config, override, market, wanted - len(instances))}
+            count = min(wanted - len(instances), addresses[override["SubnetId"]])
+            request = {**parameters, **_only(config, override, market, count)}
             answer = client.create_fleet(**request)
             instances += answer["Instances"]
             for entry in answer["Instances"]:
                 self._note(entry, override, data, market)
-            break
+            addresses[override["SubnetId"]] -= count
+            if len(instances) >= wanted:
+                break
         if len(instances) < target["TotalTargetCapacity"] and not errors and instances:
             config, override = next(_by_price(parameters["LaunchTemplateConfigs"]))
-            message = "there is no capacity left"
-            errors.append(_error(config, override, "InsufficientInstanceCapacity", message))
+            errors.append(_error(config, override, *_SOLD_OUT))
         return {"FleetId": "fleet-simulated", "Instances": instances, "Errors": errors}
 
     def _template(self, client: Any, config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -100,9 +105,18 @@ class SimulatedFleets:
         return data
 
     def _refusal(
-        self, override: Mapping[str, Any], market: str, data: Mapping[str, Any]
+        self,
+        override: Mapping[str, Any],
+        market: str,
+        data: Mapping[str, Any],
+        addresses: Mapping[str, int],
     ) -> tuple[str, str] | None:
         """Why an override brings nothing, as a code and a sentence."""
+        subnet = override["SubnetId"]
+        if subnet not in addresses:
+            return "InvalidSubnetID.NotFound", f"the subnet ID '{subnet}' does not exist"
+        if addresses[subnet] <= 0:
+            return "InsufficientFreeAddressesInSubnet", f"{subnet} has no free addresses left"
         reservation = _reservation_id(data)
         if reservation and not self.reservations.get(reservation, 0):
             return "ReservationCapacityExceeded", f"{reservation} has no capacity left"
@@ -141,6 +155,13 @@ class SimulatedFleets:
             self.launched_at[instance_id] = now
             self.templates[instance_id] = data
             self.overlay(instance_id, **look)
+
+
+def _free_addresses(client: Any, configs: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many addresses are left in those of the subnets that exist."""
+    asked = sorted({each["SubnetId"] for config in configs for each in config["Overrides"]})
+    found = client.describe_subnets(Filters=[{"Name": "subnet-id", "Values": asked}])["Subnets"]
+    return {each["SubnetId"]: each["AvailableIpAddressCount"] for each in found}
 
 
 def _by_price(

@@ -11,7 +11,7 @@
 import hashlib
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -27,6 +27,11 @@ SPOT_SHARE: Final = 0.35  # of the on-demand price, before zones differ
 _PUBLISHED: Final = "/aws/service/"
 _ARM: Final = "arm64"
 _METAL_TENANCY: Final = "Dedicated"
+_RESERVATION_FILTERS: Final = {
+    "state": "State",
+    "owner-id": "OwnerId",
+    "instance-match-criteria": "InstanceMatchCriteria",
+}
 
 
 @dataclass(slots=True)
@@ -66,7 +71,7 @@ class Gaps:
         if parameters.get("DryRun"):
             operation = "DescribeInstanceTypes"
             raise client_error(operation, "DryRunOperation", "it would have worked", 412)
-        listed = _table().INSTANCE_TYPES
+        listed = type_tables().INSTANCE_TYPES
         return {
             "InstanceTypes": [
                 entry for name, entry in listed.items() if not self.types or name in self.types
@@ -74,11 +79,11 @@ class Gaps:
         }
 
     def type_offerings(self, client: Any, parameters: Parameters) -> Answer:
-        listed = _table().INSTANCE_TYPE_OFFERINGS[parameters["LocationType"]][self.region]
+        listed = type_tables().INSTANCE_TYPE_OFFERINGS[parameters["LocationType"]][self.region]
         return {"InstanceTypeOfferings": listed}
 
     def spot_price_history(self, client: Any, parameters: Parameters) -> Answer:
-        offered = _table().INSTANCE_TYPE_OFFERINGS["availability-zone"][self.region]
+        offered = type_tables().INSTANCE_TYPE_OFFERINGS["availability-zone"][self.region]
         now = self.clock.now()
         return {
             "SpotPriceHistory": [
@@ -97,14 +102,15 @@ class Gaps:
         asked = {each["Field"]: each["Value"] for each in parameters["Filters"]}
         is_metal = asked.get("tenancy") == _METAL_TENANCY
         listed = {n: p for n, p in self.prices.items() if (".metal" in n) == is_metal}
-        return {"PriceList": [_product(name, price) for name, price in listed.items()]}
+        return {"PriceList": [product(name, f"{price:.6f}") for name, price in listed.items()]}
 
     def capacity_reservations(self, client: Any, parameters: Parameters) -> Answer:
         ids = parameters.get("CapacityReservationIds")
         found = [
             each
             for each in self.reservations
-            if ids is None or each["CapacityReservationId"] in ids
+            if (ids is None or each["CapacityReservationId"] in ids)
+            and _matches(each, parameters.get("Filters", ()), _RESERVATION_FILTERS)
         ]
         if ids and not found:
             operation = "DescribeCapacityReservations"
@@ -165,12 +171,17 @@ class Gaps:
         known = self.spot_prices.get((name, zone))
         if known is not None:
             return known
-        # zones differ a little, always in the same way
-        wobble = hashlib.sha256(f"{name}/{zone}".encode()).digest()[0] / 255
-        return self.prices[name] * SPOT_SHARE * (0.9 + 0.2 * wobble)
+        return spot_price(name, zone, self.prices[name])
 
 
-def _table() -> Any:
+def spot_price(name: str, zone: str, on_demand: float) -> float:
+    """A price of spot; zones differ a little, always in the same way."""
+    wobble = hashlib.sha256(f"{name}/{zone}".encode()).digest()[0] / 255
+    return on_demand * SPOT_SHARE * (0.9 + 0.2 * wobble)
+
+
+def type_tables() -> Any:
+    """What moto knows of instance types and where they are sold."""
     return importlib.import_module("moto.ec2.models.instance_types")
 
 
@@ -184,11 +195,30 @@ def _image(image_id: str, parameter: str, architecture: str, now: datetime) -> d
     }
 
 
-def _product(name: str, price: float) -> str:
-    dimension = {"pricePerUnit": {"USD": f"{price:.6f}"}, "unit": "Hrs"}
+def product(name: str, price: str, currency: str = "USD") -> str:
+    """An entry of the price list."""
+    dimension = {"pricePerUnit": {currency: price}, "unit": "Hrs"}
     return json.dumps(
         {
             "product": {"attributes": {"instanceType": name}},
             "terms": {"OnDemand": {"A.B": {"priceDimensions": {"A.B.C": dimension}}}},
         }
     )
+
+
+def _matches(
+    entry: Mapping[str, Any], filters: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+) -> bool:
+    """Whether an entry passes all filters; ``names`` says which field a filter is about."""
+    tags = {tag["Key"]: tag["Value"] for tag in entry.get("Tags", ())}
+    for each in filters:
+        name, values = each["Name"], each["Values"]
+        if name == "tag-key":
+            held = set(tags) & set(values)
+        elif name.startswith("tag:"):
+            held = {tags.get(name.removeprefix("tag:"))} & set(values)
+        else:
+            held = {entry.get(names[name])} & set(values)
+        if not held:
+            return False
+    return True

@@ -23,6 +23,7 @@ from karpenter.model import labels
 SIMULATED: Final = "kwok.x-k8s.io/node"
 BOOT_SECONDS: Final = 20.0
 PERIOD: Final = 2.0
+_FIRST_REGION: Final = "us-east-1"
 
 log = structlog.get_logger(__name__)
 
@@ -57,11 +58,12 @@ class SimulatedNodes:
 
     async def step(self) -> None:
         """Let the nodes that are due come, and those whose instance is gone go."""
-        running = {entry["InstanceId"]: entry for entry in self._account.running()}
+        running = self._account.running_ids()
         now = self._clock.now()
-        for instance_id, entry in running.items():
-            if instance_id not in self._joined and self._has_booted(instance_id, now):
-                await self._join(instance_id, entry)
+        due = {each for each in running if each not in self._joined and self._has_booted(each, now)}
+        for entry in self._account.running() if due else ():
+            if entry["InstanceId"] in due:
+                await self._join(entry["InstanceId"], entry)
         for instance_id in [each for each in self._joined if each not in running]:
             await self._leave(self._joined[instance_id])
             del self._joined[instance_id]
@@ -81,12 +83,13 @@ class SimulatedNodes:
         zone = entry["Placement"]["AvailabilityZone"]
         instance = await self._provider.get(provider_id(zone, instance_id))
         boot = registration(self._account.fleets.templates[instance_id])
-        name = str(entry["PrivateDnsName"])
+        name = private_dns_name(entry["PrivateIpAddress"], self._account.region)
         held = {key: value for key, value in instance.labels.items() if key in _BY_KUBELET}
+        old = {key: held[now] for key, now in _OLD_SPELLINGS.items() if now in held}
         body = {
             "metadata": {
                 "name": name,
-                "labels": {**held, **boot.labels, labels.HOSTNAME: name},
+                "labels": {**old, **held, **boot.labels, labels.HOSTNAME: name},
                 "annotations": {SIMULATED: "fake"},
             },
             "spec": {"providerID": instance.provider_id, "taints": list(boot.taints)},
@@ -108,6 +111,12 @@ class SimulatedNodes:
             return
 
 
+def private_dns_name(address: str, region: str) -> str:
+    """What EC2 calls an instance inside its network; moto calls all of them as the first region."""
+    domain = "ec2.internal" if region == _FIRST_REGION else f"{region}.compute.internal"
+    return f"ip-{address.replace('.', '-')}.{domain}"
+
+
 # What kubelet and cloud controller write on a node by themselves
 _BY_KUBELET: Final = frozenset(
     {
@@ -120,3 +129,7 @@ _BY_KUBELET: Final = frozenset(
         labels.WINDOWS_BUILD,
     }
 )
+# They still write the labels they wrote before these were stable
+_OLD_SPELLINGS: Final = {
+    key: now for key, now in labels.ALIASES.items() if "beta.kubernetes.io/" in key
+}

@@ -11,13 +11,13 @@ from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import AwsCalls, Observer
 from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.metrics import AwsMetrics, disruption_counter
+from karpenter.cloud.aws.metrics import AwsMetrics
 from karpenter.cloud.aws.parts import Foundation, assemble
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.settings import read_settings
 from karpenter.cloud.aws.simulated.account import NODE_ROLE, SimulatedAccount, simulated_account
 from karpenter.cloud.aws.simulated.nodes import BOOT_SECONDS, SimulatedNodes
-from karpenter.cloud.aws.versions import eks_version
+from karpenter.cloud.aws.versions import version_source
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Kube
 from karpenter.model.labels import DISCOVERY_TAG
@@ -46,7 +46,6 @@ class AwsWorld:
     def make_provider(
         self,
         context: ProviderContext,
-        metrics: Metrics | None = None,
         *,
         observe: Observer | None = None,
     ) -> AwsProvider:
@@ -55,7 +54,8 @@ class AwsWorld:
         Instances become nodes from now on.
         """
         settings = read_settings({**context.environment, **self.environment})
-        own = AwsMetrics(None if metrics is None else metrics.registry)
+        telemetry = context.metrics or Metrics()
+        own = AwsMetrics(telemetry.registry)
         calls = AwsCalls(
             self.account.session,
             self.clock,
@@ -72,9 +72,10 @@ class AwsWorld:
                     core=context.settings,
                     settings=settings,
                     metrics=own,
-                    version_source=eks_version(calls, settings.cluster_name),
-                    count_disrupted=None if metrics is None else disruption_counter(metrics),
+                    version_source=version_source(context.kube, calls, settings),
+                    telemetry=telemetry,
                     long_poll_seconds=0,  # moto would wait in real time
+                    is_simulated=True,
                 )
             )
         )

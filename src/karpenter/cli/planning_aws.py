@@ -1,0 +1,165 @@
+"""What AWS sells, for plans of manifests: asked of a simulated account in this process.
+
+No network and no account of the user's is touched. The region is the one whose zones the manifests
+name, else that of the environment.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.karpenter import NodePool
+from karpenter.cli import output
+from karpenter.cli.planning import Market
+from karpenter.cli.quiet import run_quietly
+from karpenter.clock import SystemClock
+from karpenter.cloud.aws.parts import RESERVED_CAPACITY
+from karpenter.cloud.aws.provider import FACTS
+from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
+from karpenter.cloud.aws.settings import AwsSettings, read_settings
+from karpenter.cloud.aws.simulated.account import SimulationMissingError
+from karpenter.cloud.aws.simulated.offline import FoundClass, offline_aws, usual_class
+from karpenter.cloud.aws.simulated.world import CLUSTER, ENDPOINT
+from karpenter.cloud.provider import CloudError
+from karpenter.cloud.registry import ProviderError
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels
+from karpenter.settings import Settings
+from karpenter.state.snapshot import Snapshot
+
+DEFAULT_REGION: Final = "us-west-2"
+_ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-[0-9])[a-z]")
+
+
+def aws_market(
+    snapshot: Snapshot, settings: Settings, environment: Mapping[str, str], *, with_repair: bool
+) -> Market:
+    """What the pools of a cluster could buy on AWS, or end the command with one sentence."""
+    policies = REPAIR_POLICIES if with_repair else ()
+    needed = _needed(snapshot)
+    if not needed:
+        return Market(lambda pool: (), FACTS, policies)
+    region = region_of(snapshot, environment)
+    own = {"CLUSTER_NAME": CLUSTER, "CLUSTER_ENDPOINT": ENDPOINT}
+    try:
+        provider_settings = read_settings({**environment, **own})
+        sold = run_quietly(_sold(snapshot, needed, settings, provider_settings, region))
+    except (SimulationMissingError, ProviderError, CloudError) as error:
+        output.fail(str(error))
+    output.note(
+        f"note: instance types are those of a simulated AWS account in {region}, at estimated"
+        " prices"
+    )
+    for told in sold.notes:
+        output.note(f"note: {told}")
+    return Market(lambda pool: sold.types.get(pool.metadata.name, ()), FACTS, policies)
+
+
+def region_of(snapshot: Snapshot, environment: Mapping[str, str]) -> str:
+    """The region that most zones in a cluster's objects are of, else that of the environment."""
+    named = Counter(
+        found[1] for zone in _zones(snapshot) if (found := _ZONE.fullmatch(zone)) is not None
+    )
+    if named:
+        return min(named, key=lambda region: (-named[region], region))
+    chosen = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    return chosen or DEFAULT_REGION
+
+
+def _zones(snapshot: Snapshot) -> Iterator[str]:
+    for pool in snapshot.node_pools.values():
+        template = pool.spec.template
+        yield template.metadata.labels.get(labels.ZONE, "")
+        for wanted in template.spec.requirements:
+            if wanted.key == labels.ZONE:
+                yield from wanted.values
+    for node_class in _classes(snapshot).values():
+        yield from (subnet.zone for subnet in node_class.status.subnets)
+    for machine in snapshot.nodes:
+        yield machine.labels.get(labels.ZONE, "")
+    for pod in snapshot.pods.values():
+        yield pod.spec.node_selector.get(labels.ZONE, "")
+
+
+def _classes(snapshot: Snapshot) -> dict[str, EC2NodeClass]:
+    found = snapshot.node_classes.values()
+    return {each.metadata.name: each for each in found if isinstance(each, EC2NodeClass)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sold:
+    """What pools can buy, and what there is to say about it."""
+
+    types: Mapping[str, tuple[InstanceType, ...]]  # by pool
+    notes: Sequence[str]
+
+
+async def _sold(
+    snapshot: Snapshot,
+    node_classes: Iterable[EC2NodeClass],
+    settings: Settings,
+    provider_settings: AwsSettings,
+    region: str,
+) -> _Sold:
+    async with offline_aws(
+        SystemClock(),
+        provider_settings,
+        region=region,
+        uses_reservations=settings.feature_gates[RESERVED_CAPACITY],
+    ) as aws:
+        found = {each.metadata.name: await aws.find(each) for each in node_classes}
+        notes = [told for name, each in sorted(found.items()) if (told := _assumptions(name, each))]
+        types: dict[str, tuple[InstanceType, ...]] = {}
+        for name, pool in sorted(snapshot.node_pools.items()):
+            node_class = found.get(_class_name(pool))
+            if node_class is None:
+                continue
+            try:
+                types[name] = await aws.types(node_class, pool.metadata.annotations)
+            except CloudError as error:
+                notes.append(f"NodePool {name}: its instance types cannot be listed: {error}")
+        return _Sold(types, notes)
+
+
+def _needed(snapshot: Snapshot) -> list[EC2NodeClass]:
+    """The node classes of pools; where there are none at all, as good as any."""
+    known = _classes(snapshot)
+    names = sorted(filter(None, map(_class_name, snapshot.node_pools.values())))
+    wanted = dict.fromkeys(names)
+    if known or not wanted:
+        return [known[name] for name in wanted if name in known]
+    output.note(
+        f"note: there is no EC2NodeClass in the input, so {_listed(wanted)} is taken to run the"
+        " latest AL2023 with default settings"
+    )
+    return [usual_class(name, CLUSTER) for name in wanted]
+
+
+def _class_name(pool: NodePool) -> str:
+    reference = pool.spec.template.spec.node_class_ref
+    is_ours = (reference.group, reference.kind) in FACTS.node_classes
+    return reference.name if is_ours else ""
+
+
+def _assumptions(name: str, found: FoundClass) -> str:
+    """What is taken for granted of a class, in one sentence; nothing if there is nothing to say."""
+    said = []
+    if found.assumed:
+        where = f", in {_listed(found.zones)}" if "subnets" in found.assumed else ""
+        said.append(
+            f"the simulated account has none of the {_listed(found.assumed)} it selects, so they"
+            f" are taken for granted{where}"
+        )
+    if found.left_out:
+        said.append(f"it has to do without the {_listed(found.left_out)} it selects")
+    if found.problem:
+        said.append(found.problem)
+    return f"EC2NodeClass {name}: {'; '.join(said)}" if said else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,0 +1,187 @@
+"""What controllers run on, be they ours or a provider's: queues of keys, and singleton loops.
+
+A controller turns a key into the state it should be in, one step at a time. What fails is tried
+again with back-off; a conflict means "look again" and is no failure worth a word.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final, Protocol, TypeVar
+
+from structlog.typing import FilteringBoundLogger
+
+from karpenter.api.meta import Resource
+from karpenter.clock import Clock
+from karpenter.cloud.metered import current_controller
+from karpenter.cloud.provider import CloudError
+from karpenter.kube.client import NotLeadingError
+from karpenter.kube.errors import ConflictError, KubeError, NotFoundError
+from karpenter.kube.mirror import Mirror, key_of
+from karpenter.kube.workqueue import QUICK, Backoff, WorkQueue
+from karpenter.telemetry import Metrics
+
+R = TypeVar("R", bound=Resource)
+# What most controllers wait after failures: a write that fails twice will not work at once
+REASONABLE: Final = Backoff(0.1, 60.0)
+
+
+class Runnable(Protocol):
+    """Anything that works until it is cancelled."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def run(self) -> None: ...
+
+
+class KeyedController:
+    """Base of the controllers that work on keys; a key is ``(namespace, name)`` unless they say so.
+
+    A subclass names what wakes it with ``follow`` and takes one step in ``reconcile``.
+    """
+
+    name: str = ""
+    workers: int = 10
+    backoff: Backoff = QUICK
+
+    def __init__(self, clock: Clock, log: FilteringBoundLogger, metrics: Metrics) -> None:
+        self.clock: Final = clock
+        self.log: Final = log.bind(controller=self.name)
+        self.metrics: Final = metrics
+        self.queue: Final[WorkQueue[Any]] = WorkQueue(clock, self.backoff)
+        self.queue.observer = metrics.queue(self.name, self.queue.__len__)
+        metrics.controller_runtime_max_concurrent_reconciles.labels(self.name).set(self.workers)
+        self._ends: list[Callable[[], None]] = []
+
+    async def reconcile(self, key: Any) -> float | None:
+        """Take one step for ``key``; return seconds after which to look again, if ever."""
+        raise NotImplementedError
+
+    def follow(
+        self, mirror: Mirror[R], keys_of: Callable[[R], Iterable[Hashable]] | None = None
+    ) -> None:
+        """Queue the keys an object stands for whenever it changes; by default its own key.
+
+        Both the old and the new object are asked, so that a pod that changes nodes wakes both.
+        """
+
+        def enqueue(old: R | None, new: R | None) -> None:
+            for obj in (old, new):
+                if obj is not None:
+                    for key in keys_of(obj) if keys_of else (key_of(obj),):
+                        self.queue.add(key)
+
+        self._ends.append(mirror.on_change(enqueue))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        current_controller.set(self.name)
+        turns = asyncio.Semaphore(self.workers)
+        try:
+            async with asyncio.TaskGroup() as group:
+                # A task for each piece of work: a thousand that wait would all want to be woken
+                while True:
+                    await turns.acquire()
+                    key = await self.queue.get()
+                    group.create_task(self._work(key, turns), name=self.name)
+                    # Nothing need have waited in there, and others want their turn
+                    await asyncio.sleep(0)
+        finally:
+            self.queue.clear()
+            while self._ends:
+                self._ends.pop()()
+
+    async def _work(self, key: Hashable, turns: asyncio.Semaphore) -> None:
+        try:
+            await self._step(key)
+        finally:
+            self.queue.done(key)
+            turns.release()
+
+    async def _step(self, key: Hashable) -> None:
+        with self.metrics.reconciling(self.name, self.clock) as outcome:
+            try:
+                again = await self.reconcile(key)
+            except Exception as error:  # noqa: BLE001 one bad object must not stop the others
+                outcome.failed = not is_race(error)
+                delay = getattr(error, "retry_after", None) or 0.0
+                seconds = self.queue.retry(key, at_least=delay)
+                report(self.log.bind(**_about(key)), error, seconds)
+                self._count_unforeseen(error)
+            else:
+                self.queue.forget(key)
+                if again is not None:
+                    self.queue.add_after(key, again)
+
+    def _count_unforeseen(self, error: Exception) -> None:
+        if not is_foreseen(error):
+            panics = self.metrics.controller_runtime_reconcile_panics_total
+            panics.labels(controller=self.name).inc()
+
+
+class LoopController:
+    """Base of the controllers that do one thing at a time, over and over."""
+
+    name: str = ""
+    backoff: Backoff = REASONABLE
+
+    def __init__(self, clock: Clock, log: FilteringBoundLogger, metrics: Metrics) -> None:
+        self.clock: Final = clock
+        self.log: Final = log.bind(controller=self.name)
+        self.metrics: Final = metrics
+
+    async def step(self) -> float:
+        """Do one round; return seconds until the next."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        current_controller.set(self.name)
+        failures = 0
+        while True:
+            seconds = await self._round(failures)
+            failures = failures + 1 if seconds is None else 0
+            if seconds is None:
+                seconds = self.backoff.after(failures - 1)
+            # Even a loop that never waits lets others have their turn
+            await self.clock.sleep(max(seconds, 0.0))
+
+    async def _round(self, failures: int) -> float | None:
+        with self.metrics.reconciling(self.name, self.clock) as outcome:
+            try:
+                return await self.step()
+            except Exception as error:  # noqa: BLE001 the next round may go well
+                outcome.failed = not is_race(error)
+                report(self.log, error, self.backoff.after(failures))
+                return None
+
+
+def is_race(error: Exception) -> bool:
+    """Whether an error only says that somebody else was faster, or that we no longer lead."""
+    return isinstance(error, ConflictError | NotFoundError | NotLeadingError)
+
+
+def is_foreseen(error: Exception) -> bool:
+    """Whether an error is one that clouds and API servers are known to give."""
+    return isinstance(error, CloudError | KubeError)
+
+
+def report(log: Any, error: Exception, seconds: float) -> None:
+    """Say what went wrong: nothing for a race, a sentence for what was foreseen, else all of it."""
+    if is_race(error):
+        return
+    foreseen = is_foreseen(error)
+    log.error(
+        "reconcile failed",
+        error=str(error) if foreseen else f"{type(error).__name__}: {error}",
+        retry_in=f"{seconds:g}s",
+        exc_info=None if foreseen else error,
+    )
+
+
+def _about(key: Hashable) -> dict[str, str]:
+    """What an entry of the log says of the object a key stands for."""
+    if isinstance(key, tuple) and len(key) == 2:
+        namespace, name = key
+        return {"namespace": str(namespace), "name": str(name)}
+    return {"name": str(key)}

@@ -1,0 +1,134 @@
+"""Whatever AWS does wrong, pods run in the end, users are told, and nothing is left to pay for."""
+
+from collections.abc import Callable
+
+import pytest
+
+from autoscaler import deployment
+from aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
+from clusters import in_virtual_time
+
+pytestmark = pytest.mark.storm
+
+PODS = 6
+CHANGES = (
+    "CreateInstanceProfile",
+    "AddRoleToInstanceProfile",
+    "CreateLaunchTemplate",
+    "CreateFleet",
+    "CreateTags",
+    "TerminateInstances",
+    "DeleteLaunchTemplate",
+    "RemoveRoleFromInstanceProfile",
+    "DeleteInstanceProfile",
+)
+READS = ("DescribeInstances", "DescribeLaunchTemplates", "DescribeSubnets", "DescribeImages")
+
+
+def throttled(box: AwsSandbox) -> None:
+    for operation in (*CHANGES, *READS):
+        box.account.faults.throttle(operation, times=5)
+
+
+def out_of_reach(box: AwsSandbox) -> None:
+    for operation in CHANGES:
+        box.account.faults.lose_answer(operation, times=3)
+
+
+def invisible(box: AwsSandbox) -> None:
+    box.account.faults.invisible_seconds = 10.0
+
+
+def in_part(box: AwsSandbox) -> None:
+    box.account.faults.most_per_fleet = 1
+
+
+def short_of_subnets(box: AwsSandbox) -> None:
+    for zone in ("us-west-2a", "us-west-2b"):
+        box.account.client("ec2").delete_subnet(SubnetId=box.account.subnets[zone])
+
+
+async def has_started(box: AwsSandbox) -> None:
+    """Wait until launches can begin."""
+    run = box.run
+    await run.until(lambda: bool(run.manager and run.manager.world) and bool(box.providers))
+    await run.pass_time(10)
+
+
+async def emptied(box: AwsSandbox) -> None:
+    """Let pods, nodes, the pool and the class go."""
+    run = box.run
+    await run.scale("app", 0)
+    await run.until(lambda: not run.nodes and not run.claims, seconds=1800)
+    await run.client.delete("karpenter.sh/v1", "NodePool", None, "default")
+    await box.remove_class()
+    await run.pass_time(130)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(throttled, id="every call is throttled"),
+        pytest.param(out_of_reach, id="answers are lost"),
+        pytest.param(invisible, id="instances cannot be seen for ten seconds"),
+        pytest.param(in_part, id="fleets are fulfilled in part"),
+        pytest.param(short_of_subnets, id="subnets are deleted in the middle of launches"),
+    ],
+)
+@in_virtual_time
+async def test_pods_run_and_nothing_is_left(happens: Callable[[AwsSandbox], None]) -> None:
+    async with aws_sandbox(ec2_pool()) as box:
+        run = box.run
+        await has_started(box)
+        await run.apply(deployment("app", PODS, cpu="1500m"))
+        await run.until(lambda: bool(run.claims), step=0.001)
+        assert 0 == box.count("CreateFleet")
+        happens(box)
+        await run.until(lambda: len(run.running) == PODS, seconds=1800)
+        await run.until(lambda: len(box.machines) == len(run.claims) == len(run.nodes))
+
+        await emptied(box)
+        assert {} == box.left_behind()
+        assert has_been_felt(happens, box)
+        assert SERVICES >= {made.service for made in box.calls}
+
+
+def has_been_felt(happens: Callable[[AwsSandbox], None], box: AwsSandbox) -> bool:
+    """Whether launches were really in the way of what happened."""
+    fleets = [made for made in box.calls if made.operation == "CreateFleet"]
+    if happens in (throttled, out_of_reach):
+        return any(made.attempts > 1 for made in fleets)
+    if happens is short_of_subnets:
+        lost = {box.account.subnets[zone] for zone in ("us-west-2a", "us-west-2b")}
+        return any(
+            override["SubnetId"] in lost
+            for config in fleets[0].parameters["LaunchTemplateConfigs"]
+            for override in config["Overrides"]
+        )
+    return True
+
+
+@in_virtual_time
+async def test_credentials_that_expire_are_told_and_pods_run_once_they_are_renewed() -> None:
+    async with aws_sandbox(ec2_pool()) as box:
+        run = box.run
+        await has_started(box)
+        for operation in (*CHANGES, *READS, "ReceiveMessage", "GetParameter"):
+            box.account.faults.fail(operation, "ExpiredToken", status=403, times=10_000)
+        await run.apply(deployment("app", PODS, cpu="1500m"))
+        await run.pass_time(120)
+        assert [] == run.running
+        assert [] == box.machines
+        told = [
+            condition["message"]
+            for claim in run.claims
+            for condition in claim["status"]["conditions"]
+            if condition["type"] == "Launched"
+        ]
+        assert told
+        assert all("ExpiredToken" in each and "\n" not in each for each in told)
+
+        box.account.faults.clear()
+        await run.until(lambda: len(run.running) == PODS, seconds=1800)
+        await emptied(box)
+        assert {} == box.left_behind()

@@ -1,0 +1,215 @@
+"""The scale walk on a simulated AWS: it goes as it goes elsewhere, and nothing is left to pay for."""
+
+from typing import Any
+
+import pytest
+
+from autoscaler import deployment
+from aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
+from clusters import in_virtual_time
+from invariants import problems
+from karpenter.cloud.aws.simulated.account import NODE_ROLE
+from karpenter.model import labels
+from karpenter.sandbox.machine_status import kubelet_version
+from walking import app_pods, cpu_on, manifests, node_types, pending, placement
+
+pytestmark = pytest.mark.storm
+
+REGION = "ap-northeast-1"
+WALK = "walk"
+# What spot costs on the day of the walk; on demand is dearer everywhere
+PRICES = {"m5.large": 0.07, "c4.xlarge": 0.08, "t3a.2xlarge": 0.13, "m5.4xlarge": 0.4}
+EC2_CLASS: dict[str, Any] = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default"},
+    "spec": {
+        "role": NODE_ROLE,
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"tags": {labels.DISCOVERY_TAG: WALK}}],
+        "securityGroupSelectorTerms": [{"tags": {labels.DISCOVERY_TAG: WALK}}],
+    },
+}
+
+
+def discovered_as_walk(box: AwsSandbox) -> None:
+    """Tag network and groups as the walk's files select them."""
+    tags = [{"Key": labels.DISCOVERY_TAG, "Value": WALK}]
+    resources = [*box.account.subnets.values(), box.account.security_group]
+    box.account.client("ec2").create_tags(Resources=resources, Tags=tags)
+
+
+def on_the_day_of_the_walk(box: AwsSandbox) -> None:
+    discovered_as_walk(box)
+    for name, price in PRICES.items():
+        for zone in box.account.subnets:
+            box.account.gaps.spot_prices[name, zone] = price
+
+
+def pool_of_the_walk() -> dict[str, Any]:
+    """The pool of the walk, on EC2."""
+    pool = manifests("nodepool.yaml")[0]
+    pool["spec"]["template"]["spec"]["nodeClassRef"] = {
+        "group": labels.AWS_DOMAIN,
+        "kind": "EC2NodeClass",
+        "name": "default",
+    }
+    return pool
+
+
+@pytest.mark.row("S3-02", "S3-13", "S3-26", "S1-06")
+@in_virtual_time
+async def test_the_whole_walk_leaves_nothing_in_the_account() -> None:
+    types = frozenset(PRICES)
+    cluster = manifests("cluster.yaml")
+    # nothing is interrupted on this walk, and moto takes its time to look into an empty queue
+    quiet = {"INTERRUPTION_QUEUE": ""}
+    async with aws_sandbox(
+        *cluster, types=types, region=REGION, has_class=False, environment=quiet
+    ) as box:
+        run = box.run
+        on_the_day_of_the_walk(box)
+        await run.apply(EC2_CLASS, pool_of_the_walk(), *manifests("app.yaml"))
+        await run.until(lambda: len(app_pods(run)) == 1 and not pending(run), seconds=60)
+        assert (["m5.large"], [1], []) == (node_types(run), placement(run), box.machines)
+
+        for replicas in (5, 20):
+            await run.scale("app", replicas)
+            await run.pass_time(1)
+            await run.until(lambda: not pending(run), seconds=120)
+        assert (["m5.large", "c4.xlarge", "t3a.2xlarge"], [1, 7, 12]) == seen(box)
+        assert 2 == len(box.machines) == len(run.claims)
+        held = [node["metadata"]["labels"] for node in run.nodes]
+        assert ["spot", "spot"] == [each[labels.CAPACITY_TYPE] for each in held if of_pool(each)]
+        kept = {name: len(listed) for name, listed in box.left_behind().items()}
+        assert {"instances": 2, "volumes": 2, "instance profiles": 1} == {
+            name: count for name, count in kept.items() if name != "launch templates"
+        }
+        assert kept["launch templates"]
+
+        await run.scale("app", 10)
+        await run.pass_time(60)
+        assert (["m5.large", "c4.xlarge", "t3a.2xlarge"], [1, 2, 7]) == seen(box)
+        await run.until(lambda: len(run.nodes) == 2, seconds=2000)
+        await run.pass_time(10)
+        assert (["m5.large", "t3a.2xlarge"], [1, 9]) == seen(box)
+
+        await run.scale("app", 5)
+        await run.until(lambda: node_types(run) == ["m5.large", "c4.xlarge"], seconds=2000)
+        await run.pass_time(10)
+        assert [1, 4] == placement(run)
+        assert 2125 == cpu_on(run, run.claims[0]["status"]["nodeName"])
+
+        await run.scale("app", 0)
+        await run.until(lambda: len(run.nodes) == 1, seconds=300)
+        assert (["m5.large"], []) == (node_types(run), box.machines)
+        assert ([], []) == (run.claims, problems(run))
+
+        await run.client.delete("karpenter.sh/v1", "NodePool", None, "default")
+        await box.remove_class()
+        await run.pass_time(120)
+        assert {} == box.left_behind()
+        assert SERVICES >= {made.service for made in box.calls}
+        assert 3 == box.count("CreateFleet")
+
+
+def seen(box: AwsSandbox) -> tuple[list[str], list[int]]:
+    return node_types(box.run), placement(box.run)
+
+
+def of_pool(held: dict[str, str]) -> bool:
+    return labels.NODEPOOL in held
+
+
+PROVISIONER: dict[str, Any] = {
+    "apiVersion": "karpenter.sh/v1alpha5",
+    "kind": "Provisioner",
+    "metadata": {"name": "default"},
+    "spec": {
+        "requirements": [
+            {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]}
+        ],
+        "provider": {
+            # the images of the family this guide had end with Kubernetes 1.32
+            "amiFamily": "Bottlerocket",
+            "instanceProfile": "KarpenterNodeInstanceProfile",
+            "subnetSelector": {labels.DISCOVERY_TAG: WALK},
+            "securityGroupSelector": {labels.DISCOVERY_TAG: WALK},
+        },
+        "ttlSecondsAfterEmpty": 30,
+    },
+}
+BOTH_SPELLINGS = {
+    "beta.kubernetes.io/arch": labels.ARCH,
+    "beta.kubernetes.io/os": labels.OS,
+    "beta.kubernetes.io/instance-type": labels.INSTANCE_TYPE,
+    "failure-domain.beta.kubernetes.io/region": labels.REGION,
+    "failure-domain.beta.kubernetes.io/zone": labels.ZONE,
+}
+
+
+@pytest.mark.row("S3-10", "S3-27", "S3-28", "S3-40")
+@in_virtual_time
+async def test_134_a_provisioner_of_2022_with_an_inline_provider_gets_a_node_on_ec2() -> None:
+    async with aws_sandbox(region=REGION, has_class=False) as box:
+        run = box.run
+        discovered_as_walk(box)
+        others = box.account.client("ec2").create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+        box.account.client("ec2").create_subnet(VpcId=others, CidrBlock="10.9.1.0/24")
+        await run.apply(PROVISIONER, deployment("app", 1))
+        await run.until(lambda: len(run.running) == 1)
+
+        (node_class,) = run.objects("karpenter.k8s.aws", "ec2nodeclasses")
+        found = {each["id"] for each in node_class["status"]["subnets"]}
+        assert set(box.account.subnets.values()) == found
+        groups = [each["id"] for each in node_class["status"]["securityGroups"]]
+        assert [box.account.security_group] == groups
+
+        (node,) = run.nodes
+        (instance,) = box.account.running()
+        name, held = node["metadata"]["name"], node["metadata"]["labels"]
+        address = instance["PrivateIpAddress"].replace(".", "-")
+        assert f"ip-{address}.{REGION}.compute.internal" == name
+        assert not [key for key in held if key.startswith("node-role.kubernetes.io/")]
+        info = node["status"]["nodeInfo"]
+        assert kubelet_version() == info["kubeletVersion"]
+        assert info["containerRuntimeVersion"].startswith("containerd://")
+
+        stable = {key: held[key] for key in BOTH_SPELLINGS.values()}
+        assert stable == {now: held[old] for old, now in BOTH_SPELLINGS.items()}
+        assert ("spot", name, "default", "default") == (
+            held[labels.CAPACITY_TYPE],
+            held[labels.HOSTNAME],
+            held["karpenter.sh/provisioner-name"],
+            held[labels.NODEPOOL],
+        )
+
+        await run.scale("app", 0)
+        await run.until(lambda: not run.nodes and not run.claims, seconds=900)
+        await run.client.delete("karpenter.sh/v1alpha5", "Provisioner", None, "default")
+        gone = ("karpenter.sh", "nodepools"), ("karpenter.k8s.aws", "ec2nodeclasses")
+        await run.until(lambda: not any(run.objects(*each) for each in gone))
+        await run.pass_time(120)
+        assert {} == box.left_behind()
+
+
+@pytest.mark.row("S0-53", "S0-50")
+@in_virtual_time
+async def test_ten_pods_of_a_batch_cost_a_fleet_per_node_of_the_whole_catalogue() -> None:
+    async with aws_sandbox(ec2_pool(), types=frozenset()) as box:
+        run = box.run
+        await run.until(lambda: bool(run.manager and run.manager.world))
+        spread = {
+            "maxSkew": 1,
+            "topologyKey": labels.ZONE,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "app"}},
+        }
+        await run.apply(deployment("app", 10, cpu="1", topologySpreadConstraints=[spread]))
+        await run.until(lambda: len(run.running) == 10)
+
+        assert 500 < len(box.provider.parts.types.catalogue.entries)
+        assert 3 == len(run.nodes) == box.count("CreateFleet")
+        groups = box.account.client("autoscaling").describe_auto_scaling_groups()
+        assert [] == groups["AutoScalingGroups"]
+        assert SERVICES >= {made.service for made in box.calls}

@@ -1,0 +1,59 @@
+"""Who is told of pods that get no node, and who is not."""
+
+from builders import instance_type, reserved
+from clusters import in_virtual_time
+from karpenter.model import labels
+from provisioning_bench import Provisioning, provisioning, ready_pool, waiting_pod
+
+ONE_SLOT = (
+    instance_type("small", cpu="2", memory="8Gi", reservations=[reserved("r-s", 1)]),
+    instance_type("large", cpu="6", memory="8Gi"),
+)
+
+
+def unschedulable(run: Provisioning) -> float | None:
+    """How many pods nobody can serve, as operators see it."""
+    name = "karpenter_scheduler_unschedulable_pods_count"
+    return run.world.metrics.registry.get_sample_value(name, {"controller": "provisioner"})
+
+
+@in_virtual_time
+async def test_i134_pods_that_wait_for_a_reservation_are_not_told_that_they_cannot_be_served() -> (
+    None
+):
+    pods = [waiting_pod(f"p{number}", cpu="1.8") for number in range(3)]
+    async with provisioning(ready_pool(), *pods, types=ONE_SLOT) as run:
+        (claim,) = await run.provision()
+
+        wanted = {each.key: each.values for each in claim.spec.requirements}
+        assert ("reserved",) == wanted[labels.CAPACITY_TYPE]
+        assert [] == run.events("FailedScheduling")
+        assert 0 == unschedulable(run)
+
+
+@in_virtual_time
+async def test_f112_a_pool_that_no_type_suits_is_told_and_so_is_the_pod() -> None:
+    nowhere = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["nonexistent"]}
+    async with provisioning(ready_pool("np", nowhere), waiting_pod("p")) as run:
+        made = await run.provision()
+
+        assert () == made
+        ((pool, of_pool),) = run.events("NoCompatibleInstanceTypes")
+        ((pod, of_pod),) = run.events("FailedScheduling")
+        assert ("np", "p") == (pool, pod)
+        assert "instance type" in of_pool
+        assert "np" in of_pod
+        assert 1 == unschedulable(run)
+
+
+@in_virtual_time
+async def test_h125_a_pod_is_told_of_a_choice_that_cannot_be_had() -> None:
+    picky = {"key": labels.INSTANCE_TYPE, "operator": "Exists", "minValues": 11}
+    async with provisioning(ready_pool("np", picky), waiting_pod("p")) as run:
+        made = await run.provision()
+
+        assert () == made
+        ((pod, message),) = run.events("FailedScheduling")
+        assert "p" == pod
+        assert "minValues" in message
+        assert "11" in message

@@ -1,0 +1,61 @@
+"""Matrix M, host ports: who shares a node with whom."""
+
+import pytest
+
+from builders import pod
+from karpenter.api.pods import ContainerPort
+from solving import solved
+
+
+def port(number: int, *, protocol: str = "TCP", address: str = "") -> ContainerPort:
+    return ContainerPort(
+        container_port=number, host_port=number, protocol=protocol, host_ip=address
+    )
+
+
+def test_m_197_two_pods_of_one_host_port_need_two_nodes() -> None:
+    answer = solved([pod(name, cpu="0.1", host_ports=[8080]) for name in ("a", "b")])
+
+    assert ["a", "b"] == sorted(answer.placed)
+    assert 2 == len(answer.claims)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "nodes"),
+    [
+        pytest.param(
+            port(8080), port(8080, protocol="UDP"), 1, id="M-198 protocols do not meet each other"
+        ),
+        pytest.param(
+            port(8080, address="10.0.0.1"),
+            port(8080, address="10.0.0.2"),
+            1,
+            id="M-198 nor do different addresses",
+        ),
+        pytest.param(
+            port(8080, address="10.0.0.1"),
+            port(8080, address="0.0.0.0"),
+            2,
+            id="M-198 every address is this one too",
+        ),
+        pytest.param(
+            port(8080, address="10.0.0.1"),
+            port(8080),
+            2,
+            id="M-198 no address means every one",
+        ),
+        pytest.param(
+            port(8080, address="10.0.0.1"),
+            port(8080, address="10.0.0.1"),
+            2,
+            id="M-198 the same address is the same",
+        ),
+    ],
+)
+def test_when_host_ports_are_the_same(one: ContainerPort, other: ContainerPort, nodes: int) -> None:
+    both = [pod("a", cpu="0.1", host_ports=[one]), pod("b", cpu="0.1", host_ports=[other])]
+
+    answer = solved(both)
+
+    assert ["a", "b"] == sorted(answer.placed)
+    assert nodes == len(answer.claims)
