@@ -44,7 +44,7 @@ slow: install ## the slower tests: a real control plane, crashes at every write,
 control-plane: install ## build a real control plane for the slow tests (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build
 
-bench: install ## the benchmarks, with their figures
+bench: install ## the benchmarks, with their figures; three quarters of an hour in all
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.solver $(BENCH_FLAGS)
@@ -53,9 +53,13 @@ bench: install ## the benchmarks, with their figures
 	$(BIN)/python -m benchmarks.binding $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.start $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.idle $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.aws $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.standing $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.endtoend $(BENCH_FLAGS)
 
-bench-compare: install ## our solver beside Karpenter's own benchmark (needs Go)
+bench-compare: install ## our solver and controller beside Karpenter's own (needs Go)
 	$(BIN)/python -m benchmarks.compare $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.endtoend --beside $(BENCH_FLAGS)
 
 conformance: install ## which rows of the conformance ledger have a passing fast test
 	$(BIN)/python -m pytest -n auto -q -m "row and not slow and not storm" --conformance

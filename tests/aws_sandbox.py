@@ -1,7 +1,7 @@
 """A sandbox's cluster with every controller on a simulated AWS, in virtual time."""
 
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,7 @@ from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
+from karpenter.kube.transport import Transport
 from karpenter.model import labels
 from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
@@ -112,6 +113,7 @@ async def aws_sandbox(
     has_class: bool = True,
     environment: Mapping[str, str] | None = None,
     settings: Settings | None = None,
+    wrap: Callable[[Transport], Transport] = lambda transport: transport,
 ) -> AsyncIterator[AwsSandbox]:
     """A cluster with the controllers; ``objects`` are created before they start."""
     boxes: list[AwsSandbox] = []
@@ -124,7 +126,7 @@ async def aws_sandbox(
         box.providers.append(provider)
         return provider
 
-    async with autoscaler(starts=False, make_cloud=make_cloud, settings=given) as run:
+    async with autoscaler(starts=False, make_cloud=make_cloud, settings=given, wrap=wrap) as run:
         kube = Client(MemoryTransport(run.cluster.api), run.clock)
         async with aws_world(run.clock, kube, region=region) as world:
             world.account.gaps.types = types

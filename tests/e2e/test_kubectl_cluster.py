@@ -108,6 +108,7 @@ async def test_drain_evicts(kubectl: Kubectl, world: Cluster) -> None:
     assert "node/n1 drained" in drained.out
 
 
+@pytest.mark.storm
 async def test_drain_respects_budgets(kubectl: Kubectl, world: Cluster) -> None:
     world.create(node())
     start(world, app="web")
@@ -153,6 +154,7 @@ async def test_the_progress_of_a_rollout(kubectl: Kubectl, world: Cluster) -> No
     assert 'deployment "web" successfully rolled out' in rolled.out
 
 
+@pytest.mark.storm
 async def test_following_a_table(kubectl: Kubectl, world: Cluster) -> None:
     world.create(pod("a"))
 

@@ -119,6 +119,7 @@ def test_a_deployment_runs_scales_and_rolls_out(sandbox: Sandbox) -> None:
     assert [] == left["items"]
 
 
+@pytest.mark.storm
 @needs_kubectl
 def test_draining_a_node_respects_a_budget(sandbox: Sandbox) -> None:
     sandbox.kubectl("create", "deployment", "calm", "--image=nginx", "--replicas=6")
@@ -155,6 +156,7 @@ def test_the_kinds_of_karpenter_are_there_from_the_start(sandbox: Sandbox) -> No
     assert {"nodepools.karpenter.sh", "nodeclaims.karpenter.sh"} <= set(kinds.split())
 
 
+@pytest.mark.storm
 @needs_kubectl
 def test_a_cluster_in_a_file_survives_and_manifests_are_loaded(tmp_path: Path) -> None:
     manifest = tmp_path / "web.yaml"

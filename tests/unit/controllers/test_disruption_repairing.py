@@ -324,6 +324,7 @@ class TestRestarting:
             assert ["n1"] == found.tainted()
             assert 1 == len(found.replacements)
 
+    @pytest.mark.storm
     @in_virtual_time
     async def test_v15_d25_after_a_day_it_is_restarted_again(self) -> None:
         broken = ill("n1", "BadKernel", "True")

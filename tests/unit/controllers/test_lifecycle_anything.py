@@ -229,6 +229,7 @@ async def tell(names: list[str]) -> Story:
         return story
 
 
+@pytest.mark.storm
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(sorted(BY_NAME)), max_size=14))
 def test_whatever_happens(names: list[str]) -> None:

@@ -50,6 +50,7 @@ async def test_a_pool_that_is_not_ready_is_told_of_once() -> None:
         assert {"name": "late"} == line["NodePool"]
 
 
+@pytest.mark.storm
 @in_virtual_time
 async def test_wishes_that_hinder_consolidation_are_pointed_out_once_a_day() -> None:
     async with provisioning(ready_pool(), waiting_pod(cpu="512", **ANYWAY)) as run:

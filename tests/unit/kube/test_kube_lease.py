@@ -371,6 +371,7 @@ async def trouble(them: Candidates, what: str, who: str) -> None:
             one.transport.refuse(Refusal(409, where=lambda r: r.is_write))
 
 
+@pytest.mark.storm
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(TROUBLES, WHO, SECONDS), min_size=3, max_size=15))
 def test_never_two_leaders_act_at_the_same_time(steps: list[tuple[str, str, float]]) -> None:

@@ -12,12 +12,12 @@ from karpenter.cloud.aws.housekeeping.refreshing import (
     Refresh,
 )
 from karpenter.cloud.aws.housekeeping.reservation_watch import BlockExpiration, CapacityTypeWatch
-from karpenter.cloud.aws.housekeeping.rounds import Worker
 from karpenter.cloud.aws.housekeeping.tagging import Tagging
 from karpenter.cloud.aws.interruption import Interruption, Queue
 from karpenter.cloud.aws.node_class import memory_discovery, node_class_controller
 from karpenter.cloud.aws.parts import Parts
 from karpenter.cloud.aws.status_poller import StatusPoller
+from karpenter.runtime import Runnable
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Named:
         await self.work()
 
 
-def workers(parts: Parts) -> list[Worker]:
+def workers(parts: Parts) -> list[Runnable]:
     """What works in the background."""
     base, clock, view = parts.base, parts.base.clock, parts.view
-    found: list[Worker] = [
+    found: list[Runnable] = [
         view,
         Named("events", parts.recorder.run),
         node_class_controller(parts),

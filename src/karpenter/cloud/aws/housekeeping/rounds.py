@@ -1,26 +1,16 @@
 """Work that is done over and over, and that outlives its own failures."""
 
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from karpenter.clock import Clock
-from karpenter.cloud.provider import CloudError
-from karpenter.kube.errors import KubeError
+from karpenter.kube.workqueue import Backoff
+from karpenter.runtime import report
 
-_FIRST_DELAY: Final = 1.0
-_LONGEST_DELAY: Final = 60.0
+_BACKOFF: Final = Backoff(1.0, 60.0)
 
 log = structlog.get_logger(__name__)
-
-
-class Worker(Protocol):
-    """Anything that works until it is cancelled."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def run(self) -> None: ...
 
 
 class Rounds:
@@ -41,12 +31,10 @@ class Rounds:
         while True:
             try:
                 seconds = await self.step()
-            except (CloudError, KubeError) as error:
-                seconds = min(_FIRST_DELAY * 2.0**failures, _LONGEST_DELAY)
-                failures = min(failures + 1, 10)
-                log.warning(
-                    "round failed", controller=self.name, error=str(error), retry_in=f"{seconds:g}s"
-                )
+            except Exception as error:  # noqa: BLE001 the next round may go well
+                seconds = _BACKOFF.after(failures)
+                failures += 1
+                report(log.bind(controller=self.name), error, seconds)
             else:
                 failures = 0
             await self.clock.sleep(seconds)
