@@ -61,11 +61,6 @@ class Outcome:
     stranded: tuple[Pod, ...]  # pods that have a place now and would have none
     pods: int  # how many were placed or failed
 
-    @property
-    def is_possible(self) -> bool:
-        """Whether nobody would be worse off."""
-        return not self.stranded
-
 
 class WhatIf:
     """A compiled cluster to ask."""
