@@ -297,3 +297,25 @@ class TestPodsThatWait:
 
             assert ["n1"] == found.tainted()
             assert ("Pod", "a") in found.heard("Nominated")
+
+
+class TestSettling:
+    @in_virtual_time
+    async def test_after_pods_were_moved_the_next_choice_waits_until_they_have_arrived(
+        self,
+    ) -> None:
+        machines = [machine(f"n{n}") for n in range(3)]
+        pods = [running(f"p{n}", f"n{n}", cpu=f"{100 * n + 1500}m") for n in range(3)]
+        # One may go at a time, and each of the others would have room for its pod
+        async with disrupting(pool(budget="1"), *machines, *pods) as found:
+            first = await found.look()
+            searched = searches(found)
+            await found.change("NodePool", "np", {"spec": {"disruption": {"budgets": []}}})
+            at_once = await found.look()
+            searched_at_once = searches(found)
+            await found.pass_time(at_once)
+            await found.look()
+
+            assert 0.0 == first
+            assert 4.9 < at_once <= 5.0
+            assert searched == searched_at_once < searches(found)

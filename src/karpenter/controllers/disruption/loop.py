@@ -34,6 +34,10 @@ _ACTED: Final = 0.0
 _UNSYNCED: Final = 1.0
 # Those that need not look again while nothing has happened, and whose decisions are checked
 _CONSOLIDATING: Final = (commands.EMPTY, commands.MULTI, commands.SINGLE)
+# Pods that had to move take so long to arrive. Where they arrive nothing goes for a while, so what is
+# chosen before that is chosen in vain, and found out only when it is checked
+_SETTLING: Final = 5.0
+_MOVING_PODS: Final = (commands.MULTI, commands.SINGLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class DisruptionLoop(Loop):
             self._followers.append(RepairNotes(world, self._planner.policies, self.log))
         self._abandoned = 0  # passes in a row whose commands were not carried out
         self._complaint = ""  # why the last one was not
+        self._settled_at = 0.0  # when pods that move will have arrived, by the monotonic clock
         self._methods = [
             name for name in METHODS if name != commands.REPAIR or self._planner.settings.repair
         ]
@@ -94,9 +99,12 @@ class DisruptionLoop(Loop):
         self._reporter.nothing_to_look_at(name for name in self._methods if name in glance.idle)
         look: Look | None = None
         happened = self._changes.count
+        settling = self._settling()
         for method in self._methods:
             if method in glance.idle or self._has_seen_it_all(method, glance):
                 continue
+            if settling and method in _MOVING_PODS:
+                return settling
             if look is None:
                 if not self.world.is_synced:
                     return _UNSYNCED
@@ -109,6 +117,10 @@ class DisruptionLoop(Loop):
             if found:
                 return await self._begin(found)
         return _NOTHING_DONE
+
+    def _settling(self) -> float:
+        """Seconds until pods that consolidation has moved have arrived."""
+        return max(0.0, self._settled_at - self.clock.monotonic())
 
     def _has_seen_it_all(self, method: str, glance: Glance) -> bool:
         """Whether nothing has happened since a method found nothing."""
@@ -160,6 +172,8 @@ class DisruptionLoop(Loop):
                 self.log.info("abandoned command", error=self._complaint)
         if begun:
             self._abandoned, self._complaint = 0, ""
+            if any(_moves_pods_now(command) for command in begun):
+                self._settled_at = self.clock.monotonic() + _SETTLING
             return _ACTED
         self._abandoned += 1
         return self.backoff.after(self._abandoned - 1)
@@ -183,3 +197,8 @@ def is_left_behind(machine: StateNode) -> bool:
     if machine.is_deleting or machine.is_rebooting:
         return False
     return machine.node.metadata.deletion_timestamp is None
+
+
+def _moves_pods_now(command: Command) -> bool:
+    """Whether pods go to other nodes at once, and not only when a replacement is there."""
+    return command.method in _MOVING_PODS and command.decision is Decision.DELETE
