@@ -29,7 +29,7 @@ walk: install ## the scale walk of examples/scale-walk, with kubectl
 	$(BIN)/python examples/scale-walk/walk.py
 
 test: install ## the fast tests
-	$(BIN)/python -m pytest -n auto -q -m "not slow and not storm"
+	$(BIN)/python -m pytest -n auto --dist worksteal -q -m "not slow and not storm"
 
 check: install ## format, lint, types and import direction
 	$(BIN)/ruff format --check src tests benchmarks examples

@@ -1,7 +1,7 @@
 """A real control plane from nothing to 1,000 pods, and back by a third.
 
     python -m benchmarks.endtoend            1,000 pods: about ten minutes
-    python -m benchmarks.endtoend --smoke    50 pods: that everything still runs
+    python -m benchmarks.endtoend --smoke    20 pods: that everything still runs
     python -m benchmarks.endtoend --beside   Karpenter's own controller first, then ours
     python -m benchmarks.endtoend --json     figures for programs
 
@@ -44,7 +44,7 @@ from real_cluster import Controller, RealCluster, controller, real_cluster, unti
 Json = dict[str, Any]
 
 PODS: Final = 1000
-SMOKE_PODS: Final = 50
+SMOKE_PODS: Final = 20
 LEAVING: Final = 0.3  # the share of the pods that go
 SHAPES: Final = {"small": ("900m", "3100Mi"), "large": ("3500m", "28Gi")}
 REQUIREMENTS: Final = (
@@ -57,7 +57,7 @@ CONSOLIDATE_AFTER: Final = 30.0
 # Seconds before a node may be consolidated, and those without a change of nodes that count as rest,
 # before pods go and after that: a look, a check of what it found, and the next look take half a minute
 PAUSES: Final = (CONSOLIDATE_AFTER, 90.0, 120.0)
-SMOKE_PAUSES: Final = (5.0, 5.0, 30.0)
+SMOKE_PAUSES: Final = (5.0, 2.0, 5.0)
 PATIENCE: Final = 900.0
 
 _LAST: Final = "created nodeclaim"
