@@ -40,6 +40,7 @@ from rich.table import Table
 from karpenter.api.codec import convert_as
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodeClaimStatus, NodePool
+from karpenter.cli.cycles import collect_briefly
 from karpenter.cli.turns import WatchedSelector, watched_loop
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.calls import AwsCalls, Made
@@ -52,7 +53,6 @@ from karpenter.kube.errors import AlreadyExistsError
 from karpenter.kube.http import HttpTransport
 from karpenter.model import labels
 from karpenter.model.conditions import READY, is_true
-from karpenter.sandbox.cycles import collect_briefly
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.logs import take_over

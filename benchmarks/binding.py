@@ -22,10 +22,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from karpenter.cli.cycles import collect_rarely
 from karpenter.clock import Clock, run_virtual, running_clock
 from karpenter.sandbox.backend import Backend, Identity
 from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.cycles import collect_rarely
 from karpenter.sandbox.kinds import Registry
 from karpenter.sandbox.memory import Client
 from karpenter.sandbox.scheduling.scheduler import Scheduler

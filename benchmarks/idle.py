@@ -17,9 +17,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from karpenter.cli.cycles import collect_rarely
 from karpenter.clock import SystemClock
 from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.cycles import collect_rarely
 from karpenter.sandbox.seeds import NodeShape
 
 Json = dict[str, Any]

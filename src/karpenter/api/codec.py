@@ -222,6 +222,7 @@ def _decoder(model: type[S]) -> msgspec.json.Decoder[S]:
 
 @cache
 def _list_decoder(model: type[R]) -> msgspec.json.Decoder[ObjectList[R]]:
+    # a generic is given its argument at run time, which no checker of types can follow
     return msgspec.json.Decoder(ObjectList[model])  # type: ignore[valid-type]
 
 

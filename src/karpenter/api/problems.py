@@ -134,6 +134,7 @@ def _fails_at(value: object, model: type[msgspec.Struct], path: Path) -> bool:
 
 def _follow(value: object, path: Path) -> object:
     for step in path:
+        # the path is one that the decoder has just walked, so each step leads somewhere
         value = value[step]  # type: ignore[index]
     return value
 

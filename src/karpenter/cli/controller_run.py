@@ -23,6 +23,7 @@ from karpenter.api.codec import KINDS
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import kind_of
 from karpenter.cli import output
+from karpenter.cli.cycles import collect_briefly
 from karpenter.cli.memory import watch_memory
 from karpenter.cli.serving import Endpoints, ServingError, serving
 from karpenter.cli.turns import WatchedSelector, watched_loop
@@ -42,7 +43,6 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
-from karpenter.sandbox.cycles import collect_briefly
 from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
 from karpenter.settings import Settings
 from karpenter.telemetry import CloudCalls, Metrics

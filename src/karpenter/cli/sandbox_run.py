@@ -19,11 +19,11 @@ from typing import Any, Final
 import yaml
 
 from karpenter.cli import demo, inputs, output
+from karpenter.cli.cycles import collect_rarely
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
 from karpenter.clock import Clock, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
 from karpenter.sandbox.cluster import Cluster, last_moment
-from karpenter.sandbox.cycles import collect_rarely
 from karpenter.sandbox.discovery import version_info
 from karpenter.sandbox.journal import JournalError
 from karpenter.sandbox.seeds import NodeShape

@@ -14,7 +14,7 @@ SPOT = 'offering_available{capacity_type="spot",instance_type="m5.large",zone="u
 def gauges(cloud: AwsCloud) -> OfferingGauges:
     parts = cloud.provider.parts
     clock, telemetry = parts.base.clock, parts.base.telemetry
-    return OfferingGauges(clock, parts.view, parts.types, telemetry, shows_reserved=False)
+    return OfferingGauges(clock, telemetry, parts.view, parts.types, shows_reserved=False)
 
 
 def offerings(found: OfferingGauges) -> list[str]:

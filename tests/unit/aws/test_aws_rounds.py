@@ -6,13 +6,14 @@ from clusters import running
 from karpenter.clock import Clock, run_virtual, running_clock
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
 from karpenter.cloud.provider import CloudError
+from karpenter.telemetry import Metrics
 
 
 class Stumbling(Rounds):
     name = "stumbling"
 
     def __init__(self, clock: Clock, error: Exception) -> None:
-        super().__init__(clock)
+        super().__init__(clock, Metrics())
         self.at: list[float] = []
         self._error = error
 

@@ -35,6 +35,7 @@ class Named:
 def workers(parts: Parts) -> list[Runnable]:
     """What works in the background."""
     base, clock, view = parts.base, parts.base.clock, parts.view
+    metrics = base.telemetry
     found: list[Runnable] = [
         view,
         Named("events", parts.recorder.run),
@@ -43,25 +44,28 @@ def workers(parts: Parts) -> list[Runnable]:
         parts.templates,
         Tagging(view, parts.instances, clock, base.settings.cluster_name),
         StatusPoller(base.calls, view, clock, parts.departures, base.metrics),
-        BlockExpiration(clock, view, parts.departures),
-        Refresh("providers.pricing", clock, parts.pricing.refresh, HALF_A_DAY),
-        Refresh("providers.instancetype", clock, parts.types.refresh, HALF_A_DAY, is_fresh=True),
-        Refresh("providers.version", clock, parts.version.refresh, FIVE_MINUTES, is_fresh=True),
+        BlockExpiration(clock, metrics, view, parts.departures),
+        Refresh("providers.pricing", clock, metrics, parts.pricing.refresh, HALF_A_DAY),
+        Refresh(
+            "providers.instancetype", clock, metrics, parts.types.refresh, HALF_A_DAY, is_fresh=True
+        ),
+        Refresh(
+            "providers.version", clock, metrics, parts.version.refresh, FIVE_MINUTES, is_fresh=True
+        ),
         Refresh(
             "providers.ssm.invalidation",
             clock,
+            metrics,
             parts.images.forget_deprecated_parameters,
             HALF_AN_HOUR,
             is_fresh=True,
         ),
-        OfferingGauges(
-            clock, view, parts.types, base.telemetry, shows_reserved=base.chooses_reservations
-        ),
+        OfferingGauges(clock, metrics, view, parts.types, shows_reserved=base.chooses_reservations),
     ]
     if base.chooses_reservations:
-        found.append(CapacityTypeWatch(clock, view, parts.instances))
+        found.append(CapacityTypeWatch(clock, metrics, view, parts.instances))
     if not base.settings.isolated_vpc:
-        found.append(ProfileGarbage(clock, view, parts.profiles))
+        found.append(ProfileGarbage(clock, metrics, view, parts.profiles))
     if parts.shifts.is_enabled:
         found.append(parts.shifts)
     if base.settings.interruption_queue:

@@ -51,23 +51,22 @@ class OfferingGauges(Rounds):
     def __init__(
         self,
         clock: Clock,
+        metrics: Metrics,
         view: ClusterView,
         types: InstanceTypes,
-        metrics: Metrics,
         *,
         shows_reserved: bool,
     ) -> None:
-        super().__init__(clock)
+        super().__init__(clock, metrics)
         self._view = view
         self._types = types
-        self._metrics = metrics
         self._shows_reserved = shows_reserved
         self._known: dict[str, dict[str, InstanceType]] = {}  # node class -> its types by name
         self._shown: dict[str, _Shown] = {}  # by the name of the type
 
     async def run(self) -> None:
         """Work until cancelled."""
-        remove = self._metrics.add_lines(self.lines)
+        remove = self.metrics.add_lines(self.lines)
         try:
             await super().run()
         finally:

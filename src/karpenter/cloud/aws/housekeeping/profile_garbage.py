@@ -9,6 +9,7 @@ from karpenter.cloud.aws.housekeeping.rounds import Rounds
 from karpenter.cloud.aws.profiles import InstanceProfiles
 from karpenter.cloud.aws.view import ClusterView
 from karpenter.model.labels import AWS_INSTANCE_PROFILE_NAME
+from karpenter.telemetry import Metrics
 
 PERIOD: Final = 1800.0
 
@@ -20,8 +21,10 @@ class ProfileGarbage(Rounds):
 
     name = "instanceprofile.garbagecollection"
 
-    def __init__(self, clock: Clock, view: ClusterView, profiles: InstanceProfiles) -> None:
-        super().__init__(clock)
+    def __init__(
+        self, clock: Clock, metrics: Metrics, view: ClusterView, profiles: InstanceProfiles
+    ) -> None:
+        super().__init__(clock, metrics)
         self._view = view
         self._profiles = profiles
 

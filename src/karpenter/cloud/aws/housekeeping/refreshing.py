@@ -5,6 +5,7 @@ from typing import Final
 
 from karpenter.clock import Clock
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
+from karpenter.telemetry import Metrics
 
 HALF_A_DAY: Final = 12 * 3600.0
 FIVE_MINUTES: Final = 300.0
@@ -18,14 +19,15 @@ class Refresh(Rounds):
         self,
         name: str,
         clock: Clock,
+        metrics: Metrics,
         refresh: Callable[[], Awaitable[object]],
         period: float,
         *,
         is_fresh: bool = False,
     ) -> None:
         """Call ``refresh`` every ``period`` seconds, first of all unless it ``is_fresh``."""
-        super().__init__(clock)
         self.name = name
+        super().__init__(clock, metrics)
         self._refresh = refresh
         self._period = period
         self._is_fresh = is_fresh

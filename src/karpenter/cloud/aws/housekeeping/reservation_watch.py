@@ -16,6 +16,7 @@ from karpenter.cloud.aws.reservations import CAPACITY_BLOCK, ENDS_EARLY
 from karpenter.cloud.aws.view import ClusterView
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
+from karpenter.telemetry import Metrics
 
 PERIOD: Final = 60.0
 _AT_ONCE: Final = 10
@@ -29,8 +30,10 @@ class BlockExpiration(Rounds):
 
     name = "capacityreservation.expiration"
 
-    def __init__(self, clock: Clock, view: ClusterView, departures: Departures) -> None:
-        super().__init__(clock)
+    def __init__(
+        self, clock: Clock, metrics: Metrics, view: ClusterView, departures: Departures
+    ) -> None:
+        super().__init__(clock, metrics)
         self._view = view
         self._departures = departures
 
@@ -67,8 +70,10 @@ class CapacityTypeWatch(Rounds):
 
     name = "capacityreservation.capacitytype"
 
-    def __init__(self, clock: Clock, view: ClusterView, instances: Instances) -> None:
-        super().__init__(clock)
+    def __init__(
+        self, clock: Clock, metrics: Metrics, view: ClusterView, instances: Instances
+    ) -> None:
+        super().__init__(clock, metrics)
         self._view = view
         self._instances = instances
 

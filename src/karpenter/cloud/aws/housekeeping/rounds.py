@@ -6,35 +6,16 @@ import structlog
 
 from karpenter.clock import Clock
 from karpenter.kube.workqueue import Backoff
-from karpenter.runtime import report
+from karpenter.runtime import LoopController
+from karpenter.telemetry import Metrics
 
-_BACKOFF: Final = Backoff(1.0, 60.0)
-
-log = structlog.get_logger(__name__)
+_log: Final = structlog.get_logger(__name__)
 
 
-class Rounds:
-    """Base of what is done in rounds."""
+class Rounds(LoopController):
+    """Base of what is done in rounds; AWS is not asked again at once after it has failed."""
 
-    name: str = ""
+    backoff = Backoff(1.0, 60.0)
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock: Final = clock
-
-    async def step(self) -> float:
-        """Do one round; return seconds until the next."""
-        raise NotImplementedError
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        failures = 0
-        while True:
-            try:
-                seconds = await self.step()
-            except Exception as error:  # noqa: BLE001 the next round may go well
-                seconds = _BACKOFF.after(failures)
-                failures += 1
-                report(log.bind(controller=self.name), error, seconds)
-            else:
-                failures = 0
-            await self.clock.sleep(seconds)
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
+        super().__init__(clock, _log, metrics)
