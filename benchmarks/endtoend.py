@@ -3,12 +3,15 @@
     python -m benchmarks.endtoend            1,000 pods: about ten minutes
     python -m benchmarks.endtoend --smoke    20 pods: that everything still runs
     python -m benchmarks.endtoend --beside   Karpenter's own controller first, then ours
+    python -m benchmarks.endtoend --first small   the small pods come first, which takes more nodes
     python -m benchmarks.endtoend --json     figures for programs
 
 kube-apiserver, kube-controller-manager and kube-scheduler are the real ones, kwok plays the
 kubelets, and ``karpenter controller`` is a process with the rights of the installation. Two
-Deployments of as many pods each are created at once, small and large ones. When all run and the
-cluster is at rest, 3 pods of 10 go, and consolidation has its turn.
+Deployments of as many pods each are created, small and large ones, one as soon as the other has its
+first pods: kube-controller-manager serves most of the one it turned to first before the other, and
+who comes first decides how many nodes it takes, so that must not be left to chance. When all run
+and the cluster is at rest, 3 pods of 10 go, and consolidation has its turn.
 
 Beside the figures stand those of Karpenter's own controller: with ``--beside`` measured in the same
 run on the same control plane (built from its published Go module), otherwise those it once had on such
@@ -25,6 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +70,24 @@ _HELD_UP: Final = "event loop held up"
 _DISRUPTED: Final = "karpenter.sh/disrupted"
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The pods that come, half of each shape."""
+
+    pods: int
+    first: str  # the shape that comes first
+
+    @property
+    def each(self) -> int:
+        """Pods of a shape."""
+        return self.pods // 2
+
+    @property
+    def names(self) -> list[str]:
+        """The shapes in the order in which they come."""
+        return sorted(SHAPES, key=lambda name: name != self.first)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure a real cluster from nothing and back.")
     parser.add_argument("--smoke", action="store_true", help="few pods, no judgement")
@@ -73,6 +95,7 @@ def main() -> int:
     parser.add_argument(
         "--beside", action="store_true", help="measure Karpenter's own controller first (needs Go)"
     )
+    parser.add_argument("--first", choices=SHAPES, default="large", help="which pods come first")
     parser.add_argument("--pods", type=int, default=0, help="how many pods, in all")
     parser.add_argument("--log", type=Path, help="keep the log of the controller in this file")
     arguments = parser.parse_args()
@@ -81,15 +104,16 @@ def main() -> int:
         print(f"SKIPPED: nothing was measured end to end; {problem}", file=sys.stderr)
         return 0
     pods = arguments.pods or (SMOKE_PODS if arguments.smoke else PODS)
+    load = Load(pods, arguments.first)
     pauses = SMOKE_PAUSES if arguments.smoke else PAUSES
     theirs = KNOWN if pods == PODS else None
     if arguments.beside:
         built(CONTROLLER)
         with _cluster(pauses[0]) as cluster, _theirs(cluster) as process:
-            out, back = _measured(cluster, process, pods, *pauses[1:])
+            out, back = _measured(cluster, process, load, *pauses[1:])
         theirs = Theirs.measured(out), Theirs.measured(back)
     with _cluster(pauses[0]) as cluster, _ours(cluster) as process:
-        run = Run(*_measured(cluster, process, pods, *pauses[1:]), theirs)
+        run = Run(*_measured(cluster, process, load, *pauses[1:]), theirs)
         if arguments.log:
             arguments.log.write_text(process.text, encoding="utf-8")
     if arguments.json:
@@ -137,32 +161,34 @@ def _theirs(cluster: RealCluster) -> Iterator[Controller]:
 
 
 def _measured(
-    cluster: RealCluster, process: Controller, pods: int, quiet: float, quiet_at_last: float
+    cluster: RealCluster, process: Controller, load: Load, quiet: float, quiet_at_last: float
 ) -> tuple[Figures, Figures]:
     with sampling(process.process.pid) as sampler:
         time.sleep(5)
-        out = _scaled_out(cluster, process, sampler, pods)
+        out = _scaled_out(cluster, process, sampler, load)
         _rest(cluster, quiet)
-        back = _scaled_back(cluster, process, sampler, pods, quiet_at_last)
+        back = _scaled_back(cluster, process, sampler, load, quiet_at_last)
         process.stop()
     return out, back
 
 
-def _scaled_out(cluster: RealCluster, process: Controller, sampler: Sampler, pods: int) -> Figures:
-    wanted = [deployment(name, pods // 2, *shape) for name, shape in SHAPES.items()]
+def _scaled_out(cluster: RealCluster, process: Controller, sampler: Sampler, load: Load) -> Figures:
     began = time.time()
-    cluster("apply", "-f", "-", given=json.dumps(list_of(*wanted)))
-    until(lambda: _ready(cluster) == pods, f"{pods} pods run", seconds=PATIENCE)
+    for name in load.names:
+        wanted = deployment(name, load.each, *SHAPES[name])
+        cluster("apply", "-f", "-", given=json.dumps(wanted))
+        until(partial(_has_pods, cluster, name), f"the first pods of {name} are there", seconds=60)
+    until(lambda: _ready(cluster) == load.pods, f"{load.pods} pods run", seconds=PATIENCE)
     ended = time.time()
-    return _figures(cluster, process, sampler.between(began, ended), (began, ended), pods)
+    return _figures(cluster, process, sampler.between(began, ended), (began, ended), load.pods)
 
 
 def _scaled_back(
-    cluster: RealCluster, process: Controller, sampler: Sampler, pods: int, quiet: float
+    cluster: RealCluster, process: Controller, sampler: Sampler, load: Load, quiet: float
 ) -> Figures:
     began, before = time.time(), len(cluster.items("nodes"))
-    each = pods // 2 - round(pods // 2 * LEAVING)
-    for name in SHAPES:
+    each = load.each - round(load.each * LEAVING)
+    for name in load.names:
         cluster("scale", "deployment", name, f"--replicas={each}")
     watch = _rest(cluster, quiet)
     until(lambda: _ready(cluster) == 2 * each, "all pods run again", seconds=PATIENCE)
@@ -252,6 +278,12 @@ def _rest(cluster: RealCluster, quiet: float) -> _Watch:
 def _is_disrupted(node: Json) -> bool:
     taints = node["spec"].get("taints", ())
     return "deletionTimestamp" in node["metadata"] or any(t["key"] == _DISRUPTED for t in taints)
+
+
+def _has_pods(cluster: RealCluster, name: str) -> bool:
+    """Whether the first pods of a Deployment exist."""
+    path = f"/api/v1/namespaces/default/pods?labelSelector=app%3D{name}&limit=1"
+    return bool(cluster.plane.send("GET", path)["items"])
 
 
 def _ready(cluster: RealCluster) -> int:

@@ -6,7 +6,7 @@ set of them, and whether pools that weigh savings against disruption agree.
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from karpenter.admission.durations import go_duration
@@ -15,7 +15,13 @@ from karpenter.disruption.balanced import BALANCED, LEAST_SCORE, score_of
 from karpenter.disruption.budgets import UNDERUTILIZED
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import Command, Decision, Score
-from karpenter.disruption.detection import CONSOLIDATABLE, NEVER, patience, quiet_since
+from karpenter.disruption.detection import (
+    CLOCK_SKEW,
+    CONSOLIDATABLE,
+    NEVER,
+    patience,
+    quiet_since,
+)
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.replacements import (
     Option,
@@ -30,7 +36,6 @@ from karpenter.model import labels
 WHEN_EMPTY: Final = "WhenEmpty"
 POLICIES: Final = frozenset({WHEN_EMPTY, "WhenEmptyOrUnderutilized", BALANCED})
 _PODS_NAMED: Final = 3
-_CLOCK_SKEW: Final = timedelta(minutes=1)  # that two clocks may well differ by
 
 
 def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
@@ -87,7 +92,7 @@ def in_peace(candidate: Candidate, view: Pass) -> Blocked | None:
     if candidate.machine.has_condition(CONSOLIDATABLE):
         return None
     since = quiet_since(candidate.claim)
-    if since is not None and since - view.now > _CLOCK_SKEW:
+    if since is not None and since - view.now > CLOCK_SKEW:
         detail = f"its pods changed at {_moment(since)}, which has not come yet: a clock was wrong"
         return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail)
     wait = patience(candidate.claim, candidate.node_pool, now=view.now)

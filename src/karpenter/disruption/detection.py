@@ -26,6 +26,7 @@ NEVER: Final = "Never"
 
 # A type that has just been launched may not be listed everywhere yet
 YOUNGEST_STALE: Final = timedelta(hours=1)
+CLOCK_SKEW: Final = timedelta(minutes=1)  # that two clocks may well differ by
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,24 @@ async def test_d48_events_shortly_after_each_other_are_one() -> None:
 
 
 @in_virtual_time
+async def test_d48_an_event_dated_by_a_wrong_clock_gives_way_to_the_next() -> None:
+    async with bench(claim(stage="Initialized"), node(), pod("a"), pod("b")) as at_work:
+        task = run_in_background([PodEvents(at_work.world)])
+        heard = []
+        for ahead, name in ((30, "a"), (3600, "b")):
+            written = {"status": {"lastPodEventTime": at(ahead)}}
+            await at_work.change(
+                "karpenter.sh/v1", "NodeClaim", NAME, written, subresource="status"
+            )
+            await at_work.client.bind("default", name, "node-1")
+            await handled(at_work)
+            heard.append(last_event(at_work))
+        task.cancel()
+
+        assert [at(30), at(0)] == heard
+
+
+@in_virtual_time
 async def test_d49_daemons_do_not_count() -> None:
     async with bench(claim(stage="Initialized"), node(), pod("a", daemon=True)) as at_work:
         task = run_in_background([PodEvents(at_work.world)])

@@ -15,6 +15,7 @@ from karpenter.api.pods import Pod
 from karpenter.controllers.lifecycle.claims import claims_of, is_deleting
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import STATUS, World
+from karpenter.disruption.detection import CLOCK_SKEW
 from karpenter.kube.mirror import Key
 from karpenter.model.conditions import find, is_true, timestamp
 from karpenter.state.pods import is_active, is_bound, is_daemon, is_finished, is_terminating
@@ -44,7 +45,7 @@ class PodEvents(Controller):
         if moment is None:
             return None
         for claim in claims:
-            if not is_deleting(claim) and is_news(claim, moment):
+            if not is_deleting(claim) and is_news(claim, moment, now=self.clock.now()):
                 body = {"status": {"lastPodEventTime": timestamp(moment)}}
                 await self.world.patch(claim, body, subresource=STATUS)
         if self._latest.get(name) == moment:
@@ -95,7 +96,10 @@ def last_change(pod: Pod) -> datetime | None:
     return max((moment for moment in moments if moment is not None), default=None)
 
 
-def is_news(claim: NodeClaim, moment: datetime) -> bool:
-    """Whether an event is to be written down: it is the first, or a while after the last."""
+def is_news(claim: NodeClaim, moment: datetime, *, now: datetime) -> bool:
+    """Whether an event is to be written down: it is the first, or a while after the last.
+
+    One that has not come yet was dated by a wrong clock, and counts for nothing.
+    """
     last = claim.status.last_pod_event_time
-    return last is None or moment - last >= _DEDUPE
+    return last is None or last - now > CLOCK_SKEW or moment - last >= _DEDUPE
