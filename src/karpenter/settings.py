@@ -173,10 +173,10 @@ def parse_gates(text: str) -> FeatureGates:
     """
     gates = dict(DEFAULT_GATES)
     for part in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = part.partition("=")
+        name, _, value = (word.strip() for word in part.partition("="))
         if value.lower() not in _LOOSE_BOOLEANS:
             raise SettingError(f"FEATURE_GATES: {name} needs true or false, not {value!r}")
-        gates[name.strip()] = _LOOSE_BOOLEANS[value.lower()]
+        gates[name] = _LOOSE_BOOLEANS[value.lower()]
     return FeatureGates(gates)
 
 

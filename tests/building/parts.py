@@ -126,6 +126,8 @@ def pod_term(
     *,
     namespaces: Sequence[str] = (),
     namespace_selector: LabelSelector | None = None,
+    match_label_keys: Sequence[str] = (),
+    mismatch_label_keys: Sequence[str] = (),
 ) -> PodAffinityTerm:
     """An affinity term about the pods with ``labels`` (``app=t`` when not given)."""
     return PodAffinityTerm(
@@ -133,6 +135,8 @@ def pod_term(
         label_selector=selector(APP_T if labels is None else labels),
         namespaces=tuple(namespaces),
         namespace_selector=namespace_selector,
+        match_label_keys=tuple(match_label_keys),
+        mismatch_label_keys=tuple(mismatch_label_keys),
     )
 
 

@@ -350,6 +350,8 @@ def _term(random: Random) -> PodAffinityTerm:
         namespace_selector=random.choice(
             (None, None, None, None, selector(), selector({"env": "prod"}))
         ),
+        match_label_keys=["rev"] if random.random() < 0.1 else [],
+        mismatch_label_keys=["app"] if random.random() < 0.1 else [],
     )
 
 

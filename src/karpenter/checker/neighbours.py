@@ -57,7 +57,19 @@ def means(term: PodAffinityTerm, owner: Pod, other: Pod, namespaces: Namespaces)
             selected(chooser, namespaces.get(where, {}))
             and (where in namespaces or not (chooser.match_labels or chooser.match_expressions))
         )
-    return in_scope and selected(term.label_selector, other.metadata.labels)
+    return (
+        in_scope
+        and selected(term.label_selector, other.metadata.labels)
+        and _own_values_agree(term, owner.metadata.labels, other.metadata.labels)
+    )
+
+
+def _own_values_agree(
+    term: PodAffinityTerm, own: Mapping[str, str], theirs: Mapping[str, str]
+) -> bool:
+    return all(own[key] == theirs.get(key) for key in term.match_label_keys if key in own) and all(
+        own[key] != theirs.get(key) for key in term.mismatch_label_keys if key in own
+    )
 
 
 def anti_affinity_violations(

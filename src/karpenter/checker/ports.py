@@ -18,10 +18,10 @@ def clashing_ports(coming: Iterable[PodSpec], there: Iterable[PodSpec] = ()) -> 
 
 def _host_ports(owner: int, spec: PodSpec) -> list[tuple[int, str, int, str]]:
     return [
-        (owner, port.protocol or "TCP", port.host_port, port.host_ip or "0.0.0.0")  # noqa: S104
+        (owner, port.protocol or "TCP", number, port.host_ip or "0.0.0.0")  # noqa: S104
         for container in spec.containers
         for port in container.ports
-        if port.host_port
+        if (number := port.host_port or (port.container_port if spec.host_network else 0))
     ]
 
 

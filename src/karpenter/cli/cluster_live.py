@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -23,7 +23,6 @@ from karpenter.api.legacy import Provisioner
 from karpenter.api.meta import Condition, Resource, kind_of
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
-from karpenter.api.problems import DecodeError
 from karpenter.cli import output
 from karpenter.cli.cluster_settled import settled_pool, with_marks
 from karpenter.cli.quiet import run_quietly
@@ -34,7 +33,14 @@ from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.disruption.detection import DRIFTED
 from karpenter.kube.client import Client
 from karpenter.kube.config import load_config
-from karpenter.kube.errors import ConfigError, ForbiddenError, GoneError, KubeError, NotFoundError
+from karpenter.kube.errors import (
+    ConfigError,
+    ForbiddenError,
+    GoneError,
+    KubeError,
+    NotFoundError,
+    UnreadableAnswerError,
+)
 from karpenter.kube.http import HttpTransport
 from karpenter.settings import Settings
 from karpenter.state.cluster import snapshot_of
@@ -198,8 +204,11 @@ class _Reading:
                 if kind in NEEDED:
                     raise
                 self._forbidden.append(kind_of(kind))
-            except DecodeError as error:
-                _unreadable(kind, error)
+            except UnreadableAnswerError as error:
+                if not error.problem.path:
+                    raise  # nobody who answers like that is a cluster
+                what = f"the cluster has a {kind_of(kind)} that cannot be read"
+                output.fail(f"{what}: {error.problem}")
             return []
 
     async def _all_of(self, kind: type[R]) -> list[R]:
@@ -214,10 +223,6 @@ class _Reading:
             token = page.metadata.continue_token
             if not token:
                 return items
-
-
-def _unreadable(kind: type[Resource], error: DecodeError) -> NoReturn:
-    output.fail(f"the cluster has a {kind_of(kind)} that cannot be read: {error}")
 
 
 @runtime_checkable

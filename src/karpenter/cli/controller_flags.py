@@ -69,7 +69,7 @@ SETTINGS: Final = (
         "No metrics about single pods, nodes, pools and conditions, and no events of the latter.",
     ),
     Flag("memory_limit", "BYTES", "-1", "Say so when 90 % of it are in use; -1 is no limit."),
-    Flag("cpu_requests", "MILLIS", "1000", "What concurrency is sized for."),
+    Flag("cpu_requests", "MILLIS", "1000", "Accepted; what is done at once does not depend on it."),
     Flag("log_level", "LEVEL", "info", "What is worth a line: debug, info or error."),
     Flag("log_output_paths", "PATHS", "stdout", "Where lines go, separated by commas."),
     Flag("log_error_output_paths", "PATHS", "stderr", "Where failures to log are told."),

@@ -240,7 +240,7 @@ def _cloud(context: ProviderContext) -> CloudProvider:
     if settings.feature_gates[_NODE_REPAIR] and not settings.legacy_node_repair:
         problems = violations(cloud.repair_policies)
         if problems:
-            raise StartError(f"feature gate {_NODE_REPAIR}, provider {name}: {problems[0]}")
+            raise StartError(f"feature gate {_NODE_REPAIR}, provider {name}: {'; '.join(problems)}")
     return cloud
 
 

@@ -117,7 +117,10 @@ def _finding(label: str, colour: str, text: str) -> None:
 
 def _for_people() -> bool:
     return (
-        sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        sys.stderr is not None  # None where a shell closed it
+        and sys.stderr.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
     )
 
 

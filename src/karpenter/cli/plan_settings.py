@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from karpenter.settings import Settings
     from karpenter.state.snapshot import Snapshot
 
+# Far enough from where time ends for Python that the windows of budgets have room
+_FIRST_YEAR: Final = 1970
+_LAST_YEAR: Final = 2999
 # feature gate -> the objects that are of no effect while it is off
 _GATED: Final = {
     "NodeOverlay": "NodeOverlays",
@@ -31,6 +34,8 @@ def moment(text: str | None) -> datetime:
         found = None
     if found is None or found.tzinfo is None:
         output.fail(f"--now: {text!r} is not a time with a zone such as 2026-08-01T12:00:00Z")
+    if not _FIRST_YEAR <= found.year <= _LAST_YEAR:
+        output.fail(f"--now: {text!r} is not within the years {_FIRST_YEAR} and {_LAST_YEAR}")
     return found.astimezone(UTC)  # schedules of budgets are in UTC
 
 

@@ -137,20 +137,28 @@ class Question:
         from karpenter.disruption.foreseen import with_conditions
         from karpenter.disruption.passes import Pass
 
-        settings, market = self.settings, self.market
+        settings, market, until = self.settings, self.market, self.now + self.settings.nomination
+        policies = RepairPolicies(market.repair_policies) if settings.repair else None
         foreseen = with_conditions(self.snapshot, market.catalogue, now=self.now)
         after = Aftermath(foreseen, market.facts, market.catalogue)
+
+        def look() -> Pass:
+            return Pass(
+                after.snapshot,
+                after.types,
+                market.facts,
+                settings,
+                now=self.now,
+                in_progress=after.in_progress,
+                policies=policies,
+            )
+
+        before = look()
+        if not before.is_paused:
+            after.expect(before.awaited, until=until)
         for command in begun:
-            after.begin(command, until=self.now + settings.nomination)
-        return Pass(
-            after.snapshot,
-            after.types,
-            market.facts,
-            settings,
-            now=self.now,
-            in_progress=after.in_progress,
-            policies=RepairPolicies(market.repair_policies) if settings.repair else None,
-        )
+            after.begin(command, until=until)
+        return look()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from karpenter.kube.client import Client
 from karpenter.kube.events import Recorder
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.transport import MemoryTransport
+from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
 from karpenter.settings import SettingError, Settings, from_environment
 from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.capacity import CloudCalls
@@ -63,7 +64,7 @@ async def autoscaling(
         )
         manager = Manager(process, make_controllers)
         task = asyncio.create_task(manager.run(), name="controllers")
-        task.add_done_callback(lambda ended: _told(ended, say))
+        task.add_done_callback(lambda ended: told_when_over(ended, say))
         try:
             yield manager
         finally:
@@ -71,16 +72,19 @@ async def autoscaling(
             await asyncio.gather(task, return_exceptions=True)
 
 
-def _told(ended: asyncio.Task[None], say: Callable[[str], object]) -> None:
+def told_when_over(ended: asyncio.Task[None], say: Callable[[str], object]) -> None:
     """Say so when the controllers do not go on, which nothing else would show."""
     if not ended.cancelled() and (error := ended.exception()) is not None:
-        say(f"! the controllers have stopped: {error}")
+        while isinstance(error, BaseExceptionGroup):  # whose own text names none of its errors
+            error = error.exceptions[0]
+        say(f"! the controllers have stopped: {str(error) or type(error).__name__}")
 
 
 def _settings() -> Settings:
     try:
         settings = from_environment(os.environ)
-    except SettingError as error:
+        parse_scheduler_config(settings.scheduler_config)
+    except (SettingError, SchedulerConfigError) as error:
         output.fail(str(error))
     return replace(settings, disable_leader_election=True)
 

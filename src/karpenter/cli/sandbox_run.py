@@ -255,12 +255,14 @@ def _example(wishes: Wishes) -> Sequence[Document]:
 
 
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
+    # As in the path of a request all of these are text; what else is wrong the cluster says
     metadata = obj.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+    held = metadata if isinstance(metadata, dict) else {}
+    name, namespace = str(held.get("name") or ""), str(held.get("namespace") or "default")
     api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
-    namespace = (metadata.get("namespace") if isinstance(metadata, dict) else None) or "default"
     if not name:
-        await cluster.client.create(obj, namespace=namespace)
+        whole = {**obj, "apiVersion": api_version, "kind": kind}
+        await cluster.client.create(whole, namespace=namespace)
         return
     await cluster.client.patch(
         "apply", api_version, kind, namespace, name, obj, field_manager=_MANAGER, force=True

@@ -12,6 +12,7 @@ from aiohttp import web
 from karpenter.cli import profiling
 from karpenter.controllers.health import Checks, answer
 
+_PORTS: Final = range(65536)
 _TEXT: Final = "text/plain"
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _EVERYWHERE: Final = None  # every interface, of both kinds of addresses where there are two
@@ -108,19 +109,21 @@ def _prober(name: str, checks: Checks) -> Callable[[web.Request], Awaitable[web.
 async def _listen(
     stack: AsyncExitStack, app: web.Application, host: str | None, port: int, variable: str
 ) -> int:
+    if port not in _PORTS:  # a larger one would be cut down to size, and nobody would find it
+        raise ServingError(f"{variable}: {port} is no port; choose one from 0 to {_PORTS[-1]}")
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     site = web.TCPSite(runner, host, port)
     try:
         await site.start()
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ServingError(_why_not(port, variable, error)) from error
     return int(runner.addresses[0][1])
 
 
-def _why_not(port: int, variable: str, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+def _why_not(port: int, variable: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
         return f"port {port} is taken; choose another with {variable}"
-    reason = (getattr(error, "strerror", None) or str(error)).lower()
+    reason = (error.strerror or str(error)).lower()
     return f"cannot listen on port {port}: {reason}; choose another with {variable}"

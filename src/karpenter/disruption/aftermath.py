@@ -4,7 +4,7 @@ Candidates are marked and their pods look for room. Replacements have launched a
 yet, and machines that are to take pods wait for them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -43,6 +43,14 @@ class Aftermath:
         if known is None or known[0] is not listed:
             known = self._known[id(listed)] = listed, tuple(map(self._left_of, listed))
         return known[1]
+
+    def expect(self, names: Collection[str], *, until: datetime) -> None:
+        """Let machines wait until then for pods that have no place yet."""
+        nodes = tuple(
+            replace(machine, nominated_until=until) if machine.name in names else machine
+            for machine in self.snapshot.nodes
+        )
+        self.snapshot = replace(self.snapshot, nodes=nodes)
 
     def begin(self, command: Command, *, until: datetime) -> None:
         """Begin a command; machines that take pods wait for them until then."""

@@ -5,8 +5,11 @@ from typing import Final
 
 from karpenter.disruption.candidates import Blocked, Candidate, Why
 from karpenter.disruption.commands import MULTI, SINGLE, Command, Decision
+from karpenter.disruption.consolidation import is_balanced
 from karpenter.scheduling.provisioning import Announcement
+from karpenter.state.departing import annotation_problem
 from karpenter.state.nodes import StateNode
+from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 _REASONS: Final = {
@@ -28,6 +31,17 @@ def announced(verdict: Blocked, snapshot: Snapshot) -> list[Announcement]:
     return [Announcement(target, reason, verdict.detail, is_warning) for target in targets]
 
 
+def announced_pods(snapshot: Snapshot) -> list[Announcement]:
+    """What users are told about pods of our machines that wish to stay in words of their own."""
+    return [
+        Announcement(f"Pod/{key_of(pod)}", "InvalidDoNotDisruptAnnotation", problem)
+        for machine in snapshot.nodes
+        if machine.node_claim is not None
+        for pod in machine.pods
+        if (problem := annotation_problem(pod.metadata.annotations)) is not None
+    ]
+
+
 def announced_command(command: Command) -> list[Announcement]:
     """What users are told about a consolidation that is begun."""
     if command.method not in (MULTI, SINGLE):
@@ -40,7 +54,7 @@ def announced_command(command: Command) -> list[Announcement]:
         if command.method == SINGLE:
             told += _to_each(command.candidates, "ConsolidationApproved", message)
         else:
-            pools = sorted({candidate.pool for candidate in command.candidates})
+            pools = sorted({each.pool for each in command.candidates if is_balanced(each)})
             told += [
                 Announcement(f"NodePool/{pool}", "ConsolidationApproved", message, is_warning=False)
                 for pool in pools

@@ -57,9 +57,8 @@ def _verdict(candidate: Candidate, view: Pass) -> Blocked | None:
     if problem:
         return Blocked(candidate.name, Why.UNCONSOLIDATABLE, problem, has_event=False)
     if candidate.node_pool.spec.disruption.consolidate_after == NEVER:
-        # consolidation is asked about it too, and tells users
         detail = f"NodePool {candidate.pool} has consolidation turned off"
-        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, has_event=False)
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail)
     if candidate.name in view.buffered:
         detail = "it is kept as the spare capacity of a CapacityBuffer"
         return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, has_event=False)

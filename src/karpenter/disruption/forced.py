@@ -6,10 +6,12 @@ from typing import Final
 
 from karpenter.cloud.provider import RepairPolicy
 from karpenter.disruption import budgets, commands
+from karpenter.disruption.candidates import Blocked, Why
 from karpenter.disruption.commands import Command, Decision
 from karpenter.disruption.expiration import has_expired
 from karpenter.disruption.legacy_repair import diagnosis, too_many_fail
 from karpenter.disruption.passes import Pass
+from karpenter.scheduling.provisioning import Announcement
 from karpenter.scheduling.static import plan_static
 from karpenter.state.nodes import StateNode
 
@@ -29,8 +31,8 @@ def forced_commands(view: Pass, legacy_policies: Sequence[RepairPolicy] = ()) ->
         if has_expired(claim, now=view.now):
             gone.add(name)
             yield _forced_out(view, machine, commands.EXPIRATION, EXPIRED)
-    for machine in _broken(view, legacy_policies):
-        if machine.name not in gone:
+    for machine, problem in _broken(view, legacy_policies):
+        if not problem and machine.name not in gone:
             gone.add(machine.name)
             yield _forced_out(view, machine, commands.REPAIR, budgets.UNHEALTHY)
     if not view.settings.planning.static:
@@ -51,13 +53,23 @@ def _forced_out(view: Pass, machine: StateNode, method: str, reason: str) -> Com
     return Command(method, reason, Decision.DELETE, (candidate,))
 
 
-def _broken(view: Pass, policies: Sequence[RepairPolicy]) -> Iterator[StateNode]:
+def repairs_held_back(
+    view: Pass, legacy_policies: Sequence[RepairPolicy]
+) -> Iterator[tuple[Blocked, Announcement]]:
+    """Yield the machines that are broken but stay because too many are, and what users are told."""
+    for machine, problem in _broken(view, legacy_policies):
+        if problem:
+            # only the node hears of it, unlike of repair within budgets
+            told = Announcement(f"Node/{machine.name}", "NodeRepairBlocked", problem)
+            yield Blocked(machine.name, Why.REPAIR_BLOCKED, problem, has_event=False), told
+
+
+def _broken(view: Pass, policies: Sequence[RepairPolicy]) -> Iterator[tuple[StateNode, str]]:
+    """Yield the machines that are due for repair, and what stands in its way."""
     nodes = [machine.node for machine in view.snapshot.nodes if machine.node is not None]
     for machine in sorted(view.snapshot.nodes, key=lambda machine: machine.name):
         if machine.node is None or machine.node_claim is None or machine.is_deleting:
             continue
         found = diagnosis(machine.node, policies)
-        if found is None or view.now < found.due:
-            continue
-        if not too_many_fail(machine.node, nodes, policies):
-            yield machine
+        if found is not None and view.now >= found.due:
+            yield machine, too_many_fail(machine.node, nodes, policies)

@@ -176,11 +176,29 @@ class Pass:
     @cached_property
     def buffered(self) -> frozenset[str]:
         """The machines that stand for the spare room somebody asked for."""
-        if not self.ground.virtual or not self.ground.pools.dynamic:
-            return frozenset()
         spare = {key_of(pod) for pod in self.ground.virtual}
-        placed = self.simulation([]).replacing([]).outcome.existing
-        return frozenset(name for name, pods in placed.items() if not spare.isdisjoint(pods))
+        if not spare:
+            return frozenset()  # most clusters have none, and looking takes a while
+        return frozenset(
+            name for name, pods in self._arrivals.items() if not spare.isdisjoint(pods)
+        )
+
+    @cached_property
+    def awaited(self) -> frozenset[str]:
+        """The machines that pods without a place, spare room left aside, would come to."""
+        spare = {key_of(pod) for pod in self.ground.virtual}
+        return frozenset(name for name, pods in self._arrivals.items() if set(pods) - spare)
+
+    @cached_property
+    def _arrivals(self) -> Mapping[str, tuple[str, ...]]:
+        """Where those would go that have no place, or whose machine is on its way out."""
+        ground, nodes = self.ground, self.snapshot.nodes
+        if not ground.pools.dynamic or all(machine.is_deleting for machine in nodes):
+            return {}
+        departing = (machine.pods for machine in nodes if machine.is_deleting)
+        if not any((ground.virtual, ground.intake.pods, *departing)):
+            return {}
+        return self.simulation([]).replacing([]).outcome.existing
 
     @cached_property
     def _graceful(self) -> dict[str, Candidate | Blocked]:
@@ -209,6 +227,11 @@ class Pass:
             or look.described(machine)
             for machine in sorted(self.snapshot.nodes, key=lambda machine: machine.name)
         }
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is decided yet: a claim that has not launched brings unknown room."""
+        return any(self.is_ours(claim.spec.node_class_ref) for claim in self.snapshot.unlaunched)
 
     def is_ours(self, reference: NodeClassReference) -> bool:
         """Whether the provider serves a node class; one that serves any kind says none."""

@@ -16,7 +16,7 @@ from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.aftermath import Aftermath
-from karpenter.disruption.announcing import announced, announced_command
+from karpenter.disruption.announcing import announced, announced_command, announced_pods
 from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import Command, Finding
@@ -24,7 +24,7 @@ from karpenter.disruption.consolidation import Consolidation
 from karpenter.disruption.detection import DRIFTED
 from karpenter.disruption.drift import find_drift
 from karpenter.disruption.emptiness import find_empty
-from karpenter.disruption.forced import forced_commands
+from karpenter.disruption.forced import forced_commands, repairs_held_back
 from karpenter.disruption.foreseen import with_conditions
 from karpenter.disruption.multi import find_multi
 from karpenter.disruption.passes import DisruptionSettings, Memory, Pass, Timer, no_hurry
@@ -110,13 +110,14 @@ def plan_disruption(
 ) -> DisruptionPlan:
     """Plan everything that would be begun now, each command after the one before it.
 
-    What controllers have written down counts as it stands; what is absent is worked out.
+    What controllers have written down counts as it stands; what is absent is worked out. Pods that
+    wait for a node keep the machines they would come to, as provisioning would promise them.
 
     Args:
         policies: when a machine is repaired as one method among others.
         legacy_policies: when it is repaired forcefully, whatever the settings say otherwise.
     """
-    ours = with_conditions(snapshot, catalogue, now=now)
+    ours, until = with_conditions(snapshot, catalogue, now=now), now + settings.nomination
     after = Aftermath(ours, facts, catalogue)
     compiler = Compiler()
 
@@ -140,22 +141,27 @@ def plan_disruption(
         for pool in sorted(ours.node_pools)
     }
     begun = list(forced_commands(view, legacy_policies))
+    is_paused = view.is_paused
+    if not is_paused:
+        after.expect(view.awaited, until=until)
     for command in begun:
-        after.begin(command, until=now + settings.nomination)
-    events = {event: None for command in begun for event in announced_command(command)}
+        after.begin(command, until=until)
+    events = dict.fromkeys(announced_pods(ours))
     while True:
         view = look()
-        step = next_commands(Search(view))
+        step = Step((), ()) if is_paused else next_commands(Search(view))
         events.update((event, None) for finding in step.findings for event in finding.events)
         if not step.commands or len(begun) >= most:
             break
         for command in step.commands:
-            after.begin(command, until=now + settings.nomination)
+            after.begin(command, until=until)
             events.update((event, None) for event in announced_command(command))
         begun += step.commands
     going = {name for command in begun for name in command.names}
+    held = {each.node: (each, told) for each, told in repairs_held_back(view, legacy_policies)}
+    events.update((told, None) for _, told in held.values())
     blocked = [
-        _why_it_stays(view, step, machine)
+        held[machine.name][0] if machine.name in held else _why_it_stays(view, step, machine)
         for machine in sorted(ours.nodes, key=lambda machine: machine.name)
         if machine.name not in going
     ]
@@ -187,6 +193,9 @@ def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
         verdict = said.get(method)
         if verdict is not None:
             return verdict
+    if not step.findings:
+        detail = "nothing is decided about it before every NodeClaim has launched"
+        return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
     if step.commands or any(finding.has_timed_out for finding in step.findings):
         detail = "the plan ended before its turn came"
         return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)

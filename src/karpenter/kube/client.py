@@ -15,13 +15,22 @@ import msgspec
 from karpenter.api.codec import WatchEvent, decode_as, decode_event, decode_list
 from karpenter.api.meta import ObjectList, Resource, Status, kind_of
 from karpenter.api.pods import Pod
+from karpenter.api.problems import DecodeError
 from karpenter.clock import Clock
-from karpenter.kube.errors import ConnectionLostError, KubeError, from_status, refusal
+from karpenter.kube.errors import (
+    ConnectionLostError,
+    KubeError,
+    UnreadableAnswerError,
+    from_status,
+    refusal,
+)
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.retry import delay_before_retry
 from karpenter.kube.transport import Request, Response, Transport
 
 R = TypeVar("R", bound=Resource)
+K = TypeVar("K")
+T = TypeVar("T")
 
 _REFUSED: Final = 400
 _VERSION: Final = "/version"
@@ -169,8 +178,7 @@ class Client:
         self._may_write = may_write
 
     async def get(self, kind: type[R], name: str, namespace: str = "") -> R:
-        answer = await self._ask(kind, Request("GET", resource_of(kind).path(namespace, name)))
-        return decode_as(answer.body, kind)
+        return await self._object(kind, Request("GET", resource_of(kind).path(namespace, name)))
 
     async def page(
         self,
@@ -190,9 +198,9 @@ class Client:
             resourceVersion=resource_version,
             **{"continue": continue_token},
         )
-        path = resource_of(kind).path(namespace)
-        answer = await self._ask(kind, Request("GET", path, query, seconds=60.0))
-        return decode_list(answer.body, kind)
+        request = Request("GET", resource_of(kind).path(namespace), query, seconds=60.0)
+        answer = await self._ask(kind, request)
+        return _read(request, answer.body, kind, decode_list)
 
     async def list(
         self,
@@ -241,7 +249,7 @@ class Client:
         async with self._transport.stream(request) as stream:
             if stream.status >= _REFUSED:
                 raise refusal(Response(stream.status, stream.body, stream.headers))
-            yield _events(stream.lines, kind)
+            yield _events(stream.lines, kind, request)
 
     async def create(self, kind: type[R], body: Mapping[str, Any]) -> R:
         whole = {"apiVersion": kind.api_version, "kind": kind_of(kind), **body}
@@ -250,7 +258,7 @@ class Client:
         request = Request(
             "POST", resource_of(kind).path(namespace), query, msgspec.json.encode(whole)
         )
-        return decode_as((await self._ask(kind, request)).body, kind)
+        return await self._object(kind, request)
 
     async def patch(
         self,
@@ -271,7 +279,7 @@ class Client:
             msgspec.json.encode(body),
             patch_type.value,
         )
-        return decode_as((await self._ask(kind, request)).body, kind)
+        return await self._object(kind, request)
 
     async def delete(
         self,
@@ -314,11 +322,9 @@ class Client:
         await self._post_to_pod(name, namespace, "binding", body)
 
     async def version(self) -> str:
-        answer = await self._ask(None, Request("GET", _VERSION))
-        try:
-            return msgspec.json.decode(answer.body, type=_Release).git_version
-        except msgspec.MsgspecError as error:
-            raise KubeError(f"the answer to {_VERSION} cannot be read: {error}") from error
+        request = Request("GET", _VERSION)
+        answer = await self._ask(None, request)
+        return _read(request, answer.body, _Release, decode_as).git_version
 
     async def _post_to_pod(
         self, name: str, namespace: str, subresource: str, body: Mapping[str, Any]
@@ -326,6 +332,10 @@ class Client:
         path = resource_of(Pod).path(namespace, name, subresource)
         query = _query(fieldManager=self._field_manager)
         await self._ask(Pod, Request("POST", path, query, msgspec.json.encode(body)))
+
+    async def _object(self, kind: type[R], request: Request) -> R:
+        """Send a request that is answered with one object."""
+        return _read(request, (await self._ask(kind, request)).body, kind, decode_as)
 
     async def _ask(self, kind: type[Resource] | None, request: Request) -> Response:
         """Send a request, again where that is safe, and return the answer if it is a yes."""
@@ -369,9 +379,19 @@ class Client:
             raise NotLeadingError(f"{request.method} {request.path} is not sent by a standby")
 
 
-async def _events(lines: AsyncIterator[bytes], kind: type[R]) -> AsyncIterator[WatchEvent[R]]:
+def _read(request: Request, data: bytes, kind: K, decode: Callable[[bytes, K], T]) -> T:
+    """What is said in answer to a request."""
+    try:
+        return decode(data, kind)
+    except DecodeError as error:
+        raise UnreadableAnswerError(request.method, request.path, error) from error
+
+
+async def _events(
+    lines: AsyncIterator[bytes], kind: type[R], request: Request
+) -> AsyncIterator[WatchEvent[R]]:
     async for line in lines:
-        event = decode_event(line, kind)
+        event = _read(request, line, kind, decode_event)
         if isinstance(event.object, Status):
             raise from_status(event.object.code, event.object)
         yield event

@@ -12,6 +12,7 @@ from typing import Final
 
 from karpenter.kube.access import ClusterConfig, Identity, Tls
 from karpenter.kube.errors import ConfigError
+from karpenter.kube.hosts import is_url
 from karpenter.kube.kubeconfig import load_kubeconfig
 from karpenter.kube.proxies import proxy_for
 
@@ -43,11 +44,19 @@ def load_config(
         return _in_cluster(environment, service_account)
     home = environment.get("HOME", "")
     file = Path(home) / ".kube" / "config"
-    if home and (context or file.exists()):
+    if home and (context or _may_exist(file)):
         return load_kubeconfig([file], context=context, environment=environment)
     raise ConfigError(
         "no cluster is configured: set KUBECONFIG, create ~/.kube/config, or run inside a cluster"
     )
+
+
+def _may_exist(file: Path) -> bool:
+    """Whether a file is there; of one that may not be looked at, reading it tells why."""
+    try:
+        return file.exists()
+    except OSError:
+        return True
 
 
 def own_namespace(service_account: Path = SERVICE_ACCOUNT) -> str:
@@ -62,6 +71,11 @@ def _in_cluster(environment: Mapping[str, str], account: Path) -> ClusterConfig:
     host = environment["KUBERNETES_SERVICE_HOST"]
     port = environment.get("KUBERNETES_SERVICE_PORT") or "443"
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    if not is_url(server):
+        raise ConfigError(
+            f"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make {server},"
+            " which is no URL; correct them, or set KUBECONFIG"
+        )
     token = account / "token"
     return ClusterConfig(
         server=server,

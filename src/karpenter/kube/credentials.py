@@ -6,7 +6,8 @@ newer one, once for all requests that used the old one.
 
 import asyncio
 import base64
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from karpenter.kube.exec_plugin import ExecAnswer, run_plugin
 
 # Tokens of service accounts live for an hour and are replaced long before their end
 _READ_EVERY: Final = 60.0
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Credentials:
             certificate = answer.certificate or certificate
             if answer.token:
                 headers.append(("Authorization", f"Bearer {answer.token}"))
+        _check_headers(headers)
         return Proof(tuple(headers), certificate)
 
     async def renew(self, refused: Proof) -> Proof | None:
@@ -93,6 +96,16 @@ class Credentials:
             if not self._token:
                 raise CredentialsError(f"there is no token in {file}; write one, or use another")
         return self._token
+
+
+def _check_headers(headers: Sequence[tuple[str, str]]) -> None:
+    for name, value in headers:
+        if _CONTROL.search(value):
+            what = "the token" if name == "Authorization" else f"what is sent as {name}"
+            raise CredentialsError(
+                f"{what} has a line break or another control character in it;"
+                " write it on one line, and nothing else"
+            )
 
 
 def _read_token(file: Path) -> str:

@@ -16,6 +16,7 @@ class KubeError(Exception):
       x ConnectionLostError       no complete answer; the request may have been carried out
       x ConfigError               what describes the cluster cannot be used
       x CredentialsError          there is no way to say who we are
+      x UnreadableAnswerError     the server said something other than what was asked for
       x ApiError                  the server said no
         x BadRequestError           400  the request makes no sense
         x UnauthorizedError         401  the server does not know who asks
@@ -40,6 +41,16 @@ class ConfigError(KubeError):
 
 class CredentialsError(KubeError):
     """The server cannot be told who we are."""
+
+
+class UnreadableAnswerError(KubeError):
+    """An answer that is not what was asked for; ``problem`` says where it goes wrong."""
+
+    def __init__(self, method: str, path: str, problem: DecodeError) -> None:
+        # What is wrong with an object has a path; what has none is no answer of an API server
+        hint = "" if problem.path else "; is it an API server?"
+        super().__init__(f"the answer to {method} {path} cannot be read: {problem}{hint}")
+        self.problem = problem
 
 
 class ApiError(KubeError):

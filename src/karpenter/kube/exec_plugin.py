@@ -104,8 +104,8 @@ async def _output(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    except (OSError, ValueError) as error:  # the second for names of variables that are none
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CredentialsError(f"the exec plugin {program} cannot be run: {reason}") from error
     try:
         output, said = await clock.wait_for(process.communicate(), seconds=_SECONDS)

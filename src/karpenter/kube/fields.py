@@ -78,7 +78,10 @@ class Fields:
 
     def beside(self, path: str) -> Path:
         """A path, taken from the folder of the file when it is relative."""
-        return self.file.parent / Path(path).expanduser()
+        try:
+            return self.file.parent / Path(path).expanduser()
+        except RuntimeError as error:
+            raise self.problem(f"names {path}, but nobody here has such a home folder") from error
 
     def content(self, key: str) -> bytes:
         """The bytes of ``<key>-data``, or else of the file that ``key`` names."""
@@ -93,8 +96,8 @@ class Fields:
         path = self.beside(name)
         try:
             return path.read_bytes()
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
             raise self.problem(f"names {path}, which cannot be read: {reason}", key) from error
 
     @property

@@ -10,11 +10,12 @@ import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from karpenter.kube.access import Certificate, ClusterConfig, ExecCommand, Identity, Tls
 from karpenter.kube.errors import ConfigError
 from karpenter.kube.fields import Fields
+from karpenter.kube.hosts import is_host, is_url
 from karpenter.kube.proxies import proxy_for
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import read
@@ -105,6 +106,8 @@ def _config(
         is_unchecked=cluster.flag("insecure-skip-tls-verify"),
         server_name=cluster.text("tls-server-name"),
     )
+    if tls.server_name and not is_host(tls.server_name):
+        raise cluster.problem("is no name of a host", "tls-server-name")
     if tls.ca and tls.is_unchecked:
         raise cluster.problem(
             "and certificate-authority exclude each other", "insecure-skip-tls-verify"
@@ -125,19 +128,14 @@ def _server(cluster: Fields) -> str:
         raise cluster.problem("is missing: a cluster must say where its server is", "server")
     if "://" not in server:
         server = f"https://{server}"
-    try:
-        parts = urlsplit(server)
-        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable:
+    if not is_url(server):
         raise cluster.problem(f"is {server!r}, which is no http or https URL", "server")
     return server.rstrip("/")
 
 
 def _proxy(cluster: Fields) -> str:
     proxy = cluster.text("proxy-url")
-    if proxy and not proxy.startswith(("http://", "https://")):
+    if proxy and not is_url(proxy):
         raise cluster.problem("must be an http or https URL; no other proxy is known", "proxy-url")
     return proxy
 

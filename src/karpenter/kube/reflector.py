@@ -19,7 +19,6 @@ import structlog
 
 from karpenter.api.codec import WatchEvent
 from karpenter.api.meta import ObjectList, Resource, Status, kind_of
-from karpenter.api.problems import DecodeError
 from karpenter.clock import Clock
 from karpenter.kube.errors import (
     ApiError,
@@ -29,6 +28,7 @@ from karpenter.kube.errors import (
     KubeError,
     NotFoundError,
     TooManyRequestsError,
+    UnreadableAnswerError,
 )
 from karpenter.kube.retry import Backoff
 
@@ -121,7 +121,7 @@ class Reflector(Generic[R]):
                 self._absent(error)
             except GoneError:
                 self._version = None
-            except (KubeError, DecodeError, TimeoutError) as error:
+            except (KubeError, TimeoutError) as error:
                 self._failed(error)
             await self._clock.sleep(self._backoff.next())
 
@@ -226,7 +226,7 @@ class Reflector(Generic[R]):
     def _failed(self, error: Exception) -> None:
         if isinstance(error, ApiError) and not isinstance(error, TooManyRequestsError):
             self._refusals += 1
-        if self._refusals >= _REFUSALS_BEFORE_LIST or isinstance(error, DecodeError):
+        if self._refusals >= _REFUSALS_BEFORE_LIST or isinstance(error, UnreadableAnswerError):
             self._refusals = 0
             self._version = None
         self._report(error)

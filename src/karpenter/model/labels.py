@@ -25,6 +25,7 @@ EXCLUDE_FROM_LOAD_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-l
 ARCH: Final = "kubernetes.io/arch"
 OS: Final = "kubernetes.io/os"
 HOSTNAME: Final = "kubernetes.io/hostname"
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"  # of namespaces
 
 # Values of CAPACITY_TYPE
 SPOT: Final = "spot"

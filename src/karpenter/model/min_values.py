@@ -1,9 +1,8 @@
 """How much choice a claim must keep: ``minValues`` of its requirements, counted and compared."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
 
 
@@ -44,11 +43,9 @@ def shortfalls(claim: Requirements, instance_types: Iterable[Requirements]) -> l
 
 
 def lowered(claim: Requirements, short: Iterable[Shortfall]) -> Requirements:
-    """Return requirements that are content with what was found where it is too little."""
-    found = {shortfall.key: shortfall.found for shortfall in short}
-    return Requirements(
-        Requirement(r.key, r.complement, r.values, r.gte, r.lte, found[r.key])
-        if r.key in found
-        else r
-        for r in claim
-    )
+    """Return requirements that are content with what was found where it is too little.
+
+    No claim may ask for none, so where nothing was found no minimum remains.
+    """
+    found = {shortfall.key: shortfall.found or None for shortfall in short}
+    return Requirements(replace(r, min_values=found[r.key]) if r.key in found else r for r in claim)

@@ -10,7 +10,9 @@ integers. The eight operators of the API are eight ways to write such a set::
     DoesNotExist concrete {}           Lte n   complement {}, at most n
 
 The empty concrete set also stands for "the label is absent", which is why two requirements that
-both allow absence are compatible although no value satisfies both.
+both allow absence are compatible although no value satisfies both. ``NotIn`` allows absence too,
+but not once it was narrowed by something that does not: that the label must be there is then kept
+beside the set.
 
 Requirements are values: operations return new ones, and equal ones hash alike. Holding one per
 key, and judging two such collections against each other, is left to ``requirements``.
@@ -63,6 +65,7 @@ class Requirement:
     gte: int | None = None
     lte: int | None = None
     min_values: int | None = None
+    must_exist: bool = False  # told only where the operator, being NotIn, would not say so
 
     @property
     def operator(self) -> Operator:
@@ -74,7 +77,9 @@ class Requirement:
     @property
     def allows_absence(self) -> bool:
         """Whether a node without the label satisfies the requirement."""
-        return self.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+        if self.complement:
+            return bool(self.values) and not self.must_exist and not self._is_bounded
+        return not self.values
 
     @property
     def allows_anything(self) -> bool:
@@ -97,7 +102,10 @@ class Requirement:
         if gte is not None or lte is not None:
             values = frozenset(value for value in values if _is_between(value, gte, lte))
         if self.complement and other.complement:
-            return Requirement(self.key, True, values, gte, lte, min_values)
+            both_optional = self.allows_absence and other.allows_absence
+            untold = bool(values) and gte is None and lte is None
+            must_exist = untold and not both_optional
+            return Requirement(self.key, True, values, gte, lte, min_values, must_exist)
         return Requirement(self.key, False, values, min_values=min_values)
 
     def has_intersection(self, other: "Requirement") -> bool:
@@ -156,26 +164,22 @@ class Requirement:
         """Write the requirement as entries of a NodeClaim's ``requirements``.
 
         A bounded requirement takes one entry per bound, and what it excludes besides is left out.
+        Values to avoid on a label that must be there take an entry for each of the two.
         """
-        bounds = [
-            NodeRequirement(
-                key=self.key, operator=operator, values=(str(bound),), min_values=self.min_values
-            )
-            for operator, bound in ((Operator.GTE, self.gte), (Operator.LTE, self.lte))
-            if bound is not None
-        ]
-        return bounds or [
-            NodeRequirement(
-                key=self.key,
-                operator=self.operator,
-                values=tuple(sorted(self.values)),
-                min_values=self.min_values,
-            )
-        ]
+        if self.gte is not None or self.lte is not None:
+            bounds = ((Operator.GTE, self.gte), (Operator.LTE, self.lte))
+            return [self._entry(how, str(bound)) for how, bound in bounds if bound is not None]
+        whole = self._entry(self.operator, *sorted(self.values))
+        return [self._entry(Operator.EXISTS), whole] if self.must_exist else [whole]
+
+    def _entry(self, operator: Operator, *values: str) -> NodeRequirement:
+        return NodeRequirement(
+            key=self.key, operator=operator, values=values, min_values=self.min_values
+        )
 
     def __str__(self) -> str:
         """The requirement for people: ``zone In [a b] minValues 2``, long lists cut short."""
-        parts = [self.key, self.operator.value]
+        parts = [self.key, *(("Exists",) if self.must_exist else ()), self.operator.value]
         if self.values:
             shown = sorted(self.values)[:_VALUES_SHOWN]
             if len(self.values) > _VALUES_SHOWN:

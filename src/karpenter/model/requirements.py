@@ -112,12 +112,15 @@ class Requirements:
         """Say what keeps ``incoming`` from being met here, or None when nothing does.
 
         Keys in ``allow_undefined`` need no definition on this side: something else, such as the
-        choice of an instance type, will give them a value later.
+        choice of an instance type, will give them a value later. Where there are any, the node is
+        yet to be made, and is given some value of a label that is only told what not to be.
         """
         own = self._by_key
         for wanted in incoming:
             key = wanted.key
             if key in own or key in allow_undefined or wanted.allows_absence:
+                continue
+            if allow_undefined and wanted.operator is Operator.NOT_IN:
                 continue
             return Incompatibility(wanted, known=allow_undefined | own.keys())
         return self.conflict(incoming)

@@ -25,15 +25,25 @@ def is_empty(selector: LabelSelector | None) -> bool:
     return selector is not None and not selector.match_labels and not selector.match_expressions
 
 
-def with_values(selector: LabelSelector | None, values: Mapping[str, str]) -> LabelSelector:
-    """Return the selector narrowed to objects that have these labels as well."""
+def with_values(
+    selector: LabelSelector | None,
+    values: Mapping[str, str],
+    without: Mapping[str, str] | None = None,
+) -> LabelSelector:
+    """Return the selector narrowed to objects that have these labels as well, and not the others.
+
+    What the selector says already is not said twice.
+    """
     base = selector or LabelSelector()
-    more = tuple(
-        LabelSelectorRequirement(key=key, operator="In", values=(value,))
-        for key, value in values.items()
+    more = (
+        LabelSelectorRequirement(key=key, operator=operator, values=(value,))
+        for operator, labels in (("In", values), ("NotIn", without or {}))
+        for key, value in labels.items()
     )
+    said = base.match_expressions
     return LabelSelector(
-        match_labels=base.match_labels, match_expressions=base.match_expressions + more
+        match_labels=base.match_labels,
+        match_expressions=said + tuple(entry for entry in more if entry not in said),
     )
 
 

@@ -129,6 +129,10 @@ def explain_node(
 def _filters(
     view: Pass, candidate: Candidate, command: Command | None, blocked: Blocked | None
 ) -> list[Filter]:
+    if command is not None and command.method == REPAIR and view.settings.repair:
+        return [
+            Filter(CAUSE, True, f"{command.reason}, and nothing that holds repairs back applies")
+        ]
     if command is not None and command.method in _UNHELD:
         return [Filter(CAUSE, True, f"{command.reason}, which nothing of all this holds back")]
     found = _up_to_the_first_failure(view, candidate)

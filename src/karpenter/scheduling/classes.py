@@ -274,7 +274,15 @@ class ClassBuilder:
         spec, status = pod.spec, pod.status
         if status.container_statuses or status.init_container_statuses:
             return _Load.of(pod)  # a resize may be under way
-        key = fingerprint((spec.containers, spec.init_containers, spec.overhead, spec.resources))
+        key = fingerprint(
+            (
+                spec.containers,
+                spec.init_containers,
+                spec.overhead,
+                spec.resources,
+                spec.host_network,
+            )
+        )
         load = self._loads.get(key)
         if load is None:
             load = self._loads[key] = _Load.of(pod)

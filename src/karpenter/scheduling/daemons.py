@@ -14,6 +14,7 @@ from karpenter.api.workloads import DaemonSet
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import NO_RESOURCES, Resources
 from karpenter.model.taints import first_untolerated
+from karpenter.scheduling.node_demands import selector_demands, with_terms
 from karpenter.scheduling.ports import HostPort, host_ports
 from karpenter.state.nodes import StateNode
 from karpenter.state.requests import pod_requests, with_limits_as_requests
@@ -64,13 +65,12 @@ def daemon_terms_met(
 
 def node_terms(spec: PodSpec) -> tuple[Requirements, ...]:
     """A pod's alternative demands on its node: its selector with each required term."""
-    selector = Requirements.from_labels(spec.node_selector)
+    selector = selector_demands(spec.node_selector)
     affinity = spec.affinity.node_affinity if spec.affinity else None
     if affinity is None or affinity.required is None:
         return (selector,)
     return tuple(
-        selector & Requirements.from_wire(term.match_expressions)
-        for term in affinity.required.node_selector_terms
+        with_terms(selector, (term,)) for term in affinity.required.node_selector_terms
     ) or (selector,)
 
 
@@ -90,11 +90,7 @@ def _represented(daemon_set: DaemonSet, template: PodSpec, newest: Pod | None) -
     # the controller pins its pods to their nodes by affinity, so the pod's own says nothing
     chosen = template if newest is None or (affinity and affinity.required) else newest.spec
     spec = newest.spec if newest is not None else template
-    terms = (
-        node_terms(chosen)
-        if chosen is template
-        else (Requirements.from_labels(spec.node_selector),)
-    )
+    terms = node_terms(chosen) if chosen is template else (selector_demands(spec.node_selector),)
     return Daemon(
         name=f"{daemon_set.metadata.namespace}/{daemon_set.metadata.name}",
         requests=pod_requests(newest) if newest else with_limits_as_requests(template),

@@ -6,9 +6,10 @@ share one group, and so do its counts. A required anti-affinity term makes a sec
 that binds the pods the term selects.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from karpenter.api.nodes import Taint
 from karpenter.api.pods import Pod, PodAffinityTerm, Toleration, TopologySpreadConstraint
 from karpenter.api.selectors import LabelSelector
-from karpenter.model.labels import normalise
+from karpenter.model.labels import NAMESPACE_NAME, normalise
 from karpenter.model.requirements import Requirements
 from karpenter.model.selectors import selects, with_values
 from karpenter.model.taints import first_untolerated
@@ -78,11 +79,16 @@ class Group:
         return selects(self.selector, labels)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NamespaceDirectory:
-    """The namespaces there are, with their labels, for terms that select namespaces."""
+    """The namespaces there are, with their labels, for terms that select namespaces.
+
+    Every namespace has its name for a label. That it exists at all may be known only from the pods
+    in it, since those who write manifests often leave namespaces out.
+    """
 
     labels: Mapping[str, Mapping[str, str]]
+    pods: Collection[str] = ()  # "namespace/name" of every pod
 
     def meant_by(self, term: PodAffinityTerm, own: str) -> Namespaces:
         """The namespaces an affinity term of a pod in namespace ``own`` speaks about."""
@@ -91,9 +97,17 @@ class NamespaceDirectory:
         if not (term.namespace_selector.match_labels or term.namespace_selector.match_expressions):
             return None
         selected = {
-            name for name, labels in self.labels.items() if selects(term.namespace_selector, labels)
+            name for name, labels in self._known.items() if selects(term.namespace_selector, labels)
         }
         return frozenset(selected | set(term.namespaces))
+
+    @cached_property
+    def _known(self) -> Mapping[str, Mapping[str, str]]:
+        inhabited = {pod.partition("/")[0] for pod in self.pods}
+        return {
+            name: {NAMESPACE_NAME: name, **self.labels.get(name, {})}
+            for name in inhabited | self.labels.keys()
+        }
 
 
 def spread_group(
@@ -133,12 +147,13 @@ def affinity_group(
     tolerations: tuple[Toleration, ...] | None,
 ) -> Group:
     """The group of a pod's affinity or anti-affinity term."""
+    selector = _with_own_values(term, pod.metadata.labels)
     return Group(
         kind,
         normalise(term.topology_key),
         directory.meant_by(term, pod.metadata.namespace),
-        _text(term.label_selector),
-        term.label_selector,
+        _text(selector),
+        selector,
         tolerations=tolerations,
     )
 
@@ -152,6 +167,19 @@ def inverse_groups(pod: Pod, directory: NamespaceDirectory) -> Sequence[Group]:
         affinity_group(pod, term, GroupKind.INVERSE, directory, None)
         for term in affinity.pod_anti_affinity.required
     ]
+
+
+def _with_own_values(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSelector | None:
+    """The selector of a term, narrowed by the pod's own values of the labels that it names.
+
+    A server that has stored the pod has narrowed it already; to do so again changes nothing.
+    """
+    selector = term.label_selector
+    if selector is None or not (term.match_label_keys or term.mismatch_label_keys):
+        return selector
+    same = {key: labels[key] for key in term.match_label_keys if key in labels}
+    other = {key: labels[key] for key in term.mismatch_label_keys if key in labels}
+    return with_values(selector, same, without=other)
 
 
 def _text(selector: LabelSelector | None) -> bytes:

@@ -198,6 +198,12 @@ class Joining:
             devices=self.devices,
         )
 
+    def content_with_less(self) -> "Joining":
+        """The same rules for a pool that is content with less choice than it asks for."""
+        return Joining(
+            self._remaining, self._reservations, best_effort_min_values=True, devices=self.devices
+        )
+
     @property
     def remaining(self) -> Sequence[Mapping[str, int]]:
         """What is left of each pool's limits."""

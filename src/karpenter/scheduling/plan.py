@@ -4,9 +4,10 @@ Every pod of a problem is in exactly one of the lists. Pods and machines are nam
 them, so that a plan can be printed, compared and stored without the problem it came from.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from karpenter.api.karpenter import NodeClassReference
@@ -91,7 +92,7 @@ class Unplaced:
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Where the pods of a problem would go."""
 
@@ -102,7 +103,12 @@ class Plan:
     unevaluated: tuple[str, ...] = ()  # pods whose turn did not come in time
     empty_pools: tuple[Reason, ...] = ()  # pools that have no instance type left at all
     hourly_cost: float = 0.0
-    lower_bound: float = 0.0
+    least_cost: Callable[[], float] = field(default=float, compare=False, repr=False)
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """What nodes for the pods that go to new ones cost at least; worked out when asked for."""
+        return self.least_cost()
 
     @property
     def is_estimate(self) -> bool:

@@ -27,12 +27,16 @@ class HostPort(NamedTuple):
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """The host ports of a pod's application containers."""
+    """The host ports of a pod's application containers.
+
+    On the network of its host, every port of a pod is one; a server writes that into pods it
+    stores, but not into what people have written down.
+    """
     return tuple(
-        HostPort(port.host_ip or "0.0.0.0", port.host_port, port.protocol or "TCP")  # noqa: S104
+        HostPort(port.host_ip or "0.0.0.0", number, port.protocol or "TCP")  # noqa: S104
         for container in spec.containers
         for port in container.ports
-        if port.host_port
+        if (number := port.host_port or (port.container_port if spec.host_network else 0))
     )
 
 

@@ -162,7 +162,7 @@ class Ground:
                 snapshot.daemon_pods.values(),
                 ignore_device_claims=settings.options.ignore_device_claims,
             ),
-            namespaces=NamespaceDirectory(snapshot.namespace_labels),
+            namespaces=NamespaceDirectory(snapshot.namespace_labels, snapshot.pods),
             volumes=volumes.by_pod,
             node_volumes=node_volumes(snapshot.nodes, self.catalogues, self._storage),
             default_spread=default_spread(entering, settings.default_constraints, snapshot),

@@ -8,6 +8,7 @@ Where a single change would have been enough, the reason says so.
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
+from karpenter.model.min_values import Shortfall
 from karpenter.model.resources import CPU, NODES, readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
 from karpenter.scheduling.claims import OpenClaim
@@ -142,7 +143,7 @@ class Diagnosis:
         if isinstance(hosts, Closed):
             return Why.TOPOLOGY, str(hosts)
         if not hosts.new:
-            return Why.TOPOLOGY, "pod affinity binds it to machines that have no room for it"
+            return Why.TOPOLOGY, "pod affinity binds it to nodes that do not take it"
         choices = open_domains(self.states, stage.domains) if stage.domains else []
         if isinstance(choices, Closed):
             return Why.TOPOLOGY, str(choices)
@@ -159,6 +160,10 @@ class Diagnosis:
             return Why.RESERVED_CAPACITY, "every reservation it could use is taken in this pass"
         if not isinstance(outcome, Refusal):
             return None
+        short = self._short_of_choice(template, claim, pod_class, stage, choices)
+        if short:
+            shown = ", ".join(map(str, short))
+            return Why.MIN_VALUES, f"too little choice would be left: {shown}"
         if choices and not isinstance(
             self.joining.to_claim(
                 template, claim, pod_class, stage, (), is_new=True, despite_taints=True
@@ -167,11 +172,30 @@ class Diagnosis:
         ):
             wanted = "; ".join(f"{c.key} one of {', '.join(c.domains)}" for c in choices)
             return Why.TOPOLOGY, f"topology asks for {wanted}, where nothing that fits is offered"
-        short = template.shortfalls(claim.shape.requirements, claim.bits)
-        if template.min_values:
-            keys = ", ".join(str(s) for s in short) or ", ".join(k for k, _ in template.min_values)
-            return Why.MIN_VALUES, f"too little choice would be left: {keys}"
         return None
+
+    def _short_of_choice(
+        self,
+        template: Template,
+        claim: OpenClaim,
+        pod_class: PodClass,
+        stage: Stage,
+        choices: Sequence[Choice],
+    ) -> list[Shortfall]:
+        """The minimums that alone stand in the way of a new claim."""
+        if not template.min_values:
+            return []
+        outcome = self.joining.content_with_less().to_claim(
+            template, claim, pod_class, stage, choices, is_new=True, despite_taints=True
+        )
+        if isinstance(outcome, Refusal):
+            return []
+        held = outcome[0].requirements
+        return [
+            Shortfall(key, wanted, held[key].min_values or 0)
+            for key, wanted in template.min_values
+            if held[key].min_values != wanted
+        ]
 
 
 def _limits(

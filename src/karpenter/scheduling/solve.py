@@ -4,11 +4,11 @@ Exactly one place compares packings: ``solve`` keeps the cheapest of those that 
 Today that is the greedy one alone; whatever is added must leave no pod behind that it places.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from karpenter.api.pods import Pod
-from karpenter.model.resources import Resources, total
 from karpenter.scheduling.bound import lower_bound
 from karpenter.scheduling.classes import PodClass
 from karpenter.scheduling.compiler import Compiler
@@ -165,7 +165,7 @@ def _plan(world: World, attempt: Attempt) -> Plan:
     names = [key_of(pod) for pod in problem.pods]
     claims: list[PlannedClaim] = []
     unplaced = _unplaced(world, attempt, names)
-    served: list[Resources] = []
+    served: list[int] = []  # pods on nodes to be bought
     writer = ClaimWriter(problem.facts, problem.options)
     for claim in packing.claims:
         template = world.templates[claim.template]
@@ -173,7 +173,7 @@ def _plan(world: World, attempt: Attempt) -> Plan:
         planned = writer.planned(template, claim, pods)
         if isinstance(planned, PlannedClaim):
             claims.append(planned)
-            served.append(Resources.of(claim.requests))
+            served += claim.members if planned.launch is not None else ()
             continue
         detail = "; ".join(str(shortfall) for shortfall in planned)
         reason = Reason(template.name, Why.MIN_VALUES, detail)
@@ -186,8 +186,13 @@ def _plan(world: World, attempt: Attempt) -> Plan:
         unevaluated=tuple(names[p] for p in packing.unevaluated),
         empty_pools=_empty_pools(world),
         hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
-        lower_bound=lower_bound(total(served), [template.universe for template in world.templates]),
+        least_cost=lambda: _least_cost(world, served),
     )
+
+
+def _least_cost(world: World, served: Iterable[int]) -> float:
+    classes = Counter(world.class_of[position] for position in served)
+    return lower_bound(world.templates, classes, world.problem.facts.well_known_labels)
 
 
 def _existing(world: World, packing: Packing, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

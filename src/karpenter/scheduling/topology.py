@@ -157,7 +157,10 @@ class Closed:
     def __str__(self) -> str:
         """The refusal in one phrase, with the counts that led to it."""
         shown = ", ".join(f"{domain}={count}" for domain, count in sorted(self.counts.items())[:8])
-        rule = f" maxSkew {self.group.max_skew}" if self.group.kind is GroupKind.SPREAD else ""
+        rule = ""
+        if self.group.kind is GroupKind.SPREAD:
+            rule = f" maxSkew {self.group.max_skew}"
+            rule += f" minDomains {self.group.min_domains}" if self.group.min_domains else ""
         return (
             f"{self.group.kind.value} over {self.group.key}{rule} leaves no domain"
             f" (counts: {shown or 'no domain is known'}; the pod allows {self.allowed})"

@@ -11,7 +11,6 @@ each a mask that is computed once and remembered. A universe is built once per c
 changes.
 """
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, compress
@@ -36,7 +35,6 @@ class Universe:
     __slots__ = (
         "_by_key",
         "_matching",
-        "_most_per_dollar",
         "_rooms",
         "_sizes",
         "_types_in",
@@ -91,7 +89,6 @@ class Universe:
                 self.overlaid_capacity |= bits
         self._by_key: dict[str, _LabelIndex] = {}
         self._matching: dict[Requirement, int] = {}
-        self._most_per_dollar: dict[str, float] = {}
         self._types_in: dict[int, tuple[int, ...]] = {}
         self._rooms: dict[Overheads, Room] = {}
         self._sizes: dict[str, Levels] = {}
@@ -142,21 +139,6 @@ class Universe:
     def cheapest_bit(self, bits: int) -> int:
         """The position of the cheapest offering in ``bits``, which must not be empty."""
         return (bits & -bits).bit_length() - 1
-
-    def most_per_dollar(self, name: str) -> float:
-        """The most of a resource that a dollar per hour buys; no end of it if anything is free."""
-        found = self._most_per_dollar.get(name)
-        if found is None:
-            found = 0.0
-            for bit in self.members(self.launchable):
-                offering = self.offerings[bit]
-                if not offering.price > 0:
-                    found = math.inf
-                    break
-                room = self.types[self.type_of[bit]].allocatable_of(offering)
-                found = max(found, room[name] / offering.price)
-            self._most_per_dollar[name] = found
-        return found
 
     def members(self, bits: int) -> Iterator[int]:
         """Yield the positions of the offerings in ``bits``, cheapest first."""
@@ -316,6 +298,12 @@ class Room:
             levels = known.get(name) or self.levels(name)
             bits &= levels.masks[bisect_left(levels.amounts, held.get(name, 0) + amount)]
         return bits
+
+    def cheapest_ways(self, bits: int) -> Iterator[tuple[Resources, int]]:
+        """What the offerings in ``bits`` leave, each with the cheapest of those that leave it."""
+        for rest, having in self._left:
+            if among := having & bits:
+                yield rest, (among & -among).bit_length() - 1
 
     def levels(self, name: str) -> Levels:
         """Which offerings leave how much of a resource."""

@@ -40,15 +40,14 @@ class Budgets:
     def matching(self, pod: Pod) -> list[PodDisruptionBudget]:
         """The budgets an eviction of the pod has to respect, by name.
 
-        One that always lets unhealthy pods go does not stand in the way of a pod that is not ready.
+        One that always lets unhealthy pods go does not stand in the way of a pod that is not ready,
+        unless there are others: Kubernetes refuses a pod of several before it asks any of them.
         """
         held = self._by_namespace.get(pod.metadata.namespace or "default", ())
-        return [
-            pdb
-            for pdb in held
-            if selects(pdb.spec.selector, pod.metadata.labels)
-            and not (pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow" and _is_unready(pod))
-        ]
+        selecting = [pdb for pdb in held if selects(pdb.spec.selector, pod.metadata.labels)]
+        if len(selecting) == 1 and _always_lets_go(selecting[0], pod):
+            return []
+        return selecting
 
     def fully_blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
         """The budgets that will never let the pod go; none when it may go some day.
@@ -132,8 +131,9 @@ def annotation_problem(annotations: Mapping[str, str]) -> str | None:
     return f'{DO_NOT_DISRUPT} is {wish!r} and has no effect; use "true" or a duration such as 30m'
 
 
-def _is_unready(pod: Pod) -> bool:
-    return any(c.type == "Ready" and c.status == "False" for c in pod.status.conditions)
+def _always_lets_go(pdb: PodDisruptionBudget, pod: Pod) -> bool:
+    is_unready = any(c.type == "Ready" and c.status == "False" for c in pod.status.conditions)
+    return is_unready and pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 
 def _never_gives_way(pdb: PodDisruptionBudget) -> bool:

@@ -342,7 +342,7 @@ def test_a_plan_for_another_cluster_is_wrong(asked: Question, true: Question, ru
 
 def unplacing(plan: Plan) -> Plan:
     left_out = tuple(Unplaced(pod, ()) for claim in plan.claims for pod in claim.pods)
-    return replace(plan, claims=(), unplaced=left_out, hourly_cost=0.0, lower_bound=0.0)
+    return replace(plan, claims=(), unplaced=left_out, hourly_cost=0.0, least_cost=float)
 
 
 def launching(name: str = "small", zone: str = "z1", price: float = 0.4) -> Callable[[Plan], Plan]:
@@ -388,7 +388,9 @@ def launching(name: str = "small", zone: str = "z1", price: float = 0.4) -> Call
             lambda plan: replace(plan, hourly_cost=99.0), Rule.COST, id="another cost than its sum"
         ),
         pytest.param(
-            lambda plan: replace(plan, lower_bound=99.0), Rule.COST, id="cheaper than possible"
+            lambda plan: replace(plan, least_cost=lambda: 99.0),
+            Rule.COST,
+            id="cheaper than possible",
         ),
         pytest.param(unplacing, Rule.COMPLETENESS, id="a pod is left out for no reason"),
     ],

@@ -102,6 +102,17 @@ def test_colour(
     assert shown.endswith(" broken\n")
 
 
+def test_with_standard_error_closed_the_exit_code_still_tells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+
+    with pytest.raises(typer.Exit) as ended:
+        output.fail("nobody reads this")
+
+    assert output.EXIT_BAD_INPUT == ended.value.exit_code
+
+
 def test_a_closed_standard_output_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from aiohttp import web
 
 from karpenter.cli import controller_run
 from karpenter.cli.controller_flags import FLAGS, SETTINGS, normalised
@@ -28,6 +29,8 @@ from karpenter.settings import (
 )
 from karpenter.telemetry import logs, recording_logger
 from unit.cli.commands import run
+from unit.kube.kubeconfigs import kubeconfig
+from unit.kube.test_kube_transport import listening
 
 FALLBACK = RepairPolicy("Ready", "False", timedelta(minutes=10))
 SPECIFIC = RepairPolicy("Ready", "False", timedelta(minutes=10), reason_regex="^Kubelet")
@@ -250,6 +253,13 @@ def test_unknown_gates_are_accepted() -> None:
     assert settings.feature_gates["ReservedCapacity"]
 
 
+def test_blanks_around_gates_do_not_count() -> None:
+    settings = read_settings({"FEATURE_GATES": " NodeOverlay = true , StaticCapacity= true"}, {})
+
+    assert settings.feature_gates["NodeOverlay"]
+    assert settings.feature_gates["StaticCapacity"]
+
+
 def test_a_flag_that_cannot_be_read_names_the_flag() -> None:
     with pytest.raises(SettingError, match=r"^--memory-limit: '1GB' is not a whole number$"):
         read_settings({}, {"memory_limit": "1GB"})
@@ -306,6 +316,22 @@ class TestStart:
         assert said.startswith("cannot connect to http://127.0.0.1:1")
         assert "secret" not in said
 
+    async def test_a_server_that_is_no_api_server(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        async def welcome(_: web.BaseRequest) -> web.Response:
+            return web.Response(text="<html>welcome</html>", content_type="text/html")
+
+        async with listening(welcome) as port:
+            server = {"server": f"http://127.0.0.1:{port}"}
+            file = kubeconfig(tmp_path / "kubeconfig", cluster=server)
+            said = await self.refusal(
+                {"KUBECONFIG": str(file)}, capsys, disable_leader_election="true"
+            )
+
+        assert said.startswith("the answer to GET /apis/karpenter.sh/v1/nodepools cannot be read: ")
+        assert said.endswith("; is it an API server?")
+
     async def test_a_provider_nobody_knows(
         self, nobody: Mapping[str, str], capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -356,6 +382,11 @@ class TestStart:
                     "repair policy 2: ",
                 ),
                 ("priority 101", (replace(FALLBACK, priority=101),), "repair policy 1: "),
+                (
+                    "several problems are all told",
+                    (replace(FALLBACK, priority=101), FALLBACK),
+                    "repair policy 1: the priority must be within 0 and 100, not 101; exactly one",
+                ),
             )
         ]
         + [

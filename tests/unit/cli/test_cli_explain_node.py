@@ -199,6 +199,41 @@ def test_pods_that_wait_are_no_part_of_the_move() -> None:
     assert "pods that wait for a node come first" in document["move"]["refused"]
 
 
+def test_a_node_that_a_waiting_pod_would_come_to_is_kept_for_it() -> None:
+    objects = [ours(), *machine(), pod("waits")]
+
+    document = data("n1", *objects)
+
+    assert ("Kept", "Nominated") == (document["outcome"], document["reason"])
+    assert ("machine", "Nominated") == last_filter("n1", *objects)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        pytest.param(
+            ("--set", "FEATURE_GATES=NodeRepair=true"),
+            "Unhealthy, and nothing that holds repairs back applies",
+            id="V15-D03 within budgets",
+        ),
+        pytest.param(
+            ("--set", "FEATURE_GATES=NodeRepair=true", "--set", "LEGACY_NODE_REPAIR=true"),
+            "Unhealthy, which nothing of all this holds back",
+            id="V15-D03 forced as before",
+        ),
+    ],
+)
+def test_a_node_that_is_repaired(args: tuple[str, ...], said: str) -> None:
+    claim, broken = machine()
+    broken["status"]["conditions"] = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": "2026-08-01T01:00:00Z"}
+    ]
+
+    filters = data("n1", ours(), claim, broken, *machine("n2"), args=args)["filters"]
+
+    assert [("cause", True, said)] == [(f["filter"], f["passed"], f["detail"]) for f in filters]
+
+
 def test_no_pool_can_make_a_replacement() -> None:
     unready = ours()
     unready["status"] = {"conditions": [{"type": "Ready", "status": "False", "reason": "Broken"}]}

@@ -53,6 +53,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         pytest.param(["-", "--now", "noon"], "--now: 'noon' is not a time", id="a time"),
         pytest.param(
+            ["-", "--now", "0001-01-01T00:00:00+14:00"],
+            "is not within the years 1970 and 2999",
+            id="a time before there was any",
+        ),
+        pytest.param(
+            ["-", "--now", "9999-12-31T23:59:59Z"],
+            "is not within the years 1970 and 2999",
+            id="the end of time",
+        ),
+        pytest.param(
             ["-", "--now", "2026-08-01T12:00:00"], "with a zone", id="a time without a zone"
         ),
         pytest.param(["-", "--time-budget", "soon"], "'soon' is not a duration", id="a duration"),

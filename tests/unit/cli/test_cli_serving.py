@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -160,9 +161,11 @@ async def test_a_port_that_is_taken_is_one_sentence() -> None:
     assert f"port {port} is taken; choose another with METRICS_PORT" == str(refused.value)
 
 
-async def test_a_port_that_is_none_is_one_sentence() -> None:
+@pytest.mark.parametrize("port", [-1, 65_536, 70_000])
+@pytest.mark.parametrize("host", [HERE, None], ids=["one interface", "every interface"])
+async def test_a_port_that_is_none_is_one_sentence(host: str | None, port: int) -> None:
     with pytest.raises(ServingError) as refused:
-        async with serving(endpoints(metrics_port=70_000)):
+        async with serving(replace(endpoints(metrics_port=port), host=host)):
             pass
 
-    assert str(refused.value).startswith("cannot listen on port 70000: ")
+    assert f"METRICS_PORT: {port} is no port; choose one from 0 to 65535" == str(refused.value)

@@ -334,18 +334,33 @@ class TestLookingAgain:
             assert "RequirementsDrifted" == found.drift()
             task.cancel()
 
-    @in_virtual_time
-    async def test_a_node_class_that_changes_wakes_the_claims_that_use_it(self) -> None:
-        async with conditions(pool(), claim()) as found:
-            task = run_in_background([found.controller])
-            await found.clock.sleep(1)
-            found.cloud.drift = "ClassDrift"
-            body = {"metadata": {"annotations": {"changed": "yes"}}}
-            await found.bench.change("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", "default", body)
-            await found.clock.sleep(1)
+    @pytest.mark.parametrize(
+        ("body", "subresource"),
+        [
+            pytest.param({"metadata": {"annotations": {"changed": "yes"}}}, "", id="by a user"),
+            pytest.param(
+                {"status": {"conditions": [condition("AMIsReady", "True")]}},
+                "status",
+                id="by what it has found out",
+            ),
+        ],
+    )
+    def test_a_node_class_that_changes_wakes_the_claims_that_use_it(
+        self, body: JsonObject, subresource: str
+    ) -> None:
+        async def scene() -> None:
+            async with conditions(pool(), claim()) as found:
+                task = run_in_background([found.controller])
+                await found.clock.sleep(1)
+                found.cloud.drift = "ClassDrift"
+                kind = ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass")
+                await found.bench.change(*kind, "default", body, subresource=subresource)
+                await found.clock.sleep(1)
 
-            assert "ClassDrift" == found.drift()
-            task.cancel()
+                assert "ClassDrift" == found.drift()
+                task.cancel()
+
+        run_virtual(scene())
 
     @in_virtual_time
     async def test_a_status_of_a_pool_wakes_nobody(self) -> None:

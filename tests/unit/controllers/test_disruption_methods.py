@@ -1,5 +1,7 @@
 """The loop asks its methods in order, remembers what found nothing, and begins what they decide."""
 
+import asyncio
+
 import pytest
 
 from autoscaler import JsonObject
@@ -319,3 +321,55 @@ class TestSettling:
             assert 0.0 == first
             assert 4.9 < at_once <= 5.0
             assert searched == searched_at_once < searches(found)
+
+    @pytest.mark.parametrize(
+        ("late", "reason"),
+        [
+            pytest.param(machine("late"), "Empty", id="157 an empty node"),
+            pytest.param(
+                machine("late", conditions=DRIFTED, without=["Consolidatable"]),
+                "Drifted",
+                id="221 a drifted node",
+            ),
+        ],
+    )
+    def test_what_moves_no_pods_to_save_money_does_not_wait_for_others(
+        self, late: tuple[JsonObject, JsonObject], reason: str
+    ) -> None:
+        async def scene() -> None:
+            machines = [machine(f"n{n}") for n in range(3)]
+            pods = [running(f"p{n}", f"n{n}", cpu=f"{100 * n + 1500}m") for n in range(3)]
+            # Of those that save most for what they disrupt one may go at a time
+            budgets = [{"nodes": "1", "reasons": ["Underutilized"]}]
+            async with disrupting(pool(disruption={"budgets": budgets}), *machines, *pods) as found:
+                await found.look()
+                first = found.tainted()
+                await found.put(late)
+                await found.bench.settle()
+                again = await found.look()
+
+                assert 1 == len(first)
+                assert 0.0 == again
+                assert reason == found.reason("late")
+
+        run_virtual(scene())
+
+    @in_virtual_time
+    async def test_156_what_no_longer_holds_makes_nobody_wait_for_pods_that_have_arrived(
+        self,
+    ) -> None:
+        machines = [machine(f"n{n}") for n in range(3)]
+        pods = [running(f"p{n}", f"n{n}", cpu=f"{100 * n + 1500}m") for n in range(3)]
+        budgets = [{"nodes": "1", "reasons": ["Underutilized"]}]
+        async with disrupting(pool(disruption={"budgets": budgets}), *machines, *pods) as found:
+            await found.look()
+            searched = searches(found)
+            await found.put(machine("late"))
+            await found.bench.settle()
+            task = asyncio.create_task(found.look())
+            await found.pass_time(10)
+            await found.put(running("q", "late", cpu="3500m"))
+            again = await task
+
+            assert 10.0 == again
+            assert searched < searches(found)

@@ -16,6 +16,7 @@ from autoscaler import (
     deployment,
     kwok_pool,
 )
+from claiming import LossyTransport
 from clusters import in_virtual_time
 from karpenter.api.codec import convert_as
 from karpenter.api.ec2 import EC2NodeClass
@@ -26,6 +27,7 @@ from karpenter.cloud.types import ProviderFacts
 from karpenter.controllers.legacy.bridge import BridgeController, merge_patch
 from karpenter.controllers.legacy.translation import translate
 from karpenter.conversion.convert import Options
+from karpenter.kube.transport import Transport
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from provisioning_bench import FACTS
@@ -192,6 +194,29 @@ async def test_a_provisioner_that_cannot_be_converted_says_why() -> None:
         await run.look()
 
         assert ("False", "ConversionFailed") == run.active
+        assert run.at.has(NodePool, "default")
+
+
+@in_virtual_time
+async def test_what_the_server_refuses_is_told_and_keeps_no_other_from_being_honoured() -> None:
+    wires: list[LossyTransport] = []
+
+    def refusing(inner: Transport) -> Transport:
+        wires.append(LossyTransport(inner))
+        return wires[0]
+
+    async with bridged(provisioner(), provisioner("zebra"), wrap=refusing) as run:
+        wires[0].losing = lambda sent: 422 if b'"name":"default"' in sent.body else 0
+        await run.look()
+
+        assert ("False", "ConversionFailed") == run.active
+        assert not run.at.has(NodePool, "default")
+        assert run.at.has(NodePool, "zebra")
+
+        wires[0].mend()
+        await run.look()
+
+        assert ("True", "Active") == run.active
         assert run.at.has(NodePool, "default")
 
 

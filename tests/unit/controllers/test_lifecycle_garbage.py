@@ -80,6 +80,21 @@ async def test_a_cloud_that_does_not_answer_costs_no_claim() -> None:
 
 
 @in_virtual_time
+async def test_d41_a_claim_that_cannot_be_deleted_does_not_keep_the_others() -> None:
+    names = [f"claim-{number}" for number in range(1, 6)]
+    async with lifecycle(*(claim(name, stage="Registered") for name in names)) as run:
+        collector = ClaimGarbageCollector(run.bench.world, Remover(run.bench.world))
+        run.wire.losing = lambda request: 500 if request.path.endswith("/claim-2") else 0
+
+        with pytest.raises(ServerError):
+            await collector.step()
+        await run.bench.settle()
+
+        assert ["claim-2"] == [name for name in names if not is_going(run.bench, name)]
+        assert {"garbage_collected": 4} == disrupted(run.bench)
+
+
+@in_virtual_time
 async def test_a_claim_registered_while_the_cloud_answers_is_kept() -> None:
     class Slow(FakeCloud):
         async def list(self) -> Any:
@@ -116,6 +131,35 @@ async def test_an_instance_without_a_claim_is_terminated_and_its_node_deleted() 
 
         assert {} == at_work.cloud.instances
         assert not at_work.has(Node, "stray")
+
+
+@in_virtual_time
+async def test_an_instance_that_cannot_be_terminated_does_not_keep_the_others() -> None:
+    class Protective(FakeCloud):
+        async def delete(self, claim: NodeClaim) -> None:
+            if claim.status.provider_id == "fake://protected":
+                raise RuntimeError("protected against termination")
+            await super().delete(claim)
+
+    long_ago = EPOCH - timedelta(hours=1)
+    strays = instance("fake://protected", created_at=long_ago)
+    strays |= instance("fake://stray", created_at=long_ago)
+    async with bench(cloud=Protective(instances=strays)) as at_work:
+        with pytest.raises(RuntimeError, match="protected"):
+            await InstanceGarbageCollector(at_work.world).step()
+
+        assert {"fake://protected"} == set(at_work.cloud.instances)
+
+
+@in_virtual_time
+async def test_a_claim_for_another_cloud_keeps_no_instance_of_ours() -> None:
+    other = claim(node_class=("example.com", "OtherNodeClass"))
+    async with bench(other, cloud=FakeCloud(instances=_old(0))) as at_work:
+        await at_work.clock.sleep(40)
+
+        await InstanceGarbageCollector(at_work.world).step()
+
+        assert {} == at_work.cloud.instances
 
 
 @in_virtual_time

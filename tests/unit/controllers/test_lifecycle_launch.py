@@ -1,8 +1,11 @@
 """Launch: the finalizer comes first, a claim has one instance, and every failure has its way."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from autoscaler import FakeCloud, run_in_background
 from claiming import (
@@ -15,16 +18,17 @@ from claiming import (
     node,
 )
 from clusters import in_virtual_time
-from karpenter.api.karpenter import NodeClaim
-from karpenter.api.meta import ObjectMeta, Resource
+from karpenter.api.karpenter import NodeClaim, NodeClaimStatus
+from karpenter.api.meta import Condition, ObjectMeta, Resource
 from karpenter.api.pods import Pod
+from karpenter.clock import EPOCH
 from karpenter.cloud.provider import (
     CreateError,
     Instance,
     InsufficientCapacityError,
     NodeClassNotReadyError,
 )
-from karpenter.controllers.lifecycle.claims import summed_up
+from karpenter.controllers.lifecycle.claims import is_news, summed_up
 from karpenter.controllers.lifecycle.launch import Launch, failure, shortened, with_instance
 from karpenter.controllers.lifecycle.removal import Remover
 from karpenter.kube.errors import ConflictError, ServerError
@@ -252,6 +256,61 @@ async def test_a09_a_typed_error_is_shown_and_tried_again() -> None:
         await run.look()
 
         assert ("True", "Launched") == run.condition("Launched")
+
+
+@in_virtual_time
+async def test_a09_a_cloud_that_fails_is_asked_ever_more_slowly_whatever_it_says() -> None:
+    @dataclass
+    class Wordy(FakeCloud):
+        """Never says the same twice, as refusals that carry the id of their request do."""
+
+        asked: list[float] = field(default_factory=list)
+
+        async def create(self, claim: NodeClaim) -> Instance:
+            self.asked.append(self.clock.monotonic())
+            raise CreateError("Refused", f"request {len(self.asked)} was refused")
+
+    cloud = Wordy()
+    async with lifecycle(claim(), cloud=cloud) as run:
+        task = run_in_background([run.controller])
+        await run.bench.clock.sleep(130)
+        task.cancel()
+
+        waits = [round(later - at, 3) for at, later in pairwise(cloud.asked)]
+        assert [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0] == waits
+        assert "request 8 was refused" == run.message("Launched")
+
+
+def _told(*conditions: Condition, version: str = "1", **metadata: Any) -> NodeClaim:
+    held = ObjectMeta(name=NAME, resource_version=version, **metadata)
+    return NodeClaim(metadata=held, status=NodeClaimStatus(conditions=conditions))
+
+
+UNLAUNCHED = Condition(type="Launched", status="Unknown", reason="LaunchFailed", message="a")
+LAUNCHED = Condition(type="Launched", status="True", reason="Launched")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(_told(), _told(version="2"), False, id="another version of the same"),
+        pytest.param(_told(), _told(UNLAUNCHED), False, id="nothing is known so far"),
+        pytest.param(
+            _told(UNLAUNCHED),
+            _told(replace(UNLAUNCHED, reason="Refused", message="b")),
+            False,
+            id="other words",
+        ),
+        pytest.param(_told(UNLAUNCHED), _told(LAUNCHED), True, id="something is known"),
+        pytest.param(_told(LAUNCHED), _told(), True, id="something is known no more"),
+        pytest.param(_told(), _told(deletion_timestamp=EPOCH), True, id="it was deleted"),
+        pytest.param(_told(), _told(finalizers=("a",)), True, id="its finalizers"),
+    ],
+)
+def test_what_is_only_said_of_a_claim_calls_for_no_work(
+    old: NodeClaim, new: NodeClaim, expected: bool
+) -> None:
+    assert expected is is_news(old, new)
 
 
 @in_virtual_time

@@ -421,6 +421,23 @@ async def test_a_deadline_that_cannot_be_read_stops_the_node_until_it_is_mended(
 
 
 @in_virtual_time
+async def test_how_far_a_node_has_come_is_seen_even_if_the_cloud_fails() -> None:
+    async with leaving(claim(), node()) as run:
+        run.cloud.failures["delete"] = [RuntimeError("throttled") for _ in range(5)]
+        await run.delete("NodeClaim")
+        await run.pass_time(6)
+
+        assert ("True", "Drained") == run.condition("Drained")
+        assert ("True", "VolumesDetached") == run.condition("VolumesDetached")
+        assert run.condition("InstanceTerminating") is None
+        assert 1 == run.counted("nodes_drained_total", nodepool="np")
+
+        await run.until(lambda: not run.has_claim())
+
+        assert 1 == run.counted("nodes_drained_total", nodepool="np")
+
+
+@in_virtual_time
 async def test_nothing_is_written_while_nothing_changes() -> None:
     async with leaving(claim(), node(), pod(held="true")) as run:
         await run.delete("NodeClaim")

@@ -8,6 +8,8 @@ from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from clusters import in_virtual_time
 from karpenter.sandbox.faults import SHUTDOWN_DELAY
 
+FAILED_DRAINING = ("Node", "FailedDraining")
+
 
 def names(objects: list[JsonObject]) -> list[str]:
     return [obj["metadata"]["name"] for obj in objects]
@@ -191,3 +193,44 @@ async def test_a_node_whose_time_is_over_ends_as_one_that_was_deleted() -> None:
         await run.until(lambda: len(run.claims) == 1, seconds=2)
 
         assert names(run.nodes) == list(_nodes_of_claims(run))
+
+
+@in_virtual_time
+async def test_f_78_users_read_on_the_node_which_pod_its_budget_holds() -> None:
+    async with autoscaler(kwok_pool(), deployment("web", 1), budget("web", 1)) as run:
+        name = await ours(run, 1)
+        (held,) = names(run.pods)
+
+        await run.client.delete("v1", "Node", None, name)
+        await run.pass_time(10)
+
+        told = [text for kind, reason, text in run.events if (kind, reason) == FAILED_DRAINING]
+        assert ["Failed to drain node, 1 pod is waiting to be evicted"] == told[:1]
+        assert [True] == [f"default/{held}" in text and "budget" in text for text in told[1:]]
+
+
+@in_virtual_time
+async def test_pods_of_one_name_in_two_namespaces_are_both_told_that_they_were_evicted() -> None:
+    places = ("default", "other")
+    twins = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web-0", "namespace": place},
+            "spec": deployment("web", 1)["spec"]["template"]["spec"],
+        }
+        for place in places
+    ]
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+    async with autoscaler(kwok_pool(), space, *twins) as run:
+        name = await ours(run, 2)
+
+        await run.client.delete("v1", "Node", None, name)
+        await run.until(lambda: name not in names(run.nodes))
+
+        told = [
+            event["involvedObject"]["namespace"]
+            for event in run.objects("", "events")
+            if event["reason"] == "Evicted"
+        ]
+        assert places == tuple(sorted(told))

@@ -1,7 +1,7 @@
 """Who has to leave a node, in what order and by when: the decisions alone."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -251,6 +251,26 @@ def test_drain_with_a_deadline(
 )
 def test_grace_of_a_pod_whose_time_is_up(deadline: datetime, seconds: int) -> None:
     assert seconds == grace_left(deadline, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("grace", "deadline"),
+    [
+        pytest.param(2**40, after(60), id="F-84 a grace longer than time itself"),
+        pytest.param(2**62, after(60), id="F-84 a grace that is no length of time"),
+        pytest.param(30, datetime.min.replace(tzinfo=UTC), id="F-86 a deadline before all times"),
+    ],
+)
+def test_what_no_calendar_holds_is_overdue_and_holds_no_node(
+    grace: int, deadline: datetime
+) -> None:
+    held = bound(grace=grace, held="true")
+
+    planned = plan_drain([held], deadline=deadline, now=NOW)
+
+    assert (held,) == planned.forced
+    assert Step.DELETE is next_step(held, Order(deadline), now=NOW)
+    assert 0 < (seconds_until_due(held, Order(deadline), now=NOW) or 0) < 1
 
 
 def test_a_pod_going_after_the_deadline_is_overdue_even_when_telling_it_again_changes_nothing() -> (

@@ -66,6 +66,9 @@ def test_161_a_pool_that_never_consolidates_keeps_them_and_says_so() -> None:
 
     assert [] == going(plan)
     assert ["Unconsolidatable"] == [b.why for b in plan.blocked]
+    assert [("Node/n1", "Unconsolidatable"), ("NodeClaim/n1", "Unconsolidatable")] == [
+        (event.target, event.reason) for event in plan.events
+    ]
 
 
 @pytest.mark.parametrize(

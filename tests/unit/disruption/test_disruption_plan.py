@@ -12,7 +12,10 @@ from builders import (
     READY,
     condition,
     launching_node,
+    node_claim,
     owner,
+    pod,
+    pod_template,
     pod_term,
     reserved,
     unmanaged_node,
@@ -33,6 +36,14 @@ from disrupting import (
     pool,
     snapshot,
 )
+from karpenter.api.karpenter import (
+    CapacityBuffer,
+    CapacityBufferSpec,
+    NodeClassReference,
+    PodTemplateReference,
+)
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.pods import PodTemplate
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.disruption.passes import DisruptionSettings
@@ -70,6 +81,76 @@ def test_a_machine_that_is_to_take_pods_stays() -> None:
 
     assert ["n2"] == going(plan)
     assert [("n1", "Nominated")] == [(b.node, b.why) for b in plan.blocked]
+
+
+def test_101_a_machine_that_a_waiting_pod_would_come_to_stays() -> None:
+    nodes = [machine("n1"), machine("n2", pod_on("b", cpu="3500m"), instance_type="s4")]
+
+    plan = planned(*nodes, pods=[pod("waits", cpu="3")], pools=[OD_POOL])
+
+    assert [] == going(plan)
+    assert ("n1", "Nominated") in [(b.node, b.why) for b in plan.blocked]
+
+
+def test_101_a_pod_that_fits_nowhere_keeps_nothing() -> None:
+    plan = planned(machine("n1"), pods=[pod("huge", cpu="1000")], pools=[OD_POOL])
+
+    assert ["n1"] == going(plan)
+
+
+def test_101_a_machine_that_the_pods_of_one_on_its_way_out_would_come_to_stays() -> None:
+    leaving = machine("n2", pod_on("b", cpu="3"), deleted=NOW)
+
+    plan = planned(machine("n1"), leaving, pools=[OD_POOL])
+
+    assert [] == going(plan)
+    assert [("n1", "Nominated"), ("n2", "Deleting")] == [(b.node, b.why) for b in plan.blocked]
+
+
+def test_101_spare_room_promises_nothing() -> None:
+    unit = ObjectMeta(name="unit", namespace="default")
+    template = PodTemplate(metadata=unit, template=pod_template(cpu="1"))
+    buffer = CapacityBuffer(
+        metadata=unit,
+        spec=CapacityBufferSpec(pod_template_ref=PodTemplateReference(name="unit"), replicas=1),
+    )
+    kept = machine("n1", claim_conditions=[DRIFTED])
+
+    plan = planned(kept, buffers=[buffer], templates=[template], pools=[OD_POOL])
+
+    assert ["n1"] == going(plan)
+
+
+def test_282_nothing_is_decided_before_every_claim_has_launched() -> None:
+    nodes = [machine("empty"), machine("kept", annotations={keys.DO_NOT_DISRUPT: "true"})]
+    expired = machine("expired", expire_after="1h")
+
+    plan = planned(*nodes, expired, unlaunched=[node_claim("young", provider_id="")])
+
+    assert [("expiration", "expired")] == [(c.method, *c.names) for c in plan.commands]
+    assert {"empty": "NotEvaluated", "kept": "DoNotDisrupt"} == {
+        verdict.node: verdict.why for verdict in plan.blocked
+    }
+
+
+def test_282_a_claim_of_another_provider_holds_up_nothing() -> None:
+    claim = node_claim("theirs", provider_id="")
+    other = NodeClassReference(group="other.sh", kind="OtherNodeClass", name="default")
+    spec = msgspec.structs.replace(claim.spec, node_class_ref=other)
+
+    plan = planned(machine("n1"), unlaunched=[msgspec.structs.replace(claim, spec=spec)])
+
+    assert ["n1"] == going(plan)
+
+
+def test_113_users_are_told_of_a_wish_that_nobody_understands() -> None:
+    wish = {keys.DO_NOT_DISRUPT: "banana"}
+    elsewhere = replace(unmanaged_node("foreign"), pods=(pod_on("c", annotations=wish),))
+
+    plan = planned(machine("n1", pod_on("a", annotations=wish), pod_on("b")), elsewhere)
+
+    told = [event for event in plan.events if event.reason == "InvalidDoNotDisruptAnnotation"]
+    assert [("Pod/default/a", True)] == [(event.target, event.is_warning) for event in told]
 
 
 def test_every_machine_that_stays_has_its_reason() -> None:
@@ -171,14 +252,20 @@ def test_what_users_are_told_about_a_replacement() -> None:
     assert not any(event.is_warning for event in plan.events)
 
 
-def test_a_move_of_several_is_told_to_their_pool() -> None:
-    weighing = pool(requirements=ON_DEMAND_ONLY, policy="Balanced")
-    nodes = [machine(f"n{n}", pod_on(f"p{n}"), instance_type="s8") for n in range(2)]
+def test_219_a_move_of_several_is_told_to_the_pools_that_weigh_it() -> None:
+    pools = [pool("a", requirements=ON_DEMAND_ONLY, policy="Balanced"), pool("b")]
+    nodes = [
+        machine(f"{name}{n}", pod_on(f"{name}-p{n}"), instance_type="s8", pool=name)
+        for name in ("a", "b")
+        for n in range(2)
+    ]
 
-    plan = planned(*nodes, pools=[weighing])
+    plan = planned(*nodes, pools=pools)
 
+    (command,) = plan.commands
+    assert {"a", "b"} == {name[0] for name in command.names}
     approved = [event.target for event in plan.events if event.reason == "ConsolidationApproved"]
-    assert ["NodePool/np"] == approved
+    assert ["NodePool/a"] == approved
 
 
 def test_nodes_of_a_pool_that_is_being_deleted_go_with_it() -> None:
@@ -244,6 +331,29 @@ def test_repair_the_old_way_asks_nobody() -> None:
 
     assert [("repair", "Unhealthy", ("n1",))] == [
         (command.method, command.reason, command.names) for command in plan.commands
+    ]
+
+
+def test_268_repair_the_old_way_says_when_too_many_fail() -> None:
+    broken = condition("BadNode", at=LONG_AGO)
+    ill = [machine(f"b{n}", node_conditions=[READY, broken]) for n in range(3)]
+    well = [machine(f"n{n}") for n in range(7)]
+
+    plan = plan_disruption(
+        snapshot(*ill, *well, pools=[pool(after="Never")]),
+        catalogue_of({}),
+        FACTS_F,
+        DisruptionSettings(legacy_repair=True),
+        now=NOW,
+        legacy_policies=[RepairPolicy("BadNode", "True", timedelta(minutes=30))],
+    )
+
+    assert [] == going(plan)
+    held = [verdict.node for verdict in plan.blocked if verdict.why == "RepairBlocked"]
+    assert ["b0", "b1", "b2"] == held
+    told = [event for event in plan.events if event.reason == "NodeRepairBlocked"]
+    assert [("Node/b0", True), ("Node/b1", True), ("Node/b2", True)] == [
+        (event.target, event.is_warning) for event in told
     ]
 
 

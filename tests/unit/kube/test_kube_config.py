@@ -1,8 +1,9 @@
 """The cluster that kubectl would talk to is found, and what is wrong is said in one sentence."""
 
 import base64
+import errno
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -323,6 +324,36 @@ EXEC = {"apiVersion": V1, "command": "login", "interactiveMode": "Never"}
         ),
         pytest.param({}, {"token": 12345}, "token must be text", id="a token that is a number"),
         pytest.param(
+            {"proxy-url": "http://"},
+            {},
+            "proxy-url must be an http or https URL",
+            id="a proxy that is nowhere",
+        ),
+        pytest.param(
+            {"tls-server-name": ".example"},
+            {},
+            "tls-server-name is no name of a host",
+            id="a name that no certificate can have",
+        ),
+        pytest.param(
+            {"server": f"https://{'x' * 64}.example"},
+            {},
+            "which is no http or https URL",
+            id="a host whose name is too long",
+        ),
+        pytest.param(
+            {"certificate-authority": "~no-such-user/ca.crt"},
+            {},
+            "names ~no-such-user/ca.crt, but nobody here has such a home folder",
+            id="somebody else's home folder",
+        ),
+        pytest.param(
+            {"certificate-authority": "a\0b"},
+            {},
+            "which cannot be read: embedded null byte",
+            id="a path that no file can have",
+        ),
+        pytest.param(
             {},
             {"auth-provider": {"name": "gcp"}},
             "auth-provider is no longer supported",
@@ -375,6 +406,26 @@ def test_nothing_at_all_is_one_sentence(tmp_path: Path) -> None:
 def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the kubeconfig cannot be read"):
         load(tmp_path)
+
+
+def test_a_home_folder_that_may_not_be_looked_at_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object, **__: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", forbidden)
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+
+    with pytest.raises(ConfigError, match="the kubeconfig cannot be read: permission denied"):
+        load_config({"HOME": str(tmp_path)})
+
+
+def test_a_pod_whose_variables_make_no_address_is_told_so(tmp_path: Path) -> None:
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "tcp"}
+
+    with pytest.raises(ConfigError, match=r"make https://10\.0\.0\.1:tcp, which is no URL"):
+        load_config(environment, service_account=account(tmp_path / "account"))
 
 
 def test_a_pod_without_a_token_is_told_what_to_do(tmp_path: Path) -> None:

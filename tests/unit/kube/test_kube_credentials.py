@@ -88,6 +88,25 @@ async def test_a_name_and_a_password_are_sent_as_such() -> None:
     assert Proof((("Authorization", "Basic bWU6cHc="),)) == await credentials.proof()
 
 
+@pytest.mark.parametrize(
+    ("identity", "what"),
+    [
+        pytest.param(Identity(token="hush\nhush"), "the token", id="a token of two lines"),
+        pytest.param(
+            Identity(impersonation=(("Impersonate-User", "a\r\nb"),)),
+            "what is sent as Impersonate-User",
+            id="somebody whose name has two lines",
+        ),
+    ],
+)
+async def test_what_no_header_can_hold_is_one_sentence(identity: Identity, what: str) -> None:
+    with pytest.raises(CredentialsError) as caught:
+        await Credentials(identity, SystemClock(), {}).proof()
+
+    assert str(caught.value).startswith(f"{what} has a line break or another control character")
+    assert "hush" not in str(caught.value)
+
+
 async def test_nobody_sends_nothing() -> None:
     assert Proof() == await Credentials(Identity(), MovedClock(), {}).proof()
 
@@ -239,6 +258,13 @@ class TestRunning:
         program.write_text("#!/no/such/interpreter\n")
         with pytest.raises(CredentialsError, match="cannot be run"):
             await run_plugin(ExecCommand(str(program), V1), {}, SystemClock())
+
+    async def test_an_argument_no_program_can_be_given_is_one_sentence(
+        self, tmp_path: Path
+    ) -> None:
+        program = plugin(tmp_path / "login", "")
+        with pytest.raises(CredentialsError, match="cannot be run: embedded null byte"):
+            await run_plugin(ExecCommand(str(program), V1, args=("a\0b",)), {}, SystemClock())
 
     async def test_a_plugin_that_needs_a_person_is_not_run_without_one(self) -> None:
         command = ExecCommand("login", V1, interactive_mode="Always")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.model.min_values import Shortfall, shortfalls
+from karpenter.model.min_values import Shortfall, lowered, shortfalls
 from karpenter.model.requirement import Requirement, requirement
 from karpenter.model.requirements import Requirements
 
@@ -71,3 +71,18 @@ def test_a_shortfall_is_readable() -> None:
     text = str(Shortfall("k", 3, 1))
 
     assert text == "minValues of k asks for 3 distinct values, 1 left"
+
+
+@pytest.mark.parametrize(
+    ("found", "left"),
+    [
+        pytest.param(1, 1, id="129 what there is remains as the minimum"),
+        pytest.param(0, None, id="129 where there is nothing no minimum remains"),
+    ],
+)
+def test_a_minimum_is_lowered_to_what_was_found(found: int, left: int | None) -> None:
+    claim = Requirements([requirement(ZONE, "NotIn", ["z9"], 3), requirement(TYPE, "Exists")])
+
+    content = lowered(claim, [Shortfall(ZONE, 3, found)])
+
+    assert Requirements([requirement(ZONE, "NotIn", ["z9"], left), claim[TYPE]]) == content

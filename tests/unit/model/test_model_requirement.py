@@ -296,3 +296,28 @@ def test_printed_form(held: Requirement, text: str) -> None:
 
 def test_equal_requirements_hash_alike() -> None:
     assert {req("In a b")} == {req("In b a"), req("In a b").intersection(req("Exists"))}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "optional"),
+    [
+        pytest.param("NotIn a", "NotIn b", True, id="what is merely excluded may be absent"),
+        pytest.param("NotIn a", "Exists", False, id="Exists is not lost beside NotIn"),
+        pytest.param("NotIn 7", "Gt 5", False, id="nor is a bound that needs a value"),
+        pytest.param("In a", "NotIn a", True, id="no value left stands for no label"),
+    ],
+)
+def test_absence_is_allowed_only_where_both_allow_it(left: str, right: str, optional: bool) -> None:
+    assert optional == req(left).intersection(req(right)).allows_absence
+    assert optional == req(right).intersection(req(left)).allows_absence
+
+
+def test_exists_outlasts_further_narrowing() -> None:
+    narrowed = req("Exists").intersection(req("NotIn a")).intersection(req("NotIn b"))
+
+    assert not narrowed.allows_absence
+    assert "k Exists NotIn [a b]" == str(narrowed)
+    assert [
+        NodeRequirement(key="k", operator="Exists"),
+        NodeRequirement(key="k", operator="NotIn", values=("a", "b")),
+    ] == narrowed.to_wire()

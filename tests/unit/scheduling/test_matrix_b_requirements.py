@@ -2,7 +2,17 @@
 
 import pytest
 
-from builders import CORES, expression, instance_type, min_values, node_pool, pod, unmanaged_node
+from builders import (
+    CORES,
+    SPECIAL,
+    expression,
+    instance_type,
+    ladder,
+    min_values,
+    node_pool,
+    pod,
+    unmanaged_node,
+)
 from karpenter.api.karpenter import NodeRequirement
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.model import labels as keys
@@ -216,3 +226,28 @@ def test_an_undefined_label_comes_with_a_hint(asked: str, detail: str) -> None:
     answer = solved([pod("p", node_selector={asked: "x"})])
 
     assert [detail] == answer.details("p")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param([k("Exists"), k("NotIn", "x")], id="B-38 Exists and NotIn"),
+        pytest.param([k("NotIn", "x"), k("Exists")], id="B-38 the other way round"),
+        pytest.param([k("Gt", "5"), k("NotIn", "7")], id="B-38 a bound and NotIn"),
+    ],
+)
+def test_a_label_that_must_be_there_is_not_found_on_a_machine_without_it(
+    wanted: list[NodeSelectorRequirement],
+) -> None:
+    answer = solved([pod("p", required=[wanted])], nodes=[unmanaged_node("n")])
+
+    assert {} == answer.existing
+    assert answer.only.labels["k"] not in ("x", "7")
+
+
+def test_b_59_a_label_that_must_be_there_is_not_found_on_a_type_without_it() -> None:
+    wanted = [expression(SPECIAL, "Exists"), expression(SPECIAL, "NotIn", "rare")]
+
+    answer = solved([pod("p", required=[wanted])], types=ladder(5))
+
+    assert ("it-4",) == answer.only.instance_types

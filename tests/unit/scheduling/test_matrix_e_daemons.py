@@ -20,6 +20,7 @@ from builders import (
     toleration,
     unmanaged_node,
 )
+from building.parts import Expressions
 from karpenter.api.workloads import DaemonSet
 from karpenter.model import labels as keys
 from karpenter.model.resources import Resources
@@ -246,3 +247,21 @@ def test_e_102_a_daemon_that_fills_new_nodes_leaves_the_old_one_alone() -> None:
 
     assert {"n": ["a"]} == answer.existing
     assert {"b": {Why.INSUFFICIENT_RESOURCES}} == answer.unplaced
+
+
+@pytest.mark.parametrize(
+    "required",
+    [
+        pytest.param([[expression("cores", "Gt", "many")]], id="E-88 a bound that is no number"),
+        pytest.param(
+            [[expression("a", "In", "1"), expression("a", "In", "2")]],
+            id="E-88 values that contradict one another",
+        ),
+    ],
+)
+def test_a_daemon_that_no_node_can_suit_takes_no_room(required: list[Expressions]) -> None:
+    daemon = large_daemon(required=required)
+
+    answer = solved([pod(cpu="1", memory="1Gi")], daemon_sets=[daemon])
+
+    assert ["small"] == answer.types

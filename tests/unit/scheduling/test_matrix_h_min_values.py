@@ -2,11 +2,22 @@
 
 import pytest
 
-from builders import instance_type, ladder, min_values, node_pool, offering, pod, pods
+from builders import (
+    APP_T,
+    instance_type,
+    ladder,
+    min_values,
+    node_pool,
+    offering,
+    pod,
+    pods,
+    spread,
+)
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
+from karpenter.model.min_values import Shortfall
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.plan import PlannedClaim, Why
 from karpenter.scheduling.problem import Options
@@ -229,3 +240,21 @@ def test_v15_s08_the_pool_goes_on_asking_others_for_the_full_choice() -> None:
 
     assert "true" == is_relaxed(answer.with_pod("p"))
     assert "false" == is_relaxed(answer.with_pod("q"))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(pod("p", node_selector={keys.ZONE: "z1"}), id="V15-S07 its selector"),
+        pytest.param(pod("p", labels=APP_T, spread=[spread()]), id="V15-S07 its spread"),
+    ],
+)
+def test_a_pod_is_told_how_much_choice_it_would_leave(wanted: Pod) -> None:
+    asked = [min_values(3, keys.ZONE), min_values(2, keys.INSTANCE_TYPE)]
+
+    answer = solved([wanted], pools=[node_pool(requirements=asked)])
+
+    assert {"p": {Why.MIN_VALUES}} == answer.unplaced
+    assert [
+        f"too little choice would be left: {Shortfall(keys.ZONE, wanted=3, found=1)}"
+    ] == answer.details("p")

@@ -198,6 +198,15 @@ def test_a_minimum_of_domains(
     assert left == len(answer.unplaced)
 
 
+def test_k_159_a_pod_is_told_of_the_minimum_of_domains() -> None:
+    wanted = pods(3, **spreading(spread(min_domains=3)))
+
+    answer = solved(wanted, pools=in_zones("z1", "z2"))
+
+    (detail,) = answer.details("pod-2")
+    assert f"topology spread over {keys.ZONE} maxSkew 1 minDomains 3 leaves no domain" in detail
+
+
 @pytest.mark.parametrize(
     ("max_skew", "loads"),
     [

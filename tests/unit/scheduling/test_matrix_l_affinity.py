@@ -16,9 +16,10 @@ from builders import (
 )
 from karpenter.api.pods import Pod, PodAffinityTerm
 from karpenter.model import labels as keys
+from karpenter.scheduling.groups import NamespaceDirectory
 from karpenter.scheduling.plan import Why
 from karpenter.state.nodes import StateNode
-from solving import claim_value, solved
+from solving import bare, claim_value, solved
 
 BY_ZONE = pod_term(key=keys.ZONE)
 BY_HOST = pod_term()
@@ -339,3 +340,63 @@ def test_affinity_counts_only_pools_the_pod_may_go_to() -> None:
 
     assert {"z2": 2} == answer.pods_by(keys.ZONE)
     assert ["t"] == anywhere.placed
+
+
+def of_revisions(*revisions: str, term: PodAffinityTerm) -> list[Pod]:
+    return [
+        pod(f"p{number}", cpu="0.1", labels={**APP_T, "rev": revision}, anti_affinity=[term])
+        for number, revision in enumerate(revisions)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("term", "together"),
+    [
+        pytest.param(BY_HOST, {"p0", "p1", "p2", "p3"}, id="L-196 everybody is avoided"),
+        pytest.param(
+            pod_term(match_label_keys=["rev", "absent"]),
+            {"p0 p2", "p1 p3"},
+            id="L-196 only pods of the same revision are avoided",
+        ),
+        pytest.param(
+            pod_term(mismatch_label_keys=["rev", "absent"]),
+            {"p0 p1", "p2 p3"},
+            id="L-196 only pods of other revisions are avoided",
+        ),
+    ],
+)
+def test_a_term_may_speak_of_the_labels_of_its_own_pod(
+    term: PodAffinityTerm, together: set[str]
+) -> None:
+    answer = solved(of_revisions("a", "a", "b", "b", term=term))
+
+    assert together == {" ".join(sorted(map(bare, c.pods))) for c in answer.claims}
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param({}, id="L-189 a namespace known from its pods alone"),
+        pytest.param({"other": {"env": "dev"}}, id="L-189 one that lacks its own label"),
+    ],
+)
+def test_every_namespace_can_be_selected_by_its_name(known: dict[str, dict[str, str]]) -> None:
+    named = selector({keys.NAMESPACE_NAME: "other"})
+    directory = NamespaceDirectory(known, ["default/p", "other/target"])
+
+    found = directory.meant_by(pod_term(namespace_selector=named), "default")
+
+    assert frozenset({"other"}) == found
+
+
+def test_a_pod_drawn_to_a_node_it_must_avoid_is_told_so() -> None:
+    near, apart = pod_term({"app": "near"}), pod_term({"app": "apart"})
+    together = [
+        pod("a", cpu="1", labels={"app": "near"}),
+        pod("b", cpu="1", labels={"app": "apart"}),
+    ]
+
+    answer = solved([*together, pod("p", affinity=[near], anti_affinity=[apart])])
+
+    assert {"p": {Why.TOPOLOGY}} == answer.unplaced
+    assert ["pod affinity binds it to nodes that do not take it"] == answer.details("p")

@@ -1,9 +1,10 @@
 """Matrix M, host ports: who shares a node with whom."""
 
+import msgspec
 import pytest
 
 from builders import pod
-from karpenter.api.pods import ContainerPort
+from karpenter.api.pods import ContainerPort, Pod
 from solving import solved
 
 
@@ -58,4 +59,29 @@ def test_when_host_ports_are_the_same(one: ContainerPort, other: ContainerPort, 
     answer = solved(both)
 
     assert ["a", "b"] == sorted(answer.placed)
+    assert nodes == len(answer.claims)
+
+
+def on_host_network(name: str, *numbers: int) -> Pod:
+    ports = [ContainerPort(container_port=number) for number in numbers]
+    made = pod(name, cpu="0.1", host_ports=ports)
+    return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, host_network=True))
+
+
+@pytest.mark.parametrize(
+    ("other", "nodes"),
+    [
+        pytest.param(on_host_network("b", 8080), 2, id="M-197 both are on the network of the host"),
+        pytest.param(on_host_network("b", 8081), 1, id="M-197 each has a port of its own"),
+        pytest.param(pod("b", cpu="0.1", host_ports=[8080]), 2, id="M-197 the port is mapped"),
+        pytest.param(
+            pod("b", cpu="0.1", host_ports=[ContainerPort(container_port=8080)]),
+            1,
+            id="M-197 the port is the pod's alone",
+        ),
+    ],
+)
+def test_ports_of_a_pod_on_the_network_of_its_host_are_host_ports(other: Pod, nodes: int) -> None:
+    answer = solved([on_host_network("a", 8080), other])
+
     assert nodes == len(answer.claims)

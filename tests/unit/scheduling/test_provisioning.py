@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from builders import (
+    APP_T,
     FACTS_F,
     NOW,
     condition,
@@ -12,7 +13,9 @@ from builders import (
     node_claim,
     node_pool,
     pod,
+    pod_term,
     pods,
+    selector,
 )
 from building.workloads import pod_template
 from karpenter.api.karpenter import (
@@ -24,6 +27,7 @@ from karpenter.api.karpenter import (
 from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.api.pods import PodTemplate
 from karpenter.cloud.types import InstanceType
+from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Why
 from karpenter.scheduling.provisioning import (
     PassSettings,
@@ -164,3 +168,13 @@ def test_buffers_are_left_alone_while_their_gate_is_off() -> None:
 
     assert () == outcome.buffers
     assert () == outcome.plan.claims
+
+
+def test_l_189_a_namespace_nobody_has_written_down_is_selected_by_its_name() -> None:
+    named = selector({keys.NAMESPACE_NAME: "other"})
+    near = pod_term(namespace_selector=named)
+    target = pod("target", namespace="other", labels=APP_T, cpu="2")
+
+    outcome = planned(cluster(node_pool(), target, pod("p", cpu="1", affinity=[near])))
+
+    assert [("other/target", "default/p")] == [claim.pods for claim in outcome.plan.claims]

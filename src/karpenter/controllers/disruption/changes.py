@@ -2,22 +2,25 @@
 
 A number that grows with every event that may change what consolidation finds. A search that found
 nothing at some number need not be made again while the number stands. It grows by itself after five
-minutes, because prices and what is sold out change without an event.
+minutes, because the prices of a cloud and what is sold out there change without an event.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
-from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.karpenter import CapacityBuffer, NodeClaim, NodeOverlay, NodePool
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
+from karpenter.controllers.disruption.marking import is_tainted
 from karpenter.controllers.lifecycle.claims import INITIALIZED
 from karpenter.controllers.world import World
 from karpenter.disruption.detection import CONSOLIDATABLE
 from karpenter.model import labels
 from karpenter.model.conditions import is_true
 from karpenter.state.pods import is_active
+
+_Specified: TypeAlias = NodePool | NodeOverlay | CapacityBuffer
 
 _LONGEST: Final = 300.0
 
@@ -33,7 +36,9 @@ class Changes:
             world.mirror(Pod).on_change(self._pod),
             world.mirror(Node).on_change(self._node),
             world.mirror(NodeClaim).on_change(self._claim),
-            world.mirror(NodePool).on_change(self._pool),
+            world.mirror(NodePool).on_change(self._spec),
+            world.mirror(NodeOverlay).on_change(self._spec),
+            world.mirror(CapacityBuffer).on_change(self._spec),
             world.mirror(PodDisruptionBudget).on_change(self._pdb),
         ]
 
@@ -66,28 +71,31 @@ class Changes:
         if old is None or new is None or _weight_of_claim(old) != _weight_of_claim(new):
             self.note()
 
-    def _pool(self, old: NodePool | None, new: NodePool | None) -> None:
+    def _spec(self, old: _Specified | None, new: _Specified | None) -> None:
         if old is None or new is None or old.spec != new.spec:
             self.note()
 
     def _pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
-        # That a budget opens lets nodes go that it held; otherwise nobody would look in time
-        if _is_open(new) and not _is_open(old):
+        # A budget that opens, or is gone, lets nodes go that it held, be it only as one too many
+        if old is None:
+            return
+        if new is None or old.spec != new.spec or (_is_open(new) and not _is_open(old)):
             self.note()
 
 
 def _weight_of_pod(pod: Pod | None) -> tuple[object, ...] | None:
-    """Where a pod takes up room, and whether it would have to move; nothing without a node."""
+    """Where a pod takes up room, whether it would have to move and may; nothing without a node."""
     if pod is None or not pod.spec.node_name:
         return None
-    return pod.spec.node_name, is_active(pod)
+    return pod.spec.node_name, is_active(pod), pod.metadata.annotations.get(labels.DO_NOT_DISRUPT)
 
 
 def _weight_of_node(node: Node) -> tuple[object, ...]:
     metadata = node.metadata
     protection = metadata.annotations.get(labels.DO_NOT_DISRUPT)
     is_going = metadata.deletion_timestamp is not None
-    return metadata.labels.get(labels.INITIALIZED), is_going, protection
+    # A command that is given up sets its machines free, and nothing else tells
+    return metadata.labels.get(labels.INITIALIZED), is_going, protection, is_tainted(node)
 
 
 def _weight_of_claim(claim: NodeClaim) -> tuple[object, ...]:
@@ -100,5 +108,5 @@ def _weight_of_claim(claim: NodeClaim) -> tuple[object, ...]:
     )
 
 
-def _is_open(pdb: PodDisruptionBudget | None) -> bool:
-    return pdb is not None and pdb.status.disruptions_allowed > 0
+def _is_open(pdb: PodDisruptionBudget) -> bool:
+    return pdb.status.disruptions_allowed > 0

@@ -42,6 +42,7 @@ from karpenter.model.conditions import (
 )
 from karpenter.runtime import REASONABLE
 from karpenter.state.departing import is_reschedulable
+from karpenter.state.snapshot import NodeClass
 
 _AGAIN: Final = 300.0
 # A type that was found on sale is believed to be for so long
@@ -135,9 +136,11 @@ class ClaimConditions(Controller):
             return
         self._enqueue(self._claims.by_index(BY_POOL, pool.metadata.name))
 
-    def _class_changed(self, old: Resource | None, new: Resource | None) -> None:
+    def _class_changed(self, old: NodeClass | None, new: NodeClass | None) -> None:
         changed = new or old
-        if changed is None or (old is not None and new is not None and not _is_news(old, new)):
+        if changed is None or (
+            old is not None and new is not None and not _is_class_news(old, new)
+        ):
             return
         group = changed.api_version.partition("/")[0]
         wanted = (group, changed.kind, changed.metadata.name)
@@ -186,6 +189,11 @@ def at_rest(
         return with_condition(held, CONSOLIDATABLE, TRUE, now=now, generation=generation), None
     seconds = (wait.until - now).total_seconds() if wait.until is not None else None
     return without(held, CONSOLIDATABLE), seconds
+
+
+def _is_class_news(old: NodeClass, new: NodeClass) -> bool:
+    """Whether a class changed; what it has found out, such as a newer image, is in its status."""
+    return _is_news(old, new) or old.status != new.status
 
 
 def _is_news(old: Resource, new: Resource) -> bool:

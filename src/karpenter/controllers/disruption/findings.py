@@ -15,7 +15,7 @@ from karpenter.controllers.world import World
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.announcing import announced, announced_command
 from karpenter.disruption.balanced import BALANCED
-from karpenter.disruption.budgets import budget_value
+from karpenter.disruption.budgets import Allowance, budget_value
 from karpenter.disruption.candidates import Blocked, Kind
 from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.passes import Pass
@@ -67,12 +67,26 @@ class FindingReporter:
         self._complaints = found
 
     async def tell_who_stays(self, look: Look) -> None:
-        """Tell of machines that no method may touch, of protected pods, and of budgets."""
+        """Tell of machines that no method may touch, and of protected pods."""
         view = look.view
-        self._measure_budgets(view)
         async for verdict in paced(view.blocked(Kind.GRACEFUL).values()):
             self._tell_of(verdict, view.snapshot)
         self._tell_of_protection(look)
+
+    def measure_budgets(self, allowances: Iterable[Allowance]) -> None:
+        """Show what budgets allow now, and what uses them up, for every pool and reason."""
+        metrics = self._world.metrics
+        pools: set[str] = set()
+        for found in allowances:
+            pools.add(found.node_pool)
+            facts = {"nodepool": found.node_pool, "reason": found.reason.lower()}
+            metrics.nodepools_allowed_disruptions.labels(**facts).set(found.allowed)
+            metrics.nodepools_nodes_consuming_budgets.labels(**facts).set(found.disrupting)
+        for pool in self._gauged - pools:
+            for reason in budgets.REASONS:
+                metrics.nodepools_allowed_disruptions.remove(pool, reason.lower())
+                metrics.nodepools_nodes_consuming_budgets.remove(pool, reason.lower())
+        self._gauged = pools
 
     def nothing_to_look_at(self, methods: Iterable[str]) -> None:
         """Tell that methods have no machine to look at."""
@@ -116,21 +130,6 @@ class FindingReporter:
         )
         if command.method == commands.SINGLE:
             self._publish(*reports.rejected(command, outcome.failure, outcome.detail))
-
-    def _measure_budgets(self, view: Pass) -> None:
-        metrics = self._world.metrics
-        pools = set(view.snapshot.node_pools)
-        for pool in sorted(pools):
-            for reason in budgets.REASONS:
-                found = view.allowance(pool, reason)
-                facts = {"nodepool": pool, "reason": reason.lower()}
-                metrics.nodepools_allowed_disruptions.labels(**facts).set(found.allowed)
-                metrics.nodepools_nodes_consuming_budgets.labels(**facts).set(found.disrupting)
-        for pool in self._gauged - pools:
-            for reason in budgets.REASONS:
-                metrics.nodepools_allowed_disruptions.remove(pool, reason.lower())
-                metrics.nodepools_nodes_consuming_budgets.remove(pool, reason.lower())
-        self._gauged = pools
 
     def _measure_eligible(self, method: str, count: int) -> None:
         self._eligible[method] = count

@@ -96,20 +96,20 @@ class DisruptionLoop(Loop):
             return _UNSYNCED
         await self._roll_back()
         glance = await self._planner.glance()
+        self._reporter.measure_budgets(glance.allowances)
         self._reporter.nothing_to_look_at(name for name in self._methods if name in glance.idle)
         look: Look | None = None
         happened = self._changes.count
-        settling = self._settling()
         for method in self._methods:
             if method in glance.idle or self._has_seen_it_all(method, glance):
                 continue
-            if settling and method in _MOVING_PODS:
+            if method in _MOVING_PODS and (settling := self._settling()):
                 return settling
             if look is None:
                 if not self.world.is_synced:
                     return _UNSYNCED
                 happened, look = self._changes.count, await self._look()
-            seen = _Seen(happened, look.holds_until, glance.allowances)
+            seen = _Seen(happened, look.holds_until, look.allowances)
             found = await self._find(look, method, seen)
             if found and method in _CONSOLIDATING:
                 found = await self._checked(found[0])

@@ -62,6 +62,13 @@ class Look:
         """The cluster as the pass sees it."""
         return self.search.view
 
+    @property
+    def allowances(self) -> tuple[Allowance, ...]:
+        """What budgets leave to each pool, for each reason, as a glance would tell it."""
+        view = self.view
+        pools = sorted(view.snapshot.node_pools)
+        return tuple(view.allowance(pool, reason) for pool in pools for reason in REASONS)
+
 
 def prepared(view: Pass) -> Look:
     """Work out what is told about every pass, so that telling it takes no time."""

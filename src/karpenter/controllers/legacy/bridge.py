@@ -19,7 +19,12 @@ from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.conversion.convert import Options
 from karpenter.conversion.values import JsonObject, section
-from karpenter.kube.errors import AlreadyExistsError
+from karpenter.kube.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+)
 from karpenter.kube.events import WARNING, Event
 from karpenter.model.conditions import FALSE, TRUE, to_wire, with_condition
 
@@ -57,7 +62,12 @@ class BridgeController(Controller):
             return None
         translations = await self._translations(legacy)
         for translation in translations:
-            await self._honour(translation)
+            try:
+                await self._honour(translation)
+            except (BadRequestError, ForbiddenError, InvalidError) as error:
+                # The others are honoured all the same
+                why = f"the API server refused what it stands for: {error}"
+                await self._report(translation.owner, CONVERSION_FAILED, why)
         await self._remove_leftovers(translations)
         return _AGAIN
 

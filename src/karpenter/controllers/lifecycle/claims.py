@@ -116,6 +116,27 @@ def differences(old: NodeClaim, new: NodeClaim) -> Differences:
     return Differences(metadata, status)
 
 
+def is_news(old: NodeClaim, new: NodeClaim) -> bool:
+    """Whether a change may call for work.
+
+    What is only said of a claim does not: other reasons and messages, and conditions of which
+    nothing is known so far.
+    """
+    return _settled(old) != _settled(new) or _without_words(old) != _without_words(new)
+
+
+def _settled(claim: NodeClaim) -> dict[str, str]:
+    held = claim.status.conditions
+    return {each.type: each.status for each in held if each.status != conditions.UNKNOWN}
+
+
+def _without_words(claim: NodeClaim) -> NodeClaim:
+    """A claim without its conditions, and without the number of its version."""
+    metadata = msgspec.structs.replace(claim.metadata, resource_version="")
+    status = msgspec.structs.replace(claim.status, conditions=())
+    return msgspec.structs.replace(claim, metadata=metadata, status=status)
+
+
 def added(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     """The entries of ``new`` that ``old`` lacks or has with another value."""
     return {key: value for key, value in new.items() if old.get(key) != value}

@@ -35,9 +35,12 @@ class ClaimGarbageCollector(Loop):
         present = {found.provider_id for found in instances if not found.is_deleting}
         lost = [c for c in claims if is_lost(c, nodes_of(self.world, c), present)]
         limit = asyncio.Semaphore(_AT_ONCE)
-        async with asyncio.TaskGroup() as group:
-            for claim in lost:
-                group.create_task(self._collect(claim, limit))
+        outcomes = await asyncio.gather(
+            *(self._collect(claim, limit) for claim in lost), return_exceptions=True
+        )
+        for error in outcomes:
+            if error is not None:
+                raise error  # the others are gone all the same
         return _PERIOD
 
     def _counts(self, claim: NodeClaim) -> bool:

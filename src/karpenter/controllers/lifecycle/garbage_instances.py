@@ -43,9 +43,12 @@ class InstanceGarbageCollector(Loop):
         if suspects:
             # Not the mirror: it may be a moment behind, and what is terminated is gone
             claims = await self.world.kube.list(NodeClaim)
-            for instance, since in suspects:
-                if belongs_to_nobody(instance.provider_id, since, claims):
-                    await self._terminate(instance)
+            ours = [claim for claim in claims if self.world.is_managed(claim)]
+            await self._terminate_all(
+                instance
+                for instance, since in suspects
+                if belongs_to_nobody(instance.provider_id, since, ours)
+            )
         self._passes += 1
         return _FIRST_PERIOD if self._passes < _FIRST_PASSES else _PERIOD
 
@@ -65,6 +68,17 @@ class InstanceGarbageCollector(Loop):
             (found, found.created_at or self._first_seen[found.provider_id]) for found in instances
         ]
         return [(found, since) for found, since in dated if now - since >= _YOUNG]
+
+    async def _terminate_all(self, instances: Iterable[Instance]) -> None:
+        """Terminate instances; one that cannot be terminated is no reason to pay for the others."""
+        errors: list[Exception] = []
+        for instance in instances:
+            try:
+                await self._terminate(instance)
+            except Exception as error:  # noqa: BLE001 the others are to go all the same
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     async def _terminate(self, instance: Instance) -> None:
         with suppress(InstanceNotFoundError):  # it may be gone by now

@@ -18,6 +18,7 @@ from karpenter.controllers.lifecycle.claims import (
     claims_of,
     differences,
     is_deleting,
+    is_news,
     summed_up,
 )
 from karpenter.controllers.lifecycle.initialization import Initialization
@@ -67,7 +68,7 @@ class LifecycleController(Controller):
             Initialization(world).take,  # the Node has what was promised
             Liveness(world, self._remover, health).take,  # or it all takes too long
         )
-        self.follow(world.mirror(NodeClaim))
+        self._ends.append(world.mirror(NodeClaim).on_change(self._claim_changed))
         self.follow(world.mirror(Node), self._keys_of_node)
         if not world.settings.ignore_dra_requests:
             self.follow(world.mirror(ResourceSlice), self._keys_of_slice)
@@ -127,6 +128,12 @@ class LifecycleController(Controller):
                 old, {"status": changed.status}, locked=True, subresource=STATUS
             )
         return old
+
+    def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        claim = new or old
+        # Why a launch failed is written on the claim; that must not be a reason to try again at once
+        if claim is not None and (old is None or new is None or is_news(old, new)):
+            self.queue.add(key_of(claim))
 
     def _keys_of_node(self, node: Node) -> Iterable[Key]:
         return [key_of(claim) for claim in claims_of(self.world, node)]

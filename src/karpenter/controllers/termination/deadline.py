@@ -5,7 +5,7 @@ annotation, so that it outlives the process. A pod is deleted, whatever protects
 grace period would otherwise reach beyond the deadline.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -22,6 +22,7 @@ _SHORTEST_GRACE: Final = 1
 # "After" is strict, so the earliest look that can find a pod due is a little later
 JUST_AFTER: Final = timedelta(milliseconds=1)
 _NANOSECONDS: Final = 1000  # in a microsecond
+_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class DeadlineError(ValueError):
@@ -78,7 +79,7 @@ def is_overdue(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
     if pod.metadata.deletion_timestamp is not None:
         return pod.metadata.deletion_timestamp > deadline
     grace = pod.spec.termination_grace_period_seconds
-    return grace is not None and now > deadline - timedelta(seconds=grace)
+    return grace is not None and now > _earlier(deadline, seconds=grace)
 
 
 def is_to_be_deleted(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
@@ -99,12 +100,20 @@ def due_at(pod: Pod, deadline: datetime | None) -> datetime | None:
     grace = pod.spec.termination_grace_period_seconds
     if deadline is None or grace is None:
         return None
-    return deadline - timedelta(seconds=grace) + JUST_AFTER
+    return _earlier(deadline, seconds=grace) + JUST_AFTER
 
 
 def grace_left(deadline: datetime, *, now: datetime) -> int:
     """The grace period, in seconds, of a pod that is deleted because of the deadline."""
     return max(_SHORTEST_GRACE, (deadline - now) // timedelta(seconds=1))
+
+
+def _earlier(moment: datetime, *, seconds: int) -> datetime:
+    """A time so long before another; what lies before all times is the first there is."""
+    try:
+        return moment - timedelta(seconds=seconds)
+    except OverflowError:
+        return _FIRST_MOMENT
 
 
 def _moment(text: str) -> datetime | None:

@@ -99,8 +99,13 @@ class NodeTermination(Controller):
         wait = self._drained(visit)
         if wait is None:
             wait = self._detached(visit)
-        if wait is None:
-            wait = await self._ended(visit)
+        try:
+            if wait is None:
+                wait = await self._ended(visit)
+        except Exception:
+            # How far the node has come is seen on its claim, even if the cloud fails
+            await self._persist(visit)
+            raise
         await self._persist(visit)
         if wait is None:
             await self._release(visit.node)

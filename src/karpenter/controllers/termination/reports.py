@@ -14,6 +14,7 @@ from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.state.departing import annotation_problem, protection_period
 
 _MOST_NAMED: Final = 5
+_BUDGET: Final = "budget"
 
 
 def expiring(target: Node | NodeClaim, deadline: str) -> Event:
@@ -33,7 +34,8 @@ def waiting(node: Node, count: int) -> Event:
 def budget_in_the_way(node: Node, pod: Pod, refusal: str) -> Event:
     """A disruption budget does not let a pod go now."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    return _failed_draining(node, f"Failed to evict pod {name}: {refusal}")
+    # Beside how many pods are waiting, which is told first and must not drown out why
+    return _failed_draining(node, f"Failed to evict pod {name}: {refusal}", _BUDGET)
 
 
 def volumes_attached(node: Node, attachments: Sequence[VolumeAttachment]) -> Event:
@@ -48,13 +50,13 @@ def volumes_attached(node: Node, attachments: Sequence[VolumeAttachment]) -> Eve
 def evicted(pod: Pod, reason: str) -> Event:
     """A pod was asked to leave."""
     message = f"Evicted pod: {reason}" if reason else "Evicted pod"
-    return Event(pod, "Normal", "Evicted", message, (pod.metadata.name,))
+    return Event(pod, "Normal", "Evicted", message, (pod.metadata.uid,))
 
 
 def disrupted(pod: Pod, deadline: datetime) -> Event:
     """A pod was deleted because of the deadline of its node."""
     message = f"Deleted the pod to end it before its node does at {timestamp(deadline)}"
-    return Event(pod, "Normal", "Disrupted", message, (pod.metadata.name,))
+    return Event(pod, "Normal", "Disrupted", message, (pod.metadata.uid,))
 
 
 def protection(pod: Pod, *, now: datetime) -> Event | None:
@@ -76,5 +78,5 @@ def protection(pod: Pod, *, now: datetime) -> Event | None:
     return Event(pod, kind, reason, message, (pod.metadata.uid, value))
 
 
-def _failed_draining(node: Node, message: str) -> Event:
-    return Event(node, "Warning", "FailedDraining", message, (node.metadata.name,))
+def _failed_draining(node: Node, message: str, *about: str) -> Event:
+    return Event(node, "Warning", "FailedDraining", message, (node.metadata.name, *about))

@@ -1,0 +1,164 @@
+"""No packing of a few pods, tried one by one, costs less than the bound a plan names."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import (
+    daemon_set,
+    expression,
+    instance_type,
+    node_pool,
+    offering,
+    pod,
+    taint,
+    toleration,
+)
+from karpenter.api.pods import Pod
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels as keys
+from karpenter.model.resources import Resources
+from solving import solved
+
+ZONES = ("z1", "z2")
+GPU = "acme/gpu"
+GUARDED = "guarded"  # the pool with a taint
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine and what it costs in each zone where it is sold."""
+
+    cpu: int
+    memory: int
+    gpus: int
+    slots: int
+    prices: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A pod: what it asks for, where it may be, and whether it may use the guarded pool."""
+
+    cpu: int
+    memory: int
+    gpus: int
+    zones: tuple[str, ...]  # alternatives of its node affinity; none means anywhere
+    is_tolerant: bool
+    preferred_zone: str  # which it can do without
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Two pools: one for everybody, in some zones only, and one for those who tolerate it."""
+
+    machines: tuple[Machine, ...]
+    open_zones: tuple[str, ...]
+    daemon_cpu: int  # taken on every node
+
+
+prices = st.sampled_from((0.05, 0.1, 0.3, 0.7, 1.1, 4.0))
+machines = st.builds(
+    Machine,
+    cpu=st.integers(1, 8),
+    memory=st.integers(1, 16),
+    gpus=st.sampled_from((0, 0, 1, 4)),
+    slots=st.integers(1, 4),
+    prices=st.lists(
+        st.tuples(st.sampled_from(ZONES), prices), min_size=1, max_size=2, unique_by=lambda p: p[0]
+    ).map(tuple),
+)
+shops = st.builds(
+    Shop,
+    machines=st.lists(machines, min_size=1, max_size=4).map(tuple),
+    open_zones=st.sampled_from((ZONES, ("z1",))),
+    daemon_cpu=st.integers(0, 1),
+)
+wishes = st.builds(
+    Wish,
+    cpu=st.integers(0, 4),
+    memory=st.integers(0, 6),
+    gpus=st.sampled_from((0, 0, 0, 1, 2)),
+    zones=st.sampled_from(((), (), ("z1",), ("z2",), ("z2", "z1"))),
+    is_tolerant=st.booleans(),
+    preferred_zone=st.sampled_from(("", *ZONES)),
+)
+
+
+@given(shops, st.lists(wishes, min_size=1, max_size=5))
+@settings(max_examples=400, deadline=None)
+def test_no_packing_costs_less_than_the_bound(shop: Shop, wanted: list[Wish]) -> None:
+    answer = solved(
+        [_pod(f"p{number}", wish) for number, wish in enumerate(wanted)],
+        types=[_type(f"t{number}", machine) for number, machine in enumerate(shop.machines)],
+        pools=[
+            node_pool(requirements=[expression(keys.ZONE, "In", *shop.open_zones)], weight=1),
+            node_pool(GUARDED, taints=[taint("k:NoSchedule")]),
+        ],
+        daemon_sets=[daemon_set(cpu="1", tolerations=[toleration()])] * shop.daemon_cpu,
+    )
+
+    placed = [wanted[int(name.removeprefix("p"))] for name in answer.placed]
+    assert answer.plan.lower_bound <= cheapest(shop, placed) * (1 + 1e-9)
+
+
+def cheapest(shop: Shop, wanted: Sequence[Wish]) -> float:
+    """The price of the best of all packings."""
+    return min(sum(_price(shop, part) for part in parts) for parts in _partitions(wanted))
+
+
+def _partitions(wanted: Sequence[Wish]) -> Iterator[list[list[Wish]]]:
+    if not wanted:
+        yield []
+        return
+    first, rest = wanted[0], wanted[1:]
+    for parts in _partitions(rest):
+        yield [[first], *parts]
+        for number, part in enumerate(parts):
+            yield [*parts[:number], [first, *part], *parts[number + 1 :]]
+
+
+def _price(shop: Shop, together: Sequence[Wish]) -> float:
+    return min(
+        (
+            price
+            for machine in shop.machines
+            for zone, price in machine.prices
+            if sum(wish.cpu for wish in together) + shop.daemon_cpu <= machine.cpu
+            and sum(wish.memory for wish in together) <= machine.memory
+            and sum(wish.gpus for wish in together) <= machine.gpus
+            and len(together) + shop.daemon_cpu <= machine.slots
+            and all(not wish.zones or zone in wish.zones for wish in together)
+            and (zone in shop.open_zones or all(wish.is_tolerant for wish in together))
+        ),
+        default=float("inf"),
+    )
+
+
+def _pod(name: str, wish: Wish) -> Pod:
+    amounts: dict[str, int | str] = {"cpu": wish.cpu, GPU: wish.gpus}
+    if wish.memory:
+        amounts["memory"] = f"{wish.memory}Gi"
+    return pod(
+        name,
+        requests={resource: amount for resource, amount in amounts.items() if amount},
+        required=[[expression(keys.ZONE, "In", zone)] for zone in wish.zones],
+        preferred=[(1, [expression(keys.ZONE, "In", wish.preferred_zone)])]
+        if wish.preferred_zone
+        else [],
+        tolerations=[toleration("k")] if wish.is_tolerant else [],
+    )
+
+
+def _type(name: str, machine: Machine) -> InstanceType:
+    return instance_type(
+        name,
+        cpu=str(machine.cpu),
+        memory=f"{machine.memory}Gi",
+        slots=machine.slots,
+        resources={GPU: str(machine.gpus)} if machine.gpus else {},
+        offerings=[offering(zone, keys.ON_DEMAND, price) for zone, price in machine.prices],
+        reserved_system=Resources(),
+    )
