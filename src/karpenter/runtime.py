@@ -5,12 +5,14 @@ again with back-off; a conflict means "look again" and is no failure worth a wor
 """
 
 import asyncio
+import uuid
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, Protocol, TypeVar
 
+from structlog.contextvars import bind_contextvars
 from structlog.typing import FilteringBoundLogger
 
-from karpenter.api.meta import Resource
+from karpenter.api.meta import Resource, kind_of
 from karpenter.clock import Clock
 from karpenter.cloud.metered import current_controller
 from karpenter.cloud.provider import CloudError
@@ -41,6 +43,7 @@ class KeyedController:
     """
 
     name: str = ""
+    kind: type[Resource] | None = None  # of the objects its keys stand for, if they all are of one
     workers: int = 10
     backoff: Backoff = QUICK
 
@@ -99,6 +102,7 @@ class KeyedController:
             turns.release()
 
     async def _step(self, key: Hashable) -> None:
+        bind_contextvars(**context(self.kind, key))
         with self.metrics.reconciling(self.name, self.clock) as outcome:
             try:
                 again = await self.reconcile(key)
@@ -107,16 +111,11 @@ class KeyedController:
                 delay = getattr(error, "retry_after", None) or 0.0
                 seconds = self.queue.retry(key, at_least=delay)
                 report(self.log.bind(**_about(key)), error, seconds)
-                self._count_unforeseen(error)
+                _count_unforeseen(error, self.name, self.metrics)
             else:
                 self.queue.forget(key)
                 if again is not None:
                     self.queue.add_after(key, again)
-
-    def _count_unforeseen(self, error: Exception) -> None:
-        if not is_foreseen(error):
-            panics = self.metrics.controller_runtime_reconcile_panics_total
-            panics.labels(controller=self.name).inc()
 
 
 class LoopController:
@@ -147,12 +146,14 @@ class LoopController:
             await self.clock.sleep(max(seconds, 0.0))
 
     async def _round(self, failures: int) -> float | None:
+        bind_contextvars(**context(None, ("", "")))
         with self.metrics.reconciling(self.name, self.clock) as outcome:
             try:
                 return await self.step()
             except Exception as error:  # noqa: BLE001 the next round may go well
                 outcome.failed = not is_race(error)
                 report(self.log, error, self.backoff.after(failures))
+                _count_unforeseen(error, self.name, self.metrics)
                 return None
 
 
@@ -177,6 +178,22 @@ def report(log: Any, error: Exception, seconds: float) -> None:
         retry_in=f"{seconds:g}s",
         exc_info=None if foreseen else error,
     )
+
+
+def context(kind: type[Resource] | None, key: Hashable) -> dict[str, Any]:
+    """What every line says that is logged while a key is worked on, by whomever."""
+    about = _about(key)
+    found: dict[str, Any] = {**about, "reconcileID": str(uuid.uuid4())}
+    if kind is not None:
+        group = kind.api_version.rpartition("/")[0]
+        named = {part: text for part, text in about.items() if text}
+        found |= {"controllerGroup": group, "controllerKind": kind_of(kind), kind_of(kind): named}
+    return found
+
+
+def _count_unforeseen(error: Exception, controller: str, metrics: Metrics) -> None:
+    if not is_foreseen(error):
+        metrics.controller_runtime_reconcile_panics_total.labels(controller=controller).inc()
 
 
 def _about(key: Hashable) -> dict[str, str]:

@@ -7,7 +7,6 @@ of Karpenter are used to.
 """
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -31,7 +30,6 @@ _BOOLEANS: Final = {"true": True, "false": False}
 # What Go programs take for a boolean where it is not a flag
 _LOOSE_BOOLEANS: Final = {"1": True, "t": True, "0": False, "f": False, **_BOOLEANS}
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
-_ONE_CPU: Final = 1000
 
 
 class SettingError(ValueError):
@@ -78,11 +76,6 @@ class Settings:
     karpenter_service: str = ""
     legacy_node_repair: bool = False
     early_binding: bool = False  # pods are bound to their nodes before these are ready
-
-    @property
-    def cpus(self) -> int:
-        """How many processors concurrency is sized for; nothing at all is read as one."""
-        return math.ceil((self.cpu_requests if self.cpu_requests > 0 else _ONE_CPU) / _ONE_CPU)
 
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -134,6 +134,13 @@ async def test_a_pod_becomes_a_node_and_a_signal_ends_it_in_order(tmp_path: Path
         holder_after = holder(cluster)
 
     assert ("INFO", "0123456") == (line["level"], line["commit"])
+    assert ("karpenter.sh", "NodeClaim", "") == (
+        line["controllerGroup"],
+        line["controllerKind"],
+        line["namespace"],
+    )
+    assert {"name": line["name"]} == line["NodeClaim"]
+    assert line["reconcileID"]
     expected = "[+]manager ok\n[+]crd ok\n[+]readyz ok\nreadyz check passed\n"
     assert ((200, expected), (200, "ok")) == (ready, alive)
     post = 'kind="NodeClaim",subresource="",verb="POST",version="v1"'

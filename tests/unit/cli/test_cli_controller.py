@@ -157,14 +157,6 @@ class TestPrecedence:
     ) -> None:
         assert expected == getattr(read_settings({variable: text}, {}), field)
 
-    @pytest.mark.parametrize(
-        ("millis", "expected"), [(1000, 1), (1001, 2), (60_000, 60), (0, 1), (-5, 1), (250, 1)]
-    )
-    def test_concurrency_is_sized_for_whole_processors(self, millis: int, expected: int) -> None:
-        settings = read_settings({"CPU_REQUESTS": str(millis)}, {})
-
-        assert expected == settings.cpus
-
     def test_names_of_a_setting(self) -> None:
         assert ("METRICS_PORT", "metrics-port") == (
             variable_of("metrics_port"),

@@ -73,6 +73,9 @@ async def test_the_lines_of_a_scale_out_come_in_order() -> None:
     told = [line["message"] for line in run.lines if line["message"] in story]
     assert story == list(dict.fromkeys(told))
     assert {"info"} == {line["level"] for line in run.lines if line["message"] in story}
+    before = "computing scheduling decision for provisionable pod(s)"
+    (thinking, *_) = [line["level"] for line in run.lines if line["message"] == before]
+    assert "debug" == thinking
 
 
 @pytest.mark.row("S2-18")

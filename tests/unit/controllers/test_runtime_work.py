@@ -2,10 +2,15 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
+from uuid import UUID
+
+from structlog.contextvars import get_contextvars
 
 from autoscaler import bench
 from clusters import in_virtual_time
-from karpenter.controllers.runtime import Controller
+from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers.runtime import Controller, Loop
 from karpenter.controllers.world import World
 
 
@@ -80,3 +85,65 @@ async def test_work_ends_with_the_controller() -> None:
 
     assert [] == controller.done
     assert 0 == len(controller.queue)
+
+
+class Listening(Controller):
+    """A controller that notes what its lines would say of its work."""
+
+    name = "listening"
+    kind = NodeClaim
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.heard: list[dict[str, Any]] = []
+
+    async def reconcile(self, key: tuple[str, str]) -> float | None:
+        self.heard.append(get_contextvars())
+        return None
+
+
+class Failing(Loop):
+    """A loop that fails in a way nobody foresaw."""
+
+    name = "failing"
+
+    async def step(self) -> float:
+        raise ValueError("not today")
+
+
+@in_virtual_time
+async def test_every_line_tells_what_is_worked_on() -> None:
+    async with bench() as at:
+        controller = Listening(at.world)
+        task = asyncio.create_task(controller.run())
+        for name in ("a", "b"):
+            controller.queue.add(("", name))
+        await at.world.clock.sleep(1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    rounds = {UUID(each.pop("reconcileID")) for each in controller.heard}
+    assert 2 == len(rounds)
+    assert [
+        {
+            "controllerGroup": "karpenter.sh",
+            "controllerKind": "NodeClaim",
+            "NodeClaim": {"name": name},
+            "namespace": "",
+            "name": name,
+        }
+        for name in ("a", "b")
+    ] == sorted(controller.heard, key=lambda each: str(each["name"]))
+
+
+@in_virtual_time
+async def test_a_round_that_failed_unforeseen_is_counted() -> None:
+    async with bench() as at:
+        task = asyncio.create_task(Failing(at.world).run())
+        await at.world.clock.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        (panics,) = at.world.metrics.controller_runtime_reconcile_panics_total.collect()
+
+    counted = [each.value for each in panics.samples if each.name.endswith("_total")]
+    assert [1] == counted

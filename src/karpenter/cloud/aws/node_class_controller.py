@@ -36,6 +36,7 @@ class NodeClassController(KeyedController):
     """Looks after all node classes; a key is the name of one."""
 
     name: str = "nodeclass"
+    kind = EC2NodeClass
     workers: int = 10
     backoff: Backoff = REASONABLE
 

@@ -53,6 +53,7 @@ class ClaimConditions(Controller):
     """Keeps the conditions ``Drifted`` and ``Consolidatable`` of every claim."""
 
     name = "nodeclaim.disruption"
+    kind = NodeClaim
     backoff = REASONABLE
 
     def __init__(

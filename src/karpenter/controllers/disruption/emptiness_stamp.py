@@ -24,6 +24,7 @@ class EmptinessStamps(Controller):
     """Stamps the empty nodes of pools that stand for a Provisioner."""
 
     name = "node.emptiness"
+    kind = Node
     workers = 1
     backoff = REASONABLE
 

@@ -31,6 +31,7 @@ class LegacyHealth(Controller):
     """Deletes unhealthy nodes."""
 
     name = "node.health"
+    kind = Node
     backoff = REASONABLE
 
     def __init__(self, world: World) -> None:

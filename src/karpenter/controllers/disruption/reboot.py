@@ -75,6 +75,7 @@ class RebootController(Controller):
     """Takes machines through a restart."""
 
     name = "nodeclaim.reboot"
+    kind = NodeClaim
     workers = 10
     backoff = REASONABLE
 

@@ -34,6 +34,7 @@ class ConsistencyController(Controller):
     """Judges each claim every ten minutes."""
 
     name = "nodeclaim.consistency"
+    kind = NodeClaim
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

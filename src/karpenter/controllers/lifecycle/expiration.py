@@ -13,6 +13,7 @@ class ExpirationController(Controller):
     """Sets a timer for every claim."""
 
     name = "nodeclaim.expiration"
+    kind = NodeClaim
 
     def __init__(self, world: World, remover: Remover) -> None:
         super().__init__(world)

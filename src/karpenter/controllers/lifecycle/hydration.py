@@ -18,6 +18,7 @@ class ClaimHydration(Controller):
     """Labels claims."""
 
     name = "nodeclaim.hydration"
+    kind = NodeClaim
     backoff = REASONABLE
 
     def __init__(self, world: World) -> None:
@@ -36,6 +37,7 @@ class NodeHydration(Controller):
     """Labels Nodes."""
 
     name = "node.hydration"
+    kind = Node
     backoff = REASONABLE
 
     def __init__(self, world: World) -> None:

@@ -47,6 +47,7 @@ class LifecycleController(Controller):
     """Looks after one claim per key; claims never wait for each other's launches."""
 
     name = "nodeclaim.lifecycle"
+    kind = NodeClaim
     workers = 1000
     backoff = Backoff(1.0, 60.0)
 

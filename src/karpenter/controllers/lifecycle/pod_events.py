@@ -27,6 +27,7 @@ class PodEvents(Controller):
     """Dates the claims of nodes on which something happened to a pod; keys are node names."""
 
     name = "nodeclaim.podevents"
+    kind = Node
     workers = 10
 
     def __init__(self, world: World) -> None:

@@ -18,6 +18,7 @@ class CounterController(Controller):
     """Counts what pools have."""
 
     name = "nodepool.counter"
+    kind = NodePool
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -23,6 +23,7 @@ class HashController(Controller):
     """Stamps pools with the hash of their template."""
 
     name = "nodepool.hash"
+    kind = NodePool
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

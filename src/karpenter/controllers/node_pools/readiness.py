@@ -20,6 +20,7 @@ class ReadinessController(Controller):
     """Tells in a pool's status whether its node class can be used."""
 
     name = "nodepool.readiness"
+    kind = NodePool
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

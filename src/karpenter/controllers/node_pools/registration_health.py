@@ -122,6 +122,7 @@ class RegistrationHealthController(Controller):
     """Forgets what is known of a pool's health when the pool or its node class changes."""
 
     name = "nodepool.registrationhealth"
+    kind = NodePool
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -20,6 +20,7 @@ class ValidationController(Controller):
     """Tells in a pool's status whether it can be used as it is written."""
 
     name = "nodepool.validation"
+    kind = NodePool
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

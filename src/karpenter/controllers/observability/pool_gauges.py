@@ -29,6 +29,7 @@ class PriceTracker(Controller):
     """Knows what the machines of every pool cost."""
 
     name = "state.pricing"
+    kind = NodePool
     workers = 1
     backoff = REASONABLE
 

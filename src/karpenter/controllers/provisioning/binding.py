@@ -26,6 +26,7 @@ class EarlyBinder(Controller):
     """Binds pods to the nodes that were made for them."""
 
     name = "provisioner.binding"
+    kind = NodeClaim
 
     def __init__(self, world: World, planned: PlannedPods) -> None:
         super().__init__(world)

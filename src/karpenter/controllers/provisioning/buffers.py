@@ -41,6 +41,7 @@ class BufferController(Controller):
     """Resolves buffers, and asks for a plan each time."""
 
     name = "capacitybuffer"
+    kind = CapacityBuffer
 
     def __init__(self, world: World, batcher: Batcher) -> None:
         super().__init__(world)

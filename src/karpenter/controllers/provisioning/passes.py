@@ -64,6 +64,7 @@ class Planner:
         types = await self._instance_types(snapshot)
         watch = _Stopwatch(world.clock)
         is_legacy = len(world.mirror(Provisioner)) > 0
+        self._log.debug("computing scheduling decision for provisionable pod(s)")
         try:
             outcome = await asyncio.to_thread(
                 self._planned, snapshot, types, world.clock.now(), watch, first, is_legacy

@@ -25,6 +25,8 @@ _AT_LIMIT: Final = 30.0
 class _StaticController(Controller):
     """What both directions share: which pools there are, and what wakes them."""
 
+    kind = NodePool
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._pools = world.mirror(NodePool)

@@ -24,6 +24,7 @@ class PodTrigger(Controller):
     """Asks for a plan while a pod waits, and sees that what is gone is forgotten."""
 
     name = "provisioner.trigger.pod"
+    kind = Pod
 
     def __init__(self, world: World, batcher: Batcher, planned: PlannedPods) -> None:
         super().__init__(world)
@@ -55,6 +56,7 @@ class NodeTrigger(Controller):
     """Asks for a plan while a node is being disrupted, because its pods will need room."""
 
     name = "provisioner.trigger.node"
+    kind = Node
 
     def __init__(self, world: World, batcher: Batcher) -> None:
         super().__init__(world)

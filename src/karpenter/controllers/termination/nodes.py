@@ -51,6 +51,7 @@ class NodeTermination(Controller):
     """Removes nodes gracefully."""
 
     name = "node.termination"
+    kind = Node
     workers = 100
     backoff = Backoff(0.1, 10.0)
 
