@@ -17,7 +17,7 @@ from karpenter.api.meta import Resource, kind_of
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.problems import DecodeError
 from karpenter.cli import inputs, output
-from karpenter.cli.cluster_settled import settled_files
+from karpenter.cli.cluster_settled import settled_files, with_marks
 from karpenter.conversion.catalogue import Route, claim_of
 from karpenter.conversion.keys import rename_keys
 from karpenter.manifests.files import Loaded
@@ -68,7 +68,7 @@ def load_cluster(names: Sequence[str], *, recursive: bool, provider: str) -> Sna
         for entry, resource in resources
         if isinstance(resource, PodDisruptionBudget) and not entry.document.data.get("status")
     }
-    return snapshot_of(settled_files(expansion.objects, unjudged))
+    return with_marks(snapshot_of(settled_files(expansion.objects, unjudged)))
 
 
 def _taken_in(document: Document) -> _Entry:

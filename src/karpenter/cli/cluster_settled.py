@@ -13,7 +13,7 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Condition, Resource
-from karpenter.api.nodes import Node
+from karpenter.api.nodes import Node, Taint
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cli.cluster_budgets import judged
@@ -25,6 +25,7 @@ from karpenter.state.scope import key_of
 from karpenter.state.snapshot import Snapshot
 
 _READY: Final = Condition(type="Ready", status="True", reason="Ready")
+_CLOSED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _replace = msgspec.structs.replace
 
 
@@ -74,7 +75,7 @@ def settled_pool(pool: NodePool) -> NodePool:
 
 
 def with_marks(snapshot: Snapshot) -> Snapshot:
-    """A running cluster with the machines marked that its controller is about to remove.
+    """A cluster with the machines marked that its controller is about to remove.
 
     Only their taint says so from outside.
     """
@@ -88,10 +89,13 @@ def _marked(machine: StateNode) -> StateNode:
 
 
 def _settled_node(node: Node) -> Node:
-    conditions = node.status.conditions
-    if any(condition.type == _READY.type for condition in conditions):
-        return node
-    return _replace(node, status=_replace(node.status, conditions=(*conditions, _READY)))
+    """A node that is ready unless it says otherwise, and closed by a taint if it takes no pods."""
+    conditions, taints = node.status.conditions, node.spec.taints
+    if all(condition.type != _READY.type for condition in conditions):
+        node = _replace(node, status=_replace(node.status, conditions=(*conditions, _READY)))
+    if node.spec.unschedulable and not any(matches(taint, _CLOSED) for taint in taints):
+        node = _replace(node, spec=_replace(node.spec, taints=(*taints, _CLOSED)))
+    return node
 
 
 def _settled_claim(claim: NodeClaim, node: Node | None) -> NodeClaim:

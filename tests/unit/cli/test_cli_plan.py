@@ -13,12 +13,14 @@ from unit.cli.cluster_texts import (
     CLASS_REF,
     everyone,
     instance_type,
+    machine,
     node,
     planned,
     pod,
     pool,
     put,
     reasons,
+    running,
     text_of,
 )
 from unit.cli.commands import PROVISIONER, Ran, run
@@ -91,6 +93,24 @@ def test_files_folders_and_standard_input_are_read() -> None:
     plan = planned("-R", "-f", "in", "-", stdin=text_of(pod("piped")))
 
     assert ["default/deep", "default/piped"] == everyone(plan)
+
+
+def test_a_node_that_takes_no_pods_gets_none() -> None:
+    claim, closed = machine()
+    closed["spec"]["unschedulable"] = True
+
+    plan = planned(put("c.json", pool(), claim, closed, pod()))
+
+    assert ({}, ["default/web"]) == (plan["existing"], plan["nodeClaims"][0]["pods"])
+
+
+def test_the_pods_of_a_node_that_is_being_removed_get_another() -> None:
+    claim, going = machine()
+    going["spec"]["taints"] = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+
+    plan = planned(put("c.json", pool(), claim, going, running("web", "n1")))
+
+    assert [["default/web"]] == [claim["pods"] for claim in plan["nodeClaims"]]
 
 
 def test_a_deployment_stands_for_the_pods_it_lacks() -> None:

@@ -21,8 +21,13 @@ from builders import (
 )
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import ObjectMeta, OwnerReference, Resource
-from karpenter.api.pods import Pod, PodSpec, ResourceRequirements
+from karpenter.api.pods import EphemeralVolumeSource, Pod, PodSpec, ResourceRequirements, Volume
 from karpenter.api.policy import LimitRange, LimitRangeItem, LimitRangeSpec
+from karpenter.api.storage import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimTemplate,
+)
 from karpenter.api.workloads import DaemonSet, ReplicaSet
 from karpenter.model.resources import Resources
 from karpenter.state.expansion import Expansion, InputProblem, expand
@@ -301,3 +306,23 @@ def test_pods_given_beside_their_workload_are_left_as_they_are() -> None:
     found = expanded(replica_set("web", 2), *given)
 
     assert given == [each for each in found if isinstance(each, Pod)]
+
+
+def test_the_claims_of_ephemeral_volumes_are_made_unless_they_are_there() -> None:
+    template = PersistentVolumeClaimTemplate(spec=PersistentVolumeClaimSpec(storage_class_name="a"))
+    volumes = tuple(
+        Volume(name=name, ephemeral=EphemeralVolumeSource(volume_claim_template=template))
+        for name in ("scratch", "cache")
+    )
+    given = bare()
+    mounting = msgspec.structs.replace(
+        given, spec=msgspec.structs.replace(given.spec, volumes=volumes)
+    )
+
+    objects = expanded(mounting, pvc("web-cache", storage_class="b"))
+
+    claims = [each for each in objects if isinstance(each, PersistentVolumeClaim)]
+    assert [("default/web-cache", "b"), ("default/web-scratch", "a")] == [
+        (f"{each.metadata.namespace}/{each.metadata.name}", each.spec.storage_class_name)
+        for each in claims
+    ]
