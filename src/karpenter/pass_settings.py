@@ -29,6 +29,7 @@ def pass_settings(settings: Settings) -> PassSettings:
         overlays=gates["NodeOverlay"],
         buffers=gates["CapacityBuffer"],
         static=gates["StaticCapacity"],
+        deletion_cost_is_ours=gates["PodDeletionCostManagement"],
         default_constraints=parse_scheduler_config(settings.scheduler_config),
     )
 
@@ -47,6 +48,5 @@ def disruption_settings(settings: Settings) -> DisruptionSettings:
         legacy_repair=gates["NodeRepair"] and settings.legacy_node_repair,
         terminate_first_drift=gates["TerminateFirstDrift"],
         terminate_first_repair=gates["TerminateFirstRepair"],
-        deletion_cost_is_ours=gates["PodDeletionCostManagement"],
         nomination=nomination_window(settings.batch_max_duration),
     )

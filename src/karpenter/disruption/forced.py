@@ -42,7 +42,9 @@ def forced_commands(view: Pass, legacy_policies: Sequence[RepairPolicy] = ()) ->
         for machine in view.snapshot.nodes
     )
     left = replace(view.snapshot, nodes=going)
-    for outcome in plan_static(view.ground.pools.static, left, now=view.now):
+    ours = view.settings.planning.deletion_cost_is_ours
+    pools = view.ground.pools.static
+    for outcome in plan_static(pools, left, now=view.now, deletion_cost_is_ours=ours):
         for name in outcome.delete:
             command = _forced_out(view, by_name[name], commands.STATIC, budgets.UNDERUTILIZED)
             yield replace(command, savings=command.candidates[0].price)

@@ -42,7 +42,6 @@ class DisruptionSettings:
     legacy_repair: bool = False  # by a controller of its own, without budgets
     terminate_first_drift: bool = False
     terminate_first_repair: bool = False
-    deletion_cost_is_ours: bool = False
     nomination: timedelta = _SHORTEST_NOMINATION  # how long a machine waits for its pods
 
 
@@ -98,7 +97,7 @@ class Pass:
             self._types_by_pool(catalogue),
             now,
             frozenset(in_progress),
-            settings.deletion_cost_is_ours,
+            settings.planning.deletion_cost_is_ours,
         )
         self._allowances: dict[tuple[str, str], Allowance] = {}
         self._totals: dict[str, tuple[float, float]] = {}
@@ -258,7 +257,7 @@ class Pass:
         return found
 
     def _moving_cost(self, machine: StateNode) -> float:
-        ours = self.settings.deletion_cost_is_ours
+        ours = self.settings.planning.deletion_cost_is_ours
         return reschedule_cost(machine.pods, deletion_cost_is_ours=ours)
 
 

@@ -88,7 +88,7 @@ def patients_of(view: Pass, policies: RepairPolicies) -> tuple[list[Patient], di
             patients.append(found)
         else:
             verdicts[machine.name] = found
-    ours = view.settings.deletion_cost_is_ours
+    ours = view.settings.planning.deletion_cost_is_ours
 
     def urgency(patient: Patient) -> tuple[float, float, str]:
         cost = patient.candidate.lifetime_cost(now=view.now, deletion_cost_is_ours=ours)

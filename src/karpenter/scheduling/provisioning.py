@@ -43,6 +43,7 @@ class PassSettings:
     overlays: bool = False
     buffers: bool = False
     static: bool = False
+    deletion_cost_is_ours: bool = False  # and so says nothing about what a pod is worth
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 
@@ -97,7 +98,8 @@ def plan_provisioning(
     ground = Ground(snapshot, catalogue, facts, settings)
     moving = pods_to_move(snapshot.nodes, snapshot.pdbs.values(), now=now)
     pods = _distinct([*ground.intake.pods, *ground.virtual, *moving])
-    static = plan_static(ground.pools.static, snapshot, now=now) if settings.static else ()
+    ours, pools = settings.deletion_cost_is_ours, ground.pools.static if settings.static else ()
+    static = plan_static(pools, snapshot, now=now, deletion_cost_is_ours=ours)
     outcome = ProvisioningPlan(
         Plan(),
         ground.intake.ignored,

@@ -1,11 +1,13 @@
 """Static pools: a fixed number of nodes, whatever the pods ask for."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodePool
+from karpenter.api.pods import Pod
 from karpenter.model.quantity import units
 from karpenter.model.resources import NODES
 from karpenter.state.departing import is_protected
@@ -29,13 +31,20 @@ class StaticOutcome:
 
 
 def plan_static(
-    pools: Iterable[NodePool], snapshot: Snapshot, *, now: datetime
+    pools: Iterable[NodePool],
+    snapshot: Snapshot,
+    *,
+    now: datetime,
+    deletion_cost_is_ours: bool = False,
 ) -> tuple[StaticOutcome, ...]:
     """Compare each static pool with what it has."""
-    return tuple(_outcome(pool, snapshot, now) for pool in pools)
+    worth = partial(eviction_cost, deletion_cost_is_ours=deletion_cost_is_ours)
+    return tuple(_outcome(pool, snapshot, now, worth) for pool in pools)
 
 
-def _outcome(pool: NodePool, snapshot: Snapshot, now: datetime) -> StaticOutcome:
+def _outcome(
+    pool: NodePool, snapshot: Snapshot, now: datetime, worth: Callable[[Pod], float]
+) -> StaticOutcome:
     name = pool.metadata.name
     machines = snapshot.nodes_of(name)
     running = [node for node in machines if not node.is_deleting]
@@ -51,15 +60,17 @@ def _outcome(pool: NodePool, snapshot: Snapshot, now: datetime) -> StaticOutcome
     limit = pool.spec.limits.get(NODES)
     if limit is not None:
         create = max(0, min(create, units(limit) - len(machines) - len(waiting)))
-    removable = [*sorted(waiting), *_cheapest_first(pool, running, now)]
+    removable = [*sorted(waiting), *_cheapest_first(pool, running, now, worth)]
     return StaticOutcome(name, replicas, have, create, tuple(removable[: max(0, have - replicas)]))
 
 
-def _cheapest_first(pool: NodePool, nodes: Iterable[StateNode], now: datetime) -> list[str]:
+def _cheapest_first(
+    pool: NodePool, nodes: Iterable[StateNode], now: datetime, worth: Callable[[Pod], float]
+) -> list[str]:
     def key(node: StateNode) -> tuple[bool, bool, float, str]:
         protected = any(is_protected(pod, now=now) for pod in node.pods)
         empty = not protected and all(is_daemon(pod) for pod in node.pods)
-        cost = sum(eviction_cost(pod) for pod in node.pods) * _lifetime_left(pool, node, now)
+        cost = sum(map(worth, node.pods)) * _lifetime_left(pool, node, now)
         return (not empty, protected, cost, node.name)
 
     return [node.name for node in sorted(nodes, key=key)]

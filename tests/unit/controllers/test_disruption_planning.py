@@ -173,7 +173,7 @@ class TestSettings:
         assert not found.legacy_repair
         assert found.terminate_first_drift
         assert found.terminate_first_repair
-        assert found.deletion_cost_is_ours
+        assert found.planning.deletion_cost_is_ours
         assert timedelta(seconds=20) == found.nomination
 
     def test_the_old_way_of_repair_takes_the_place_of_the_new_one(self) -> None:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from builders import NOW, managed_node, node_claim, node_pool, pod
 from karpenter.model.labels import DO_NOT_DISRUPT, NODEPOOL
@@ -57,3 +58,21 @@ def test_empty_nodes_go_before_busy_ones_and_protected_ones_last() -> None:
     (outcome,) = plan_static([pool], Snapshot(nodes=nodes), now=NOW + timedelta(hours=1))
 
     assert ("empty", "light", "busy") == outcome.delete
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        pytest.param(False, ("b",), id="8.2 what the user says a pod is worth counts"),
+        pytest.param(True, ("a",), id="8.2 what Karpenter itself wrote does not"),
+    ],
+)
+def test_the_deletion_cost_of_pods(ours: bool, expected: tuple[str, ...]) -> None:
+    pool = node_pool("fixed", replicas=1)
+    cost = {"controller.kubernetes.io/pod-deletion-cost": "1000000"}
+    dear = pod("dear", node_name="a", annotations=cost)
+    snapshot = Snapshot(nodes=(managed_node("a", pool="fixed", pods=[dear]), machine("b", "x")))
+
+    (outcome,) = plan_static([pool], snapshot, now=NOW, deletion_cost_is_ours=ours)
+
+    assert expected == outcome.delete

@@ -40,7 +40,12 @@ class _StaticController(Controller):
         return pool if pool.metadata.deletion_timestamp is None else None
 
     def _planned(self, pool: NodePool) -> StaticOutcome:
-        (outcome,) = plan_static([pool], self.world.state.snapshot(), now=self.clock.now())
+        (outcome,) = plan_static(
+            [pool],
+            self.world.state.snapshot(),
+            now=self.clock.now(),
+            deletion_cost_is_ours=self.world.settings.feature_gates["PodDeletionCostManagement"],
+        )
         return outcome
 
 
