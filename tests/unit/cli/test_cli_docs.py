@@ -1,5 +1,6 @@
-"""The commands on the pages about plans print what the pages say they print."""
+"""The commands on the pages about plans print what the pages and pictures say they print."""
 
+import html
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +12,8 @@ from unit.cli.commands import run
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = "".join((ROOT / "docs" / name).read_text("utf-8") for name in ("plan.md", "explain.md"))
 SHOWN = re.findall(r"```console\n\$ (.+)\n((?:.*\n)*?)```", PAGE)
+PICTURE = (ROOT / "docs" / "images" / "plan.svg").read_text("utf-8")
+PIECE = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*clip-path[^>]*>([^<]*)</text>')
 FILES = re.findall(r"```yaml\n# (\S+\.yaml)\n((?:.*\n)*?)```", PAGE)
 
 
@@ -38,3 +41,21 @@ def test_a_command_prints_what_its_page_shows(
     ran = run(*words)
 
     assert (0, expected) == (ran.code, ran.out)
+
+
+def test_the_picture_of_a_plan_is_one_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "118")
+
+    ran = run("plan", "examples/plan")
+
+    assert ["$ karpenter plan examples/plan", *ran.out.splitlines()] == drawn(PICTURE)
+
+
+def drawn(picture: str) -> list[str]:
+    """The lines of a picture of a terminal."""
+    lines: dict[float, list[tuple[float, str]]] = {}
+    for across, down, text in PIECE.findall(picture):
+        shown = html.unescape(text).replace("\xa0", " ").strip("\n")
+        lines.setdefault(float(down), []).append((float(across), shown))
+    return ["".join(text for _, text in sorted(lines[down])).rstrip() for down in sorted(lines)]
