@@ -110,7 +110,7 @@ class KeyedController:
                 outcome.failed = not is_race(error)
                 delay = getattr(error, "retry_after", None) or 0.0
                 seconds = self.queue.retry(key, at_least=delay)
-                report(self.log.bind(**_about(key)), error, seconds)
+                report(self.log, error, seconds)
                 _count_unforeseen(error, self.name, self.metrics)
             else:
                 self.queue.forget(key)

@@ -6,10 +6,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from karpenter.manifests.reader import read
 from unit.cli.commands import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -117,9 +117,9 @@ values = st.recursive(
 
 
 GOOD: list[dict[str, Any]] = [
-    document
+    document.data
     for path in sorted(EXAMPLES.rglob("*.yaml"))
-    for document in yaml.safe_load_all(path.read_text("utf-8"))
+    for document in read(path.read_bytes(), path.name)
 ]
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from karpenter.manifests.reader import read
 from properties.test_converting_anything import places
 from unit.cli.cluster_texts import everyone
 from unit.cli.commands import run
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.storm
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plan"
 CLUSTER: list[dict[str, Any]] = [
-    document
+    document.data
     for path in sorted(EXAMPLES.glob("*.yaml"))
-    for document in yaml.safe_load_all(path.read_text("utf-8"))
+    for document in read(path.read_bytes(), path.name)
 ]
 ODD = [
     None,

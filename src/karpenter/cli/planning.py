@@ -133,32 +133,20 @@ class Question:
     def view(self, begun: "Sequence[Command]" = ()) -> "Pass":
         """The cluster as disruption looks at it once these commands have begun."""
         from karpenter.cloud.repair import RepairPolicies
-        from karpenter.disruption.aftermath import Aftermath
-        from karpenter.disruption.foreseen import with_conditions
-        from karpenter.disruption.passes import Pass
+        from karpenter.disruption.outlook import Outlook
 
-        settings, market, until = self.settings, self.market, self.now + self.settings.nomination
-        policies = RepairPolicies(market.repair_policies) if settings.repair else None
-        foreseen = with_conditions(self.snapshot, market.catalogue, now=self.now)
-        after = Aftermath(foreseen, market.facts, market.catalogue)
-
-        def look() -> Pass:
-            return Pass(
-                after.snapshot,
-                after.types,
-                market.facts,
-                settings,
-                now=self.now,
-                in_progress=after.in_progress,
-                policies=policies,
-            )
-
-        before = look()
-        if not before.is_paused:
-            after.expect(before.awaited, until=until)
+        settings, market = self.settings, self.market
+        outlook = Outlook(
+            self.snapshot,
+            market.catalogue,
+            market.facts,
+            settings,
+            now=self.now,
+            policies=RepairPolicies(market.repair_policies) if settings.repair else None,
+        )
         for command in begun:
-            after.begin(command, until=until)
-        return look()
+            outlook.begin(command)
+        return outlook.look()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption import budgets, commands
-from karpenter.disruption.aftermath import Aftermath
 from karpenter.disruption.announcing import announced, announced_command, announced_pods
 from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
@@ -25,13 +24,12 @@ from karpenter.disruption.detection import DRIFTED
 from karpenter.disruption.drift import find_drift
 from karpenter.disruption.emptiness import find_empty
 from karpenter.disruption.forced import forced_commands, repairs_held_back
-from karpenter.disruption.foreseen import with_conditions
 from karpenter.disruption.multi import find_multi
+from karpenter.disruption.outlook import Outlook
 from karpenter.disruption.passes import DisruptionSettings, Memory, Pass, Timer, no_hurry
 from karpenter.disruption.repair import find_repair
 from karpenter.disruption.single import find_single
 from karpenter.disruption.static_drift import find_static_drift
-from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.provisioning import Announcement, Catalogue
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
@@ -110,51 +108,37 @@ def plan_disruption(
 ) -> DisruptionPlan:
     """Plan everything that would be begun now, each command after the one before it.
 
-    What controllers have written down counts as it stands; what is absent is worked out. Pods that
-    wait for a node keep the machines they would come to, as provisioning would promise them.
-
     Args:
         policies: when a machine is repaired as one method among others.
         legacy_policies: when it is repaired forcefully, whatever the settings say otherwise.
     """
-    ours, until = with_conditions(snapshot, catalogue, now=now), now + settings.nomination
-    after = Aftermath(ours, facts, catalogue)
-    compiler = Compiler()
-
-    def look() -> Pass:
-        return Pass(
-            after.snapshot,
-            after.types,
-            facts,
-            settings,
-            now=now,
-            in_progress=after.in_progress,
-            memory=memory,
-            policies=policies,
-            compiler=compiler,
-            timer=timer,
-        )
-
-    view = look()
+    outlook = Outlook(
+        snapshot,
+        catalogue,
+        facts,
+        settings,
+        now=now,
+        policies=policies,
+        memory=memory,
+        timer=timer,
+    )
+    ours = outlook.before.snapshot
     before = {
-        pool: {reason: view.allowance(pool, reason) for reason in budgets.REASONS}
+        pool: {reason: outlook.before.allowance(pool, reason) for reason in budgets.REASONS}
         for pool in sorted(ours.node_pools)
     }
-    begun = list(forced_commands(view, legacy_policies))
-    is_paused = view.is_paused
-    if not is_paused:
-        after.expect(view.awaited, until=until)
+    begun = list(forced_commands(outlook.before, legacy_policies))
     for command in begun:
-        after.begin(command, until=until)
+        outlook.begin(command)
     events = dict.fromkeys(announced_pods(ours))
     while True:
-        view = look()
-        step = Step((), ()) if is_paused else next_commands(Search(view))
+        view = outlook.look()
+        step = Step((), ()) if outlook.is_paused else next_commands(Search(view))
         events.update((event, None) for finding in step.findings for event in finding.events)
         if not step.commands or len(begun) >= most:
             break
         for command in step.commands:
-            after.begin(command, until=until)
+            outlook.begin(command)
             events.update((event, None) for event in announced_command(command))
         begun += step.commands
     going = {name for command in begun for name in command.names}

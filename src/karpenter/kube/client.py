@@ -12,32 +12,20 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from karpenter.api.codec import WatchEvent, decode_as, decode_event, decode_list
-from karpenter.api.meta import ObjectList, Resource, Status, kind_of
+from karpenter.api.codec import WatchEvent
+from karpenter.api.meta import ObjectList, Resource, kind_of
 from karpenter.api.pods import Pod
-from karpenter.api.problems import DecodeError
 from karpenter.clock import Clock
-from karpenter.kube.errors import (
-    ConnectionLostError,
-    KubeError,
-    UnreadableAnswerError,
-    from_status,
-    refusal,
-)
+from karpenter.kube.answers import read_events, read_list, read_object, read_version
+from karpenter.kube.errors import ConnectionLostError, KubeError, refusal
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.retry import delay_before_retry
 from karpenter.kube.transport import Request, Response, Transport
 
 R = TypeVar("R", bound=Resource)
-K = TypeVar("K")
-T = TypeVar("T")
 
 _REFUSED: Final = 400
 _VERSION: Final = "/version"
-
-
-class _Release(msgspec.Struct, frozen=True, rename="camel"):
-    git_version: str
 
 
 class PatchType(StrEnum):
@@ -200,7 +188,7 @@ class Client:
         )
         request = Request("GET", resource_of(kind).path(namespace), query, seconds=60.0)
         answer = await self._ask(kind, request)
-        return _read(request, answer.body, kind, decode_list)
+        return read_list(request, answer.body, kind)
 
     async def list(
         self,
@@ -249,7 +237,7 @@ class Client:
         async with self._transport.stream(request) as stream:
             if stream.status >= _REFUSED:
                 raise refusal(Response(stream.status, stream.body, stream.headers))
-            yield _events(stream.lines, kind, request)
+            yield read_events(request, stream.lines, kind)
 
     async def create(self, kind: type[R], body: Mapping[str, Any]) -> R:
         whole = {"apiVersion": kind.api_version, "kind": kind_of(kind), **body}
@@ -324,7 +312,7 @@ class Client:
     async def version(self) -> str:
         request = Request("GET", _VERSION)
         answer = await self._ask(None, request)
-        return _read(request, answer.body, _Release, decode_as).git_version
+        return read_version(request, answer.body)
 
     async def _post_to_pod(
         self, name: str, namespace: str, subresource: str, body: Mapping[str, Any]
@@ -335,7 +323,7 @@ class Client:
 
     async def _object(self, kind: type[R], request: Request) -> R:
         """Send a request that is answered with one object."""
-        return _read(request, (await self._ask(kind, request)).body, kind, decode_as)
+        return read_object(request, (await self._ask(kind, request)).body, kind)
 
     async def _ask(self, kind: type[Resource] | None, request: Request) -> Response:
         """Send a request, again where that is safe, and return the answer if it is a yes."""
@@ -377,24 +365,6 @@ class Client:
     def _check_leading(self, request: Request) -> None:
         if not self._may_write():
             raise NotLeadingError(f"{request.method} {request.path} is not sent by a standby")
-
-
-def _read(request: Request, data: bytes, kind: K, decode: Callable[[bytes, K], T]) -> T:
-    """What is said in answer to a request."""
-    try:
-        return decode(data, kind)
-    except DecodeError as error:
-        raise UnreadableAnswerError(request.method, request.path, error) from error
-
-
-async def _events(
-    lines: AsyncIterator[bytes], kind: type[R], request: Request
-) -> AsyncIterator[WatchEvent[R]]:
-    async for line in lines:
-        event = _read(request, line, kind, decode_event)
-        if isinstance(event.object, Status):
-            raise from_status(event.object.code, event.object)
-        yield event
 
 
 def _query(**values: str) -> tuple[tuple[str, str], ...]:

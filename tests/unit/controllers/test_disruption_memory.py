@@ -36,7 +36,30 @@ def overlay(price: str) -> JsonObject:
     }
 
 
+def buffer() -> JsonObject:
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "spare", "namespace": "default"},
+        "spec": {"podTemplateRef": {"name": "spare"}, "replicas": 1},
+    }
+
+
 class TestWhatIsNews:
+    @in_virtual_time
+    async def test_a_buffer(self) -> None:
+        full = (pool(), machine("n1"), running("a", "n1", cpu="3500m"))
+        async with disrupting(*full, on=["CapacityBuffer"]) as found:
+            made = []
+            for objects in ((), (), (buffer(),)):
+                for each in objects:
+                    await found.put(each)
+                await found.bench.settle()
+                await found.look()
+                made.append(searches(found))
+
+            assert [1, 1, 2] == made
+
     @in_virtual_time
     async def test_an_overlay_that_makes_a_type_cheap(self) -> None:
         full = (pool(), machine("n1"), running("a", "n1", cpu="3500m"))

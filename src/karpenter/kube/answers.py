@@ -1,0 +1,53 @@
+"""What a server says, as objects; whatever else it says is an error that names the request."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+import msgspec
+
+from karpenter.api.codec import WatchEvent, decode_as, decode_event, decode_list
+from karpenter.api.meta import ObjectList, Resource, Status
+from karpenter.api.problems import DecodeError
+from karpenter.kube.errors import UnreadableAnswerError, from_status
+from karpenter.kube.transport import Request
+
+R = TypeVar("R", bound=Resource)
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class _Release(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str
+
+
+def read_object(request: Request, data: bytes, kind: type[R]) -> R:
+    """Read an answer that is one object."""
+    return _read(request, data, kind, decode_as)
+
+
+def read_list(request: Request, data: bytes, kind: type[R]) -> ObjectList[R]:
+    """Read an answer that is a list."""
+    return _read(request, data, kind, decode_list)
+
+
+def read_version(request: Request, data: bytes) -> str:
+    """Read which release of Kubernetes a server is."""
+    return _read(request, data, _Release, decode_as).git_version
+
+
+async def read_events(
+    request: Request, lines: AsyncIterator[bytes], kind: type[R]
+) -> AsyncIterator[WatchEvent[R]]:
+    """Read a watch, line by line; a line that says no ends it as an error."""
+    async for line in lines:
+        event = _read(request, line, kind, decode_event)
+        if isinstance(event.object, Status):
+            raise from_status(event.object.code, event.object)
+        yield event
+
+
+def _read(request: Request, data: bytes, kind: K, decode: Callable[[bytes, K], T]) -> T:
+    try:
+        return decode(data, kind)
+    except DecodeError as error:
+        raise UnreadableAnswerError(request.method, request.path, error) from error
