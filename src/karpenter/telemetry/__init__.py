@@ -5,7 +5,6 @@ from karpenter.telemetry.logs import (
     configure_logging,
     quiet_logger,
     recording_logger,
-    terminal_logger,
 )
 from karpenter.telemetry.metrics import Metrics
 
@@ -15,5 +14,4 @@ __all__ = [
     "configure_logging",
     "quiet_logger",
     "recording_logger",
-    "terminal_logger",
 ]

@@ -1,4 +1,4 @@
-"""How an entry of the log becomes a line, for machines and for people."""
+"""How an entry of the log becomes a line."""
 
 import json
 import traceback
@@ -24,14 +24,7 @@ _LEVELS: Final[Mapping[str, str]] = {
     "exception": "ERROR",
     "critical": "ERROR",
 }
-_COLOURS: Final[Mapping[str, str]] = {"DEBUG": "\x1b[2m", "INFO": "\x1b[32m", "ERROR": "\x1b[31m"}
-_DIM: Final = "\x1b[2m"
-_PLAIN: Final = "\x1b[0m"
 _LOGGER: Final = "controller"
-# What machines need and people do not
-_NOT_FOR_PEOPLE: Final = frozenset(
-    {"controllerGroup", "controllerKind", "reconcileID", "namespace", "name", "logger"}
-)
 _encoder: Final = msgspec.json.Encoder(enc_hook=str)
 
 
@@ -53,27 +46,6 @@ def json_line(now: Now, commit: str) -> Processor:
         for key, value in _context(event).items():
             line.setdefault(key, value)
         return _encoded(line) + "\n"
-
-    return render
-
-
-def people_line(now: Now, with_colours: bool) -> Processor:
-    """Make lines for people: the time, the message, and the few facts that matter."""
-
-    def render(_: WrappedLogger, method: str, event: Fields) -> str:
-        level = _LEVELS.get(method, "INFO")
-        event.pop("exc_info", None)
-        message = event.pop("event", "")
-        facts = "  ".join(
-            f"{key}={_brief(value)}"
-            for key, value in _context(event).items()
-            if key not in _NOT_FOR_PEOPLE
-        )
-        start = f"{now():%H:%M:%S}"
-        if not with_colours:
-            return f"{start} {level:5} {message}  {facts}".rstrip()
-        coloured = f"{_COLOURS[level]}{message}{_PLAIN}"
-        return f"{_DIM}{start}{_PLAIN} {coloured}  {_DIM}{facts}{_PLAIN}"
 
     return render
 
@@ -136,14 +108,6 @@ def _plain(value: Any) -> Any:
         case list() | tuple() | set() | frozenset():
             return [_plain(each) for each in value]
     return value
-
-
-def _brief(value: Any) -> str:
-    """A fact in few characters; an object is its name."""
-    if isinstance(value, Mapping) and "name" in value:
-        place = value.get("namespace")
-        return f"{place}/{value['name']}" if place else str(value["name"])
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _timestamp(moment: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line for machines, short coloured lines for people, lists for tests.
+"""Logs: one JSON object a line, and lists for tests.
 
 No logger here is global. The level is fixed for the life of the process; what repeats itself too
 often is thinned out, and a line that cannot be written never stops the work it tells of.
@@ -16,7 +16,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from karpenter.settings import SettingError, Settings
-from karpenter.telemetry.log_lines import Processor, json_line, people_line, with_traceback
+from karpenter.telemetry.log_lines import Processor, json_line, with_traceback
 
 Entry: TypeAlias = dict[str, Any]
 Now: TypeAlias = Callable[[], datetime]
@@ -76,18 +76,6 @@ def short_revision(revision: str) -> str:
     """The first seven characters of a revision, and whether the tree had changed since."""
     clean = revision.removesuffix(_DIRTY)
     return clean[:_REVISION_LENGTH] + (_DIRTY if clean != revision else "")
-
-
-def terminal_logger(
-    write: Callable[[str], object] | None = None,
-    *,
-    level: str = "info",
-    now: Now | None = None,
-    with_colours: bool = True,
-) -> FilteringBoundLogger:
-    """Return a logger for people, which gives short lines to ``write``, by default the screen."""
-    processors = [people_line(now or _wall_clock, with_colours)]
-    return _logger(_Passing(write or _to_screen), processors, _LEVELS[level])
 
 
 def quiet_logger() -> FilteringBoundLogger:
@@ -161,18 +149,6 @@ class Output:
             with contextlib.suppress(OSError, ValueError):
                 sink.write(text)
                 sink.flush()
-
-
-class _Passing:
-    """Gives lines to a function."""
-
-    def __init__(self, write: Callable[[str], object]) -> None:
-        self._write = write
-
-    def msg(self, line: str) -> None:
-        self._write(line)
-
-    debug = info = warning = error = critical = exception = msg
 
 
 def _logger(target: object, processors: Sequence[Processor], level: int) -> FilteringBoundLogger:
@@ -250,10 +226,6 @@ class _Standard:
         stream = getattr(sys, self._stream_name)
         if stream is not None:
             stream.flush()
-
-
-def _to_screen(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _wall_clock() -> datetime:

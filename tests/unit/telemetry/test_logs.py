@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from karpenter.settings import SettingError, Settings
-from karpenter.telemetry import configure_logging, quiet_logger, recording_logger, terminal_logger
+from karpenter.telemetry import configure_logging, quiet_logger, recording_logger
 from karpenter.telemetry.log_lines import go_text
 from karpenter.telemetry.logs import Output, short_revision, take_over
 
@@ -204,30 +204,6 @@ def test_durations_are_written_as_go_does(seconds: float, expected: str) -> None
 )
 def test_a_revision_is_short(revision: str, expected: str) -> None:
     assert expected == short_revision(revision)
-
-
-def test_people_read_short_lines() -> None:
-    shown: list[str] = []
-    log = terminal_logger(shown.append, now=Hand(), with_colours=False)
-
-    log.bind(reconcileID="x").info(
-        "launched nodeclaim", NodeClaim={"name": "a"}, Pod={"namespace": "b", "name": "c"}, n=2
-    )
-    log.error("bad", error=ValueError("boom"))
-    log.debug("hidden")
-
-    assert [
-        "22:19:15 INFO  launched nodeclaim  NodeClaim=a  Pod=b/c  n=2",
-        "22:19:15 ERROR bad  error=boom",
-    ] == shown
-
-
-def test_colours_are_for_screens(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal_logger(now=Hand()).info("tainted node", Node={"name": "a"})
-
-    shown = capsys.readouterr().err
-    assert "\x1b[32mtainted node\x1b[0m" in shown
-    assert shown.endswith("Node=a\x1b[0m\n")
 
 
 def test_a_quiet_logger_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
