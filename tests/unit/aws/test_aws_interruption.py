@@ -1,6 +1,7 @@
 """What AWS announces makes nodes go in good order; what it says twice or wrongly does no harm."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -23,10 +24,9 @@ def instance_id(claim: NodeClaim) -> str:
 
 
 def about(text: str, *claims: NodeClaim) -> str:
-    """A message about real instances."""
-    for number, claim in enumerate(claims, start=1):
-        text = text.replace(f"i-{number}", instance_id(claim))
-    return text
+    """A message about real instances, put in all at once: a real id may look like a stand-in."""
+    real = {f"i-{number}": instance_id(claim) for number, claim in enumerate(claims, start=1)}
+    return re.sub(r"i-\d\b", lambda found: real[found[0]], text)
 
 
 async def is_going(cloud: AwsCloud, name: str) -> bool:
