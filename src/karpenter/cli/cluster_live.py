@@ -15,14 +15,14 @@ from typing import Final, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from karpenter import __version__
-from karpenter.api import cluster, devices, karpenter, policy, storage, workloads
+from karpenter.api import devices, karpenter
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.legacy import Provisioner
 from karpenter.api.meta import Condition, Resource, kind_of
 from karpenter.api.nodes import Node
-from karpenter.api.pods import Pod, PodTemplate
+from karpenter.api.pods import Pod
 from karpenter.cli import output
 from karpenter.cli.cluster_settled import settled_pool, with_marks
 from karpenter.cli.quiet import run_quietly
@@ -43,36 +43,13 @@ from karpenter.kube.errors import (
 )
 from karpenter.kube.http import HttpTransport
 from karpenter.settings import Settings
-from karpenter.state.cluster import snapshot_of
+from karpenter.state.cluster import KEPT_KINDS, snapshot_of
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
 
 R = TypeVar("R", bound=Resource)
 
 NEEDED: Final[tuple[type[Resource], ...]] = (NodePool, NodeClaim, Node, Pod)
-OTHERS: Final[tuple[type[Resource], ...]] = (
-    karpenter.NodeOverlay,
-    karpenter.CapacityBuffer,
-    workloads.DaemonSet,
-    workloads.Deployment,
-    workloads.ReplicaSet,
-    workloads.ReplicationController,
-    workloads.StatefulSet,
-    workloads.Job,
-    PodTemplate,
-    cluster.Namespace,
-    cluster.Service,
-    policy.PodDisruptionBudget,
-    storage.PersistentVolumeClaim,
-    storage.PersistentVolume,
-    storage.StorageClass,
-    storage.CSINode,
-    storage.VolumeAttachment,
-    devices.DeviceClass,
-    devices.ResourceClaim,
-    devices.ResourceClaimTemplate,
-    devices.ResourceSlice,
-)
 _NODE_CLASSES: Final[tuple[type[Resource], ...]] = (KWOKNodeClass, EC2NodeClass)
 # Nobody misses the kinds of other clouds, of old versions, and of devices where there are none
 _RARE: Final[frozenset[type[Resource]]] = frozenset(
@@ -164,7 +141,8 @@ class _Reading:
     async def snapshot(self) -> Snapshot:
         """Read everything."""
         pools = await self._list(NodePool)  # alone and first: it shows whether anybody answers
-        others = [kind for kind in (*NEEDED, *OTHERS, *_NODE_CLASSES) if kind is not NodePool]
+        others = dict.fromkeys((*NEEDED, *KEPT_KINDS, *_NODE_CLASSES))
+        del others[NodePool]
         old, *found = await self._lists([Provisioner, *others])
         resources = [*map(settled_pool, pools), *(each for items in found for each in items)]
         snapshot = with_marks(snapshot_of(resources))

@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Resource)
 K = TypeVar("K")
 
 # What planners read, besides pods and machines; everything else passes by
-_KEPT: Final[tuple[type[Resource], ...]] = (
+KEPT_KINDS: Final[tuple[type[Resource], ...]] = (
     karpenter.NodePool,
     karpenter.NodeOverlay,
     karpenter.CapacityBuffer,
@@ -64,7 +64,7 @@ class ClusterState:
         self._unbound: _Shelf[str, Pod] = _Shelf()
         self._daemons: _Shelf[str, Pod] = _Shelf()
         self._node_classes: _Shelf[NodeClassReference, NodeClass] = _Shelf()
-        self._kept: dict[type[Resource], _Shelf[str, Resource]] = {k: _Shelf() for k in _KEPT}
+        self._kept: dict[type[Resource], _Shelf[str, Resource]] = {k: _Shelf() for k in KEPT_KINDS}
         self._snapshot: Snapshot | None = None
 
     def apply(self, resource: Resource) -> bool:
