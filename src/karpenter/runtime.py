@@ -107,7 +107,7 @@ class KeyedController:
             try:
                 again = await self.reconcile(key)
             except Exception as error:  # noqa: BLE001 one bad object must not stop the others
-                outcome.failed = not is_race(error)
+                outcome.result = "requeue" if is_race(error) else "error"
                 delay = getattr(error, "retry_after", None) or 0.0
                 seconds = self.queue.retry(key, at_least=delay)
                 report(self.log, error, seconds)
@@ -115,6 +115,7 @@ class KeyedController:
             else:
                 self.queue.forget(key)
                 if again is not None:
+                    outcome.result = "requeue_after"
                     self.queue.add_after(key, again)
 
 
@@ -149,12 +150,14 @@ class LoopController:
         bind_contextvars(**context(None, ("", "")))
         with self.metrics.reconciling(self.name, self.clock) as outcome:
             try:
-                return await self.step()
+                seconds = await self.step()
             except Exception as error:  # noqa: BLE001 the next round may go well
-                outcome.failed = not is_race(error)
+                outcome.result = "requeue" if is_race(error) else "error"
                 report(self.log, error, self.backoff.after(failures))
                 _count_unforeseen(error, self.name, self.metrics)
                 return None
+            outcome.result = "requeue_after"
+            return seconds
 
 
 def is_race(error: Exception) -> bool:

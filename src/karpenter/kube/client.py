@@ -4,8 +4,13 @@ What comes back is a wire model; what is written is plain data with exactly the 
 owns. Refusals are the classes of ``karpenter.kube.errors``.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeVar
@@ -234,7 +239,10 @@ class Client:
             fieldSelector=field_selector,
         )
         request = Request("GET", resource_of(kind).path(namespace), query)
-        async with self._transport.stream(request) as stream:
+        async with AsyncExitStack() as stack:
+            with self._observed(kind, request) as answered:
+                stream = await stack.enter_async_context(self._transport.stream(request))
+                answered(stream.status)
             if stream.status >= _REFUSED:
                 raise refusal(Response(stream.status, stream.body, stream.headers))
             yield read_events(request, stream.lines, kind)
@@ -344,23 +352,32 @@ class Client:
         if request.is_write:
             self._check_leading(request)
             request = replace(request, may_go=self._may_write)
-        began = self._clock.monotonic()
-        status = 0
         try:
-            answer = await self._transport.send(request)
-            status = answer.status
+            with self._observed(kind, request) as answered:
+                answer = await self._transport.send(request)
+                answered(answer.status)
         except ConnectionLostError:
             if request.is_write:
                 self._check_leading(request)
             raise
+        if answer.status >= _REFUSED:
+            raise refusal(answer)
+        return answer
+
+    @contextmanager
+    def _observed(
+        self, kind: type[Resource] | None, request: Request
+    ) -> Iterator[Callable[[int], None]]:
+        """Tell the observer of one request; the block passes on the status it was answered with."""
+        statuses = [0]
+        began = self._clock.monotonic()
+        try:
+            yield statuses.append
         finally:
             if self._observer is not None:
                 seconds = self._clock.monotonic() - began
                 about = request.path.strip("/") if kind is None else resource_of(kind).plural
-                self._observer.request(request.method, about, status, seconds)
-        if answer.status >= _REFUSED:
-            raise refusal(answer)
-        return answer
+                self._observer.request(request.method, about, statuses[-1], seconds)
 
     def _check_leading(self, request: Request) -> None:
         if not self._may_write():

@@ -4,12 +4,15 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from prometheus_client import Counter, Histogram
 
 from karpenter.telemetry.families import Families
 
+# How a reconcile can end: nothing more to do, in an error, overtaken by others and to be done
+# again, or with a time at which to look again
+Result: TypeAlias = Literal["success", "error", "requeue", "requeue_after"]
 _QUEUE: Final = "name controller"
 _QUEUE_BUCKETS: Final = tuple(10.0**power for power in range(-8, 4))
 _REQUEST_BUCKETS: Final = tuple(0.001 * 1.5**step for step in range(20))
@@ -26,7 +29,7 @@ class Stopwatch(Protocol):
 class Outcome:
     """How a reconcile went; whoever runs it says so."""
 
-    failed: bool = False
+    result: Result = "success"
 
 
 class QueueWatch:
@@ -55,8 +58,9 @@ class _Reconciles:
 
     def __init__(self, metrics: "RuntimeMetrics", name: str) -> None:
         total = metrics.controller_runtime_reconcile_total
-        self.succeeded = total.labels(controller=name, result="success")
-        self.errored = total.labels(controller=name, result="error")
+        self.ended: Final[dict[Result, Counter]] = {
+            result: total.labels(controller=name, result=result) for result in get_args(Result)
+        }
         self.errors = metrics.controller_runtime_reconcile_errors_total.labels(controller=name)
         self.seconds = metrics.controller_runtime_reconcile_time_seconds.labels(controller=name)
         self.workers = metrics.controller_runtime_active_workers.labels(controller=name)
@@ -114,7 +118,7 @@ class RuntimeMetrics:
 
     @contextmanager
     def reconciling(self, controller: str, clock: Stopwatch) -> Iterator[Outcome]:
-        """Measure one reconcile; the block sets ``failed`` on what it is given."""
+        """Measure one reconcile; the block sets ``result`` on what it is given."""
         series = self._reconciles.get(controller)
         if series is None:
             series = self._reconciles[controller] = _Reconciles(self, controller)
@@ -131,11 +135,9 @@ class RuntimeMetrics:
             seconds = clock.monotonic() - began
             series.seconds.observe(seconds)
             series.work.observe(seconds)
-            if outcome.failed:
-                series.errored.inc()
+            series.ended[outcome.result].inc()
+            if outcome.result == "error":
                 series.errors.inc()
-            else:
-                series.succeeded.inc()
 
     def queue(self, controller: str, depth: Callable[[], int]) -> QueueWatch:
         """Follow a work queue; ``depth`` is asked for its length when somebody looks."""

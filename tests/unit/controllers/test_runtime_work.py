@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 from uuid import UUID
 
+import pytest
 from structlog.contextvars import get_contextvars
 
 from autoscaler import bench
@@ -12,6 +13,7 @@ from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.controllers.runtime import Controller, Loop
 from karpenter.controllers.world import World
+from karpenter.kube.errors import ConflictError
 
 
 class Slow(Controller):
@@ -147,3 +149,52 @@ async def test_a_round_that_failed_unforeseen_is_counted() -> None:
 
     counted = [each.value for each in panics.samples if each.name.endswith("_total")]
     assert [1] == counted
+
+
+class Ending(Controller):
+    """A controller whose keys say how their first step ends."""
+
+    name = "ending"
+    workers = 1
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._begun: set[str] = set()
+
+    async def reconcile(self, key: str) -> float | None:
+        if key in self._begun:
+            return None
+        self._begun.add(key)
+        if key == "requeue":
+            raise ConflictError(409, "somebody was faster")
+        if key == "error":
+            raise ValueError("not today")
+        return 3600.0 if key == "requeue_after" else None
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        pytest.param("success", {"success": 1}, id="nothing more to do"),
+        pytest.param("requeue_after", {"requeue_after": 1}, id="to be looked at later"),
+        pytest.param("requeue", {"requeue": 1, "success": 1}, id="somebody was faster"),
+        pytest.param("error", {"error": 1, "success": 1}, id="an error"),
+    ],
+)
+@in_virtual_time
+async def test_reconciles_are_counted_by_how_they_ended(key: str, expected: dict[str, int]) -> None:
+    async with bench() as at:
+        controller = Ending(at.world)
+        task = asyncio.create_task(controller.run())
+        controller.queue.add(key)
+        await at.world.clock.sleep(60)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        (total,) = at.world.metrics.controller_runtime_reconcile_total.collect()
+
+    counted = {
+        each.labels["result"]: each.value
+        for each in total.samples
+        if each.name.endswith("_total") and each.value
+    }
+    assert expected == counted

@@ -221,7 +221,7 @@ class TestReconciling:
         metrics = Metrics()
 
         with metrics.reconciling("provisioner", Watch()) as outcome:
-            outcome.failed = True
+            outcome.result = "error"
 
         labels = {"controller": "provisioner"}
         assert 1 == value(metrics, "controller_runtime_reconcile_errors_total", **labels)
