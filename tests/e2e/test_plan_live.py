@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,10 @@ class Doorman:
         self.forbidden: set[str] = set()
         self.broken: set[str] = set()
         self.is_forgetful = False  # and cannot go on with a list that was begun
+        self.clock: datetime | None = None  # what the server's says, if not ours
+
+    def now(self) -> datetime:
+        return self.clock or datetime.now(UTC)
 
     def handle(self, request: Request) -> Answer:
         self.seen.append((request.method, request.path))
@@ -71,7 +76,8 @@ def served(doorman: Doorman, kubeconfig: Path) -> Iterator[None]:
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        async with serving(Server(doorman, token=new_token())) as server:  # type: ignore[arg-type]
+        made = Server(doorman, token=new_token(), now=doorman.now)  # type: ignore[arg-type]
+        async with serving(made) as server:
             write_kubeconfig(server, kubeconfig)
             ready.set()
             await stop.wait()
@@ -415,3 +421,39 @@ def test_a_real_control_plane_is_read_by_somebody_who_may_only_list(
         assert run("explain", "nodepool", "live").out.startswith("NodePool live can make nodes\n")
     finally:
         ask("delete", "nodepool/live", "kwoknodeclass/default", "pod/planned-for", "--wait=false")
+
+
+@pytest.mark.parametrize(
+    ("hour", "is_active"),
+    [
+        pytest.param(9, True, id="within the window there, whatever time it is here"),
+        pytest.param(12, False, id="outside of it"),
+    ],
+)
+def test_a_plan_is_made_for_the_time_of_the_server(
+    doorman: Doorman, live: Callable[..., Ran], hour: int, is_active: bool
+) -> None:
+    window = {"nodes": "0", "schedule": "0 9 * * *", "duration": "1h"}
+    fill(doorman.cluster, NODE_CLASS, pool(disruption={**EVERYTHING, "budgets": [window]}))
+    doorman.clock = datetime(2031, 1, 1, hour, 30, tzinfo=UTC)
+
+    ran = live("explain", "nodepool", "general", "-o", "json")
+
+    assert 0 == ran.code, ran.err
+    (told,) = json.loads(ran.out)["disruption"]["budgets"]
+    assert is_active == told["active"]
+
+
+def test_the_aws_of_a_sandbox_is_the_simulated_one(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    fill(doorman.cluster, pool(nodeClassRef=ref))
+
+    ran = live("explain", "nodepool", "general", "--provider", "aws", "-o", "json")
+
+    assert 0 == ran.code, ran.err
+    told = json.loads(ran.out)
+    assert told["usable"]
+    assert told["instanceTypes"]["possible"] > 500
+    assert "of a simulated AWS account in us-west-2" in ran.err

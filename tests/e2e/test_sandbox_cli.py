@@ -183,6 +183,23 @@ def test_a_cluster_in_a_file_survives_and_manifests_are_loaded(tmp_path: Path) -
     assert ("configmap/settings\n", "b", ["node/node-1"]) == (loaded, kept, nodes)
 
 
+@needs_kubectl
+def test_an_example_that_was_kept_stays_as_it_was_left(tmp_path: Path) -> None:
+    options = ("--example", "--no-controllers", "--data", str(tmp_path / "cluster.journal"))
+    first = Sandbox(tmp_path, *options)
+    try:
+        first.kubectl("scale", "deployment", "inflate", "--replicas=3")
+    finally:
+        first.stop()
+    second = Sandbox(tmp_path, *options)
+    try:
+        replicas = second.kubectl("get", "deploy", "inflate", "-o", "jsonpath={.spec.replicas}")
+    finally:
+        second.stop()
+
+    assert "3" == replicas
+
+
 def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path, runner: CliRunner) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

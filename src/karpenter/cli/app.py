@@ -4,13 +4,17 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Comma
 heavy only when they run, so that asking for help costs nothing.
 """
 
-from typing import Annotated
+import errno
+import sys
+from typing import Annotated, Final
 
 import typer
 
 from karpenter import __version__
-from karpenter.cli import controller, convert, crds, explain, plan, sandbox
+from karpenter.cli import controller, convert, crds, explain, output, plan, sandbox
 from karpenter.cli.controller_flags import FlagCommand
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 app = typer.Typer(
     name="karpenter",
@@ -32,7 +36,13 @@ app.command(help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 
 def main() -> None:
     """Run the program with the arguments it was started with."""
-    app(prog_name="karpenter")
+    try:
+        app(prog_name="karpenter")
+    except OSError as error:  # help and messages are written by others, who do not look
+        if error.errno not in _FULL:
+            raise
+        output.could_not_write(error)
+        sys.exit(output.EXIT_FAILED)
 
 
 def _print_version(wanted: bool) -> None:

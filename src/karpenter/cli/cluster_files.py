@@ -18,6 +18,12 @@ from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.problems import DecodeError
 from karpenter.cli import inputs, output
 from karpenter.cli.cluster_settled import settled_files, with_marks
+from karpenter.cli.runtime_classes import (
+    as_admitted,
+    is_runtime_class,
+    overhead_errors,
+    runtime_classes,
+)
 from karpenter.conversion.catalogue import Route, claim_of
 from karpenter.conversion.keys import rename_keys
 from karpenter.manifests.files import Loaded
@@ -51,6 +57,7 @@ def load_cluster(names: Sequence[str], *, recursive: bool, provider: str) -> Sna
         loaded = inputs.load_documents(names, recursive=recursive)
         entries = [_taken_in(document) for document in loaded.documents]
         _convert_old(entries)
+        _add_runtimes(entries)
         for entry in entries:
             _judge(entry, provider)
         resources = [(entry, resource) for entry in entries for resource in _decoded(entry)]
@@ -77,6 +84,8 @@ def _taken_in(document: Document) -> _Entry:
     match claim.route:
         case Route.LEFT_OUT | Route.REFUSED:
             pass
+        case Route.OTHER if is_runtime_class(claim.object):
+            entry.errors += overhead_errors(claim.object)
         case Route.OTHER if _is_of_no_concern(claim.object["apiVersion"], claim.object["kind"]):
             entry.is_passed_over = True
         case _:
@@ -109,6 +118,13 @@ def _convert_old(entries: Sequence[_Entry]) -> None:
     for entry in entries:
         if entry.route is Route.OTHER and entry.objects:
             entry.objects = [rename_keys(obj).object for obj in entry.objects]
+
+
+def _add_runtimes(entries: Sequence[_Entry]) -> None:
+    """Let pods have what their RuntimeClass adds, where the class is in the input."""
+    classes = runtime_classes(entry.document.data for entry in entries)
+    for entry in entries if classes else ():
+        entry.objects = [as_admitted(obj, classes) for obj in entry.objects]
 
 
 def _with_the_rest(made: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ EXAMPLES = """\
 
 def controller(**given: str | None) -> None:
     """Run the controllers until told to stop."""
+    from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
     from karpenter.settings import SettingError, read_settings
 
     flags = {name: text for name, text in given.items() if text is not None}
@@ -37,11 +38,12 @@ def controller(**given: str | None) -> None:
         settings = read_settings(
             environment, {name: text for name, text in flags.items() if name not in others}
         )
+        parse_scheduler_config(settings.scheduler_config)
         from karpenter.telemetry.logs import configure_logging, short_revision, take_over
 
         commit = short_revision(commit)
         log = configure_logging(settings, commit=commit)
-    except SettingError as error:
+    except (SettingError, SchedulerConfigError) as error:
         output.fail(str(error))
     take_over(log)
     from karpenter.cli import controller_run

@@ -61,7 +61,8 @@ def _created(entry: Entry) -> str:
     first, *others = listed.split(", ")
     more = len(others) + int(hidden.partition(" ")[0] or 0)
     choice = f"{first} or {screen.counted(more, 'other type')}" if more else first
-    return f"asking for {_name(entry, 'NodeClaim')}: {needs} on {choice}"
+    wish = " on ".join(filter(None, (needs, choice)))  # claims of static pools have neither
+    return f"asking for {_name(entry, 'NodeClaim')}: {wish or 'any type its pool allows'}"
 
 
 def _launched(entry: Entry) -> str:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterable
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -10,6 +10,9 @@ from karpenter.cli import output, planning
 from karpenter.cli.inputs import Filenames, Recursive
 from karpenter.cli.planning import Assignments, Context, InstanceTypes, Now, Provider, Source
 from karpenter.cli.screen import View, in_order
+
+if TYPE_CHECKING:
+    from karpenter.state.snapshot import Snapshot
 
 HELP = "Say why: the reasons behind one object of a plan. Nothing is changed."
 POD_HELP = """\
@@ -53,6 +56,7 @@ POOL_EXAMPLES = """\
 
   karpenter explain nodepool general cluster.yaml --now 2026-08-01T12:00:00Z
 """
+_LAUNCHED: Final = "Launched"
 
 Files: TypeAlias = Annotated[
     list[str] | None,
@@ -132,6 +136,7 @@ def node(
     names = [*(files or ()), *(filenames or ())]
     source = Source(names, recursive, context, provider, instance_types)
     asked = planning.question(source, assignments=assignments or (), now=now)
+    _refuse_unlaunched(name, asked.snapshot)
     known = _known("node", name, [each.name for each in asked.snapshot.nodes], asked.snapshot.node)
 
     from karpenter.report.node_story import explain_node, node_document
@@ -145,6 +150,15 @@ def node(
         output.write(laid_out(node_parts(told, now=asked.now)))
     else:
         output.write(output.render([node_document(told)], form))
+
+
+def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
+    """Say of a claim that there is nothing to tell about its node, and why there is none."""
+    for claim in snapshot.unlaunched:
+        if claim.metadata.name == name:
+            found = [each for each in claim.status.conditions if each.type == _LAUNCHED]
+            why = "".join(f": {each.message}" for each in found if each.message)
+            output.fail(f"NodeClaim {name} has no node, as it has not launched{why}")
 
 
 @explain.command("nodepool", help=POOL_HELP, epilog=POOL_EXAMPLES)

@@ -15,6 +15,7 @@ from karpenter.cli.screen import (
     WAITING,
     counted,
     hour_and_month,
+    lasting,
     offer,
     sample,
     without_default,
@@ -22,6 +23,7 @@ from karpenter.cli.screen import (
 )
 from karpenter.disruption.budgets import Allowance
 from karpenter.model import labels
+from karpenter.report.departure import Departure
 from karpenter.report.node_story import Move, NodeStory
 from karpenter.state.pods import key_of
 
@@ -30,31 +32,70 @@ if TYPE_CHECKING:
 
 _Parts: TypeAlias = "Iterator[RenderableType]"
 _MACHINES_SHOWN = 5
+_WAITS_SHOWN = 10
 
 
 def node_parts(told: NodeStory, *, now: datetime) -> _Parts:
     """Lay out the story of a node."""
-    fate, style = ("stays", WAITING) if told.command is None else ("would go", GOOD)
+    fate, style = _fate(told)
     title = words(f"Node {told.machine.name} {fate}", f"{TITLE} {style}")
     tree = Tree(title, guide_style=QUIET)
-    if told.command is not None:
-        tree.add(words(command_sentence(told.command, now=now)))
-        if told.turn > 1:
-            tree.add(words(f"after {counted(told.turn - 1, 'other command')}, as is all below"))
-    elif told.blocked is not None:
-        tree.add(words(kept_sentence(told.blocked)))
+    _add_verdict(tree, told, now)
     if told.takes_from:
         tree.add(words(f"would take pods of {sample(told.takes_from, most=3)}"))
     tree.add(words(_what_it_is(told)))
+    if told.expires is not None and told.departure is None:
+        tree.add(words(_end(told.expires, now)))
     _add_pods(tree, told)
-    branch = tree.add(words("filters, up to the first that holds it"))
-    for each in told.filters:
-        branch.add(marked(each.passed, f"{each.name}: {each.detail}"))
+    if told.departure is not None:
+        _add_waits(tree, told.departure)
+    else:
+        branch = tree.add(words("filters, up to the first that holds it"))
+        for each in told.filters:
+            branch.add(marked(each.passed, f"{each.name}: {each.detail}"))
     if told.budgets:
         tree.add(words(f"budgets leave {_left(told.budgets)}"))
     if told.move is not None and told.command is None:
         _add_move(tree, told.move, told)
     yield tree
+
+
+def _add_verdict(tree: Tree, told: NodeStory, now: datetime) -> None:
+    if told.departure is not None:
+        tree.add(words(_how_far(told.departure, now)))
+    elif told.command is not None:
+        tree.add(words(command_sentence(told.command, now=now)))
+        if told.turn > 1:
+            tree.add(words(f"after {counted(told.turn - 1, 'other command')}, as is all below"))
+    elif told.blocked is not None:
+        tree.add(words(kept_sentence(told.blocked)))
+
+
+def _fate(told: NodeStory) -> tuple[str, str]:
+    if told.departure is not None:
+        return "is on its way out", WAITING
+    return ("stays", WAITING) if told.command is None else ("would go", GOOD)
+
+
+def _how_far(departure: Departure, now: datetime) -> str:
+    if departure.since is None:
+        return "it takes no more pods, and is deleted when its replacement is ready"
+    since = f"since {departure.since:%Y-%m-%d %H:%M:%S} UTC ({lasting(now - departure.since)})"
+    if departure.deadline is None:
+        return f"{since}, and without a deadline: its claim has no terminationGracePeriod"
+    return f"{since}, and until {departure.deadline:%Y-%m-%d %H:%M:%S} UTC at the latest"
+
+
+def _add_waits(tree: Tree, departure: Departure) -> None:
+    if not departure.waits_for:
+        tree.add(words("waits for nothing but its instance to end"))
+        return
+    branch = tree.add(words("what it waits for"))
+    for text in departure.waits_for[:_WAITS_SHOWN]:
+        branch.add(words(text))
+    left = len(departure.waits_for) - _WAITS_SHOWN
+    if left > 0:
+        branch.add(words(f"… and {counted(left, 'other thing')}", QUIET))
 
 
 def _what_it_is(told: NodeStory) -> str:
@@ -67,6 +108,11 @@ def _what_it_is(told: NodeStory) -> str:
         return f"{how}{where}{pool}, at a price nobody knows"
     price = hour_and_month(told.price, is_estimate=told.is_estimate)
     return f"{how}{where}{pool}, at {price}"
+
+
+def _end(expires: datetime, now: datetime) -> str:
+    when = f"in {lasting(expires - now)}" if expires > now else "now"
+    return f"expires {expires:%Y-%m-%d %H:%M:%S} UTC ({when}), whatever holds it until then"
 
 
 def _add_pods(tree: Tree, told: NodeStory) -> None:

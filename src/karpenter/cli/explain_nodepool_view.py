@@ -35,10 +35,12 @@ _Parts: TypeAlias = "Iterator[RenderableType]"
 def pool_parts(told: PoolStory, *, now: datetime) -> _Parts:
     """Lay out the story of a pool."""
     name = told.pool.metadata.name
-    if told.objection is None:
-        yield words(f"NodePool {name} can make nodes", f"{TITLE} {GOOD}")
-    else:
+    if told.objection is not None:
         yield words(f"NodePool {name} makes no nodes: {told.objection[1]}", f"{TITLE} {BAD}")
+    elif not told.types:
+        yield words(f"NodePool {name} can make no node: no instance type is left", f"{TITLE} {BAD}")
+    else:
+        yield words(f"NodePool {name} can make nodes", f"{TITLE} {GOOD}")
     yield words(_what_it_has(told))
     yield from _types(told)
     yield from _prices(told.prices)
@@ -49,7 +51,9 @@ def pool_parts(told: PoolStory, *, now: datetime) -> _Parts:
 def _what_it_has(told: PoolStory) -> str:
     cost = total_cost(told.hourly, is_estimate=told.is_estimate)
     unknown = f", {told.unpriced:,} of them at an unknown price" if told.unpriced else ""
-    return f"{counted(told.nodes, 'node')}: {cost}{unknown}"
+    replicas = told.pool.spec.replicas
+    wanted = "" if replicas is None else f" of {replicas:,} that it always has"
+    return f"{counted(told.nodes, 'node')}{wanted}: {cost}{unknown}"
 
 
 def _types(told: PoolStory) -> _Parts:
@@ -124,18 +128,25 @@ def _limits(told: PoolStory) -> _Parts:
 
 
 def _budgets(told: PoolStory, now: datetime) -> _Parts:
-    disruption = told.pool.spec.disruption
     yield words("")
     yield words("Disruption", TITLE)
     left = ", ".join(f"{budget_words(held)} for {r}" for r, held in told.allowances.items())
-    after = disruption.consolidate_after
-    rule = "never" if after == "Never" else f"{after} after pods last came or went"
     said = [
-        f"policy {disruption.consolidation_policy}, {rule}",
+        _policy(told),
         f"nodes that may be disrupted now: {left}",
         *(f"budget of {budget_sentence(each, now=now)}" for each in told.budgets),
     ]
     yield sentences((text, "") for text in said)
+
+
+def _policy(told: PoolStory) -> str:
+    if told.pool.spec.replicas is not None:
+        return "nothing is consolidated, as the number of nodes is fixed"
+    disruption = told.pool.spec.disruption
+    if disruption.consolidate_after == "Never":
+        return "nothing is consolidated, as consolidateAfter is Never"
+    rule = f"{disruption.consolidate_after} after pods last came or went"
+    return f"policy {disruption.consolidation_policy}, {rule}"
 
 
 def budget_sentence(told: BudgetStory, *, now: datetime) -> str:

@@ -68,10 +68,19 @@ def write(text: str) -> None:
     except BrokenPipeError:
         raise  # the reader has seen enough; the program ends without a word
     except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        # What is left in the buffer would fail once more, with a traceback, when Python exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail(f"the result could not be written: {reason}", EXIT_FAILED)
+        could_not_write(problem)
+        raise typer.Exit(EXIT_FAILED) from problem
+
+
+def could_not_write(problem: OSError) -> None:
+    """Say that a result did not reach its reader, on standard error if that one takes anything."""
+    # What is left in the buffers would fail once more, with a traceback, when Python exits
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        error(f"the result could not be written: {(problem.strerror or str(problem)).lower()}")
+    except OSError:
+        os.dup2(nowhere, 2)
 
 
 def render(objects: Sequence[JsonObject], form: Format) -> str:

@@ -30,6 +30,7 @@ from karpenter.disruption.commands import Command, Decision
 from karpenter.disruption.detection import DRIFTED, quiet_since
 from karpenter.disruption.expiration import expires_at
 from karpenter.disruption.plan import DisruptionPlan
+from karpenter.state.pods import key_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,7 +45,8 @@ _VERBS: Final = {
 }
 _NODES_NAMED: Final = 3
 _QUIET: Final = frozenset({Why.NOT_MANAGED, Why.NOT_DISRUPTED})  # nobody asks why they stay
-_WAITING: Final = frozenset({Why.BUDGET, Why.NOMINATED, Why.IN_PROGRESS, Why.DELETING})
+_WAITING: Final = frozenset({Why.BUDGET, Why.NOMINATED})
+_GOING: Final = frozenset({Why.IN_PROGRESS, Why.DELETING})
 
 
 def disruption_parts(plan: DisruptionPlan, *, now: datetime, reasons: Sequence[str]) -> _Parts:
@@ -57,7 +59,8 @@ def disruption_parts(plan: DisruptionPlan, *, now: datetime, reasons: Sequence[s
             (command_sentence(each, now=now), GOOD) for each in plan.commands[:MOST_ROWS]
         )
         yield from _rest(len(plan.commands), "command")
-    yield from _kept(plan.blocked)
+    yield from _going([each.node for each in plan.blocked if each.why in _GOING])
+    yield from _kept([each for each in plan.blocked if each.why not in _GOING])
     yield from _budgets(plan.budgets, reasons)
 
 
@@ -128,12 +131,14 @@ def _drifted(command: Command, now: datetime) -> str:
 
 
 def _underused(command: Command, now: datetime) -> str:
-    moved = sum(len(candidate.movable) for candidate in command.candidates)
+    moved = {key_of(pod) for candidate in command.candidates for pod in candidate.movable}
     if command.replacements:
-        return f"{counted(moved, 'pod')} would do with less"
-    where = sample(in_order(command.placements), most=2)
-    fit = "pod fits" if moved == 1 else "pods fit"
-    return f"{moved:,} {fit} on {where}" if where else f"{moved:,} {fit} elsewhere"
+        return f"{counted(len(moved), 'pod')} would do with less"
+    # pods of machines that went before it look for room, too
+    taken = [name for name, pods in command.placements.items() if not moved.isdisjoint(pods)]
+    where = sample(in_order(taken), most=2)
+    fit = "pod fits" if len(moved) == 1 else "pods fit"
+    return f"{len(moved):,} {fit} on {where}" if where else f"{len(moved):,} {fit} elsewhere"
 
 
 def _unhealthy(command: Command, now: datetime) -> str:
@@ -158,6 +163,16 @@ _WHY: Final[Mapping[str, Callable[[Command, datetime], str]]] = {
     commands.REPAIR: _unhealthy,
     commands.STATIC: _too_many,
 }
+
+
+def _going(names: Sequence[str]) -> _Parts:
+    if not names:
+        return
+    yield words("")
+    yield words("On their way out already", TITLE)
+    yield sentences((name, WAITING) for name in in_order(names)[:MOST_ROWS])
+    yield from _rest(len(names), "node")
+    yield words("  karpenter explain node NAME says what one waits for", QUIET)
 
 
 def _kept(blocked: Sequence[Blocked]) -> _Parts:

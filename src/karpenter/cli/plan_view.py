@@ -248,7 +248,9 @@ def _static_pools(outcome: ProvisioningPlan) -> _Parts:
     rows = table([("pool", "left"), *((name, "right") for name in columns), ("", "left")])
     for pool in outcome.static[:MOST_ROWS]:
         counts = (pool.replicas, pool.have, pool.create, len(pool.delete))
-        cells = [pool.node_pool, *(f"{count:,}" for count in counts), sample(pool.delete)]
+        is_limited = pool.have + pool.create < pool.replicas
+        more = "limits.nodes of the pool allows no more" if is_limited else sample(pool.delete)
+        cells = [pool.node_pool, *(f"{count:,}" for count in counts), more]
         rows.add_row("", *map(words, cells))
     yield rows
     yield from _rest(len(outcome.static), "pool")

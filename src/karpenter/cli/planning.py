@@ -168,14 +168,15 @@ def question(
     time_budget: str | None = None,
 ) -> Question:
     """Read everything a plan depends on, or say in one sentence what is wrong with it."""
-    moment = plan_settings.moment(now)
+    moment = plan_settings.moment(now)  # which may be wrong, and nothing is read then
     seconds = plan_settings.seconds(time_budget)
     settings, gates_are_set = plan_settings.assigned(assignments)
     plan_settings.for_planners(settings)  # to find what is wrong with them before reading anything
     if source.names:
         snapshot, market = _from_files(source, settings)
     else:
-        snapshot, market = _from_cluster(source, settings)
+        snapshot, market, there = _from_cluster(source, settings)
+        moment = there if there is not None and now is None else moment
     opened = plan_settings.with_gates_for(snapshot, settings, gates_are_set=gates_are_set)
     _point_out_foreign_pools(snapshot, market.facts)
     return Question(snapshot, market, plan_settings.for_planners(opened), moment, seconds)
@@ -189,24 +190,21 @@ def _from_files(source: Source, settings: "Settings") -> "tuple[Snapshot, Market
         _refuse(provider)
     if source.context:
         output.fail("--context is of a cluster that runs: leave it away, or name no files")
-    with_repair = settings.feature_gates[_REPAIR]
     if provider == AWS and source.instance_types is None:
-        return _on_simulated_aws(source, settings, with_repair=with_repair)
-    market = _market(source.instance_types, with_repair=with_repair)
+        snapshot = load_cluster(source.names, recursive=source.recursive, provider=AWS)
+        return snapshot, _simulated_aws(snapshot, settings)
+    market = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
     return load_cluster(source.names, recursive=source.recursive, provider=provider), market
 
 
-def _on_simulated_aws(
-    source: Source, settings: "Settings", *, with_repair: bool
-) -> "tuple[Snapshot, Market]":
+def _simulated_aws(snapshot: "Snapshot", settings: "Settings") -> Market:
     import os
 
-    from karpenter.cli.cluster_files import load_cluster
     from karpenter.cli.planning_aws import aws_market
 
-    snapshot = load_cluster(source.names, recursive=source.recursive, provider=AWS)
     with output.progress("asking the simulated account"):
-        return snapshot, aws_market(snapshot, settings, os.environ, with_repair=with_repair)
+        with_repair = settings.feature_gates[_REPAIR]
+        return aws_market(snapshot, settings, os.environ, with_repair=with_repair)
 
 
 def _refuse(provider: str) -> NoReturn:
@@ -222,7 +220,9 @@ def _refuse(provider: str) -> NoReturn:
     )
 
 
-def _from_cluster(source: Source, settings: "Settings") -> "tuple[Snapshot, Market]":
+def _from_cluster(
+    source: Source, settings: "Settings"
+) -> "tuple[Snapshot, Market, datetime | None]":
     import os
 
     from karpenter.cli.cluster_live import read_cluster
@@ -238,10 +238,13 @@ def _from_cluster(source: Source, settings: "Settings") -> "tuple[Snapshot, Mark
             provider=provider if given is None else None,
             settings=settings,
         )
+    if given is None and provider == AWS and live.is_sandbox:
+        given = _simulated_aws(live.snapshot, settings)
     types = live.types
-    return live.snapshot, given or Market(
+    market = given or Market(
         lambda pool: types.get(pool.metadata.name, ()), live.facts, live.repair_policies
     )
+    return live.snapshot, market, live.now
 
 
 def _market(file: str | None, *, with_repair: bool) -> Market:

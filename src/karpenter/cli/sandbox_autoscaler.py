@@ -9,11 +9,11 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Final
 
 from karpenter.cli import output
 from karpenter.cli.decisions import decision_logger
+from karpenter.cli.sandbox_cloud import usable_settings
 from karpenter.cloud.kwok.provider import INSTANCE_TYPES_FILE_PATH
 from karpenter.cloud.metered import MeteredProvider
 from karpenter.cloud.provider import CloudProvider
@@ -24,8 +24,6 @@ from karpenter.kube.client import Client
 from karpenter.kube.events import Recorder
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.transport import MemoryTransport
-from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
-from karpenter.settings import SettingError, Settings, from_environment
 from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.capacity import CloudCalls
 from karpenter.telemetry.logs import take_over
@@ -41,7 +39,7 @@ async def autoscaling(
 
     What they log as decisions is shown by ``say``.
     """
-    settings = _settings()
+    settings = usable_settings()
     log = decision_logger(say, cluster.clock.now)
     take_over(quiet_logger())
     rng = random.Random()  # noqa: S311 nothing secret hangs on it
@@ -78,15 +76,6 @@ def told_when_over(ended: asyncio.Task[None], say: Callable[[str], object]) -> N
         while isinstance(error, BaseExceptionGroup):  # whose own text names none of its errors
             error = error.exceptions[0]
         say(f"! the controllers have stopped: {str(error) or type(error).__name__}")
-
-
-def _settings() -> Settings:
-    try:
-        settings = from_environment(os.environ)
-        parse_scheduler_config(settings.scheduler_config)
-    except (SettingError, SchedulerConfigError) as error:
-        output.fail(str(error))
-    return replace(settings, disable_leader_election=True)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 from karpenter.api.nodes import Node
 from karpenter.cli import output
@@ -11,6 +12,8 @@ from karpenter.kube.client import Client
 from karpenter.kube.config import load_config
 from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.http import HttpTransport
+
+_EC2: Final = "aws:///"
 
 
 def ask_for_interruption(node: str, kubeconfig: Path) -> None:
@@ -30,7 +33,13 @@ async def _ask(node: str, kubeconfig: Path) -> None:
     config = load_config({"KUBECONFIG": str(kubeconfig)})
     transport = HttpTransport(config, clock, user_agent="karpenter-sandbox")
     try:
+        kube = Client(transport, clock)
+        provider_id = (await kube.get(Node, node)).spec.provider_id
+        if not provider_id.startswith(_EC2):
+            output.fail(
+                f"node {node} is no instance of EC2; karpenter sandbox --provider aws makes such"
+            )
         patch = {"metadata": {"annotations": {INTERRUPT: "true"}}}
-        await Client(transport, clock).patch(Node, node, patch)
+        await kube.patch(Node, node, patch)
     finally:
         await transport.close()

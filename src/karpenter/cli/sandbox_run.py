@@ -20,13 +20,13 @@ import yaml
 
 from karpenter.cli import demo, inputs, output
 from karpenter.cli.cycles import collect_rarely
+from karpenter.cli.sandbox_cloud import check_cloud, first_nodes
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
 from karpenter.clock import Clock, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
 from karpenter.sandbox.cluster import Cluster, last_moment
 from karpenter.sandbox.discovery import version_info
 from karpenter.sandbox.journal import JournalError
-from karpenter.sandbox.seeds import NodeShape
 from karpenter.sandbox.server import (
     Server,
     is_loopback,
@@ -36,10 +36,9 @@ from karpenter.sandbox.server import (
 )
 from karpenter.sandbox.status import ApiError
 
-# A machine of the simulated provider, so that it has a price
-_NODES: Final = NodeShape(instance_type="s-4x-amd64-linux")
 _CONTEXT: Final = "karpenter-sandbox"
 _MANAGER: Final = "karpenter-sandbox"
+_NAMESPACE: Final = "default"
 # What others live in or are made of comes first, whatever the order of the files
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass")
 _REFRESH: Final = 1.0
@@ -68,6 +67,8 @@ class Wishes:
 
 def run(wishes: Wishes) -> None:
     """Run a sandbox until somebody stops it."""
+    if wishes.provider:
+        check_cloud(wishes.provider, wishes.instance_types)
     _check_kubeconfig(wishes.kubeconfig)
     collect_rarely()
     asyncio.run(_run(wishes))
@@ -82,12 +83,22 @@ async def _run(wishes: Wishes) -> None:
         output.fail(str(error))
     await cluster.start()
     try:
-        await _load(cluster, [*_example(wishes), *wishes.documents])
+        # What was kept of an example has perhaps been changed on purpose
+        new = [each for each in _example(wishes) if not await _is_there(cluster, each.data)]
+        await _load(cluster, [*new, *wishes.documents])
         missing = wishes.nodes - cluster.store.count("", "nodes")
-        await cluster.add_nodes(max(0, missing), _NODES)
+        if missing > 0:
+            shape = first_nodes(wishes.provider, wishes.instance_types)
+            await cluster.add_nodes(missing, shape)
         if not wishes.is_demo:  # which is about decisions, not about everything that happens
             cluster.store.on_change(feed.follow)
-        server = Server(cluster.api, host=wishes.address, port=wishes.port, token=new_token())
+        server = Server(
+            cluster.api,
+            host=wishes.address,
+            port=wishes.port,
+            token=new_token(),
+            now=cluster.clock.now,
+        )
         async with _listening(server), _reachable(server, wishes.kubeconfig):
             stopped = _stop_signal()
             _say_hello(server, wishes)
@@ -134,7 +145,9 @@ def _why_not_listening(server: Server, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         advice = "choose another with --port, or leave it away for any free one"
         return f"port {server.port} of {server.host} is taken; {advice}"
-    reason = (error.strerror or str(error)).lower()
+    # asyncio puts what it tried into the text of an error that has a number, and not of others
+    number = error.errno or 0
+    reason = (os.strerror(number) if number > 0 else str(error)).lower()
     return f"cannot listen on {server.host}: {reason}; choose another with --address"
 
 
@@ -254,11 +267,20 @@ def _example(wishes: Wishes) -> Sequence[Document]:
     return demo.example(wishes.provider or "kwok") if wishes.has_example else ()
 
 
+async def _is_there(cluster: Cluster, obj: dict[str, Any]) -> bool:
+    name = obj["metadata"]["name"]
+    try:
+        await cluster.client.get(obj["apiVersion"], obj["kind"], _NAMESPACE, name)
+    except ApiError:
+        return False
+    return True
+
+
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
     # As in the path of a request all of these are text; what else is wrong the cluster says
     metadata = obj.get("metadata")
     held = metadata if isinstance(metadata, dict) else {}
-    name, namespace = str(held.get("name") or ""), str(held.get("namespace") or "default")
+    name, namespace = str(held.get("name") or ""), str(held.get("namespace") or _NAMESPACE)
     api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
     if not name:
         whole = {**obj, "apiVersion": api_version, "kind": kind}

@@ -4,7 +4,7 @@ Candidates are marked and their pods look for room. Replacements have launched a
 yet, and machines that are to take pods wait for them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -14,7 +14,6 @@ from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus, N
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.disruption.commands import Command, Decision
-from karpenter.model import labels
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.provisioning import Catalogue
 from karpenter.state.nodes import StateNode
@@ -32,7 +31,7 @@ class Aftermath:
     taken: dict[str, int] = field(default_factory=dict)  # reservation -> machines launched on it
     _known: dict[int, tuple[tuple[InstanceType, ...], tuple[InstanceType, ...]]] = field(
         default_factory=dict
-    )  # by identity of a catalogue: the catalogue, and what is left of it
+    )  # by identity of a catalogue: the catalogue, kept so that it stays its own, and what is left
 
     def types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         """What a pool may still choose from."""
@@ -40,7 +39,7 @@ class Aftermath:
         if not self.taken:
             return listed
         known = self._known.get(id(listed))
-        if known is None or known[0] is not listed:
+        if known is None:
             known = self._known[id(listed)] = listed, tuple(map(self._left_of, listed))
         return known[1]
 
@@ -94,7 +93,7 @@ class Aftermath:
                 metadata=ObjectMeta(
                     name=claim.name,
                     uid=claim.name,
-                    labels={**settled, **claim.labels, **_chosen(offering)},
+                    labels={**settled, **claim.labels},
                     annotations=dict(claim.annotations),
                 ),
                 spec=NodeClaimSpec(
@@ -149,8 +148,3 @@ def _offering(kind: InstanceType, claim: PlannedClaim) -> Offering | None:
         and offering.requirements.intersects(claim.requirements)
     )
     return min(ways, key=lambda way: (way.price, way.reservation_id), default=None)
-
-
-def _chosen(offering: Offering) -> Mapping[str, str]:
-    named = {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
-    return {key: value for key, value in named.items() if value}

@@ -41,7 +41,6 @@ def score(savings: float, disruption: float, pool_cost: float, pool_disruption: 
 
 def _score(view: Pass, pool: str, own: list[Candidate], savings: float) -> Score:
     cost, disruption = view.totals(pool)
-    cost = cost or sum(candidate.price for candidate in own)
     value = score(savings, sum(candidate.cost for candidate in own), cost, disruption)
     # the same sums in another order must not turn exactly enough into too little
     is_enough = value >= LEAST_SCORE or math.isclose(value, LEAST_SCORE, rel_tol=1e-9)

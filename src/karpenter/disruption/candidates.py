@@ -23,6 +23,7 @@ from karpenter.state.departing import (
     is_protected,
     is_reschedulable,
     must_move,
+    protection_in_words,
 )
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_active, key_of
@@ -217,8 +218,7 @@ class Inspection:
         """The first pod, or budget, that stands in the way."""
         for pod in machine.pods:
             if is_active(pod) and is_protected(pod, now=self.now):
-                detail = f"pod {key_of(pod)} has the annotation {labels.DO_NOT_DISRUPT}"
-                return Blocked(machine.name, Why.POD_DO_NOT_DISRUPT, detail)
+                return Blocked(machine.name, Why.POD_DO_NOT_DISRUPT, protection_in_words(pod))
         for pod in machine.pods:
             detail = self._held_by(pod)
             if detail:

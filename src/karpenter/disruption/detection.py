@@ -72,12 +72,11 @@ def patience(
     claim: NodeClaim, pool: NodePool, *, now: datetime, is_initialized: bool = True
 ) -> Patience | None:
     """Whether a pool's wish to leave a claim in peace is fulfilled; None when it never will be."""
-    wanted = pool.spec.disruption.consolidate_after
-    length = go_duration(wanted)
-    if wanted == NEVER or not is_initialized or pool.spec.replicas is not None:
+    length = go_duration(pool.spec.disruption.consolidate_after)
+    if not is_initialized or pool.spec.replicas is not None:
         return None
     if length is None or length < 0:
-        return None  # nobody can tell
+        return None  # never, or nobody can tell
     if length == 0:
         return Patience(is_over=True)
     since = quiet_since(claim)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.provider import RepairPolicy
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.candidates import Blocked, Why
@@ -25,10 +26,8 @@ def forced_commands(view: Pass, legacy_policies: Sequence[RepairPolicy] = ()) ->
     machines += [StateNode(node=None, node_claim=claim) for claim in view.snapshot.unlaunched]
     by_name = {machine.name: machine for machine in machines}
     for name, machine in sorted(by_name.items()):
-        claim = machine.node_claim
-        if claim is None or machine.is_deleting or not view.is_ours(claim.spec.node_class_ref):
-            continue
-        if has_expired(claim, now=view.now):
+        claim = _standing_claim(view, machine)
+        if claim is not None and has_expired(claim, now=view.now):
             gone.add(name)
             yield _forced_out(view, machine, commands.EXPIRATION, EXPIRED)
     for machine, problem in _broken(view, legacy_policies):
@@ -55,6 +54,14 @@ def _forced_out(view: Pass, machine: StateNode, method: str, reason: str) -> Com
     return Command(method, reason, Decision.DELETE, (candidate,))
 
 
+def _standing_claim(view: Pass, machine: StateNode) -> NodeClaim | None:
+    """The claim of a machine, if it is of our provider and not on its way out."""
+    claim = machine.node_claim
+    if claim is None or machine.is_deleting or not view.is_ours(claim.spec.node_class_ref):
+        return None
+    return claim
+
+
 def repairs_held_back(
     view: Pass, legacy_policies: Sequence[RepairPolicy]
 ) -> Iterator[tuple[Blocked, Announcement]]:
@@ -70,7 +77,7 @@ def _broken(view: Pass, policies: Sequence[RepairPolicy]) -> Iterator[tuple[Stat
     """Yield the machines that are due for repair, and what stands in its way."""
     nodes = [machine.node for machine in view.snapshot.nodes if machine.node is not None]
     for machine in sorted(view.snapshot.nodes, key=lambda machine: machine.name):
-        if machine.node is None or machine.node_claim is None or machine.is_deleting:
+        if machine.node is None or _standing_claim(view, machine) is None:
             continue
         found = diagnosis(machine.node, policies)
         if found is not None and view.now >= found.due:

@@ -68,7 +68,5 @@ def _matches(policy: RepairPolicy, condition: Condition) -> bool:
         policy.action == REPLACE_NODE
         and policy.condition_type == condition.type
         and policy.condition_status == condition.status
-        and (
-            not policy.reason_regex or re.search(policy.reason_regex, condition.reason) is not None
-        )
+        and re.search(policy.reason_regex, condition.reason) is not None
     )

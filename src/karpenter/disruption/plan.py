@@ -17,10 +17,9 @@ from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.announcing import announced, announced_command, announced_pods
 from karpenter.disruption.budgets import Allowance
-from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
+from karpenter.disruption.candidates import Blocked, Kind, Why
 from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.consolidation import Consolidation
-from karpenter.disruption.detection import DRIFTED
 from karpenter.disruption.drift import find_drift
 from karpenter.disruption.emptiness import find_empty
 from karpenter.disruption.forced import forced_commands, repairs_held_back
@@ -154,7 +153,7 @@ def plan_disruption(
 
 
 def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
-    """The first thing that stands in the way of disrupting a machine, or that nothing calls for it.
+    """The first thing that stands in the way of disrupting a machine.
 
     What a method has to say about a machine it looked at goes before what keeps others from it.
     """
@@ -165,11 +164,9 @@ def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
     if _goes_with_its_pool(view, machine):
         detail = f"NodePool {machine.node_pool} is being deleted, and its nodes go with it"
         return Blocked(machine.name, Why.DELETING, detail, has_event=False)
-    standing = view.standing(Kind.EVENTUAL)[machine.name]
-    if isinstance(standing, Candidate) and machine.has_condition(DRIFTED):
-        drift = said.get(commands.STATIC_DRIFT) or said.get(commands.DRIFT)
-        if drift is not None:
-            return drift
+    drift = said.get(commands.STATIC_DRIFT) or said.get(commands.DRIFT)
+    if drift is not None:
+        return drift
     standing = view.standing(Kind.GRACEFUL)[machine.name]
     if isinstance(standing, Blocked):
         return standing
@@ -180,10 +177,9 @@ def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
     if not step.findings:
         detail = "nothing is decided about it before every NodeClaim has launched"
         return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
-    if step.commands or any(finding.has_timed_out for finding in step.findings):
-        detail = "the plan ended before its turn came"
-        return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
-    return Blocked(machine.name, Why.NOT_DISRUPTED, "nothing calls for it", has_event=False)
+    # a pass that finds nothing to do has looked at all candidates, and said why each of them stays
+    detail = "the plan ended before its turn came"
+    return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
 
 
 def _goes_with_its_pool(view: Pass, machine: StateNode) -> bool:

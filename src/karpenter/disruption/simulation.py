@@ -140,7 +140,7 @@ class Simulation:
         They come for others; a machine that has to go brings its own, so that several can be
         replaced at a time.
         """
-        return [m.name for m in self._snapshot.nodes if m.is_managed and not m.is_initialized]
+        return [m.name for m in self._snapshot.nodes if not m.is_initialized]
 
     def _compiled(
         self, pods_of: Callable[[Candidate], Sequence[Pod]], closed: Sequence[str]

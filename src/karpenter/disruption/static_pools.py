@@ -24,7 +24,6 @@ class Strength:
     replicas: int
     running: int  # and meant to stay
     being_replaced: int  # by a command under way
-    all: int
     free_slots: int | None  # more that its limit allows; None without a limit
 
     @property
@@ -59,7 +58,6 @@ def strength_of(view: Pass, pool: NodePool) -> Strength:
             and machine.node_claim.metadata.deletion_timestamp is None
             for machine in machines
         ),
-        all=total,
         free_slots=None if limit is None else units(limit) - total,
     )
 

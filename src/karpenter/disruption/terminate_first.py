@@ -50,7 +50,7 @@ def holds_slot(
 def _possible(pool: NodePool, types: Mapping[str, InstanceType]) -> Iterator[Offering]:
     """The offerings that a pool's nodes could be made from, sold out or not."""
     wanted = template_requirements(pool)
-    for _, instance_type in sorted(types.items()):
+    for instance_type in types.values():
         if not instance_type.requirements.intersects(wanted):
             continue
         for offering in instance_type.offerings:

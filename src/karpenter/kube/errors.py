@@ -77,7 +77,13 @@ class BadRequestError(ApiError):
 
 
 class UnauthorizedError(ApiError):
-    pass
+    def __str__(self) -> str:
+        """What the server says is one word, which helps nobody."""
+        said = super().__str__()
+        return (
+            f"the API server does not know who asks ({said}); check the user of the kubeconfig,"
+            " or the token of the service account"
+        )
 
 
 class ForbiddenError(ApiError):

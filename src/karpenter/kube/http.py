@@ -7,6 +7,7 @@ secret.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -67,6 +68,9 @@ class HttpTransport:
         self._config = config
         self._name = f"{parts.scheme}://{parts.hostname}:{parts.port or _port(parts.scheme)}"
         self._is_secure = parts.scheme == "https"
+        # A sandbox is; that its proxy cannot be reached would only puzzle people
+        proxy = urlsplit(config.proxy)
+        self._is_its_own_proxy = (proxy.hostname, proxy.port) == (parts.hostname, parts.port)
         self._credentials = Credentials(config.identity, clock, environment)
         self._user_agent = user_agent
         self._sessions: dict[int, aiohttp.ClientSession] = {}  # by the most connections of each
@@ -220,7 +224,8 @@ class HttpTransport:
                 f"the certificate of {self._name} is not trusted: {error.certificate_error};"
                 " check certificate-authority and tls-server-name"
             )
-        if isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+        through = aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError
+        if isinstance(error, through) and not self._is_its_own_proxy:
             return f"the proxy on the way to {self._name} does not let us through: {_words(error)}"
         if isinstance(error, aiohttp.ClientConnectorError):
             return f"cannot connect to {self._name}: {_words(error.os_error)}"
@@ -258,7 +263,9 @@ def _words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         error = error.os_error
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
+        # asyncio puts addresses into the text of errors that have a number, and not of others
+        number = error.errno or 0
+        return (os.strerror(number) if number > 0 else error.strerror).lower()
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed it before it had answered"
     if isinstance(error, aiohttp.ClientPayloadError):

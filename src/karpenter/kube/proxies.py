@@ -4,6 +4,9 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from karpenter.kube.errors import ConfigError
+from karpenter.kube.hosts import is_url
+
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -13,6 +16,9 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
     The rules are those of the Go programs people configure in the same breath: lower case counts
     as well, loopback addresses are always reached directly, ``NO_PROXY`` lists names, domains,
     addresses and networks, each with an optional port.
+
+    Raises:
+        ConfigError: what is named there is no proxy.
     """
     parts = urlsplit(server)
     proxy = _value(environment, f"{parts.scheme.upper()}_PROXY")
@@ -23,7 +29,11 @@ def proxy_for(server: str, environment: Mapping[str, str]) -> str:
     excepted = _value(environment, "NO_PROXY").split(",")
     if any(_matches(entry.strip().lower(), host, port) for entry in excepted if entry.strip()):
         return ""
-    return proxy if "://" in proxy else f"http://{proxy}"
+    url = proxy if "://" in proxy else f"http://{proxy}"
+    if not is_url(url):
+        name = f"{parts.scheme.upper()}_PROXY"
+        raise ConfigError(f"{name} names no proxy with an http or https URL; correct or unset it")
+    return url
 
 
 def _value(environment: Mapping[str, str], name: str) -> str:

@@ -188,6 +188,8 @@ def _forbidden_start(site: _Site) -> Explanation:
     row = site.row if site.context_row is None else site.context_row
     column = site.column if site.context_row is None else site.context_column
     character = site.line(row)[column : column + 1]
+    if not character:
+        return site.here("the text ends where a value is expected: write it, or close the brackets")
     shown = "a backtick" if character == "`" else f"`{character}`"
     return site.at_context(f"a value cannot begin with {shown}: put it in quotes")
 

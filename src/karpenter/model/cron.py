@@ -23,6 +23,7 @@ _FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
     (1, 12, _MONTHS),
     (0, 7, _DAYS),
 )
+_ANYTHING: Final = ("*", "?")
 # A date such as the 29th of February comes at least every eight years
 _HORIZON: Final = timedelta(days=366 * 8 + 1)
 
@@ -65,7 +66,7 @@ class Schedule:
     def _has_day(self, moment: datetime) -> bool:
         on_day = moment.day in self.days
         on_weekday = moment.isoweekday() % 7 in self.weekdays
-        # With both given, either is enough; a star leaves the choice to the other
+        # With both given, either is enough; any day at all leaves the choice to the other
         if self.is_any_day or self.is_any_weekday:
             return on_day and on_weekday
         return on_day or on_weekday
@@ -89,22 +90,29 @@ def parse_schedule(text: str) -> Schedule:
         days,
         months,
         frozenset(day % 7 for day in weekdays),
-        is_any_day=fields[2][0] in "*?",
-        is_any_weekday=fields[4][0] in "*?",
+        is_any_day=_is_any(fields[2]),
+        is_any_weekday=_is_any(fields[4]),
     )
+
+
+def _is_any(field: str) -> bool:
+    """Whether a field leaves everything open; every other day, say, does not."""
+    spans = (part.partition("/") for part in field.split(","))
+    return any(span in _ANYTHING and (not step or int(step) == 1) for span, _, step in spans)
 
 
 def _values(field: str, low: int, high: int, names: dict[str, int]) -> frozenset[int]:
     values: set[int] = set()
+    utmost = max(names.values(), default=high)  # a week ends with Saturday, though 7 is a Sunday
     for part in field.split(","):
         span, _, step = part.partition("/")
         first, dash, last = span.partition("-")
         try:
-            if span in ("*", "?"):
-                start, end = low, high
+            if span in _ANYTHING:
+                start, end = low, utmost
             else:
                 start = _number(first, names)
-                end = _number(last, names) if dash else (high if step else start)
+                end = _number(last, names) if dash else (utmost if step else start)
             width = int(step) if step else 1
         except ValueError as error:
             raise ScheduleError(f"failed to parse {part}") from error

@@ -133,8 +133,9 @@ def _summary(reasons: tuple[Reason, ...]) -> tuple[str, str]:
 
 def _running(pod: str, snapshot: Snapshot) -> str:
     found = snapshot.pods[pod]
-    where = f"it is on node {found.spec.node_name}" if is_bound(found) else "it has no node"
-    return f"{where} and asks for nothing"
+    if is_bound(found):
+        return f"it is on node {found.spec.node_name} and needs no other"
+    return "it has no node and waits for none"
 
 
 def _place(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> Place | None:

@@ -7,6 +7,7 @@ are told as of the node's turn: once the commands before its own have begun, or 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from karpenter.disruption import budgets
@@ -24,11 +25,14 @@ from karpenter.disruption.commands import (
 from karpenter.disruption.consolidation import Consolidation, unconsolidatable, without_place
 from karpenter.disruption.detection import DRIFTED
 from karpenter.disruption.emptiness import empty_candidates
+from karpenter.disruption.expiration import expires_at
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.plan import DisruptionPlan
 from karpenter.disruption.replacements import Refused, option_of, replacement
 from karpenter.disruption.simulation import Answer, NoPoolsError
 from karpenter.model import labels
+from karpenter.model.conditions import timestamp
+from karpenter.report.departure import Departure, departure_document, departure_of
 from karpenter.report.disruption import command_document, reasons_told
 from karpenter.report.provisioning import claim_document, estimate_mark
 from karpenter.scheduling.plan import PlannedClaim, rests_on_estimates
@@ -41,6 +45,7 @@ PODS: Final = "pods"
 CAUSE: Final = "cause"
 BUDGET: Final = "budget"
 MOVE: Final = "move"
+INITIALIZED: Final = "Initialized"
 
 _UNHELD: Final = frozenset({EXPIRATION, REPAIR, STATIC})  # methods with rules of their own
 
@@ -82,6 +87,8 @@ class NodeStory:
     filters: tuple[Filter, ...]
     budgets: Mapping[str, Allowance]  # reason -> what its pool allows
     move: Move | None
+    departure: Departure | None = None  # of one that is on its way out already
+    expires: datetime | None = None  # None when it may stay for good
 
 
 def explain_node(
@@ -106,7 +113,9 @@ def explain_node(
     candidate = view.inspection.described(machine)
     has_pool = machine.node_pool in view.snapshot.node_pools
     is_ours = machine.node_claim is not None and machine.node is not None and has_pool
-    move = _best_move(view, candidate) if is_ours and not candidate.is_static else None
+    departure = departure_of(machine, view.inspection)
+    may_move = is_ours and not candidate.is_static and departure is None
+    move = _best_move(view, candidate) if may_move else None
     blocked = next((each for each in plan.blocked if each.node == name), None)
     reasons = reasons_told(with_repair=view.settings.repair)
     held = {r: view.allowance(machine.node_pool, r) for r in reasons} if has_pool else {}
@@ -118,12 +127,23 @@ def explain_node(
         turn=turn,
         blocked=blocked,
         takes_from=tuple(
-            other for each in plan.commands if name in each.placements for other in each.names
+            candidate.name
+            for each in plan.commands
+            for candidate in each.candidates
+            if _moves_to(name, each, candidate)
         ),
         filters=tuple(_filters(view, candidate, command, blocked)),
         budgets=held,
         move=move,
+        departure=departure,
+        expires=expires_at(machine.node_claim) if machine.node_claim is not None else None,
     )
+
+
+def _moves_to(name: str, command: Command, candidate: Candidate) -> bool:
+    """Whether a command puts a pod of a candidate on the machine of that name."""
+    own = {key_of(pod) for pod in candidate.movable}
+    return not own.isdisjoint(command.placements.get(name, ()))
 
 
 def _filters(
@@ -161,13 +181,19 @@ def _up_to_the_first_failure(view: Pass, candidate: Candidate) -> list[Filter]:
 
 def _machine(view: Pass, candidate: Candidate) -> Filter:
     blocked = view.inspection.machine_blocker(candidate.machine)
+    if blocked is not None and blocked.why is Why.NOT_INITIALIZED:
+        missing = candidate.condition(INITIALIZED)
+        more = f": {missing.message}" if missing is not None and missing.message else ""
+        return Filter(MACHINE, False, f"{blocked.detail}{more}", blocked.why.value)
     return _filter(MACHINE, blocked, "it is initialized, and no pods are expected on it")
 
 
 def _pool(view: Pass, candidate: Candidate) -> Filter:
     blocked = view.inspection.pool_blocker(candidate.machine)
-    types = len(candidate.types)
-    return _filter(POOL, blocked, f"NodePool {candidate.pool} has {types} instance types to choose")
+    sold = (
+        f"there is a NodePool {candidate.pool}, and {len(candidate.types)} instance types on sale"
+    )
+    return _filter(POOL, blocked, sold)
 
 
 def _pods(view: Pass, candidate: Candidate) -> Filter:
@@ -308,6 +334,7 @@ def node_document(told: NodeStory) -> dict[str, Any]:
         "capacityType": machine.labels.get(labels.CAPACITY_TYPE, ""),
         "price": told.price,
         **estimate_mark(told.is_estimate),
+        "expires": timestamp(told.expires),
         "pods": sorted(key_of(pod) for pod in machine.pods),
         "outcome": "Removed" if told.command is not None else "Kept",
         "reason": told.command.reason if told.command else blocked.why.value if blocked else "",
@@ -326,6 +353,7 @@ def node_document(told: NodeStory) -> dict[str, Any]:
         ],
         "budgets": {reason: _allowance(held) for reason, held in told.budgets.items()},
         "move": _move_document(told.move) if told.move is not None else None,
+        "leaving": departure_document(told.departure) if told.departure is not None else None,
     }
 
 

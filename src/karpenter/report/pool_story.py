@@ -187,6 +187,13 @@ def _fate(
 
 
 def _needs(requirement: Requirement) -> str:
+    bounds = [
+        f"{word} {bound}"
+        for word, bound in (("at least", requirement.gte), ("at most", requirement.lte))
+        if bound is not None
+    ]
+    if bounds and not requirement.values:
+        return f"the pool asks for {requirement.key} of {' and '.join(bounds)}"
     return f"the pool asks for {requirement}"
 
 

@@ -109,7 +109,8 @@ def deferred_with_reasons(
     """Yield the pods that have to wait for another pass, each with why."""
     if outcome.waiting_for:
         named = _named(outcome.waiting_for)
-        why, detail = WhyDeferred.NOT_SYNCED, f"nothing is planned before {named} has launched"
+        verb = "has" if len(outcome.waiting_for) == 1 else "have"
+        why, detail = WhyDeferred.NOT_SYNCED, f"nothing is planned before {named} {verb} launched"
     else:
         why = WhyDeferred.RESERVED_CAPACITY
         detail = "every reservation it could use is taken; it rather waits than pays for more"
@@ -131,7 +132,8 @@ def _unplaced(outcome: ProvisioningPlan) -> Iterator[tuple[Unplaced, list[dict[s
 def _named(claims: Iterable[str]) -> str:
     names = list(claims)
     more = f" and {len(names) - 3} others" if len(names) > 3 else ""
-    return f"NodeClaim {', '.join(names[:3])}{more}"
+    noun = "NodeClaim" if len(names) == 1 else "NodeClaims"
+    return f"{noun} {', '.join(names[:3])}{more}"
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

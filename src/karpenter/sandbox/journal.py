@@ -50,7 +50,7 @@ class Journal:
         """Fill ``store`` from the file, if there is one, and record its changes from now on.
 
         Raises:
-            JournalError: the file is damaged, not a journal, or cannot be written.
+            JournalError: the file is damaged, not a journal, in use, or cannot be written.
         """
         self._path = path
         self._store = store
@@ -58,6 +58,7 @@ class Journal:
         self._live = 0
         try:
             if path.exists() and path.stat().st_size:
+                _make_sure_nobody_writes(path)
                 restore(path, store)
             self._file = self._rewritten()
         except OSError as error:
@@ -81,13 +82,14 @@ class Journal:
             ) from error
         self._size += len(line)
         if self._size > max(_SMALLEST_REWRITE, _GROWTH * self._live):
-            os.close(self._file)
-            self._file = self._rewritten()
+            old, self._file = self._file, self._rewritten()
+            os.close(old)
 
     def _rewritten(self) -> int:
         partial = self._path.with_name(f".{self._path.name}.rewriting")
         partial.unlink(missing_ok=True)
         file = os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_APPEND, _OWNER_ONLY)
+        _lock(file)  # before it has the name that others look for
         size = 0
         for chunk in _snapshot(self._store):
             _write(file, chunk)
@@ -175,6 +177,34 @@ def _checked(content: bytes) -> bytes:
 def _write(file: int, data: bytes) -> None:
     while data:
         data = data[os.write(file, data) :]
+
+
+def _make_sure_nobody_writes(path: Path) -> None:
+    """Refuse a journal that another process writes to: two histories in one file are none."""
+    file = os.open(path, os.O_WRONLY)
+    try:
+        is_free = _lock(file)
+    finally:
+        os.close(file)
+    if not is_free:
+        raise JournalError(
+            f"{path} is kept by another sandbox that runs; stop that one, or choose another file"
+        )
+
+
+def _lock(file: int) -> bool:
+    """Lock a file for this process, where the system can; say whether nobody else has done so."""
+    if os.name != "posix":
+        return True
+    import fcntl
+
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # a file system that knows no locks
+        return True
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

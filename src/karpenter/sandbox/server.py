@@ -13,8 +13,10 @@ import binascii
 import hmac
 import ipaddress
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -49,9 +51,17 @@ class Server:
     """Serves an ``Api`` until it is stopped."""
 
     def __init__(
-        self, api: Api, *, host: str = LOOPBACK, port: int = 0, token: str | None = None
+        self,
+        api: Api,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        token: str | None = None,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         """Prepare to listen; port 0 is any free one.
+
+        Answers are dated by ``now``, for clusters whose time is not ours.
 
         Raises:
             UnsafeAddressError: the address is not loopback and there is no token.
@@ -62,6 +72,7 @@ class Server:
         self.token = token
         self._port = port
         self._api = api
+        self._now = now
         self._runner: web.ServerRunner | None = None
         self._streams: set[asyncio.Task[object]] = set()
 
@@ -127,7 +138,10 @@ class Server:
         )
         if isinstance(answer, WatchResponse):
             return await self._followed(request, answer)
-        return _complete(answer)
+        complete = _complete(answer)
+        if self._now is not None:
+            complete.headers["Date"] = format_datetime(self._now(), usegmt=True)
+        return complete
 
     async def _followed(
         self, request: web.BaseRequest, answer: WatchResponse

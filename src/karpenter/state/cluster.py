@@ -119,13 +119,6 @@ class ClusterState:
         """Whether every NodeClaim has a machine, so that no capacity is on its way unseen."""
         return not self._machines.unlaunched
 
-    def knows(self, nodes: Iterable[str], node_claims: Iterable[str]) -> bool:
-        """Whether Nodes and NodeClaims with these names have been taken in.
-
-        Before the first plan, ask it with all names the API server has.
-        """
-        return self._machines.knows(nodes, node_claims)
-
     def snapshot(self) -> Snapshot:
         """Return the cluster as it is now."""
         if self._snapshot is None:

@@ -6,12 +6,13 @@ is held is not planned for, because nobody knows when it will move.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.meta import IntOrString
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
+from karpenter.model.conditions import timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.model.selectors import selects
 from karpenter.state.nodes import StateNode
@@ -21,6 +22,7 @@ from karpenter.state.pods import (
     is_mirror,
     is_stateful,
     is_terminating,
+    key_of,
     tolerates_disruption,
 )
 
@@ -106,14 +108,29 @@ def is_protected(pod: Pod, *, now: datetime) -> bool:
     """Whether a do-not-disrupt annotation holds the pod at this time."""
     if pod.metadata.annotations.get(DO_NOT_DISRUPT) == _FOREVER:
         return True
-    period = protection_period(pod)
-    if period is None:
-        return False
-    started = pod.status.start_time
-    return started is None or now - started < period
+    until = protected_until(pod)
+    return now < until if until is not None else _protection_period(pod) is not None
 
 
-def protection_period(pod: Pod) -> timedelta | None:
+def protected_until(pod: Pod) -> datetime | None:
+    """When the protection of a pod ends, if its annotation names a time and the pod has begun."""
+    started, period = pod.status.start_time, _protection_period(pod)
+    if started is None or period is None:
+        return None
+    try:
+        return started + period
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def protection_in_words(pod: Pod) -> str:
+    """Say what protects a pod that is protected, and until when if that is known."""
+    until = protected_until(pod)
+    end = f" until {timestamp(until)}" if until is not None else ""
+    return f"pod {key_of(pod)} has the annotation {DO_NOT_DISRUPT}{end}"
+
+
+def _protection_period(pod: Pod) -> timedelta | None:
     """How long after its start a pod is not disrupted, when its annotation says so in time."""
     wish = pod.metadata.annotations.get(DO_NOT_DISRUPT)
     nanoseconds = go_duration(wish) if wish is not None else None

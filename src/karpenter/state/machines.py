@@ -11,7 +11,6 @@ not matter.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -114,10 +113,6 @@ class Machines:
     def skipped_nodes(self) -> tuple[Node, ...]:
         """The Nodes that are passed over for now, by name."""
         return self._nodes.astray
-
-    def knows(self, nodes: Iterable[str], claims: Iterable[str]) -> bool:
-        """Whether Nodes and NodeClaims with these names have all been taken in."""
-        return self._nodes.has_all(nodes) and self._claims.has_all(claims)
 
     def all(self) -> tuple[StateNode, ...]:
         """Every machine, by machine id."""
@@ -223,10 +218,6 @@ class _Members(dict[str, R]):
     def astray(self) -> tuple[R, ...]:
         """The objects that belong to no machine, by name."""
         return tuple(self[name] for name in sorted(self._astray))
-
-    def has_all(self, names: Iterable[str]) -> bool:
-        """Whether every one of ``names`` is here."""
-        return all(name in self for name in names)
 
 
 def _id_of_node(node: Node) -> str:

@@ -50,13 +50,6 @@ class StateNode:
         return self.labels.get(keys.HOSTNAME) or self.name
 
     @property
-    def provider_id(self) -> str:
-        """The cloud's name for the machine; nothing for a claim that has not launched."""
-        if self.node is not None and self.node.spec.provider_id:
-            return self.node.spec.provider_id
-        return self.node_claim.status.provider_id if self.node_claim else ""
-
-    @property
     def is_managed(self) -> bool:
         """Whether the machine is ours."""
         return self.node_claim is not None

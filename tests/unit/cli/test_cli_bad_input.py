@@ -208,6 +208,25 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     assert done.stderr == "error: the result could not be written: no space left on device\n"
 
 
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_on_a_full_disk_is_one_sentence(flag: str) -> None:
+    device = Path("/dev/full")
+    if not device.exists():
+        pytest.skip(f"there is no {device} here")
+
+    with device.open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "karpenter", flag],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "error: the result could not be written: no space left on device\n"
+
+
 def test_a_reader_that_leaves_early_is_no_drama(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PROVISIONER)
     reader, writer = os.pipe()

@@ -257,6 +257,13 @@ def test_a_flag_that_cannot_be_read_names_the_flag() -> None:
         read_settings({}, {"memory_limit": "1GB"})
 
 
+def test_a_scheduler_configuration_that_cannot_be_read_is_bad_input() -> None:
+    ran = run("controller", "--scheduler-config", "podTopologySpred: {}")
+
+    assert (2, "", 1) == (ran.code, ran.out, len(ran.errors))
+    assert ran.err.startswith("error: SCHEDULER_CONFIG")
+
+
 class TestStart:
     """What keeps the process from starting, each in one sentence."""
 

@@ -33,6 +33,12 @@ from karpenter.cli.decisions import decision_logger, sentence
             id="a claim without a choice",
         ),
         pytest.param(
+            "created nodeclaim",
+            {"NodeClaim": {"name": "a-1"}, "requests": {}, "instance-types": ""},
+            "asking for a-1: any type its pool allows",
+            id="a claim of a static pool",
+        ),
+        pytest.param(
             "launched nodeclaim",
             {
                 "NodeClaim": {"name": "a-1"},

@@ -53,7 +53,7 @@ def test_a_node_that_goes() -> None:
         "├── runs no pods",
         "├── filters, up to the first that holds it",
         "│   ├── ✓ machine: it is initialized, and no pods are expected on it",
-        "│   ├── ✓ pool: NodePool general has 144 instance types to choose",
+        "│   ├── ✓ pool: there is a NodePool general, and 144 instance types on sale",
         "│   ├── ✓ pods: it has no pods that would have to move",
         "│   ├── ✓ cause: it is empty",
         "│   └── ✓ budget: 1 of 1 nodes may be disrupted for Empty",
@@ -312,6 +312,7 @@ def test_the_yaml_says_the_same_and_a_claim_stands_for_its_node() -> None:
         "zone",
         "capacityType",
         "price",
+        "expires",
         "pods",
         "outcome",
         "reason",
@@ -322,6 +323,7 @@ def test_the_yaml_says_the_same_and_a_claim_stands_for_its_node() -> None:
         "filters",
         "budgets",
         "move",
+        "leaving",
     ] == list(in_yaml)
 
 
@@ -347,3 +349,101 @@ def test_no_nodes_at_all() -> None:
 
     assert (2, "") == (ran.code, ran.out)
     assert ["error: there is no node n1: there are no nodes at all"] == ran.errors
+
+
+def leaving(*pods: dict[str, Any], **claim: Any) -> list[dict[str, Any]]:
+    held = {"deletionTimestamp": "2026-08-01T11:50:00Z", "finalizers": ["karpenter.sh/termination"]}
+    return [ours(), *machine(claim={**held, **claim}), *pods]
+
+
+def test_a_node_on_its_way_out_says_what_it_waits_for() -> None:
+    mark = "karpenter.sh/do-not-disrupt"
+    kept = running("kept", "n1", metadata={"annotations": {mark: "true"}})
+    web = running("web", "n1", metadata={"labels": {"app": "web"}})
+
+    lines = told(
+        "n1", *leaving(kept, web), pdb("web", {"matchLabels": {"app": "web"}}, minAvailable=1)
+    )
+
+    assert [
+        "Node n1 is on its way out",
+        (
+            "├── since 2026-08-01 11:50:00 UTC (10 min), and without a deadline: its claim has no"
+            " terminationGracePeriod"
+        ),
+        "├── c-4x-amd64-linux on-demand in test-zone-a of pool general, at $0.1086/h ($79.27/month)",
+        "├── runs 2 pods: kept, web",
+        "├── what it waits for",
+        "│   ├── pod default/kept has the annotation karpenter.sh/do-not-disrupt",
+        "│   └── PDB web lets pod default/web not go now",
+        "└── budgets leave 0 for Empty, 0 for Drifted, 0 for Underutilized",
+    ] == lines
+
+
+def test_a_deadline_and_foreign_finalizers_of_a_node_on_its_way_out_are_told() -> None:
+    deadline = "2026-08-01T12:30:00Z"
+    objects = leaving(
+        annotations={"karpenter.sh/nodeclaim-termination-timestamp": deadline},
+        finalizers=["karpenter.sh/termination", "example.com/hold"],
+    )
+
+    told_as_data = data("n1", *objects)
+
+    assert {
+        "since": "2026-08-01T11:50:00Z",
+        "deadline": deadline,
+        "waitsFor": ["its NodeClaim has finalizers that somebody else removes: example.com/hold"],
+    } == told_as_data["leaving"]
+    assert told_as_data["move"] is None
+
+
+def test_a_node_that_stays_is_not_leaving() -> None:
+    assert data("n1", ours(), *machine(created="2026-08-01T11:59:50Z"))["leaving"] is None
+
+
+def test_what_keeps_a_node_from_being_initialized_is_told() -> None:
+    missing = {
+        "type": "Initialized",
+        "status": "Unknown",
+        "reason": "StartupTaintsExist",
+        "message": "startup taint boot:NoSchedule is still there",
+    }
+    claim, joined = machine(status={"conditions": [missing]})
+    del joined["metadata"]["labels"]["karpenter.sh/initialized"]
+
+    lines = told("n1", ours(), claim, joined)
+
+    said = "✗ machine: it is not initialized: startup taint boot:NoSchedule is still there"
+    assert any(line.endswith(said) for line in lines), lines
+
+
+def test_a_claim_that_has_not_launched_has_no_node_to_explain() -> None:
+    claim, _ = machine()
+    failed = {
+        "type": "Launched",
+        "status": "Unknown",
+        "reason": "LaunchFailed",
+        "message": "the cloud is closed",
+    }
+    claim["status"] = {"conditions": [failed]}
+
+    ran = run("explain", "node", "claim-n1", put("c.json", ours(), claim), *NOW)
+
+    assert (2, "") == (ran.code, ran.out)
+    assert [
+        "error: NodeClaim claim-n1 has no node, as it has not launched: the cloud is closed"
+    ] == ran.errors
+
+
+def test_when_a_node_expires_is_told() -> None:
+    claim, joined = machine(created="2026-08-01T11:00:00Z", spec={"expireAfter": "720h"})
+
+    lines = told("n1", ours(), claim, joined)
+
+    said = "├── expires 2026-08-31 11:00:00 UTC (in 29 d), whatever holds it until then"
+    assert said in lines
+    assert "2026-08-31T11:00:00Z" == data("n1", ours(), claim, joined)["expires"]
+
+
+def test_a_node_that_never_expires_says_nothing_of_it() -> None:
+    assert data("n1", ours(), *machine())["expires"] is None

@@ -49,7 +49,7 @@ def test_types_that_are_out_have_a_reason() -> None:
     out = {each["detail"]: each for each in document["instanceTypes"]["excluded"]}
     assert {
         "the pool asks for kubernetes.io/os In [linux]": 72,
-        "the pool asks for karpenter.kwok.sh/instance-cpu Exists <=4": 54,
+        "the pool asks for karpenter.kwok.sh/instance-cpu of at most 4": 54,
     } == {detail: len(each["instanceTypes"]) for detail, each in out.items()}
     assert {"RequirementConflict"} == {each["reason"] for each in out.values()}
 
@@ -202,3 +202,24 @@ def test_an_unknown_pool_is_one_sentence(objects: list[dict[str, Any]], said: st
     ran = run("explain", "nodepool", "general", put("c.json", *objects))
 
     assert (2, "", [f"error: {said}"]) == (ran.code, ran.out, ran.errors)
+
+
+def test_a_pool_whose_limits_leave_no_type_can_make_no_node() -> None:
+    lines = told(pool(limits={"nodes": "0"}))
+
+    assert "NodePool general can make no node: no instance type is left" == lines[0]
+
+
+def test_a_pool_that_never_consolidates_says_so() -> None:
+    disruption = {"consolidateAfter": "Never", "budgets": [{"nodes": "1"}]}
+
+    lines = told(pool(disruption=disruption))
+
+    assert "  nothing is consolidated, as consolidateAfter is Never" in lines
+
+
+def test_a_static_pool_says_how_many_nodes_it_wants() -> None:
+    lines = told(pool(replicas=3))
+
+    assert "0 nodes of 3 that it always has: $0.0000 per hour, $0.00 per month" == lines[1]
+    assert "  nothing is consolidated, as the number of nodes is fixed" in lines

@@ -213,6 +213,15 @@ def test_there_is_more_to_see_on_a_wider_screen(monkeypatch: pytest.MonkeyPatch)
     assert {"pool", "cpu", "memory"} == set(headers[1]) - set(headers[0])
 
 
+def test_a_static_pool_whose_limit_is_below_its_replicas_says_so() -> None:
+    limited = pool("fixed", replicas=3, limits={"nodes": "2"})
+
+    lines = shown(put("c.json", limited)).splitlines()
+
+    (row,) = [line.split(maxsplit=5) for line in lines if line.strip().startswith("fixed")]
+    assert ["fixed", "3", "0", "2", "0", "limits.nodes of the pool allows no more"] == row
+
+
 def test_nothing_to_do_is_said() -> None:
     assert "No node to create: no pod waits for one\n" == shown(put("c.json", pool()))
 

@@ -101,6 +101,25 @@ def test_the_yaml_says_the_same_as_the_json() -> None:
     assert yaml.safe_load(in_yaml) == json.loads(in_json)
 
 
+def test_only_nodes_that_take_its_own_pods_are_named_as_their_new_place() -> None:
+    held = {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}
+    objects = [
+        ours(),
+        *machine("n1"),
+        *machine("n2"),
+        *machine("n3"),
+        running("small", "n1"),
+        running("web", "n2", "2", metadata=held),
+        running("fill", "n3", "2", metadata=held),
+        *machine("n0", claim={"deletionTimestamp": "2026-08-01T11:00:00Z", "finalizers": ["a/b"]}),
+        running("moves", "n0", "1500m", nodeSelector={"kubernetes.io/hostname": "n3"}),
+    ]
+
+    lines = shown(*objects)
+
+    assert "  delete n1: 1 pod fits on n2, saves $0.1086/h ($79.27/month)" in lines
+
+
 def test_a_node_whose_pods_fit_elsewhere_goes() -> None:
     objects = [
         ours(),
@@ -207,6 +226,18 @@ def test_a_node_that_stays_has_a_reason(objects: list[dict[str, Any]], reason: s
     plan = plan_of(ours(), *objects)
 
     assert ([], {"n1": reason}) == (plan["commands"], verdicts(plan))
+
+
+def test_nodes_on_their_way_out_are_not_told_as_staying() -> None:
+    leaving = {"deletionTimestamp": "2026-08-01T11:00:00Z", "finalizers": ["a/b"]}
+    file = put("c.json", ours(), *machine(claim=leaving))
+
+    ran = run("plan", file, "--only", "disruption", "--now", "2026-08-01T12:00:00Z")
+
+    assert (
+        "No node to remove\n\nOn their way out already\n  n1\n"
+        "  karpenter explain node NAME says what one waits for\n"
+    ) == ran.out.partition("\nHow many")[0]
 
 
 def test_a_condition_that_says_yes_counts_as_it_stands() -> None:

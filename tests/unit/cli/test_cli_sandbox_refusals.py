@@ -1,12 +1,14 @@
 """What a sandbox cannot begin with is told in one sentence each, and nothing is started."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 import typer
 
 from karpenter.cli.sandbox_autoscaler import autoscaling, told_when_over
+from karpenter.cli.sandbox_cloud import first_nodes
 from karpenter.clock import SystemClock
 from karpenter.sandbox.cluster import Cluster
 from unit.cli.commands import run
@@ -75,3 +77,77 @@ async def test_of_controllers_that_stop_the_reason_is_told_and_not_its_wrapping(
     told_when_over(task, said.append)
 
     assert ["! the controllers have stopped: nobody has seen this coming"] == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "expected"),
+    [
+        pytest.param(
+            ["--provider", "kwokk"],
+            {},
+            "error: no provider is called kwokk; known are ",
+            id="a provider nobody has heard of",
+        ),
+        pytest.param(
+            [],
+            {"FEATURE_GATES": "NodeRepair=perhaps"},
+            "error: FEATURE_GATES: NodeRepair needs true or false, not 'perhaps'",
+            id="a setting that makes no sense",
+        ),
+        pytest.param(
+            ["--instance-types", "/dev/null"],
+            {},
+            "error: /dev/null:1: the file is not JSON",
+            id="machines that cannot be read",
+        ),
+    ],
+)
+def test_controllers_that_could_not_begin_are_refused_before_a_cluster_is_up(
+    arguments: list[str],
+    environment: dict[str, str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    ran = run("sandbox", "--kubeconfig", str(kubeconfig), *arguments)
+
+    assert (2, "") == (ran.code, ran.out)
+    (only,) = ran.errors
+    assert only.startswith(expected)
+    assert not kubeconfig.exists()
+
+
+@pytest.mark.parametrize(
+    ("provider", "expected"),
+    [
+        pytest.param(
+            "kwok",
+            ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"),
+            id="the simulated cloud",
+        ),
+        pytest.param("aws", ("us-west-2a", "us-west-2b", "us-west-2c"), id="AWS"),
+    ],
+)
+def test_the_first_nodes_stand_in_zones_that_the_cloud_has(
+    provider: str, expected: tuple[str, ...]
+) -> None:
+    assert expected == first_nodes(provider, "").zones
+
+
+def test_the_first_nodes_stand_in_zones_of_the_machines_that_are_listed(tmp_path: Path) -> None:
+    offering = {"zone": "rack-1", "capacityType": "on-demand", "price": 1}
+    kind = {
+        "name": "metal",
+        "architecture": "amd64",
+        "operatingSystems": ["linux"],
+        "resources": {"cpu": "2", "memory": "4Gi"},
+        "offerings": [offering],
+    }
+    file = tmp_path / "types.json"
+    file.write_text(json.dumps([kind]), "utf-8")
+
+    assert ("rack-1",) == first_nodes("kwok", str(file)).zones

@@ -208,6 +208,12 @@ def bound_volume(name: str, on: str = "n") -> tuple[JsonObject, ...]:
     )
 
 
+def taints_of(stored: JsonObject) -> list[JsonObject]:
+    """The taints of a node but the one that admission gives every new node."""
+    taints = stored["spec"].get("taints") or []
+    return [taint for taint in taints if taint["key"] != "node.kubernetes.io/not-ready"]
+
+
 def _condition(kind: str, status: str = "True", reason: str = "") -> JsonObject:
     return {
         "type": kind,
@@ -331,6 +337,11 @@ class Leaving:
         """Kind of object and reason of what users were told, without what was told before."""
         heard = [(event.target.kind, event.reason) for event in self.bench.events.heard]
         return list(dict.fromkeys(heard))
+
+    @property
+    def errors(self) -> list[str]:
+        """What was logged as an error."""
+        return [line["message"] for line in self.bench.lines if line["level"] == "error"]
 
     def counted(self, metric: str, **labels: str) -> float:
         """The value of a metric."""

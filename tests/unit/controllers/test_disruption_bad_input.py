@@ -364,7 +364,7 @@ class TestClocksInTheFuture:
 
             assert [] == found.tainted()
             assert ("Node", "n1") in found.heard("DisruptionBlocked")
-            said = f"pod default/a has the annotation {labels.DO_NOT_DISRUPT}"
+            said = f"pod default/a has the annotation {labels.DO_NOT_DISRUPT} until 2031-01-01T01:00:00Z"
             assert {said} == set(found.messages("DisruptionBlocked"))
 
     @in_virtual_time

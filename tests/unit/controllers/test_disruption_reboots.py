@@ -359,6 +359,20 @@ class TestComingBack:
             assert "RebootFailed" in found.bench.events.reasons
 
     @in_virtual_time
+    async def test_v15_d34_one_that_was_never_initialized_has_as_long_to_come_back(self) -> None:
+        claim, node = requested(grace="0s")
+        never = condition("Initialized", "Unknown", "NodeNotReady", since=-7200)
+        kept = [c for c in claim["status"]["conditions"] if c["type"] != "Initialized"]
+        claim["status"]["conditions"] = [*kept, never]
+        async with rebooting((claim, node)) as found:
+            await found.clock.sleep(1190)
+            before = found.is_going
+            await found.clock.sleep(15)
+
+            assert 1 == len(found.calls)
+            assert (False, True) == (before, found.is_going)
+
+    @in_virtual_time
     async def test_v15_d34_an_earlier_deadline_is_kept(self) -> None:
         claim, node = requested(grace="5m", issued=True, boot="boot-1")
         claim["metadata"]["annotations"][labels.TERMINATION_TIMESTAMP] = later(1000)

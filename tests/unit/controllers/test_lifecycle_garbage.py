@@ -70,6 +70,14 @@ async def test_d41_an_instance_on_its_way_out_counts_as_gone() -> None:
 
 
 @in_virtual_time
+async def test_a_cloud_is_not_asked_about_claims_that_are_none() -> None:
+    async with bench(claim(stage="Launched")) as at_work:
+        assert 120 == await ClaimGarbageCollector(at_work.world, Remover(at_work.world)).step()
+
+        assert [] == at_work.cloud.calls
+
+
+@in_virtual_time
 async def test_a_cloud_that_does_not_answer_costs_no_claim() -> None:
     cloud = FakeCloud(failures={"list": [RuntimeError("throttled")]})
     async with bench(claim(stage="Registered"), cloud=cloud) as at_work:
@@ -160,6 +168,15 @@ async def test_a_claim_for_another_cloud_keeps_no_instance_of_ours() -> None:
         await InstanceGarbageCollector(at_work.world).step()
 
         assert {} == at_work.cloud.instances
+
+
+@in_virtual_time
+async def test_an_instance_on_its_way_out_is_not_told_again() -> None:
+    cloud = FakeCloud(instances=instance(created_at=EPOCH - timedelta(hours=1), deleting=True))
+    async with bench(cloud=cloud) as at_work:
+        await InstanceGarbageCollector(at_work.world).step()
+
+        assert [] == cloud.calls_of("delete")
 
 
 @in_virtual_time

@@ -2,10 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from claiming import NAME, V1, claim, condition, lifecycle, node, taint
 from clusters import in_virtual_time
+from karpenter.api.devices import ResourceSlice
+from karpenter.api.karpenter import NodeClaim
+from karpenter.api.nodes import Node
+from karpenter.controllers.lifecycle.initialization import requested_drivers, unpublished_drivers
 from karpenter.model import labels
 from karpenter.settings import Settings
 
@@ -187,6 +192,61 @@ def test_devices_must_be_published(published: list[JsonObject], is_done: bool) -
     check()
 
 
+OURS = {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "uid-1"}
+THEIRS = OURS | {"name": "node-2", "uid": "uid-2"}
+CLAIM_OF_OURS = OURS | {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim"}
+
+
+@pytest.mark.parametrize(
+    ("node_name", "owners", "is_local"),
+    [
+        pytest.param("node-1", [], True, id="C-35 a slice that names the node"),
+        pytest.param("node-2", [], False, id="C-35 a slice that names another node"),
+        pytest.param("node-2", [OURS], False, id="C-35 whoever owns it"),
+        pytest.param("", [OURS], True, id="C-35 a slice that the node owns"),
+        pytest.param("", [THEIRS, OURS], True, id="C-35 a slice that two nodes own"),
+        pytest.param("", [THEIRS], False, id="C-35 a slice that another node owns"),
+        pytest.param("", [CLAIM_OF_OURS], False, id="C-35 an owner that is no node"),
+        pytest.param("", [], False, id="C-35 a slice of no node"),
+    ],
+)
+def test_whose_devices_a_slice_tells_of(
+    node_name: str, owners: list[JsonObject], is_local: bool
+) -> None:
+    (given,) = slices((1, 1))
+    given["spec"]["nodeName"] = node_name
+    given["metadata"]["ownerReferences"] = owners
+    published = msgspec.convert(given, ResourceSlice)
+    ours = msgspec.convert(node(metadata={"uid": "uid-1"}), Node)
+
+    missing = unpublished_drivers(["gpu.example.com"], ours, [published])
+
+    assert ([] if is_local else ["gpu.example.com"]) == missing
+
+
+def test_c36_slices_that_disagree_about_their_number_are_not_complete() -> None:
+    published = [msgspec.convert(each, ResourceSlice) for each in slices((1, 2), (1, 3))]
+
+    missing = unpublished_drivers(["gpu.example.com"], msgspec.convert(node(), Node), published)
+
+    assert ["gpu.example.com"] == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "drivers"),
+    [
+        pytest.param("", [], id="nobody asks for devices"),
+        pytest.param("b.io,a.io", ["a.io", "b.io"], id="two drivers, in order"),
+        pytest.param(" a.io , ,a.io", ["a.io"], id="spaces, nothing and the same again"),
+    ],
+)
+def test_which_drivers_are_waited_for(text: str, drivers: list[str]) -> None:
+    annotations = {labels.REQUESTED_DRA_DRIVERS: text}
+    given = msgspec.convert(claim(metadata={"annotations": annotations}), NodeClaim)
+
+    assert drivers == requested_drivers(given)
+
+
 @in_virtual_time
 async def test_devices_are_not_waited_for_when_they_are_ignored() -> None:
     given = claim(
@@ -216,6 +276,32 @@ async def test_a_slice_wakes_the_claim_of_its_node() -> None:
         )
 
         assert 1 == len(controller.queue)
+
+
+@pytest.mark.parametrize(
+    ("node_name", "owners", "woken"),
+    [
+        pytest.param("", [OURS], 1, id="a slice that the node owns"),
+        pytest.param("", [OURS | {"kind": "Pod"}], 0, id="a slice of a pod of that name"),
+        pytest.param("", [], 0, id="a slice of no node"),
+        pytest.param("lost", [], 0, id="a slice of a node that is not there"),
+    ],
+)
+def test_whom_a_slice_wakes(node_name: str, owners: list[JsonObject], woken: int) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        (given,) = slices((1, 1))
+        given["spec"]["nodeName"] = node_name
+        given["metadata"]["ownerReferences"] = owners
+        async with lifecycle(claim(stage="Registered"), node(), settings=DEVICES_ON) as run:
+            controller = run.made()
+            await controller.queue.get()
+            controller.queue.done(("", NAME))
+            await run.bench.put(given)
+
+            assert woken == len(controller.queue)
+
+    check()
 
 
 @in_virtual_time

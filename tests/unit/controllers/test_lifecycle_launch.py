@@ -342,8 +342,17 @@ def test_long_messages_are_cut(length: int, kept: int, ending: str) -> None:
     assert message == shortened(message)
 
 
-def test_an_error_without_words_is_named() -> None:
-    assert ("LaunchFailed", "KeyError") == failure(KeyError())
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        pytest.param(KeyError(), "KeyError", id="an error without words is named"),
+        pytest.param(
+            TimeoutError(), "the cloud provider did not answer in time", id="no answer is told"
+        ),
+    ],
+)
+def test_an_error_that_says_nothing(error: Exception, message: str) -> None:
+    assert ("LaunchFailed", message) == failure(error)
 
 
 @in_virtual_time

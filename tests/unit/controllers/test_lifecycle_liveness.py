@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 
 from autoscaler import FakeCloud, run_in_background
-from claiming import NAME, claim, condition, disrupted, is_going, lifecycle, node
+from claiming import NAME, claim, condition, count, disrupted, is_going, lifecycle, node
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.clock import EPOCH
-from karpenter.cloud.provider import CreateError
+from karpenter.cloud.provider import CloudError, CreateError
 from karpenter.controllers.lifecycle.expiration import ExpirationController
 from karpenter.controllers.lifecycle.liveness import Patience, patience_with
 from karpenter.controllers.lifecycle.removal import Remover, termination_mode
@@ -108,6 +108,21 @@ async def test_d37_a_claim_that_cannot_launch_is_given_up_after_five_minutes() -
 
 
 @in_virtual_time
+async def test_d37_of_two_errors_the_one_that_is_no_race_is_told_and_the_other_noted() -> None:
+    cloud = FakeCloud(failures={"create": [CloudError("no such image")]})
+    async with lifecycle(claim(), cloud=cloud) as run:
+        await run.bench.clock.sleep(300)
+        run.wire.losing = lambda request: 409 if request.method == "DELETE" else 0
+
+        with pytest.raises(CloudError, match="no such image") as raised:
+            await run.look()
+
+        (note,) = raised.value.__notes__
+        assert note.startswith("and also: ")
+        assert not run.is_gone
+
+
+@in_virtual_time
 async def test_d38_a_claim_whose_node_never_comes_is_given_up_after_fifteen_minutes() -> None:
     async with lifecycle(claim()) as run:
         task = run_in_background([run.controller])
@@ -155,11 +170,53 @@ async def test_a_failed_deletion_is_tried_again_and_counted_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "disturbed"),
+    [
+        pytest.param("garbage_collected", 1, id="a machine that was in use"),
+        pytest.param("registration_timeout", 0, id="D-38 a machine that was never ours"),
+        pytest.param("launch_timeout", 0, id="D-37 a machine that never was"),
+    ],
+)
+def test_which_pods_count_as_disturbed(reason: str, disturbed: int) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "app", "namespace": "default"},
+            "spec": {"containers": [{"name": "app", "image": "pause"}], "nodeName": "node-1"},
+        }
+        async with lifecycle(claim(stage="Launched"), node(), pod) as run:
+            await Remover(run.bench.world).remove(run.claim, reason)
+
+            assert disturbed == count(run.bench, "pods_disruption_initiated_total")
+            assert {reason: 1} == disrupted(run.bench)
+
+    check()
+
+
+@in_virtual_time
+async def test_a_claim_is_given_up_once_whoever_tries_again() -> None:
+    async with lifecycle(claim(stage="Registered")) as run:
+        remover, given = Remover(run.bench.world), run.claim
+
+        first = await remover.remove(given, "expired")
+        before_it_is_seen = await remover.remove(given, "expired")
+        await run.bench.settle()
+        after_a_restart = await Remover(run.bench.world).remove(run.claim, "expired")
+
+        assert (True, False, False) == (first, before_it_is_seen, after_a_restart)
+        assert {"expired": 1} == disrupted(run.bench)
+
+
+@pytest.mark.parametrize(
     ("period", "expected"),
     [
         pytest.param(None, "graceful", id="no-bound"),
         pytest.param("1h", "eventual", id="some-time"),
         pytest.param("0s", "forceful", id="no-time"),
+        pytest.param("1ns", "eventual", id="the-shortest-time"),
+        pytest.param("soon", "forceful", id="no-length-of-time"),
     ],
 )
 def test_termination_mode(period: str | None, expected: str) -> None:
@@ -241,6 +298,25 @@ def test_expiration_asks_nothing_else(given: dict[str, object]) -> None:
             await run.bench.reconcile(ExpirationController(world, Remover(world)), NAME)
 
             assert run.is_gone
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("expire_after", "name", "again"),
+    [
+        pytest.param("Never", NAME, None, id="a claim that never expires"),
+        pytest.param("1h", "gone", None, id="a claim that is gone"),
+        pytest.param("1h", NAME, 3600, id="a claim that expires in an hour"),
+    ],
+)
+def test_when_a_claim_is_looked_at_again(expire_after: str, name: str, again: float | None) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        async with lifecycle(claim(expireAfter=expire_after)) as run:
+            controller = ExpirationController(run.bench.world, Remover(run.bench.world))
+
+            assert pytest.approx(again, abs=1) == await run.bench.reconcile(controller, name)
 
     check()
 

@@ -1,5 +1,6 @@
 """Registration: the Node becomes what the claim says, in one write, and once only."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from autoscaler import FakeCloud
 from claiming import (
     NAME,
+    PROVIDER_ID,
     UNREGISTERED,
     V1,
     claim,
@@ -23,8 +25,8 @@ from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import HookResult
-from karpenter.controllers.lifecycle.registration import sum_up
-from karpenter.kube.errors import ConflictError
+from karpenter.controllers.lifecycle.registration import node_patch, sum_up
+from karpenter.kube.errors import ConflictError, ServerError
 from karpenter.model import labels
 
 JsonObject = dict[str, Any]
@@ -113,12 +115,13 @@ async def test_b13_no_warning_when_only_the_claim_does_not_know_of_its_registrat
 
 @in_virtual_time
 async def test_b14_two_nodes_of_one_instance_are_not_touched() -> None:
-    both = [node(name, taints=[UNREGISTERED]) for name in ("node-1", "node-2")]
+    both = [node(name, taints=[UNREGISTERED]) for name in ("node-2", "node-1")]
     async with lifecycle(claim(stage="Launched"), *both) as run:
         before = [run.bench.node(name) for name in ("node-1", "node-2")]
         await run.look()
 
         assert ("False", "MultipleNodesFound") == run.condition("Registered")
+        assert run.message("Registered").endswith(f"{PROVIDER_ID}: node-1, node-2")
         assert before == [run.bench.node(name) for name in ("node-1", "node-2")]
         assert ("False", "UnhealthyDependents") == run.condition("Ready")
 
@@ -288,8 +291,8 @@ async def test_b23_a_label_of_a_hook_goes_to_claim_and_node() -> None:
 def test_hooks_together_name_all_that_wait_and_the_shortest_wait() -> None:
     verdict = sum_up(
         [
-            ("slow", HookResult(False, retry_after=30.0)),
-            ("done", HookResult(True)),
+            ("slow", HookResult(False, retry_after=30.0, labels={"rack": "7"})),
+            ("done", HookResult(True, labels={"row": "2"}, annotations={"seen": "yes"})),
             ("broken", RuntimeError("boom")),
             ("quick", HookResult(False, retry_after=3.0)),
         ]
@@ -298,6 +301,22 @@ def test_hooks_together_name_all_that_wait_and_the_shortest_wait() -> None:
     assert ("broken", "quick", "slow") == verdict.pending
     assert 3.0 == verdict.again
     assert "boom" == str(verdict.error)
+    assert {"rack": "7", "row": "2"} == verdict.labels
+    assert {"seen": "yes"} == verdict.annotations
+
+
+def test_a_hook_that_is_cancelled_is_no_hook_that_failed() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        sum_up([("done", HookResult(True)), ("stopped", asyncio.CancelledError())])
+
+
+@in_virtual_time
+async def test_b24_a_node_that_is_as_its_claim_says_needs_nothing() -> None:
+    async with lifecycle(claim(stage="Launched", taints=[T])) as run:
+        await run.join(node(taints=[UNREGISTERED]))
+        await run.look()
+
+        assert {} == node_patch(run.claim, run.bench.node("node-1"), is_ready=True)
 
 
 @in_virtual_time
@@ -357,6 +376,18 @@ async def test_a_node_that_is_already_leaving_is_not_taken_over() -> None:
 
 
 @in_virtual_time
+async def test_a_node_of_ours_that_is_already_leaving_is_still_registered() -> None:
+    ours = node(taints=[UNREGISTERED], metadata={"finalizers": [labels.TERMINATION]})
+    async with lifecycle(claim(stage="Launched"), ours) as run:
+        await run.bench.client.delete("v1", "Node", None, "node-1")
+        await run.bench.settle()
+
+        await run.look()
+
+        assert ("True", "Registered") == run.condition("Registered")
+
+
+@in_virtual_time
 async def test_a_registration_counts_only_once_it_is_written_down() -> None:
     async with lifecycle(
         claim(stage="Launched", conditions=[condition("Registered", "Unknown")]),
@@ -372,6 +403,33 @@ async def test_a_registration_counts_only_once_it_is_written_down() -> None:
 
         assert 1 == count(run.bench, "nodes_created_total")
         assert [(NAME, "", "")] == run.health.told
+
+
+@in_virtual_time
+async def test_a_registration_counts_once_when_the_next_step_fails() -> None:
+    async with lifecycle(claim(stage="Launched")) as run:
+        await run.join(node(taints=[UNREGISTERED]))
+        initialized = labels.INITIALIZED.encode()
+        run.wire.losing = lambda request: 500 if initialized in request.body else 0
+        with pytest.raises(ServerError):
+            await run.look()
+
+        assert ("True", "Registered") == run.condition("Registered")
+        assert 1 == count(run.bench, "nodes_created_total")
+        assert [(NAME, "", "")] == run.health.told
+
+
+@in_virtual_time
+async def test_a_record_that_cannot_be_kept_is_told_and_costs_no_registration() -> None:
+    async def broken(claim: NodeClaim) -> None:
+        raise ServerError(500, "no record today")
+
+    async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED])) as run:
+        run.health.succeeded = broken  # type: ignore[method-assign]
+        with pytest.raises(ServerError, match="no record today"):
+            await run.look()
+
+        assert ("True", "Registered") == run.condition("Registered")
 
 
 @in_virtual_time

@@ -2,17 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from autoscaler import Bench, bench, run_in_background
-from claiming import NAME, PROVIDER_ID, V1, at, claim, node
+from claiming import NAME, V1, at, claim, node
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta
+from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodSpec, PodStatus
 from karpenter.clock import EPOCH
-from karpenter.controllers.lifecycle.consistency import ConsistencyController
+from karpenter.controllers.lifecycle.consistency import ConsistencyController, shortfalls
 from karpenter.controllers.lifecycle.hydration import ClaimHydration, NodeHydration
 from karpenter.controllers.lifecycle.pod_events import PodEvents, is_event
 from karpenter.model import labels
@@ -95,6 +97,63 @@ def test_a_node_is_judged_by_what_was_asked_of_it_once_it_is_complete(given: Jso
             assert [] == at_work.events.reasons
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("promised", "found", "is_short"),
+    [
+        pytest.param("4", "3599m", True, id="D-46 a little less than nine tenths"),
+        pytest.param("4", "3600m", False, id="D-47 exactly nine tenths"),
+        pytest.param("0", "0", False, id="D-47 nothing was promised"),
+        pytest.param("4", "0", True, id="D-46 nothing is there"),
+    ],
+)
+def test_nine_tenths_of_a_promise_will_do(promised: str, found: str, is_short: bool) -> None:
+    given = msgspec.convert(
+        claim(requests={"cpu": "1"}, status={"capacity": {"cpu": promised}}), NodeClaim
+    )
+    seen = msgspec.convert(node(amounts={"cpu": found}), Node)
+
+    assert is_short == bool(shortfalls(given, seen))
+
+
+FULL = claim(stage="Initialized", requests={"memory": "1Gi"})
+SMALL = node(amounts={"memory": "1Gi"})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param([], id="a claim that is gone"),
+        pytest.param([FULL], id="a claim without its Node"),
+        pytest.param([FULL, SMALL, node("twin")], id="a claim with two Nodes"),
+        pytest.param(
+            [
+                claim(stage="Initialized", requests={"memory": "1Gi"}, node_class=("a.io", "B")),
+                SMALL,
+            ],
+            id="a claim of another cloud",
+        ),
+    ],
+)
+def test_who_is_not_judged(given: list[JsonObject]) -> None:
+    @in_virtual_time
+    async def check() -> None:
+        async with bench(*given) as at_work:
+            assert await at_work.reconcile(ConsistencyController(at_work.world), NAME) is None
+            assert [] == at_work.events.reasons
+
+    check()
+
+
+@in_virtual_time
+async def test_a_claim_that_goes_is_not_judged_any_more() -> None:
+    async with bench(FULL, SMALL) as at_work:
+        await at_work.client.delete(V1, "NodeClaim", None, NAME)
+        await at_work.settle()
+
+        assert await at_work.reconcile(ConsistencyController(at_work.world), NAME) is None
+        assert [] == at_work.events.reasons
 
 
 @in_virtual_time
@@ -224,6 +283,20 @@ async def test_a_restart_does_not_make_machines_look_busy() -> None:
 
 
 @in_virtual_time
+async def test_a_restart_finds_the_latest_of_all_that_happened() -> None:
+    async with bench(claim(stage="Initialized"), node(), pod("a"), pod("b"), pod("c")) as at_work:
+        for seconds, name in ((10, "c"), (50, "a"), (70, "b")):
+            await until(at_work, seconds)
+            await at_work.client.bind("default", name, "node-1")
+        await until(at_work, 100)
+        task = run_in_background([PodEvents(at_work.world)])
+        await handled(at_work)
+        task.cancel()
+
+        assert at(70) == last_event(at_work)
+
+
+@in_virtual_time
 async def test_a_restart_does_not_lose_what_happened_in_between() -> None:
     known = claim(stage="Initialized", status={"lastPodEventTime": at(0)})
     async with bench(known, node(), pod("a")) as at_work:
@@ -293,4 +366,4 @@ async def test_d52_nor_when_its_removal_is_seen_before_the_answer_to_its_creatio
         world.mirrors.absorb(created)
 
         assert world.state.is_synced
-        assert PROVIDER_ID not in {node.provider_id for node in world.state.snapshot().nodes}
+        assert () == world.state.snapshot().nodes

@@ -154,6 +154,24 @@ async def test_a_changed_pool_leaves_the_hash_of_its_claims() -> None:
 
 
 @in_virtual_time
+async def test_a_pool_that_is_stamped_is_not_written_again_nor_are_its_claims() -> None:
+    mine = claim("a")
+    mine["metadata"]["annotations"] = {
+        labels.NODEPOOL_HASH_VERSION: "v0",
+        labels.NODEPOOL_HASH: "1",
+    }
+    async with bench(kwok_pool()) as at:
+        controller = HashController(at.world)
+        await at.reconcile(controller, "default")
+        await at.put(mine)
+        before = (pool_of(at), at.claim("a"))
+
+        await at.reconcile(controller, "default")
+
+        assert before == (pool_of(at), at.claim("a"))
+
+
+@in_virtual_time
 async def test_q249_a_new_hash_version_restamps_claims_that_have_not_drifted() -> None:
     old = {labels.NODEPOOL_HASH_VERSION: "v0", labels.NODEPOOL_HASH: "1"}
     sound, drifted = claim("sound"), claim("drifted", condition("Drifted"))

@@ -159,6 +159,52 @@ async def test_what_changes_begins_anew(change: tuple[str, str, JsonObject]) -> 
 
 
 @in_virtual_time
+async def test_a_new_process_takes_nothing_from_what_was_said_before_a_change() -> None:
+    async with bench(kwok_pool()) as at:
+        await at.reconcile(RegistrationHealthController(at.world), "default")
+        await note(at, RegistrationHealth(at.world), "ff")
+        await at.change(V1, "NodePool", "default", POOL_CHANGE[2])
+
+        await note(at, RegistrationHealth(at.world), "s")
+
+        assert "True" == told(at)[0]
+
+
+@in_virtual_time
+async def test_what_is_known_of_a_pool_that_does_not_change_stays() -> None:
+    async with bench(kwok_pool()) as at:
+        controller = RegistrationHealthController(at.world)
+        await at.reconcile(controller, "default")
+        await note(at, RegistrationHealth(at.world), "s")
+        before = pool_of(at)
+
+        await at.reconcile(controller, "default")
+
+        assert before == pool_of(at)
+
+
+@in_virtual_time
+async def test_nothing_is_known_of_a_pool_whose_class_is_missing() -> None:
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "missing"}
+    async with bench(kwok_pool("default", template={"nodeClassRef": reference})) as at:
+        await at.reconcile(RegistrationHealthController(at.world), "default")
+
+        assert ("", "", "") == told(at)
+
+
+@in_virtual_time
+async def test_t281_a_claim_of_a_pool_that_is_gone_says_nothing() -> None:
+    async with bench(kwok_pool()) as at:
+        claim = claim_of(at)
+        await at.client.delete(V1, "NodePool", None, "default")
+        await at.settle()
+
+        await RegistrationHealth(at.world).succeeded(claim)
+
+        assert not at.has(NodePool, "default")
+
+
+@in_virtual_time
 async def test_health_is_no_part_of_ready() -> None:
     async with bench(kwok_pool()) as at:
         await note(at, RegistrationHealth(at.world), "ff")

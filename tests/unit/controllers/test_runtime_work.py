@@ -2,18 +2,24 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 from structlog.contextvars import get_contextvars
 
-from autoscaler import bench
+from autoscaler import bench, gates, kwok_pool
+from claiming import NAME, claim, condition, node
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.nodes import Node
+from karpenter.controllers.everything import make_controllers
 from karpenter.controllers.runtime import Controller, Loop
+from karpenter.controllers.termination.eviction_queue import EvictionKey, EvictionQueue
 from karpenter.controllers.world import World
 from karpenter.kube.errors import ConflictError
+from karpenter.settings import FeatureGates, Settings
 
 
 class Slow(Controller):
@@ -198,3 +204,39 @@ async def test_reconciles_are_counted_by_how_they_ended(key: str, expected: dict
         if each.name.endswith("_total") and each.value
     }
     assert expected == counted
+
+
+@in_virtual_time
+async def test_a_key_of_an_object_that_is_gone_calls_for_nothing() -> None:
+    """Keys outlive their objects: a timer was set, or a retry is due."""
+    everything = gates(**dict.fromkeys(FeatureGates().gates, True))
+    async with bench(settings=replace(Settings(), feature_gates=everything)) as at:
+        found = [each for each in make_controllers(at.world) if isinstance(each, Controller)]
+        waits = {
+            each.name: await each.reconcile(
+                EvictionKey("", "gone", "u") if isinstance(each, EvictionQueue) else ("", "gone")
+            )
+            for each in found
+        }
+
+    assert dict.fromkeys((each.name for each in found), None) == waits
+    assert [] == at.events.reasons
+
+
+@in_virtual_time
+async def test_a_claim_of_another_cloud_is_nobodys_business() -> None:
+    foreign = claim(
+        stage="Initialized",
+        conditions=[condition("Rebooting", "True", "RebootRequested")],
+        node_class=("example.com", "OtherClass"),
+        expireAfter="1s",
+    )
+    async with bench(kwok_pool(), foreign, node()) as at:
+        await at.clock.sleep(3600)
+        before = (at.claim(NAME), at.node("node-1"))
+        for each in make_controllers(at.world):
+            if isinstance(each, Controller) and each.kind in (NodeClaim, Node):
+                name = NAME if each.kind is NodeClaim else "node-1"
+                assert await at.reconcile(each, name) is None, each.name
+
+        assert before == (at.claim(NAME), at.node("node-1"))

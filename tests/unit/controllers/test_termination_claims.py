@@ -4,6 +4,7 @@ import pytest
 
 from clusters import in_virtual_time
 from karpenter.cloud.provider import CloudError
+from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.kube.transport import Response
 from karpenter.model.conditions import find
 from unit.controllers.leaving import (
@@ -59,6 +60,9 @@ async def test_e_55_a_claim_that_was_never_launched_goes_at_once() -> None:
 
         assert not run.has_claim()
         assert [] == run.cloud.calls_of("delete")
+        pool = {"nodepool": "np"}
+        assert 1 == run.counted("nodeclaims_termination_duration_seconds_count", **pool)
+        assert 0 == run.counted("nodeclaims_instance_termination_duration_seconds_count", **pool)
 
 
 @in_virtual_time
@@ -133,6 +137,9 @@ async def test_e_58_whatever_changes_the_cloud_is_asked_once_in_five_seconds() -
             await run.change("karpenter.sh/v1", "NodeClaim", "n", labels)
 
         assert ["n", "n"] == run.cloud.calls_of("delete")
+        statuses = [path for _, path, _ in run.transport.writes if path.endswith("/n/status")]
+        assert 1 == len(statuses)
+        assert 5.5 < await run.until(lambda: not run.has_claim()) < 6.5
 
 
 @in_virtual_time
@@ -212,6 +219,27 @@ async def test_a_claim_without_our_finalizer_is_not_ours_to_end() -> None:
         await run.pass_time(60)
 
         assert [] == run.cloud.calls_of("delete")
+
+
+@in_virtual_time
+async def test_a_claim_that_was_not_deleted_is_not_ours_to_end() -> None:
+    async with leaving(claim(registered=False)) as run:
+        assert await ClaimFinalizer(run.world).finalize(run.bench.claim("n")) is None
+
+        assert [] == run.cloud.calls
+        assert run.has_claim()
+
+
+@in_virtual_time
+async def test_a_claim_whose_end_somebody_else_has_seen_to_is_not_counted() -> None:
+    gone = {"/nodeclaims/n": [refusal(404, reason="NotFound")]}
+    async with leaving(claim(registered=False, machine=""), answers=gone) as run:
+        await run.delete("NodeClaim")
+        await run.pass_time(1)
+
+        labels = {"nodepool": "np", "capacity_type": "spot", "zone": "z1"}
+        assert 0 == run.counted("nodeclaims_terminated_total", **labels)
+        assert [] == run.errors
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from clusters import in_virtual_time
 from karpenter.api.pods import Pod
-from karpenter.controllers.termination.eviction_queue import EvictionQueue
+from karpenter.controllers.termination.eviction_queue import EvictionKey, EvictionQueue
 from karpenter.controllers.termination.orders import Order
 from karpenter.controllers.world import World
 from karpenter.kube.transport import Response
@@ -102,7 +102,7 @@ async def test_f_79_a_pod_of_two_budgets_is_asked_again() -> None:
         assert 4 == run.counted("pods_eviction_requests_total", code="500")
         assert ("Node", "FailedDraining") in run.reasons
         assert alone.holds(held)
-        assert [] == [line for line in run.bench.lines if line.get("log_level") == "error"]
+        assert [] == run.errors
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,29 @@ def test_an_eviction_that_has_no_object_is_dropped(answer: Response, code: str) 
     run_it()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(refusal(404, reason="NotFound"), id="the pod is gone"),
+        pytest.param(refusal(409, reason="Conflict"), id="the pod is another"),
+    ],
+)
+def test_a_deletion_that_has_no_object_is_dropped(answer: Response) -> None:
+    @in_virtual_time
+    async def run_it() -> None:
+        alone = Alone()
+        async with leaving(node(), pod(), answers={"/pods/a": [answer]}, make=alone) as run:
+            (dropped,) = alone.add(run, "a", order=Order(run.at(-1)))
+            await run.pass_time(60)
+
+            assert not alone.holds(dropped)
+            assert [("a", 1)] == run.deletions
+            assert [] == run.reasons
+            assert 0 == run.counted("pods_drained_total", reason="")
+
+    run_it()
+
+
 @in_virtual_time
 async def test_f_81_a_pod_that_took_the_place_of_another_is_left_alone() -> None:
     alone = Alone()
@@ -142,6 +165,20 @@ async def test_f_81_a_pod_that_took_the_place_of_another_is_left_alone() -> None
 
         assert asked == len(run.evictions)
         assert run.has_pod("a")
+
+
+@in_virtual_time
+async def test_a_pod_that_is_no_longer_in_the_queue_is_left_alone() -> None:
+    alone = Alone()
+    async with leaving(node(), pod(), make=alone) as run:
+        found = run.world.mirror(Pod).get("a", "default")
+        assert found is not None
+        assert alone.queue is not None
+
+        key = EvictionKey("default", "a", found.metadata.uid)
+        assert await alone.queue.reconcile(key) is None
+
+        assert [] == run.evictions
 
 
 @in_virtual_time
@@ -225,6 +262,55 @@ async def test_a_refusal_for_a_pod_whose_node_is_gone_is_no_news() -> None:
         assert [] == run.reasons
 
 
+@pytest.mark.parametrize(
+    ("deadline", "told"),
+    [
+        pytest.param(None, ("Pod", "Evicted"), id="an eviction for no known reason"),
+        pytest.param(-1, ("Pod", "Disrupted"), id="a deletion for no known reason"),
+    ],
+)
+def test_a_pod_whose_node_is_gone_goes_all_the_same(
+    deadline: float | None, told: tuple[str, str]
+) -> None:
+    @in_virtual_time
+    async def run_it() -> None:
+        alone = Alone()
+        async with leaving(pod(on="lost"), make=alone) as run:
+            order = Order(run.at(deadline)) if deadline is not None else Order()
+            alone.add(run, "a", order=order)
+            await run.pass_time(1)
+
+            assert [told] == run.reasons
+            assert 1 == run.counted("pods_drained_total", reason="")
+
+    run_it()
+
+
+@in_virtual_time
+async def test_f_78_a_pod_that_changes_is_not_asked_again_for_that() -> None:
+    alone = Alone()
+    async with leaving(node(), pod(), budget(), make=alone) as run:
+        alone.add(run, "a")
+        await run.pass_time(20)
+        asked = len(run.evictions)
+        for number in range(5):
+            labels = {"metadata": {"labels": {"touched": str(number)}}}
+            await run.change("v1", "Pod", "a", labels, namespace="default")
+
+        assert asked == len(run.evictions)
+
+
+@in_virtual_time
+async def test_pods_that_protect_themselves_do_not_hold_others() -> None:
+    alone = Alone()
+    held = [pod(f"held-{number}", held="true") for number in range(150)]
+    async with leaving(node(), *held, pod("free"), make=alone) as run:
+        alone.add(run, *(each["metadata"]["name"] for each in held), "free")
+        await run.pass_time(0.1)
+
+        assert ["free"] == run.evictions
+
+
 @in_virtual_time
 async def test_pods_that_are_held_do_not_hold_others() -> None:
     alone = Alone()
@@ -281,6 +367,7 @@ async def test_an_error_of_the_server_is_counted_and_the_pod_is_kept() -> None:
         await run.pass_time(2)
 
         assert ["a"] * 4 == run.evictions
+        assert [("Pod", "Evicted")] == run.reasons  # no budget is blamed
         assert 3 == run.counted("pods_eviction_requests_total", code="500")
         assert 1 == run.counted("pods_eviction_requests_total", code="200")
 

@@ -21,129 +21,14 @@ from unit.controllers.leaving import (
     pod,
     provider_id,
     refusal,
+    taints_of,
 )
 
 STAYS = [{"key": DISRUPTED, "operator": "Exists"}]
-TAINT = {"key": DISRUPTED, "effect": "NoSchedule"}
-
-
-def taints_of(stored: JsonObject) -> list[JsonObject]:
-    """The taints of a node but the one that admission gives every new node."""
-    taints = stored["spec"].get("taints") or []
-    return [taint for taint in taints if taint["key"] != "node.kubernetes.io/not-ready"]
 
 
 def expiring(at: str) -> dict[str, str]:
     return {TERMINATION_TIMESTAMP: at}
-
-
-@in_virtual_time
-async def test_e_60_a_node_of_no_claim_is_emptied_and_let_go() -> None:
-    async with leaving(node(), pod()) as run:
-        await run.delete("Node")
-        await run.pass_time(0.5)
-        assert ["a"] == run.evictions
-        assert run.has_node()
-
-        await run.reap()
-        waited = await run.until(lambda: not run.has_node())
-
-        assert [] == run.cloud.calls
-        assert waited < 1  # there is nobody to write down since when it is empty
-        assert 1 == run.counted("nodes_terminated_total", nodepool="np", zone="z1")
-        assert 1 == run.counted("nodes_termination_duration_seconds_count", nodepool="np")
-        assert 1 == run.counted("nodes_lifetime_duration_seconds_count", nodepool="np")
-        assert 1 == run.counted("pods_drained_total", reason="")
-
-
-@in_virtual_time
-async def test_e_61_a_node_of_two_claims_is_a_node_of_none() -> None:
-    second = claim("n2", machine=provider_id("n"))
-    async with leaving(claim(), second, node()) as run:
-        await run.delete("Node")
-        await run.until(lambda: not run.has_node())
-
-        assert run.bench.claim("n").metadata.deletion_timestamp is None
-        assert run.bench.claim("n2").metadata.deletion_timestamp is None
-        assert [] == run.cloud.calls_of("delete")
-
-
-@in_virtual_time
-async def test_e_62_a_node_of_somebody_else_is_ignored() -> None:
-    async with leaving(node(labels={"karpenter.sh/nodepool": "np"}), pod()) as run:
-        await run.delete("Node")
-        await run.pass_time(60)
-
-        assert [] == run.evictions
-        assert [] == taints_of(await run.bench.client.get("v1", "Node", None, "n"))
-        assert run.has_node()
-
-
-@in_virtual_time
-async def test_e_63_a_node_whose_machine_is_gone_is_let_go_at_once() -> None:
-    async with leaving(claim(), node(ready=False), pod(), budget()) as run:
-        run.cloud.instances.clear()
-        await run.delete("Node")
-        await run.pass_time(1)
-
-        assert not run.has_node()
-        assert [] == run.evictions
-
-
-@in_virtual_time
-async def test_e_63_a_node_that_only_seems_lost_is_emptied() -> None:
-    async with leaving(claim(), node(ready=False), pod()) as run:
-        await run.delete("Node")
-        await run.pass_time(1)
-
-        assert ["a"] == run.evictions
-        assert [provider_id("n")] == list(dict.fromkeys(run.cloud.calls_of("get")))
-
-
-@in_virtual_time
-async def test_e_64_a_ready_node_is_emptied_whatever_the_cloud_says() -> None:
-    async with leaving(claim(), node(), pod()) as run:
-        run.cloud.instances.clear()
-        await run.delete("Node")
-        await run.pass_time(1)
-
-        assert ["a"] == run.evictions
-        assert [] == run.cloud.calls_of("get")
-
-
-@pytest.mark.parametrize(
-    ("taints", "after"),
-    [
-        pytest.param([], [TAINT], id="E-65 an ordinary node"),
-        pytest.param([TAINT], [TAINT], id="E-65 a node that is tainted already"),
-        pytest.param(
-            [{"key": DISRUPTED, "effect": "NoExecute"}],
-            [TAINT],
-            id="E-65 another effect is replaced",
-        ),
-        pytest.param(
-            [{"key": "a", "value": "b", "effect": "NoExecute"}],
-            [{"key": "a", "value": "b", "effect": "NoExecute"}, TAINT],
-            id="E-65 other taints stay",
-        ),
-    ],
-)
-def test_a_node_is_closed_first(taints: list[JsonObject], after: list[JsonObject]) -> None:
-    @in_virtual_time
-    async def run_it() -> None:
-        async with leaving(claim(), node(taints=taints), pod(held="true")) as run:
-            await run.delete("Node")
-            await run.pass_time(1)
-
-            stored = await run.bench.client.get("v1", "Node", None, "n")
-            assert after == taints_of(stored)
-            label = "node.kubernetes.io/exclude-from-external-load-balancers"
-            assert "karpenter" == stored["metadata"]["labels"][label]
-            assert stored["spec"]["unschedulable"]
-            writes = [path for _, path, _ in run.transport.writes if path.endswith("/nodes/n")]
-            assert 1 == len(writes)
-
-    run_it()
 
 
 @in_virtual_time

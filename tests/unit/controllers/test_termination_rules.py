@@ -7,15 +7,9 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 import pytest
 
-from builders import NOW, condition, node_claim, owner, pod, pvc, toleration
+from builders import NOW, condition, node_claim, owner, pod, toleration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.pods import EphemeralVolumeSource, Pod, Volume
-from karpenter.api.storage import (
-    PersistentVolumeClaim,
-    VolumeAttachment,
-    VolumeAttachmentSource,
-    VolumeAttachmentSpec,
-)
+from karpenter.api.pods import Pod
 from karpenter.controllers.termination.deadline import (
     DeadlineError,
     deadline_of,
@@ -33,7 +27,6 @@ from karpenter.controllers.termination.orders import (
     next_step,
     seconds_until_due,
 )
-from karpenter.controllers.termination.volumes import awaited_attachments
 from karpenter.model.labels import DISRUPTED, DO_NOT_DISRUPT, TERMINATION_TIMESTAMP
 
 
@@ -227,6 +220,16 @@ def test_drain_without_a_deadline(
             id="a pod that was told the shortest time is not told again",
         ),
         pytest.param(
+            [bound(going=400)],
+            after(300),
+            ["a"],
+            [],
+            id="F-87 a pod of which nobody knows its time",
+        ),
+        pytest.param(
+            [bound(going=300, told=400)], after(300), [], [], id="a pod that goes at the deadline"
+        ),
+        pytest.param(
             [bound(going=200, told=400)], after(300), [], [], id="a pod that goes in time"
         ),
     ],
@@ -300,6 +303,7 @@ def claim(period: str | None = None, written: str | None = None) -> NodeClaim:
         pytest.param(claim("1h", "2026-08-01T12:05:00Z"), None, id="E-67 one that is written"),
         pytest.param(claim("1h", "nonsense"), None, id="E-67 even when it cannot be read"),
         pytest.param(claim(), None, id="E-68 no grace period"),
+        pytest.param(claim("soon"), None, id="E-68 a grace period that is no length of time"),
     ],
 )
 def test_first_deadline(deleted: NodeClaim, written: str | None) -> None:
@@ -315,15 +319,24 @@ def test_first_deadline(deleted: NodeClaim, written: str | None) -> None:
         pytest.param("2026-08-01T11:59:59Z", None, id="V15-D10 an earlier one is kept"),
         pytest.param("2026-08-01T14:00:00+02:00", None, id="the same in another zone"),
         pytest.param("soon", "2026-08-01T12:00:00Z", id="one that cannot be read"),
+        pytest.param("300", "2026-08-01T12:00:00Z", id="a number, which is no time"),
     ],
 )
 def test_tightened_deadline(known: str | None, written: str | None) -> None:
     assert written == tightened(claim(written=known), NOW)
 
 
-def test_a_deadline_that_is_no_time_is_named_with_its_claim() -> None:
-    with pytest.raises(DeadlineError, match=r"of NodeClaim c is 'soon'; write a time"):
-        deadline_of(claim(written="soon"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("soon", id="words"),
+        pytest.param("300", id="a number, which would be long ago if it were seconds since 1970"),
+        pytest.param("2026-08-01T12:00:00", id="a time of no zone"),
+    ],
+)
+def test_a_deadline_that_is_no_time_is_named_with_its_claim(text: str) -> None:
+    with pytest.raises(DeadlineError, match=f"of NodeClaim c is '{text}'; write a time"):
+        deadline_of(claim(written=text))
 
 
 def test_a_node_of_no_claim_has_no_deadline() -> None:
@@ -385,16 +398,21 @@ def test_next_step(given: Pod, order: Order, step: Step) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "seconds"),
+    ("grace", "order", "seconds"),
     [
-        pytest.param(Order(), None, id="no deadline"),
-        pytest.param(Order(after(300)), 270.001, id="F-85 just after the grace no longer fits"),
-        pytest.param(Order(after(-9)), 0.001, id="it is over"),
-        pytest.param(TIMEOUT, 10.001, id="a time-out knows no grace"),
+        pytest.param(30, Order(), None, id="no deadline"),
+        pytest.param(30, Order(after(300)), 270.001, id="F-85 just after the grace no longer fits"),
+        pytest.param(30, Order(after(-9)), 0.001, id="it is over"),
+        pytest.param(30, TIMEOUT, 10.001, id="a time-out knows no grace"),
+        pytest.param(None, Order(after(300)), None, id="no grace that could be too long"),
+        pytest.param(None, TIMEOUT, 10.001, id="a time-out needs no grace"),
+        pytest.param(30, Order(is_timeout=True), None, id="a time-out that never comes"),
     ],
 )
-def test_seconds_until_the_deadline_matters(order: Order, seconds: float | None) -> None:
-    assert seconds == seconds_until_due(bound(grace=30), order, now=NOW)
+def test_seconds_until_the_deadline_matters(
+    grace: int | None, order: Order, seconds: float | None
+) -> None:
+    assert seconds == seconds_until_due(bound(grace=grace), order, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -416,80 +434,3 @@ def test_seconds_until_the_deadline_matters(order: Order, seconds: float | None)
 )
 def test_reason_of_a_drain(given: NodeClaim | None, reason: str) -> None:
     assert reason == reason_of(given)
-
-
-class Claims:
-    """Volume claims by name."""
-
-    def __init__(self, *claims: PersistentVolumeClaim) -> None:
-        self._claims = {(c.metadata.namespace, c.metadata.name): c for c in claims}
-
-    def get(self, name: str, namespace: str = "") -> PersistentVolumeClaim | None:
-        return self._claims.get((namespace, name))
-
-
-def attachment(name: str, volume: str | None) -> VolumeAttachment:
-    source = VolumeAttachmentSource(persistent_volume_name=volume)
-    made = VolumeAttachment(spec=VolumeAttachmentSpec(node_name="n", source=source))
-    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, name=name))
-
-
-STAYS = [toleration("", "Exists")]
-CLAIMS = Claims(pvc("data", volume="pv-1"), pvc("user-scratch", volume="pv-2"))
-SCRATCH = Volume(name="scratch", ephemeral=EphemeralVolumeSource())
-
-
-def with_ephemeral(given: Pod) -> Pod:
-    return msgspec.structs.replace(
-        given, spec=msgspec.structs.replace(given.spec, volumes=(SCRATCH,))
-    )
-
-
-@pytest.mark.parametrize(
-    ("attachments", "pods", "awaited"),
-    [
-        pytest.param(
-            [attachment("b", "pv-2"), attachment("a", "pv-1")],
-            [],
-            ["a", "b"],
-            id="F-92 volumes of pods that have gone",
-        ),
-        pytest.param(
-            [attachment("a", "pv-1")],
-            [pod("user", node_name="n", claims=["data"])],
-            ["a"],
-            id="F-92 the volume of a pod that goes",
-        ),
-        pytest.param(
-            [attachment("a", "pv-1"), attachment("b", "pv-2")],
-            [pod("user", node_name="n", claims=["data"], tolerations=STAYS)],
-            ["b"],
-            id="F-93 the volume of a pod that stays",
-        ),
-        pytest.param(
-            [attachment("b", "pv-2")],
-            [with_ephemeral(pod("user", node_name="n", tolerations=STAYS))],
-            [],
-            id="F-93 a volume that was made for a pod that stays",
-        ),
-        pytest.param(
-            [attachment("a", "pv-1")],
-            [pod("user", node_name="n", claims=["data"], deleted=after(-61))],
-            [],
-            id="the volume of a pod that is stuck",
-        ),
-        pytest.param(
-            [attachment("a", "pv-1")],
-            [pod("user", node_name="n", claims=["lost"], tolerations=STAYS)],
-            ["a"],
-            id="a pod that stays whose claim is gone",
-        ),
-        pytest.param([attachment("a", None)], [], [], id="an attachment of no volume"),
-    ],
-)
-def test_awaited_attachments(
-    attachments: list[VolumeAttachment], pods: list[Pod], awaited: list[str]
-) -> None:
-    found = awaited_attachments(attachments, pods, CLAIMS, now=NOW)
-
-    assert awaited == [each.metadata.name for each in found]

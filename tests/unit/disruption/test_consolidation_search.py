@@ -1,6 +1,7 @@
 """Groups N and O: which machines are tried together, in which order, and what is worth it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -241,7 +242,10 @@ def test_methods_can_be_skipped() -> None:
         pytest.param(1.0, 3, 1.0, 3, 1.0, id="216 all of a pool of one"),
         pytest.param(0.0, 3, 58.08, 80, 0.0, id="217 nothing saved"),
         pytest.param(-1.0, 3, 58.08, 80, 0.0, id="217 less than nothing saved"),
+        pytest.param(-0.5, 3, 1.0, 80, 0.0, id="217 a little less than nothing saved"),
         pytest.param(1.0, 3, 0.0, 80, 0.0, id="a pool that costs nothing"),
+        pytest.param(1.0, 3, 58.08, 0, 0.0, id="a pool that nobody would miss"),
+        pytest.param(0.5, 0.5, 0.5, 1, 2.0, id="parts of a dollar, of one that a pod costs"),
         pytest.param(1.0, 0, 58.08, 80, float("inf"), id="nobody disturbed"),
     ],
 )
@@ -259,6 +263,45 @@ def test_215_half_is_enough() -> None:
 
     assert 0.5 == pytest.approx(found.value)
     assert found.is_approved
+
+
+def test_215_exactly_enough_is_enough_in_floats() -> None:
+    """A fifth of the cost for two fifths of the trouble: 0.49999999999999994 as floats go."""
+    types = [kind("cent", 4, price=0.01)]
+    loads = [pods_on(3, "a"), pods_on(1, "b"), pods_on(1, "c"), [], []]
+    nodes = [
+        machine(f"n{n}", *pods, instance_type="cent", types=types) for n, pods in enumerate(loads)
+    ]
+    view = look(*nodes, pools=[pool(policy="Balanced")], types=types)
+
+    best = best_score(view, candidates_of(view)["n0"])
+
+    assert 0.4999 < best.value < 0.5
+    assert best.is_approved
+
+
+def test_what_the_whole_of_a_pool_costs() -> None:
+    """A machine that nobody can price is disturbed for nothing; one without a claim is no part."""
+    pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
+    nodes = [machine("n1", pod_on("p")), machine("n2", pod_on("q"), zone="z9")]
+    nodes += [replace(machine("n3", pod_on("r")), node_claim=None)]
+
+    view = look(*nodes, pools=pools)
+
+    cost, disruption = view.totals("np")
+    assert 0.4 == pytest.approx(cost)
+    assert 4.0 == disruption
+    assert 2.0 == pytest.approx(best_score(view, candidates_of(view)["n1"]).value)
+
+
+def test_217_what_nobody_can_price_saves_nothing() -> None:
+    pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
+    nodes = [machine(f"n{n}", pod_on(f"p{n}"), zone="z9") for n in range(2)]
+
+    found = found_by("multi", *nodes, unmanaged_node("other"), pools=pools)
+
+    assert [] == going(found)
+    assert [("np", 0.0, False)] == [(s.node_pool, s.value, s.is_approved) for s in found.scores]
 
 
 def test_216_the_only_machine_of_a_pool_may_go() -> None:

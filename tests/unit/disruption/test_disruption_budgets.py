@@ -1,5 +1,6 @@
 """Group H: how many nodes of a pool may be disrupted at a time."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -8,7 +9,7 @@ import pytest
 from builders import NOW, READY, condition
 from disrupting import LONG_AGO, decided, found_by, going, look, machine, planned, pod_on, pool
 from karpenter.api.karpenter import Budget
-from karpenter.disruption.budgets import UNLIMITED, allowance, next_opening
+from karpenter.disruption.budgets import UNLIMITED, allowance, budget_value, next_opening
 from karpenter.state.nodes import StateNode
 
 UNREADY: Final = condition("Ready", "False")
@@ -30,6 +31,7 @@ def empties(count: int, pool: str = "np") -> list[StateNode]:
         pytest.param("100%", 10, id="122 all of ten"),
         pytest.param("0", 0, id="122 none"),
         pytest.param("21%", 3, id="a percentage is rounded up"),
+        pytest.param("5%", 1, id="however small it is"),
     ],
 )
 def test_empty_machines_go_in_one_command_within_the_budget(budget: str, count: int) -> None:
@@ -87,12 +89,22 @@ def test_what_is_left_of_a_budget(nodes: list[StateNode], budget: str, remaining
         pytest.param(machine("x", deleted=NOW), (5, 1), id="125 one that goes is both"),
         pytest.param(machine("x", marked=True), (5, 1), id="one of a command is both"),
         pytest.param(machine("x", node_conditions=[UNREADY]), (5, 1), id="124 one not ready too"),
+        pytest.param(
+            replace(machine("x"), node_claim=None), (4, 0), id="one without a claim is not ours"
+        ),
     ],
 )
 def test_who_counts_for_a_budget(odd: StateNode, counted: tuple[int, int]) -> None:
     found = look(*empties(4), odd, pools=[pool(budgets=["100%"])]).allowance("np", "Empty")
 
     assert counted == (found.total, found.disrupting)
+
+
+def test_percentages_of_large_pools_are_exact() -> None:
+    assert [100, 200, 203] == [
+        budget_value(Budget(nodes=share), total, now=NOW)
+        for share, total in (("50%", 200), ("100%", 200), ("50%", 405))
+    ]
 
 
 def test_130_a_window_of_two_days_that_opens_daily_never_closes() -> None:
@@ -154,6 +166,15 @@ def test_131_a_budget_that_cannot_be_read_closes_every_reason() -> None:
     )
 
 
+def test_131_of_several_that_cannot_be_read_the_first_is_named() -> None:
+    found = allowance(pool(budgets=["100%", "x", "y%"]), empties(2), "Empty", now=NOW)
+
+    assert (0, "spec.disruption.budgets[1]: 'x' is neither a number of nodes nor a percentage") == (
+        found.allowed,
+        found.problem,
+    )
+
+
 @pytest.mark.parametrize("length", ["0s", "-1h", "banana", ""])
 def test_no_length_of_a_window_allows_none(length: str) -> None:
     odd = Budget(nodes="10", schedule="@daily", duration=length)
@@ -175,11 +196,12 @@ def test_half_a_window_allows_none(half: Budget) -> None:
     )
 
 
-@pytest.mark.parametrize("nodes", ["-1", "banana", "5.5", "-10%", ""])
+@pytest.mark.parametrize("nodes", ["-1", "banana", "5.5", "-10%", "1x%", "%", ""])
 def test_no_number_of_nodes_allows_none(nodes: str) -> None:
     found = allowance(pool(budgets=[nodes]), empties(2), "Empty", now=NOW)
 
-    assert (0, True) == (found.allowed, bool(found.problem))
+    assert 0 == found.allowed
+    assert found.problem.endswith(f"{nodes!r} is neither a number of nodes nor a percentage")
 
 
 def test_132_a_budget_without_reasons_is_about_all_of_them() -> None:
@@ -219,12 +241,24 @@ def test_135_an_expired_claim_goes_whatever_budgets_say() -> None:
     ]
 
 
-def test_136_users_are_told_of_a_pool_that_allows_nothing() -> None:
-    found = found_by("empty", machine("n1"), pools=[pool(budgets=["0"])])
+@pytest.mark.parametrize(
+    ("budget", "culprit"),
+    [
+        pytest.param("0", "blocking budget", id="136 one that allows nothing"),
+        pytest.param(
+            "many",
+            "unreadable budget: spec.disruption.budgets[0]:"
+            " 'many' is neither a number of nodes nor a percentage",
+            id="131 one that cannot be read",
+        ),
+    ],
+)
+def test_users_are_told_of_a_pool_that_allows_nothing(budget: str, culprit: str) -> None:
+    found = found_by("empty", machine("n1"), pools=[pool(budgets=[budget])])
 
     (event,) = found.events
     assert ("NodePool/np", "DisruptionBlocked") == (event.target, event.reason)
-    assert "Empty" in event.message
+    assert f"No allowed disruptions for disruption reason Empty due to {culprit}" == event.message
     assert found.is_constrained
 
 

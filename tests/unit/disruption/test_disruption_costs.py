@@ -1,12 +1,15 @@
 """What moving pods costs, and what machines do."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+import msgspec
 import pytest
 
 from builders import NOW
-from disrupting import TYPES, machine, pod_on, pods_on
+from disrupting import LONG_AGO, TYPES, kind, machine, on_demand, pod_on, pods_on, snapshot
+from karpenter.disruption.candidates import Inspection
 from karpenter.disruption.costs import lifetime_cost, price_of, reschedule_cost
 from karpenter.state.eviction import POD_DELETION_COST, eviction_cost
 
@@ -40,6 +43,38 @@ def test_what_a_pod_costs(annotations: dict[str, str], ours: bool, cost: float) 
     found = eviction_cost(pod_on("p", annotations=annotations), deletion_cost_is_ours=ours)
 
     assert cost == found
+
+
+def test_v15_d45_what_we_wrote_ourselves_makes_no_machine_dearer() -> None:
+    found = machine("n1", pod_on("p", annotations={POD_DELETION_COST: "134217728"}))
+    cluster = snapshot(found)
+
+    costs = [
+        (
+            Inspection(cluster, {}, NOW, deletion_cost_is_ours=ours).described(found).cost,
+            lifetime_cost(found, now=LONG_AGO, deletion_cost_is_ours=ours),
+        )
+        for ours in (False, True)
+    ]
+
+    assert [(3.0, 2.0), (2.0, 1.0)] == costs
+
+
+def test_a_price_that_is_no_number_is_unknown() -> None:
+    odd = kind("s4", 4, ways=[on_demand(float("nan"))])
+
+    assert price_of(machine("n1"), {"s4": odd}) is None
+
+
+def test_a_claim_that_nobody_knows_the_age_of_is_new() -> None:
+    found = machine("n1", pod_on("p"), expire_after="1h")
+    assert found.node_claim is not None
+    metadata = msgspec.structs.replace(found.node_claim.metadata, creation_timestamp=None)
+    ageless = replace(
+        found, node_claim=msgspec.structs.replace(found.node_claim, metadata=metadata)
+    )
+
+    assert 1.0 == lifetime_cost(ageless, now=NOW, deletion_cost_is_ours=False)
 
 
 def test_a_pod_that_is_glad_to_go_takes_nothing_off() -> None:

@@ -11,6 +11,7 @@ from disrupting import (
     decided,
     found_by,
     going,
+    look,
     machine,
     only,
     planned,
@@ -20,6 +21,7 @@ from disrupting import (
 from karpenter.api.karpenter import CapacityBuffer, CapacityBufferSpec, PodTemplateReference
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.pods import Pod, PodTemplate
+from karpenter.model import labels as keys
 from karpenter.state.eviction import POD_DELETION_COST
 
 DAEMON: Final = [owner("DaemonSet", "logs")]
@@ -124,6 +126,31 @@ def test_167_a_machine_kept_for_a_buffer_stays() -> None:
     found = found_by("empty", machine("n1"), machine("n2"), buffers=[buffer], templates=[template])
 
     assert ["n2"] == going(found)
+    kept = found.verdicts["n1"]
+    assert ("it is kept as the spare capacity of a CapacityBuffer", False) == (
+        kept.detail,
+        kept.has_event,
+    )
+
+
+def test_167_a_machine_that_a_waiting_pod_would_come_to_is_not_kept_for_a_buffer() -> None:
+    spare = ObjectMeta(name="spare", namespace="default")
+    template = PodTemplate(metadata=spare, template=pod_template(cpu="1"))
+    buffer = CapacityBuffer(
+        metadata=spare,
+        spec=CapacityBufferSpec(pod_template_ref=PodTemplateReference(name="spare"), replicas=1),
+    )
+    waits = pod_on("waits", node_name="", node_selector={keys.ZONE: "z2"})
+
+    view = look(
+        machine("n1"),
+        machine("n2", zone="z2"),
+        pods=[waits],
+        buffers=[buffer],
+        templates=[template],
+    )
+
+    assert (frozenset({"n1"}), frozenset({"n2"})) == (view.buffered, view.awaited)
 
 
 def test_168_a_static_pool_keeps_its_nodes() -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from builders import NOW
+from builders import NOW, unmanaged_node
 from disrupting import (
     ON_DEMAND_ONLY,
     decided,
@@ -22,6 +22,7 @@ from karpenter.disruption.commands import Command
 from karpenter.disruption.plan import Search, next_commands
 from karpenter.disruption.validation import validated
 from karpenter.model import labels as keys
+from karpenter.state.nodes import StateNode
 
 OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
 LATER: Final = NOW + timedelta(seconds=15)
@@ -37,6 +38,18 @@ def replacement() -> Command:
         found_by("single", machine("n1", pod_on("a"), instance_type="s8"), pools=[OD_POOL])
     )
     assert command.replacements
+    return command
+
+
+def others(name: str) -> list[StateNode]:
+    """A machine with room for more."""
+    return [machine(name, *pods_on(3, f"p-{name}"))]
+
+
+def deletion() -> Command:
+    nodes = [machine("n1", pod_on("a")), *others("b"), *others("c")]
+    command = only(found_by("single", *nodes, pools=[OD_POOL]))
+    assert ("delete", ("n1",)) == (command.decision, command.names)
     return command
 
 
@@ -88,6 +101,7 @@ def test_empty_machines_without_any_budget_stay() -> None:
     found = validated(two_empty(), fresh)
 
     assert (None, "budget") == (found.command, found.failure)
+    assert ("budgets allow none of its nodes any more", ("n1", "n2")) == (found.detail, found.lost)
 
 
 def test_a_replacement_that_still_holds_is_confirmed() -> None:
@@ -97,6 +111,79 @@ def test_a_replacement_that_still_holds_is_confirmed() -> None:
 
     assert found.command is not None
     assert replacement().replacements == found.command.replacements
+
+
+def test_a_deletion_that_still_holds_is_confirmed_with_the_places_of_now() -> None:
+    command = deletion()
+    came = [machine("n1", pod_on("a"), pod_on("new")), *others("b"), *others("c")]
+
+    found = validated(command, look(*came, pools=[OD_POOL], now=LATER))
+
+    assert found.command is not None
+    assert ["a", "new"] == [each.metadata.name for each in found.command.candidates[0].movable]
+    assert {"b": ("default/a", "default/new")} == found.command.placements
+    assert "" == found.failure
+
+
+@pytest.mark.parametrize(
+    ("nodes", "failure", "detail"),
+    [
+        pytest.param([machine("n2")], "churn", "n1 is gone", id="it is gone"),
+        pytest.param(
+            [machine("n1", pod_on("a"), nominated_until=SOON)],
+            "nominated",
+            "n1: pods are expected on it",
+            id="pods are expected on it",
+        ),
+        pytest.param(
+            [machine("n1", pod_on("a"), without=["Consolidatable"])],
+            "churn",
+            "n1: it is not marked as consolidatable yet",
+            id="its pods changed",
+        ),
+    ],
+)
+def test_why_a_candidate_is_lost(nodes: list[StateNode], failure: str, detail: str) -> None:
+    found = validated(deletion(), look(*nodes, *others("b"), pools=[OD_POOL], now=LATER))
+
+    assert (None, failure, detail, ("n1",)) == (
+        found.command,
+        found.failure,
+        found.detail,
+        found.lost,
+    )
+
+
+def test_of_several_reasons_churn_is_counted() -> None:
+    fresh = look(machine("n1", nominated_until=SOON), machine("n2", pod_on("new")), now=LATER)
+
+    found = validated(two_empty(), fresh)
+
+    assert ("churn", "none of its nodes is empty any more") == (found.failure, found.detail)
+
+
+def test_155_a_budget_that_allows_some_of_several_is_not_enough() -> None:
+    nodes = [machine(name, pod_on(f"p-{name}")) for name in ("n1", "n2")]
+    command = only(found_by("multi", *nodes, unmanaged_node("other"), pools=[OD_POOL]))
+    tight = pool(requirements=ON_DEMAND_ONLY, budgets=["1"])
+
+    found = validated(command, look(*nodes, unmanaged_node("other"), pools=[tight], now=LATER))
+
+    assert (None, "budget", "budgets allow it no more", ("n2",)) == (
+        found.command,
+        found.failure,
+        found.detail,
+        found.lost,
+    )
+
+
+def test_154_pods_came_that_need_several_machines() -> None:
+    came = [pod_on(f"new{zone}", node_selector={keys.ZONE: zone}) for zone in ("z1", "z2")]
+    fresh = look(machine("n1", pod_on("a"), *came, instance_type="s8"), pools=[OD_POOL], now=LATER)
+
+    found = validated(replacement(), fresh)
+
+    assert ("scheduling", "2 new nodes would be needed now") == (found.failure, found.detail)
 
 
 def test_152_a_protected_pod_came() -> None:
@@ -144,7 +231,9 @@ def test_a_replacement_nobody_needs_any_more_is_not_made() -> None:
         now=LATER,
     )
 
-    assert "scheduling" == validated(replacement(), fresh).failure
+    found = validated(replacement(), fresh)
+
+    assert ("scheduling", "no replacement is needed any more") == (found.failure, found.detail)
 
 
 def test_a_deletion_that_would_need_a_new_machine_now_fails() -> None:

@@ -12,7 +12,7 @@ from disrupting import LONG_AGO, Standing, kind, machine, on_demand, planned, po
 from karpenter.api.karpenter import Budget, NodeClaim, NodePool
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType
-from karpenter.disruption.detection import drift_reason, patience
+from karpenter.disruption.detection import Patience, drift_reason, patience
 from karpenter.model import labels as keys
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
 
@@ -184,6 +184,7 @@ def test_241_hashes_of_different_versions_are_not_compared() -> None:
     ("minutes", "more", "expected"),
     [
         pytest.param(59, {}, "", id="242 it may not be listed everywhere yet"),
+        pytest.param(60, {}, "", id="242 an hour is not more than an hour"),
         pytest.param(61, {}, "InstanceTypeNotFound", id="242 its type is gone"),
         pytest.param(61, {"is_type_known": True}, "", id="it was seen a short while ago"),
     ],
@@ -192,6 +193,13 @@ def test_a_type_that_is_gone(minutes: int, more: dict[str, bool], expected: str)
     claim = claim_of(instance_type="gone", created=NOW - timedelta(minutes=minutes))
 
     assert expected == reason(claim, stamped(BASE), **more)
+
+
+def test_242_what_nobody_knows_the_age_of_may_be_new() -> None:
+    claim = claim_of(instance_type="gone")
+    metadata = msgspec.structs.replace(claim.metadata, creation_timestamp=None)
+
+    assert "" == reason(msgspec.structs.replace(claim, metadata=metadata), stamped(BASE))
 
 
 @pytest.mark.parametrize(
@@ -213,6 +221,15 @@ def test_a_type_that_is_gone(minutes: int, more: dict[str, bool], expected: str)
             id="244 another reservation",
         ),
         pytest.param({"capacity_type": "reserved"}, [spot(1.0)], True, id="244 but not on spot"),
+        pytest.param(
+            {"capacity_type": "reserved"}, [on_demand(1.0, "z2")], True, id="244 nor elsewhere"
+        ),
+        pytest.param(
+            {"capacity_type": "reserved", "zone": ""},
+            [on_demand(1.0, "z2")],
+            False,
+            id="244 unless nobody knows where it is",
+        ),
     ],
 )
 def test_offerings_that_are_gone(options: Standing, ways: list[Any], drifts: bool) -> None:
@@ -234,9 +251,12 @@ def test_246_the_pool_has_the_first() -> None:
 
 def test_247_what_has_not_launched_has_not_drifted() -> None:
     changed = stamped(with_template(expire_after="1h")(BASE))
-    claim = claim_of(claim_conditions=[condition("Launched", "Unknown")])
+    claims = [
+        claim_of(claim_conditions=[condition("Launched", "Unknown")]),
+        claim_of(without=["Launched"]),
+    ]
 
-    assert "" == reason(claim, changed)
+    assert ["", ""] == [reason(claim, changed) for claim in claims]
 
 
 def test_248_what_is_changed_back_is_no_drift() -> None:
@@ -271,7 +291,19 @@ def test_a_pool_nobody_can_read_makes_nothing_drift() -> None:
             False,
             id="163 not since it was asked for",
         ),
+        pytest.param(
+            "30s",
+            {"without": ["Initialized"], "created": NOW - timedelta(seconds=20)},
+            False,
+            id="since it was asked for, when nobody knows when it started",
+        ),
         pytest.param("0s", {"last_pod_event": NOW}, True, id="at once, whatever just happened"),
+        pytest.param(
+            "0s",
+            {"last_pod_event": NOW + timedelta(hours=1)},
+            True,
+            id="at once, whatever a clock says",
+        ),
         pytest.param("Never", {}, None, id="never"),
         pytest.param("soon", {}, None, id="no duration"),
         pytest.param("-30s", {}, None, id="less than no duration"),
@@ -284,6 +316,23 @@ def test_patience(after: str, options: Standing, is_over: bool | None) -> None:
     found = patience(claim, pool(after=after), now=NOW)
 
     assert is_over == (None if found is None else found.is_over)
+
+
+def test_patience_with_what_has_no_past_at_all_is_over() -> None:
+    claim = machine("n1", without=["Initialized"]).node_claim
+    assert claim is not None
+    metadata = msgspec.structs.replace(claim.metadata, creation_timestamp=None)
+
+    found = patience(msgspec.structs.replace(claim, metadata=metadata), pool(after="30s"), now=NOW)
+
+    assert Patience(is_over=True) == found
+
+
+def test_261_there_is_no_patience_with_static_pools() -> None:
+    claim = machine("n1").node_claim
+    assert claim is not None
+
+    assert patience(claim, pool(replicas=1), now=NOW) is None
 
 
 def test_patience_says_until_when() -> None:

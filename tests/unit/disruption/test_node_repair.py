@@ -168,6 +168,7 @@ def test_how_long_pods_have(
         pytest.param(3, 10, [], id="V15-D12 too many of ten fail"),
         pytest.param(2, 10, ["x"], id="two of ten may fail"),
         pytest.param(1, 3, ["x"], id="V15-D13 one of three may fail"),
+        pytest.param(2, 6, ["x"], id="a fifth of six is rounded up to two"),
     ],
 )
 def test_the_breaker(failing: int, total: int, names: list[str]) -> None:
@@ -201,10 +202,10 @@ def test_v15_d14_waiting_long_enough_is_worth_a_rank() -> None:
         RepairPolicy("A", "True", timedelta(0)),
         RepairPolicy("B", "True", timedelta(0), reason_regex="b", priority=50),
     ]
-    waited = sick("a", bad=[condition("A", at=NOW - 150 * MINUTE)], created=LONG_AGO)
-    urgent = sick("b", bad=[condition("B", reason="b", at=NOW - 90 * MINUTE)], created=LONG_AGO)
+    waited = sick("b", bad=[condition("A", at=NOW - 150 * MINUTE)], created=LONG_AGO)
+    urgent = sick("a", bad=[condition("B", reason="b", at=NOW - 90 * MINUTE)], created=LONG_AGO)
 
-    assert ["a"] == going(repaired(urgent, waited, *well(8), policies=policies))
+    assert ["b"] == going(repaired(urgent, waited, *well(8), policies=policies))
 
 
 def test_v15_d15_between_equals_the_name_decides() -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodePool
+from karpenter.api.meta import Status
 from karpenter.clock import running_clock
 from karpenter.kube.client import Client
-from karpenter.kube.errors import UnreadableAnswerError
+from karpenter.kube.errors import UnreadableAnswerError, from_status
 from karpenter.kube.transport import Request, Response, Stream
 
 PATH = "/apis/karpenter.sh/v1/nodepools"
@@ -106,3 +107,12 @@ def test_an_answer_nobody_can_read_is_one_sentence(
         assert f"the answer to {expected}" == str(caught.value)
 
     run()
+
+
+def test_who_is_not_known_is_told_where_to_look() -> None:
+    error = from_status(401, Status(message="Unauthorized"))
+
+    assert (
+        "the API server does not know who asks (Unauthorized); check the user of the kubeconfig, or"
+        " the token of the service account"
+    ) == str(error)

@@ -466,6 +466,12 @@ def test_proxies_by_the_environment(server: str, environment: dict[str, str], pr
     assert proxy == proxy_for(server, environment)
 
 
+@pytest.mark.parametrize("proxy", ["http://p:port", "socks5://p:1", "http://"])
+def test_a_proxy_in_the_environment_that_makes_no_sense_is_one_sentence(proxy: str) -> None:
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY names no proxy .*; correct or unset it$"):
+        proxy_for("https://a.example", {"HTTPS_PROXY": proxy})
+
+
 def test_the_environment_names_a_proxy_where_the_kubeconfig_does_not(tmp_path: Path) -> None:
     config = load(kubeconfig(tmp_path / "config"), HTTPS_PROXY="http://p:1")
 

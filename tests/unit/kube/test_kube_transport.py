@@ -254,8 +254,18 @@ class TestFailures:
                 async with made.stream(NODES):
                     pass
 
-        assert f"cannot connect to http://127.0.0.1:{port}: " in str(caught.value)
+        assert f"cannot connect to http://127.0.0.1:{port}: connection refused" == str(caught.value)
         assert "secret" not in str(caught.value)
+
+    async def test_nobody_listens_where_a_server_is_its_own_proxy(self) -> None:
+        async with listening(echo) as port:
+            pass
+        config = replace(plain(port), proxy=f"http://sandbox:secret@127.0.0.1:{port}")
+        async with transport(config) as made:
+            with pytest.raises(ConnectionLostError) as caught:
+                await made.send(NODES)
+
+        assert f"cannot connect to http://127.0.0.1:{port}: connection refused" == str(caught.value)
 
     async def test_an_answer_that_takes_too_long(self) -> None:
         async def never(request: web.BaseRequest) -> web.Response:

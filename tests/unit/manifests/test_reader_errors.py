@@ -124,6 +124,12 @@ YAML_MISTAKES = [
         id="an open mapping",
     ),
     pytest.param(
+        "a: [b,\n",
+        "2:1",
+        "the text ends where a value is expected: write it, or close the brackets",
+        id="a list that ends with the text",
+    ),
+    pytest.param(
         "a: @b\n", "1:4", "a value cannot begin with `@`: put it in quotes", id="an at sign"
     ),
     pytest.param(

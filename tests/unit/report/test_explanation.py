@@ -374,7 +374,7 @@ def test_a_pod_that_is_left_alone_or_runs_is_said_to() -> None:
         gated["reason"],
         gated["nodePools"],
     )
-    assert ("Running", "it is on node n and asks for nothing") == (
+    assert ("Running", "it is on node n and needs no other") == (
         running["outcome"],
         running["detail"],
     )

@@ -1,5 +1,7 @@
 """A store in a file: it comes back as it was, whatever happened to the process."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +155,32 @@ def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     recorded(path)
 
     assert 0o600 == path.stat().st_mode & 0o777
+
+
+def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.journal"
+    holding = (
+        "import sys, pathlib\n"
+        "from karpenter.sandbox.journal import Journal\n"
+        "from karpenter.sandbox.store import Store\n"
+        "held = Journal(pathlib.Path(sys.argv[1]), Store())\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", holding, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert "held\n" == other.stdout.readline()
+        before = path.read_bytes()
+
+        with pytest.raises(JournalError, match="is kept by another sandbox that runs; stop that"):
+            Journal(path, Store())
+
+        assert before == path.read_bytes()
+        other.communicate("")
+
+    assert () == tuple(reopened(path).everything())

@@ -132,12 +132,10 @@ def test_a20_planning_goes_on_once_the_claim_has_launched_or_is_gone(way: str) -
     assert () == state.snapshot().unlaunched
 
 
-def test_before_the_first_plan_everything_the_server_has_must_be_known() -> None:
-    state = state_of(node("n"), node("skipped", provider_id=""), node_claim("c", provider_id=""))
+def test_claims_that_have_not_launched_come_by_name() -> None:
+    state = state_of(*(node_claim(name, provider_id="") for name in ("c", "a", "d", "b")))
 
-    assert state.knows(["n", "skipped"], ["c"])
-    assert not state.knows(["n", "other"], [])
-    assert not state.knows([], ["other"])
+    assert ["a", "b", "c", "d"] == [each.metadata.name for each in state.snapshot().unlaunched]
 
 
 def test_a_machine_lasts_until_both_its_objects_are_gone() -> None:
@@ -384,6 +382,22 @@ def test_a_mark_set_on_a_launching_claim_holds_once_it_is_a_node() -> None:
     state.apply(node("n", provider_id="x"))
 
     assert [("n", True)] == [(each.name, each.is_marked) for each in state.snapshot().nodes]
+
+
+@pytest.mark.parametrize(
+    "lost", [pytest.param(node("n"), id="its Node"), pytest.param(node_claim("n"), id="its claim")]
+)
+def test_a_machine_that_has_lost_one_of_its_objects_keeps_its_mark_and_nomination(
+    lost: Resource,
+) -> None:
+    state = state_of(node("n"), node_claim("n"))
+    state.mark("n")
+    state.nominate("n", NOW)
+
+    state.delete(lost)
+
+    (machine,) = state.snapshot().nodes
+    assert (True, NOW) == (machine.is_marked, machine.nominated_until)
 
 
 def test_a_machine_that_is_gone_takes_its_mark_and_nomination_along() -> None:

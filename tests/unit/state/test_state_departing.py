@@ -1,6 +1,6 @@
 """Pods of machines that go are planned for, unless something holds them where they are."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Unpack
 
 import pytest
@@ -22,6 +22,7 @@ from builders import (
 )
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
+from karpenter.model.conditions import timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.state.departing import (
     Budgets,
@@ -29,6 +30,7 @@ from karpenter.state.departing import (
     is_evictable,
     is_protected,
     pods_to_move,
+    protection_in_words,
 )
 from karpenter.state.nodes import StateNode
 
@@ -68,6 +70,11 @@ def protected(wish: str, started: int | None = 0) -> Pod:
             running(deleted=NOW, owners=[owner("StatefulSet", "db")]),
             True,
             id="N-221 a terminating pod of a StatefulSet has not",
+        ),
+        pytest.param(
+            running(deleted=NOW, owners=[owner("App", "x", "a.io/v1"), owner("StatefulSet", "db")]),
+            True,
+            id="N-221 whoever else owns it",
         ),
         pytest.param(
             running(deleted=NOW, owners=[owner("StatefulSet", "db", "example.com/v1")]),
@@ -143,6 +150,32 @@ def test_only_machines_that_go_are_looked_at(machine: StateNode, moves: bool) ->
             id="a budget of another namespace",
         ),
         pytest.param(
+            [pdb(max_unavailable=0, namespace="shop")],
+            {"namespace": "shop"},
+            False,
+            id="a budget of the pod's own namespace, whichever that is",
+        ),
+        pytest.param(
+            [pdb(max_unavailable=0)],
+            {"namespace": "shop"},
+            True,
+            id="a budget of the default namespace holds nobody elsewhere",
+        ),
+        pytest.param([pdb(min_available="1000")], {}, True, id="a number in quotes is no share"),
+        pytest.param([pdb(max_unavailable="some%")], {}, True, id="a share that is no number"),
+        pytest.param(
+            [pdb(max_unavailable=0, unhealthy_policy="AlwaysAllow")],
+            {"conditions": [condition("PodScheduled"), condition("Ready", "False")]},
+            True,
+            id="an unready pod is unready whatever else is said of it",
+        ),
+        pytest.param(
+            [pdb(max_unavailable=0, unhealthy_policy="AlwaysAllow")],
+            {"conditions": [condition("example.com/gate", "False"), condition("Ready")]},
+            False,
+            id="a ready pod is ready whatever else is said of it",
+        ),
+        pytest.param(
             [pdb(max_unavailable=0, unhealthy_policy="AlwaysAllow")],
             {"conditions": [condition("Ready", "False")]},
             True,
@@ -213,6 +246,30 @@ def test_the_budgets_in_the_way_are_named() -> None:
 )
 def test_do_not_disrupt(candidate: Pod, held: bool) -> None:
     assert held is is_protected(candidate, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "expected"),
+    [
+        pytest.param(protected("true"), "", id="for good"),
+        pytest.param(protected("30m", started=None), "", id="it has not begun yet"),
+        pytest.param(
+            protected("30m"), f" until {timestamp(NOW + timedelta(minutes=30))}", id="for a while"
+        ),
+        pytest.param(
+            running(
+                annotations={DO_NOT_DISRUPT: "1000h"}, started=datetime.max.replace(tzinfo=UTC)
+            ),
+            " until 9999-12-31T23:59:59Z",
+            id="longer than there are dates",
+        ),
+    ],
+)
+def test_until_when_a_pod_is_protected(candidate: Pod, expected: str) -> None:
+    said = f"pod default/{candidate.metadata.name} has the annotation {DO_NOT_DISRUPT}{expected}"
+
+    assert said == protection_in_words(candidate)
+    assert is_protected(candidate, now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from builders import expression, node_pool, taint
 from karpenter.api.karpenter import NodePool
-from karpenter.state.drift_hash import node_pool_hash
+from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
 
 A, B = taint("a=1:NoSchedule"), taint("b=1:NoSchedule")
 
@@ -49,3 +49,17 @@ def test_what_drifts_changes_the_hash(changed: NodePool) -> None:
 )
 def test_what_does_not_drift_leaves_the_hash(one: NodePool, other: NodePool) -> None:
     assert node_pool_hash(one) == node_pool_hash(other)
+
+
+@pytest.mark.parametrize(
+    ("pool", "known"),
+    [
+        pytest.param(node_pool(), "3371127110542821680", id="a plain pool"),
+        pytest.param(
+            node_pool(labels={"a": "b"}, taints=[A]), "9880290028342240591", id="a pool of its own"
+        ),
+    ],
+)
+def test_a_hash_is_what_it_was_when_its_version_began(pool: NodePool, known: str) -> None:
+    """Else a new release replaces every node; a hash that must change needs a new version."""
+    assert ("v3-py1", known) == (NODEPOOL_HASH_VERSION, node_pool_hash(pool))

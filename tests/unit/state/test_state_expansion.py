@@ -20,7 +20,7 @@ from builders import (
     replica_set,
 )
 from karpenter.api.karpenter import NodePool
-from karpenter.api.meta import ObjectMeta, OwnerReference, Resource
+from karpenter.api.meta import Condition, ObjectMeta, OwnerReference, Resource
 from karpenter.api.pods import EphemeralVolumeSource, Pod, PodSpec, ResourceRequirements, Volume
 from karpenter.api.policy import LimitRange, LimitRangeItem, LimitRangeSpec
 from karpenter.api.storage import (
@@ -149,6 +149,7 @@ def test_a_pod_without_node_and_conditions_counts_as_unschedulable() -> None:
 
     assert isinstance(found, Pod)
     assert [UNSCHEDULABLE] == list(found.status.conditions)
+    assert "Pending" == found.status.phase
 
 
 def test_a_gated_pod_counts_as_gated() -> None:
@@ -184,11 +185,24 @@ def test_a_pool_without_a_ready_condition_counts_as_ready() -> None:
     assert [("NodeClassReady", "True"), ("Ready", "True")] == held
 
 
-def test_a_pool_that_is_said_not_to_be_ready_is_not() -> None:
-    found = only(node_pool(conditions=[condition("Ready", "False")]))
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param([condition("Ready", "False")], id="and nothing else"),
+        pytest.param([condition("NodeClassReady"), condition("Ready", "False")], id="among others"),
+    ],
+)
+def test_a_pool_that_is_said_not_to_be_ready_is_not(told: list[Condition]) -> None:
+    found = only(node_pool(conditions=told))
 
     assert isinstance(found, NodePool)
-    assert ["False"] == [each.status for each in found.status.conditions]
+    assert told == list(found.status.conditions)
+
+
+def test_a_name_that_is_given_stands_whatever_could_be_generated() -> None:
+    found = only(Pod(metadata=ObjectMeta(name="web", generate_name="job-"), spec=pod_spec(cpu="1")))
+
+    assert "web" == found.metadata.name
 
 
 # Requests
@@ -319,7 +333,8 @@ def test_the_claims_of_ephemeral_volumes_are_made_unless_they_are_there() -> Non
         given, spec=msgspec.structs.replace(given.spec, volumes=volumes)
     )
 
-    objects = expanded(mounting, pvc("web-cache", storage_class="b"))
+    namesake = bare("web-scratch")
+    objects = expanded(mounting, namesake, pvc("web-cache", storage_class="b"))
 
     claims = [each for each in objects if isinstance(each, PersistentVolumeClaim)]
     assert [("default/web-cache", "b"), ("default/web-scratch", "a")] == [

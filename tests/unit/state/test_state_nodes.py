@@ -17,6 +17,7 @@ from builders import (
     taint,
     unmanaged_node,
 )
+from karpenter.api.meta import Condition
 from karpenter.api.nodes import Taint
 from karpenter.model import labels
 from karpenter.model.resources import Resources
@@ -40,6 +41,25 @@ def test_n213_an_unmanaged_node_is_ready_and_takes_pods_as_it_is() -> None:
     assert "" == machine.node_pool
     assert (CUSTOM,) == machine.taints
     assert 4000 == machine.allocatable.cpu
+
+
+@pytest.mark.parametrize(
+    ("told", "is_ready"),
+    [
+        pytest.param([condition("Ready")], True, id="a Node that says so"),
+        pytest.param([condition("DiskPressure"), condition("Ready")], True, id="whatever else"),
+        pytest.param([condition("Ready", "False")], False, id="a Node that denies it"),
+        pytest.param([condition("Ready", "Unknown")], False, id="a Node nobody hears of"),
+        pytest.param([condition("DiskPressure")], False, id="another condition that holds"),
+        pytest.param([], False, id="a Node that says nothing"),
+    ],
+)
+def test_which_machines_are_ready(told: list[Condition], is_ready: bool) -> None:
+    assert is_ready == managed_node("n", conditions=told).is_ready
+
+
+def test_a_machine_without_a_node_is_not_ready() -> None:
+    assert not launching_node("n").is_ready
 
 
 def test_n214_a_launching_machine_is_what_its_claim_promises() -> None:

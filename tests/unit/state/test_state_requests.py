@@ -8,9 +8,11 @@ from karpenter.model.resources import Resources
 from karpenter.state.requests import pod_requests, template_requests, with_limits_as_requests
 
 
-def status(cpu: str | None = None, allocated: str | None = None) -> ContainerStatus:
+def status(
+    cpu: str | None = None, allocated: str | None = None, *, name: str = "app"
+) -> ContainerStatus:
     return ContainerStatus(
-        name="app",
+        name=name,
         resources=ActualResources(requests={"cpu": cpu}) if cpu else None,
         allocated_resources={"cpu": allocated} if allocated else {},
     )
@@ -110,6 +112,38 @@ def status(cpu: str | None = None, allocated: str | None = None) -> ContainerSta
             },
             {"cpu": "2"},
             id="a growth that will never happen does not count",
+        ),
+        pytest.param(
+            {
+                "cpu": "8",
+                "statuses": [status(cpu="2")],
+                "conditions": [condition("PodResizePending", "True", "Deferred")],
+            },
+            {"cpu": "8"},
+            id="a growth that is put off does",
+        ),
+        pytest.param(
+            {
+                "cpu": "8",
+                "statuses": [status(cpu="2")],
+                "conditions": [condition("example.com/wish", "True", "Infeasible")],
+            },
+            {"cpu": "8"},
+            id="something else that will never happen says nothing of it",
+        ),
+        pytest.param(
+            {
+                "containers": [container("8", name=name) for name in ("a", "b", "c")],
+                "statuses": [status(cpu="2", name="a"), status(name="b")],
+                "conditions": [condition("PodResizePending", "True", "Infeasible")],
+            },
+            {"cpu": "18"},
+            id="a container of which nothing is known has what it asks for",
+        ),
+        pytest.param(
+            {"cpu": "1", "statuses": [status(cpu="5")]},
+            {"cpu": "5"},
+            id="also when nobody says what is allocated",
         ),
     ],
 )

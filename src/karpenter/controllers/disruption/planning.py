@@ -37,7 +37,7 @@ from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.pass_settings import disruption_settings
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.solve import HasTime
-from karpenter.state.departing import protection_period
+from karpenter.state.departing import protected_until
 from karpenter.state.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -92,11 +92,7 @@ def next_change(view: Pass, protected: Iterable[Pod]) -> datetime | None:
     That is when nobody expects pods on it any more, when the protection of a pod ends, and when
     its pods have been at rest for long enough.
     """
-    moments: list[datetime | None] = [
-        pod.status.start_time + period
-        for pod in protected
-        if pod.status.start_time is not None and (period := protection_period(pod)) is not None
-    ]
+    moments = list(map(protected_until, protected))
     for machine in view.snapshot.nodes:
         moments.append(machine.nominated_until)
         pool = view.snapshot.node_pools.get(machine.node_pool)

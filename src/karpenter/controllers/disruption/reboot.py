@@ -44,6 +44,7 @@ from karpenter.controllers.lifecycle.claims import (
     is_deleting,
     nodes_of,
     summed_up,
+    with_conditions,
 )
 from karpenter.controllers.mirrors import BY_NODE
 from karpenter.controllers.runtime import Controller
@@ -55,7 +56,7 @@ from karpenter.controllers.world import STATUS, World
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
 from karpenter.model import taints as known_taints
-from karpenter.model.conditions import READY, TRUE, UNKNOWN, find, is_true
+from karpenter.model.conditions import READY, TRUE, UNKNOWN, find, is_true, without
 from karpenter.model.taints import matches
 from karpenter.runtime import REASONABLE
 
@@ -149,6 +150,8 @@ class RebootController(Controller):
         known = find(claim.status.conditions, REBOOTING)
         message = known.message if known is not None else ""
         changed = conditioned(claim, REBOOTING, TRUE, ISSUED, message, now=now)
+        # Its date says since when the machine is awaited, even if it was never initialized
+        changed = with_conditions(changed, without(changed.status.conditions, INITIALIZED))
         changed = conditioned(changed, INITIALIZED, UNKNOWN, REBOOTING, now=now)
         await self._write(claim, summed_up(changed, now=now))
         self._issuing.pop(claim.metadata.uid, None)

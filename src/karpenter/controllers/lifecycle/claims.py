@@ -149,14 +149,10 @@ def is_deleting(claim: NodeClaim) -> bool:
 
 def nodes_of(world: World, claim: NodeClaim) -> list[Node]:
     """The Nodes of a claim's machine: one, or none yet; more than one is a fault."""
-    provider_id = claim.status.provider_id
-    return world.mirror(Node).by_index(BY_PROVIDER_ID, provider_id) if provider_id else []
+    return world.mirror(Node).by_index(BY_PROVIDER_ID, claim.status.provider_id)
 
 
 def claims_of(world: World, node: Node) -> list[NodeClaim]:
     """The claims of this process's cloud that a Node belongs to."""
-    provider_id = node.spec.provider_id
-    if not provider_id:
-        return []
-    found = world.mirror(NodeClaim).by_index(BY_PROVIDER_ID, provider_id)
+    found = world.mirror(NodeClaim).by_index(BY_PROVIDER_ID, node.spec.provider_id)
     return [claim for claim in found if world.is_managed(claim)]

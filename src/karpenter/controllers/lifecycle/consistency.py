@@ -101,5 +101,5 @@ def shortfalls(claim: NodeClaim, node: Node) -> list[str]:
         f"expected {format_amount(name, expected[name])} of {name},"
         f" but Node {node.metadata.name} has {format_amount(name, found[name])}"
         for name, _ in wanted.items()
-        if expected[name] and found[name] * 100 < expected[name] * _LEAST_PERCENT
+        if found[name] * 100 < expected[name] * _LEAST_PERCENT
     ]

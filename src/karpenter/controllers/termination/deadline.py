@@ -118,6 +118,6 @@ def _earlier(moment: datetime, *, seconds: int) -> datetime:
 
 def _moment(text: str) -> datetime | None:
     try:
-        return msgspec.convert(text, Time, strict=False)
+        return msgspec.convert(text, Time)
     except msgspec.ValidationError:
         return None

@@ -8,8 +8,6 @@ from karpenter.controllers.world import World
 
 def claim_of(world: World, node: Node) -> NodeClaim | None:
     """The claim of a node; none when there are several, since nobody knows which one it is."""
-    if not node.spec.provider_id:
-        return None
     found = [
         claim
         for claim in world.mirror(NodeClaim).by_index(BY_PROVIDER_ID, node.spec.provider_id)
@@ -20,8 +18,6 @@ def claim_of(world: World, node: Node) -> NodeClaim | None:
 
 def nodes_of(world: World, claim: NodeClaim) -> list[Node]:
     """Every node that runs on the machine of a claim."""
-    if not claim.status.provider_id:
-        return []
     return world.mirror(Node).by_index(BY_PROVIDER_ID, claim.status.provider_id)
 
 

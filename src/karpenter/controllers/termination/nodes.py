@@ -219,7 +219,7 @@ class NodeTermination(Controller):
         return (key_of(node),) if self._is_leaving(node) else ()
 
     def _key_of_leaving(self, name: str) -> Iterable[Key]:
-        node = self._nodes.get(name) if name else None
+        node = self._nodes.get(name)
         return self._key_if_leaving(node) if node is not None else ()
 
     def _keys_of_claim(self, claim: NodeClaim) -> Iterable[Key]:

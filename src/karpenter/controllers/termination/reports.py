@@ -11,7 +11,7 @@ from karpenter.api.storage import VolumeAttachment
 from karpenter.kube.events import Event
 from karpenter.model.conditions import timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
-from karpenter.state.departing import annotation_problem, protection_period
+from karpenter.state.departing import annotation_problem, protected_until
 
 _MOST_NAMED: Final = 5
 _BUDGET: Final = "budget"
@@ -62,13 +62,12 @@ def disrupted(pod: Pod, deadline: datetime) -> Event:
 def protection(pod: Pod, *, now: datetime) -> Event | None:
     """What a do-not-disrupt annotation with another value than "true" does now, if there is one."""
     problem = annotation_problem(pod.metadata.annotations)
-    period = protection_period(pod)
+    end = protected_until(pod)
     if problem is not None:
         kind, reason, message = "Warning", "InvalidDoNotDisruptAnnotation", problem
-    elif period is None or pod.status.start_time is None:
+    elif end is None:
         return None
     else:
-        end = pod.status.start_time + period
         kind, reason = "Normal", "DoNotDisruptUntil"
         message = f"The pod is not disrupted until {timestamp(end)}"
         if now >= end:
