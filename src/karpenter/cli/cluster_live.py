@@ -37,6 +37,7 @@ from karpenter.disruption.detection import DRIFTED
 from karpenter.kube.client import Client
 from karpenter.kube.config import load_config
 from karpenter.kube.errors import (
+    ApiError,
     ConfigError,
     ForbiddenError,
     GoneError,
@@ -84,7 +85,7 @@ class LiveCluster:
     facts: ProviderFacts
     repair_policies: Sequence[RepairPolicy]
     now: datetime | None = None  # by the clock of the API server, if it tells
-    is_sandbox: bool = False  # whose AWS can be asked by nobody but the sandbox itself
+    is_simulated: bool = False  # its AWS lives in a sandbox, which alone can ask it
 
 
 def read_cluster(
@@ -119,31 +120,30 @@ async def _read(
     )
     try:
         kube = Client(transport, clock, may_write=lambda: False)
+        make = load_provider(provider) if provider is not None else None
+        is_simulated = provider == _AWS and await _is_sandbox(kube)
         cloud = None
-        is_sandbox = await _is_sandbox(kube)
-        if provider is not None and not (is_sandbox and provider == _AWS):
+        if make is not None and not is_simulated:
             rng = random.Random()  # noqa: S311 nothing secret hangs on it
-            asked = ProviderContext(kube, clock, settings, environment, rng)
-            cloud = load_provider(provider)(asked)
+            cloud = make(ProviderContext(kube, clock, settings, environment, rng))
         reading = _Reading(kube)
         snapshot = await reading.snapshot()
         reading.say_what_is_missing()
         now = await _time_there(transport)
         if cloud is None:
             nothing = ProviderFacts("", (), frozenset())
-            return LiveCluster(snapshot, {}, nothing, (), now, is_sandbox)
+            return LiveCluster(snapshot, {}, nothing, (), now, is_simulated)
         await _ask_for_prices(cloud)
         snapshot = await _with_provider_drift(snapshot, cloud)
         types = await _types(snapshot.node_pools.values(), cloud)
-        return LiveCluster(
-            snapshot, types, cloud.facts, tuple(cloud.repair_policies), now, is_sandbox
-        )
+        return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
     finally:
         await transport.close()
 
 
 async def _is_sandbox(kube: Client) -> bool:
-    with suppress(KubeError):  # whoever does not tell is asked for the objects all the same
+    # Whoever does not tell is asked for the objects all the same
+    with suppress(ApiError, UnreadableAnswerError):
         return (await kube.version()).endswith(_SANDBOX)
     return False
 

@@ -238,7 +238,7 @@ def _from_cluster(
             provider=provider if given is None else None,
             settings=settings,
         )
-    if given is None and provider == AWS and live.is_sandbox:
+    if given is None and live.is_simulated:
         given = _simulated_aws(live.snapshot, settings)
     types = live.types
     market = given or Market(
