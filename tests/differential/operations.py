@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 FOLDER: Final = Path(__file__).parents[1] / "e2e" / "operations"
 DIFFERENCES: Final = FOLDER.parent / "differences.yaml"
@@ -70,8 +69,7 @@ def scenarios(folder: Path = FOLDER) -> Mapping[str, Scenario]:
 
 def known_differences() -> Mapping[str, KnownDifference]:
     """Every difference that is admitted, by name."""
-    listed = yaml.safe_load(DIFFERENCES.read_text("utf-8"))
-    return msgspec.convert(listed, dict[str, KnownDifference])
+    return msgspec.yaml.decode(DIFFERENCES.read_bytes(), type=dict[str, KnownDifference])
 
 
 def differences_in_use() -> set[str]:
@@ -86,6 +84,6 @@ def differences_in_use() -> set[str]:
 
 
 def _read(path: Path) -> Scenario:
-    scenario = msgspec.convert(yaml.safe_load(path.read_text("utf-8")), Scenario)
+    scenario = msgspec.yaml.decode(path.read_bytes(), type=Scenario)
     assert scenario.names_are_distinct(), f"{path.name} has two operations of one name"
     return scenario

@@ -22,6 +22,7 @@ from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.registry import ProviderContext
+from karpenter.kube import retry
 from karpenter.sandbox.api import Request, Response
 from karpenter.sandbox.resource_api import Answer
 from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
@@ -365,6 +366,7 @@ def test_a_server_that_does_not_answer_is_one_sentence(
     }
     config = {"apiVersion": "v1", "kind": "Config", "current-context": "c", **entries}
     kubeconfig.write_text(json.dumps(config), "utf-8")
+    monkeypatch.setattr(retry, "RETRIES", 0)
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
 
     ran = run("plan")

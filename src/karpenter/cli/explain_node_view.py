@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.tree import Tree
 
 from karpenter.cli.explain_view import marked
-from karpenter.cli.plan_disruption_view import budget_words, command_sentence, kept_sentence
+from karpenter.cli.plan_disruption_view import budget_words, command_sentence
 from karpenter.cli.screen import (
     GOOD,
     QUIET,
@@ -21,8 +21,10 @@ from karpenter.cli.screen import (
     without_default,
     words,
 )
+from karpenter.cloud.provider import REBOOT_NODE
 from karpenter.disruption.budgets import Allowance
 from karpenter.model import labels
+from karpenter.report.ailment import Ailment
 from karpenter.report.departure import Departure
 from karpenter.report.node_story import Move, NodeStory
 from karpenter.state.pods import key_of
@@ -41,9 +43,14 @@ def node_parts(told: NodeStory, *, now: datetime) -> _Parts:
     title = words(f"Node {told.machine.name} {fate}", f"{TITLE} {style}")
     tree = Tree(title, guide_style=QUIET)
     _add_verdict(tree, told, now)
+    if told.ailment is not None:
+        tree.add(words(_remedy(told.ailment, now)))
     if told.takes_from:
         tree.add(words(f"would take pods of {sample(told.takes_from, most=3)}"))
     tree.add(words(_what_it_is(told)))
+    node = told.machine.node
+    if node is not None and node.spec.unschedulable and told.departure is None:
+        tree.add(words("is cordoned, so no more pods come to it; that does not keep it"))
     if told.expires is not None and told.departure is None:
         tree.add(words(_end(told.expires, now)))
     _add_pods(tree, told)
@@ -68,7 +75,7 @@ def _add_verdict(tree: Tree, told: NodeStory, now: datetime) -> None:
         if told.turn > 1:
             tree.add(words(f"after {counted(told.turn - 1, 'other command')}, as is all below"))
     elif told.blocked is not None:
-        tree.add(words(kept_sentence(told.blocked)))
+        tree.add(words(told.blocked.detail))
 
 
 def _fate(told: NodeStory) -> tuple[str, str]:
@@ -108,6 +115,15 @@ def _what_it_is(told: NodeStory) -> str:
         return f"{how}{where}{pool}, at a price nobody knows"
     price = hour_and_month(told.price, is_estimate=told.is_estimate)
     return f"{how}{where}{pool}, at {price}"
+
+
+def _remedy(ailment: Ailment, now: datetime) -> str:
+    remedy = "restarted" if ailment.action == REBOOT_NODE else "replaced"
+    moment = f"{ailment.due:%Y-%m-%d %H:%M:%S} UTC"
+    if ailment.due <= now:
+        return f"unhealthy: {ailment.condition}; due to be {remedy} since {moment}"
+    left = lasting(ailment.due - now)
+    return f"unhealthy: {ailment.condition}; to be {remedy} at {moment} (in {left}) if that lasts"
 
 
 def _end(expires: datetime, now: datetime) -> str:

@@ -101,11 +101,6 @@ def _whose(command: Command) -> str:
     return "its" if len(command.candidates) == 1 else "their"
 
 
-def kept_sentence(entry: Blocked) -> str:
-    """Say why a machine stays, in a few words."""
-    return f"PDB {entry.detail}" if entry.why is Why.PDB else entry.detail
-
-
 def _replacements(command: Command) -> str:
     launches = [claim.launch for claim in command.replacements]
     shown = [offer(launch) if launch is not None else "a new node" for launch in launches]
@@ -180,7 +175,7 @@ def _kept(blocked: Sequence[Blocked]) -> _Parts:
         return
     alike: dict[tuple[bool, Why, str], list[str]] = {}
     for entry in blocked:
-        key = (entry.why in _QUIET, entry.why, kept_sentence(entry))
+        key = (entry.why in _QUIET, entry.why, entry.detail)
         alike.setdefault(key, []).append(entry.node)
     yield words("")
     yield words("What stays, and why", TITLE)

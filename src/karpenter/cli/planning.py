@@ -1,6 +1,6 @@
 """What ``plan`` and ``explain`` ask the planners: the same question, put together in one place."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -193,8 +193,10 @@ def _from_files(source: Source, settings: "Settings") -> "tuple[Snapshot, Market
     if provider == AWS and source.instance_types is None:
         snapshot = load_cluster(source.names, recursive=source.recursive, provider=AWS)
         return snapshot, _simulated_aws(snapshot, settings)
-    market = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
-    return load_cluster(source.names, recursive=source.recursive, provider=provider), market
+    with_repair = settings.feature_gates[_REPAIR]
+    left_of = _market(source.instance_types, with_repair=with_repair)
+    snapshot = load_cluster(source.names, recursive=source.recursive, provider=provider)
+    return snapshot, left_of(snapshot)
 
 
 def _simulated_aws(snapshot: "Snapshot", settings: "Settings") -> Market:
@@ -227,17 +229,18 @@ def _from_cluster(
 
     from karpenter.cli.cluster_live import read_cluster
 
-    given = None
+    left_of = None
     if source.instance_types is not None:
-        given = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
+        left_of = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
     provider = source.provider or os.environ.get("CLOUD_PROVIDER") or KWOK
     with output.progress("reading the cluster"):
         live = read_cluster(
             os.environ,
             context=source.context,
-            provider=provider if given is None else None,
+            provider=provider if left_of is None else None,
             settings=settings,
         )
+    given = None if left_of is None else left_of(live.snapshot)
     if given is None and live.is_simulated:
         given = _simulated_aws(live.snapshot, settings)
     types = live.types
@@ -247,14 +250,22 @@ def _from_cluster(
     return live.snapshot, market, live.now
 
 
-def _market(file: str | None, *, with_repair: bool) -> Market:
-    """The machines of a file, or those of the simulated provider."""
+def _market(file: str | None, *, with_repair: bool) -> "Callable[[Snapshot], Market]":
+    """The machines of a file, or those of the simulated provider; what a cluster leaves of them."""
     from karpenter.cloud.kwok import catalogue
+    from karpenter.cloud.kwok.leftovers import taken_by, what_is_left
 
     types, facts = catalogue.built_in() if file is None else _listed(file), catalogue.FACTS
     if file is not None:
         facts = replace(catalogue.facts_about(types), node_classes=())
-    return Market(lambda pool: types, facts, _simulated_policies() if with_repair else ())
+    policies = _simulated_policies() if with_repair else ()
+
+    def left_of(snapshot: "Snapshot") -> Market:
+        used = taken_by(machine.labels for machine in snapshot.nodes)
+        left = what_is_left(types, used)
+        return Market(lambda pool: left, facts, policies)
+
+    return left_of
 
 
 def _simulated_policies() -> "Sequence[RepairPolicy]":

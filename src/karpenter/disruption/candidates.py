@@ -180,7 +180,13 @@ class Inspection:
         if machine.node_claim is None:
             return _quietly(machine, Why.NOT_MANAGED, "it has no NodeClaim, so it is not ours")
         for applies, why, detail in (
-            (machine.node is None, Why.NO_NODE, "its node has not appeared yet"),
+            (
+                machine.node is None,
+                Why.NO_NODE,
+                "its node is gone"
+                if machine.has_condition("Registered")
+                else "its node has not appeared yet",
+            ),
             (machine.is_rebooting, Why.REBOOTING, "it is being rebooted"),
             (machine.is_deleting, Why.DELETING, "it is on its way out"),
             (
@@ -220,12 +226,13 @@ class Inspection:
             if is_active(pod) and is_protected(pod, now=self.now):
                 return Blocked(machine.name, Why.POD_DO_NOT_DISRUPT, protection_in_words(pod))
         for pod in machine.pods:
-            detail = self._held_by(pod)
+            detail = self.held_by(pod)
             if detail:
                 return Blocked(machine.name, Why.PDB, detail)
         return None
 
-    def _held_by(self, pod: Pod) -> str:
+    def held_by(self, pod: Pod) -> str:
+        """Say which disruption budgets keep a pod from being evicted; nothing when none does."""
         if not is_evictable(pod, now=self.now):
             return ""
         matching = self.pdbs.matching(pod)
@@ -235,7 +242,7 @@ class Inspection:
         for pdb in matching:
             if pdb.status.disruptions_allowed == 0:
                 name = f"{pdb.metadata.namespace or 'default'}/{pdb.metadata.name}"
-                return f"{name} allows 0 of {pdb.status.expected_pods} for pod {key_of(pod)}"
+                return f"PDB {name} allows 0 of {pdb.status.expected_pods} for pod {key_of(pod)}"
         return ""
 
 

@@ -206,7 +206,16 @@ def _moment(at: datetime) -> str:
 
 
 def without_place(answer: Answer) -> str:
-    """Say whose pods would be without a place."""
-    names = sorted(answer.stranded)
+    """Say whose pods would be without a place, or have one on a machine that is not up yet."""
+    unfinished = {pod: machine for machine, pods in answer.outcome.existing.items() for pod in pods}
+    early = [pod for pod in sorted(answer.stranded) if pod in unfinished]
+    lost = [pod for pod in sorted(answer.stranded) if pod not in unfinished]
+    if lost:
+        return f"no place for {_first_few(lost)}"
+    machines = _first_few(sorted({unfinished[pod] for pod in early}))
+    return f"{_first_few(early)} would have to wait for {machines}, not up yet"
+
+
+def _first_few(names: Sequence[str]) -> str:
     more = f" and {len(names) - _PODS_NAMED} more" if len(names) > _PODS_NAMED else ""
-    return f"no place for {', '.join(names[:_PODS_NAMED])}{more}"
+    return f"{', '.join(names[:_PODS_NAMED])}{more}"

@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from karpenter.admission.durations import go_duration
+from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE
-from karpenter.cloud.repair import Repair, RepairPolicies
+from karpenter.cloud.repair import Repair, RepairMatch, RepairPolicies
 from karpenter.disruption import budgets
 from karpenter.disruption.candidates import Blocked, Candidate, Why
 from karpenter.disruption.commands import (
@@ -110,16 +111,32 @@ def due_repair(
     """
     if machine.node is None or machine.node_claim is None:
         return None
-    rebooted_at = None
-    for condition in machine.node_claim.status.conditions:
-        if condition.type == "Rebooting" and condition.status == "False":
-            rebooted_at = condition.last_transition_time
+    rebooted_at = _rebooted_at(machine.node_claim)
     repair = policies.repair(policies.matches(machine.node), now=now, rebooted_at=rebooted_at)
     if repair is None or repair.action != REBOOT_NODE:
         return repair
     done = reboots.get(machine.node_claim.metadata.uid, ())
     lately = sum(now - moment < REBOOTS_COUNT_FOR for moment in done)
     return replace(repair, action=REPLACE_NODE) if lately >= MOST_REBOOTS else repair
+
+
+def foreseen_repair(
+    machine: StateNode, policies: RepairPolicies
+) -> tuple[datetime, RepairMatch] | None:
+    """When a machine may first be repaired if it stays as it is, and for what."""
+    if machine.node is None or machine.node_claim is None:
+        return None
+    rebooted_at = _rebooted_at(machine.node_claim)
+    found = ((match.eligible_at(rebooted_at), match) for match in policies.matches(machine.node))
+    return min(found, key=lambda each: (each[0], each[1].condition.type), default=None)
+
+
+def _rebooted_at(claim: NodeClaim) -> datetime | None:
+    """When the last restart of a machine ended."""
+    for condition in claim.status.conditions:
+        if condition.type == "Rebooting" and condition.status == "False":
+            return condition.last_transition_time
+    return None
 
 
 def _as_patient(view: Pass, machine: StateNode, repair: Repair) -> Patient | Blocked:

@@ -28,6 +28,7 @@ from karpenter.scheduling.universe import Universe
 # So many cheaper types a spot machine needs before another spot machine takes its place; fewer
 # would make it walk down the ladder of prices, one interruption after the other
 LEAST_SPOT_TYPES: Final = 15
+_NEXT_TO_NOTHING: Final = 0.0001  # dollars an hour; less is written with an exponent otherwise
 _LAUNCH_ORDER: Final = (labels.RESERVED, labels.SPOT, labels.ON_DEMAND)
 
 
@@ -91,12 +92,12 @@ def cheaper_than(option: Option, price: float) -> Option | Refused:
     about = _about(option)
     if option.cheapest >= price:
         return Refused(
-            f"the cheapest replacement is {_cheapest(option)}, not below {about}${price:.4g}/h"
+            f"the cheapest replacement is {_cheapest(option)}, not below {about}{_hourly(price)}"
         )
     kept = _surely_cheaper(option.template.universe, option.wanted, price)
     if not kept:
         detail = f"the cheapest replacement is {_cheapest(option)}, but not in every zone"
-        return Refused(f"{detail} it is sure to cost less than {about}${price:.4g}/h")
+        return Refused(f"{detail} it is sure to cost less than {about}{_hourly(price)}")
     return _narrowed(option, kept)
 
 
@@ -126,7 +127,13 @@ def _cheapest(option: Option) -> str:
     bit = universe.cheapest_bit(option.wanted)
     offering = universe.offerings[bit]
     name, about = universe.type_names[universe.type_of[bit]], _about(option)
-    return f"{name} ({offering.capacity_type}, {offering.zone}) at {about}${offering.price:.4g}/h"
+    return f"{name} ({offering.capacity_type}, {offering.zone}) at {about}{_hourly(offering.price)}"
+
+
+def _hourly(price: float) -> str:
+    """A price as people write it: those of reservations are next to nothing."""
+    shown = f"{price:.4g}" if price >= _NEXT_TO_NOTHING else f"{price:.9f}".rstrip("0").rstrip(".")
+    return f"${shown}/h"
 
 
 def _about(option: Option) -> str:

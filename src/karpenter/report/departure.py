@@ -46,14 +46,7 @@ def _holds(pod: Pod, inspection: Inspection) -> str:
         return protection_in_words(pod)
     if not is_evictable(pod, now=now):
         return ""
-    matching = inspection.pdbs.matching(pod)
-    if len(matching) > 1:
-        names = ", ".join(pdb.metadata.name for pdb in matching)
-        return f"{name} is selected by several budgets, so nobody can evict it: {names}"
-    for pdb in matching:
-        if pdb.status.disruptions_allowed == 0:
-            return f"PDB {pdb.metadata.name} lets {name} not go now"
-    return f"{name} is to be evicted"
+    return inspection.held_by(pod) or f"{name} is to be evicted"
 
 
 def _foreign_finalizers(machine: StateNode) -> Iterator[str]:

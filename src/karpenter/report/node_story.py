@@ -32,6 +32,7 @@ from karpenter.disruption.replacements import Refused, option_of, replacement
 from karpenter.disruption.simulation import Answer, NoPoolsError
 from karpenter.model import labels
 from karpenter.model.conditions import timestamp
+from karpenter.report.ailment import Ailment, ailment_document, ailment_of
 from karpenter.report.departure import Departure, departure_document, departure_of
 from karpenter.report.disruption import command_document, reasons_told
 from karpenter.report.provisioning import claim_document, estimate_mark
@@ -89,6 +90,7 @@ class NodeStory:
     move: Move | None
     departure: Departure | None = None  # of one that is on its way out already
     expires: datetime | None = None  # None when it may stay for good
+    ailment: Ailment | None = None  # of one that nobody has begun to repair
 
 
 def explain_node(
@@ -137,6 +139,7 @@ def explain_node(
         move=move,
         departure=departure,
         expires=expires_at(machine.node_claim) if machine.node_claim is not None else None,
+        ailment=ailment_of(view, machine) if command is None and departure is None else None,
     )
 
 
@@ -264,6 +267,7 @@ def _best_move(view: Pass, candidate: Candidate) -> Move:
         return Move(None, {}, (), None, None, str(error))
     placements = _own(answer, candidate)
     if answer.stranded:
+        placements = _without(answer.stranded, placements)
         return Move(None, placements, (), None, None, without_place(answer))
     needed = [claim for claim in answer.claims if answer.cluster.is_needed(claim)]
     written = tuple(filter(None, map(answer.written, needed)))
@@ -282,6 +286,17 @@ def _own(answer: Answer, candidate: Candidate) -> dict[str, tuple[str, ...]]:
     found = {
         machine: tuple(pod for pod in pods if pod in own)
         for machine, pods in sorted(answer.outcome.existing.items())
+    }
+    return {machine: pods for machine, pods in found.items() if pods}
+
+
+def _without(
+    stranded: Sequence[str], placements: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Leave out pods whose place is on a machine that does not count, such as one not up yet."""
+    found = {
+        machine: tuple(pod for pod in pods if pod not in stranded)
+        for machine, pods in placements.items()
     }
     return {machine: pods for machine, pods in found.items() if pods}
 
@@ -335,6 +350,7 @@ def node_document(told: NodeStory) -> dict[str, Any]:
         "price": told.price,
         **estimate_mark(told.is_estimate),
         "expires": timestamp(told.expires),
+        "repair": ailment_document(told.ailment) if told.ailment is not None else None,
         "pods": sorted(key_of(pod) for pod in machine.pods),
         "outcome": "Removed" if told.command is not None else "Kept",
         "reason": told.command.reason if told.command else blocked.why.value if blocked else "",

@@ -113,7 +113,10 @@ def deferred_with_reasons(
         why, detail = WhyDeferred.NOT_SYNCED, f"nothing is planned before {named} {verb} launched"
     else:
         why = WhyDeferred.RESERVED_CAPACITY
-        detail = "every reservation it could use is taken; it rather waits than pays for more"
+        detail = (
+            "every reservation it could use is taken, and it waits for one;"
+            " pools that come later are not tried"
+        )
     for pod in outcome.plan.deferred:
         yield pod, why, detail
     for pod in outcome.plan.unevaluated:

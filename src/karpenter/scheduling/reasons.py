@@ -5,7 +5,7 @@ end of the pass, in the order in which they are decided, and the first that fail
 Where a single change would have been enough, the reason says so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from karpenter.model.min_values import Shortfall
@@ -122,9 +122,10 @@ class Diagnosis:
         incompatible = template.requirements.incompatibility(stage.requirements, self._well_known)
         if incompatible is None:
             return None
-        undefined = incompatible.own is None
-        why = Why.UNDEFINED_LABEL if undefined else Why.REQUIREMENT_CONFLICT
-        return why, str(incompatible)
+        if incompatible.own is not None:
+            return Why.REQUIREMENT_CONFLICT, str(incompatible)
+        meant = f"; did you mean {incompatible.hint}?" if incompatible.hint else ""
+        return Why.UNDEFINED_LABEL, f"the pool gives its nodes no label {incompatible.key}{meant}"
 
     def _lacking_devices(
         self, template: Template, pod_class: PodClass, stage: Stage
@@ -170,7 +171,7 @@ class Diagnosis:
             ),
             Refusal,
         ):
-            wanted = "; ".join(f"{c.key} one of {', '.join(c.domains)}" for c in choices)
+            wanted = "; ".join(f"{c.key} {_one_of(c.domains)}" for c in choices)
             return Why.TOPOLOGY, f"topology asks for {wanted}, where nothing that fits is offered"
         return None
 
@@ -196,6 +197,10 @@ class Diagnosis:
             for key, wanted in template.min_values
             if held[key].min_values != wanted
         ]
+
+
+def _one_of(domains: Collection[str]) -> str:
+    return f"{'one of ' if len(domains) > 1 else ''}{', '.join(domains)}"
 
 
 def _limits(

@@ -16,10 +16,9 @@ from typing import Final
 import msgspec
 
 from karpenter.api.karpenter import NodePool
-from karpenter.api.meta import Condition, ObjectMeta, Resource
+from karpenter.api.meta import Condition, Resource
 from karpenter.api.pods import Pod, PodTemplate, PodTemplateSpec
 from karpenter.api.policy import LimitRange
-from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.api.workloads import (
     DaemonSet,
     Deployment,
@@ -29,6 +28,7 @@ from karpenter.api.workloads import (
     StatefulSet,
 )
 from karpenter.state.defaults import RangeDefaults, with_requests
+from karpenter.state.pod_claims import with_claims
 from karpenter.state.pods import is_active, is_bound
 from karpenter.state.replicas import TooManyPodsError, missing_objects
 from karpenter.state.scope import identity_of, is_namespaced, key_of, namespace_of, uid_of
@@ -74,7 +74,7 @@ def expand(objects: Sequence[Resource]) -> Expansion:
         at = places[identity_of(error.workload)]
         return Expansion(problems=(InputProblem(str(error), (at,)),))
     completed += [_identified(_complete(resource, ranges), uids) for resource in made]
-    completed += [_identified(claim, uids) for claim in _claims_of_pods(completed)]
+    completed = [_identified(resource, uids) for resource in with_claims(completed)]
     completed.sort(key=identity_of)
     return Expansion(tuple(completed))
 
@@ -114,18 +114,6 @@ def _pod(pod: Pod, ranges: RangeDefaults) -> Pod:
         condition = GATED if pod.spec.scheduling_gates else UNSCHEDULABLE
         status = _replace(status, phase=status.phase or "Pending", conditions=(condition,))
     return _replace(pod, spec=spec, status=status)
-
-
-def _claims_of_pods(resources: Sequence[Resource]) -> Iterator[PersistentVolumeClaim]:
-    """Yield the claims that are made for the ephemeral volumes of pods, where they are missing."""
-    given = {key_of(each) for each in resources if isinstance(each, PersistentVolumeClaim)}
-    for pod in resources:
-        for volume in pod.spec.volumes if isinstance(pod, Pod) else ():
-            template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
-            name = f"{pod.metadata.name}-{volume.name}"
-            if template is not None and f"{pod.metadata.namespace}/{name}" not in given:
-                metadata = ObjectMeta(name=name, namespace=pod.metadata.namespace)
-                yield PersistentVolumeClaim(metadata=metadata, spec=template.spec)
 
 
 def _template(template: PodTemplateSpec) -> PodTemplateSpec:

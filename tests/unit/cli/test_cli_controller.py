@@ -17,6 +17,7 @@ from karpenter.cli.memory import MemoryAlarm
 from karpenter.clock import SystemClock
 from karpenter.cloud.provider import REBOOT_NODE, CloudError, RepairPolicy
 from karpenter.cloud.types import ProviderFacts
+from karpenter.kube import retry
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
 from karpenter.settings import (
@@ -283,8 +284,9 @@ class TestStart:
         return said.removeprefix("error: ").strip()
 
     @pytest.fixture
-    def nobody(self, tmp_path: Path) -> Mapping[str, str]:
-        """A kubeconfig for a server that does not answer."""
+    def nobody(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+        """A kubeconfig for a server that does not answer, however often it is asked."""
+        monkeypatch.setattr(retry, "RETRIES", 0)
         config = {
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],

@@ -71,7 +71,7 @@ def test_a_node_that_a_disruption_budget_holds_and_what_it_costs() -> None:
         "Node n1 stays",
         "├── PDB default/web allows 0 of 1 for pod default/web",
     ]
-    assert "│   └── ✗ pods: default/web allows 0 of 1 for pod default/web" in lines
+    assert "│   └── ✗ pods: PDB default/web allows 0 of 1 for pod default/web" in lines
     assert [
         "└── the best that could be done with it",
         "    ├── 1 pod would need c-2x-amd64-linux on-demand in test-zone-a at $0.0543/h",
@@ -234,6 +234,64 @@ def test_a_node_that_is_repaired(args: tuple[str, ...], said: str) -> None:
     assert [("cause", True, said)] == [(f["filter"], f["passed"], f["detail"]) for f in filters]
 
 
+@pytest.mark.parametrize(
+    ("kind", "since", "line"),
+    [
+        pytest.param(
+            "Ready",
+            "11:55",
+            "├── unhealthy: Ready is False (Kernel); to be replaced at 2026-08-01 12:05:00 UTC (in 5 min)"
+            " if that lasts",
+            id="V15-D02 not for long enough",
+        ),
+        pytest.param(
+            "KWOKRebootRequired",
+            "11:00",
+            "├── unhealthy: KWOKRebootRequired is True (Kernel); due to be restarted since"
+            " 2026-08-01 11:00:30 UTC",
+            id="V15-D10 long enough, and held",
+        ),
+    ],
+)
+def test_when_an_unhealthy_node_is_repaired(kind: str, since: str, line: str) -> None:
+    claim, broken = machine(node={"annotations": {"karpenter.sh/do-not-repair": "true"}})
+    broken["status"]["conditions"] = [
+        {
+            "type": kind,
+            "status": "False" if kind == "Ready" else "True",
+            "reason": "Kernel",
+            "lastTransitionTime": f"2026-08-01T{since}:00Z",
+        }
+    ]
+    gate = ("--set", "FEATURE_GATES=NodeRepair=true")
+    never = ours(disruption={"consolidateAfter": "Never"})
+
+    lines = told("n1", never, claim, broken, args=gate)
+
+    assert line in lines
+
+
+def test_a_place_on_a_node_that_is_not_up_yet_is_none() -> None:
+    coming_claim, coming = machine("n2", LARGE)
+    del coming["metadata"]["labels"]["karpenter.sh/initialized"]
+
+    move = data("n1", ours(), *machine(), running("web", "n1"), coming_claim, coming)["move"]
+
+    assert ({}, "default/web would have to wait for n2, not up yet") == (
+        move["placements"],
+        move["refused"],
+    )
+
+
+def test_a_cordoned_node_says_so() -> None:
+    claim, cordoned = machine()
+    cordoned["spec"]["unschedulable"] = True
+
+    lines = told("n1", ours(), claim, cordoned)
+
+    assert "├── is cordoned, so no more pods come to it; that does not keep it" in lines
+
+
 def test_no_pool_can_make_a_replacement() -> None:
     unready = ours()
     unready["status"] = {"conditions": [{"type": "Ready", "status": "False", "reason": "Broken"}]}
@@ -313,6 +371,7 @@ def test_the_yaml_says_the_same_and_a_claim_stands_for_its_node() -> None:
         "capacityType",
         "price",
         "expires",
+        "repair",
         "pods",
         "outcome",
         "reason",
@@ -375,7 +434,7 @@ def test_a_node_on_its_way_out_says_what_it_waits_for() -> None:
         "├── runs 2 pods: kept, web",
         "├── what it waits for",
         "│   ├── pod default/kept has the annotation karpenter.sh/do-not-disrupt",
-        "│   └── PDB web lets pod default/web not go now",
+        "│   └── PDB default/web allows 0 of 1 for pod default/web",
         "└── budgets leave 0 for Empty, 0 for Drifted, 0 for Underutilized",
     ] == lines
 

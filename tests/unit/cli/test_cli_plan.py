@@ -379,6 +379,31 @@ def test_an_instance_types_file_serves_any_node_class() -> None:
     assert ["my-type"] == [claim["launch"]["instanceType"] for claim in plan["nodeClaims"]]
 
 
+def test_a_reservation_that_nodes_use_up_is_not_planned_with_again() -> None:
+    reserved = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]}
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}
+    id_key = "karpenter.kwok.sh/reservation-id"
+    booked = {
+        "Price": 0.00001,
+        "ReservationCapacity": 1,
+        "Requirements": [reserved, zone, {"key": id_key, "operator": "In", "values": ["cr-1"]}],
+    }
+    sold = instance_type()
+    sold["offerings"].append(booked)
+    Path("types.json").write_text(json.dumps([sold]), "utf-8")
+    ways = {**reserved, "values": ["reserved", "on-demand"]}
+    claim, holder = machine(kind="big-8x", way="reserved", zone="z1")
+    holder["metadata"]["labels"][id_key] = "cr-1"
+    waiting = put("c.json", pool(requirements=[ways]), pod(cpu="7"))
+    running_there = put("d.json", claim, holder, running("full", "n1", "8"))
+
+    free = planned(waiting, "--instance-types", "types.json")
+    taken = planned(waiting, running_there, "--instance-types", "types.json")
+
+    capacity = [plan["nodeClaims"][0]["launch"]["capacityType"] for plan in (free, taken)]
+    assert ["reserved", "on-demand"] == capacity
+
+
 def test_pools_of_another_cloud_get_a_hint_and_a_reason() -> None:
     foreign = pool(nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "x"})
     file = put("c.json", foreign, pod())

@@ -201,7 +201,7 @@ def everything(name: str, *, allowed: int) -> JsonObject:
     [
         pytest.param(
             [everything("all", allowed=0)],
-            "default/all allows 0 of 2 for pod default/a",
+            "PDB default/all allows 0 of 2 for pod default/a",
             id="one that selects everything and allows nothing",
         ),
         pytest.param(
@@ -291,7 +291,7 @@ async def test_nodes_without_a_claim_and_claims_without_a_node_stay() -> None:
         assert [("NodeClaim", "lost-claim")] == list(
             dict.fromkeys(found.heard("DisruptionBlocked"))
         )
-        assert {"its node has not appeared yet"} == set(found.messages("DisruptionBlocked"))
+        assert {"its node is gone"} == set(found.messages("DisruptionBlocked"))
 
 
 class TestClocksInTheFuture:

@@ -9,15 +9,19 @@ import pytest
 
 from autoscaler import gates, run_in_background
 from clusters import in_virtual_time
+from disrupting import look, pod_on
+from disrupting import machine as settled
 from karpenter.api.pods import Pod
 from karpenter.clock import run_virtual
 from karpenter.controllers.disruption.deletion_cost import DeletionCostQueue, DeletionCosts
+from karpenter.controllers.disruption.deletion_ranks import chosen, ranks
 from karpenter.controllers.disruption.make import disruption_controllers
 from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.model import labels
 from karpenter.settings import Settings
 from karpenter.state.eviction import POD_DELETION_COST
+from karpenter.state.nodes import StateNode
 from unit.controllers.disruption_bench import (
     Disrupting,
     Refusing,
@@ -64,6 +68,33 @@ async def costs(*objects: Any, **options: Any) -> AsyncIterator[Costs]:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def in_order(*nodes: StateNode) -> list[tuple[str, int | None]]:
+    return [(rank.machine.name, rank.value) for rank in chosen(ranks(look(*nodes)))]
+
+
+class TestOrder:
+    def test_what_saves_most_for_its_pods_goes_first(self) -> None:
+        nodes = [
+            settled("a-small", pod_on("a")),
+            settled("b-large", pod_on("b"), instance_type="s8"),
+            settled("c-small", pod_on("c")),
+        ]
+
+        assert [("b-large", -3), ("a-small", -2), ("c-small", -1)] == in_order(*nodes)
+
+    def test_nodes_with_nothing_to_change_take_no_turn_and_others_come_last(self) -> None:
+        said = pod_on("said", annotations={POD_DELETION_COST: "-2"})
+        kept = pod_on("kept", annotations={labels.DO_NOT_DISRUPT: "true", POD_DELETION_COST: "7"})
+        nodes = [settled("a", said), settled("b", pod_on("new")), settled("0-kept", kept)]
+
+        assert [("b", -1), ("0-kept", None)] == in_order(*nodes)
+
+    def test_what_the_cluster_itself_runs_does_not_keep_a_node(self) -> None:
+        naked = pod_on("dns", namespace="kube-system", owners=())
+
+        assert [("a", -1)] == in_order(settled("a", pod_on("web"), naked))
 
 
 class TestRanking:

@@ -191,6 +191,7 @@ async def test_machines_belong_to_one_command_at_a_time() -> None:
         assert frozenset("ab") == queue.in_progress
 
         queue.release("1", "a")
+        assert frozenset("b") == queue.in_progress
         assert queue.reserve("2", ["a", "c"])
         queue.release("1")
         assert frozenset("ac") == queue.in_progress

@@ -7,6 +7,7 @@ import pytest
 from autoscaler import JsonObject
 from clusters import in_virtual_time
 from karpenter.clock import run_virtual
+from karpenter.controllers.disruption.changes import Changes
 from karpenter.disruption.budgets import UNLIMITED
 from karpenter.model import labels
 from unit.controllers.disruption_bench import (
@@ -46,6 +47,35 @@ def buffer() -> JsonObject:
 
 
 class TestWhatIsNews:
+    @in_virtual_time
+    async def test_everything_that_may_let_a_machine_go_and_nothing_else(self) -> None:
+        held = {"metadata": {"annotations": PROTECTED}}
+        old_way = {"metadata": {"annotations": {labels.DO_NOT_EVICT: "true"}}}
+        named = {"metadata": {"labels": {"team": "a"}}}
+        steps: list[tuple[str, str, JsonObject, str]] = [
+            ("Pod", "a", named, ""),
+            ("Pod", "a", held, ""),
+            ("Pod", "a", old_way, ""),
+            ("Node", "n1", named, ""),
+            ("Node", "n1", held, ""),
+            ("NodeClaim", "n1-claim", named, ""),
+            ("NodePool", "np", {"status": {"nodes": 7}}, "status"),
+            ("NodePool", "np", {"spec": {"weight": 7}}, ""),
+            ("PodDisruptionBudget", "pdb", {"status": {"expectedPods": 9}}, "status"),
+            ("PodDisruptionBudget", "pdb", {"spec": {"maxUnavailable": 2}}, ""),
+            ("PodDisruptionBudget", "pdb", {"status": {"disruptionsAllowed": 1}}, "status"),
+        ]
+        async with disrupting(pool(), machine("n1"), running("a", "n1"), pdb()) as found:
+            changes = Changes(found.world)
+            counts = []
+            for kind, name, patch, subresource in steps:
+                before = changes.count
+                await found.change(kind, name, patch, subresource=subresource)
+                counts.append(changes.count - before)
+            changes.end()
+
+        assert [0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1] == counts
+
     @in_virtual_time
     async def test_a_buffer(self) -> None:
         full = (pool(), machine("n1"), running("a", "n1", cpu="3500m"))

@@ -292,21 +292,24 @@ class TestRefusals:
         self, text: str
     ) -> None:
         async def scene() -> None:
-            async with rebooting(requested(grace=text, boot="boot-1")) as found:
+            claim, node = requested(grace=text, boot="boot-1")
+            node["spec"]["taints"] = [{"key": labels.REBOOTING, "effect": "NoSchedule"}]
+            async with rebooting((claim, node)) as found:
                 await found.clock.sleep(1)
 
                 assert ("False", "RebootFailed") == found.condition()
-                assert not found.is_going
+                assert (False, False) == (found.is_going, found.is_closed())
                 assert BOOT not in found.claim.metadata.annotations
                 assert 1 == found.count("invalid_request")
                 assert [] == found.calls
 
         run_virtual(scene())
 
+    @pytest.mark.parametrize(("issued", "minutes"), [(False, 5), (True, 20)])
     @in_virtual_time
-    async def test_a_node_that_is_not_there_is_waited_for_for_five_minutes(self) -> None:
-        async with rebooting(requested()[0]) as found:
-            await found.clock.sleep(290)
+    async def test_a_node_that_is_not_there_is_waited_for(self, issued: bool, minutes: int) -> None:
+        async with rebooting(requested(issued=issued)[0]) as found:
+            await found.clock.sleep(60 * minutes - 10)
             before = found.is_going
             await found.clock.sleep(30)
 

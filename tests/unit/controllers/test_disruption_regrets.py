@@ -1,11 +1,13 @@
 """Consolidation that brings a machine back leaves it in peace, the longer the more often it did."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
 from autoscaler import FakeCloud, JsonObject, bench
 from builders import NOW
+from clusters import in_virtual_time
 from disrupting import TYPES, decided, machine, pod_on, pool
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta, OwnerReference
@@ -14,7 +16,7 @@ from karpenter.clock import SystemClock, run_virtual
 from karpenter.controllers.disruption.conditions import ClaimConditions
 from karpenter.controllers.disruption.regrets import Regrets, hold
 from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.disruption.commands import Command
+from karpenter.disruption.commands import DRIFT, MULTI, Command
 from karpenter.model.conditions import is_true
 from provisioning_bench import FACTS
 from unit.controllers import disruption_bench
@@ -89,6 +91,22 @@ class TestBlaming:
 
         assert None is regrets.held_until(made)
 
+    @pytest.mark.parametrize(
+        ("method", "machines"),
+        [
+            pytest.param(DRIFT, 1, id="that was made for another reason than money"),
+            pytest.param(MULTI, 3, id="that removed more machines than came back"),
+        ],
+    )
+    def test_an_attempt_is_not_regretted(self, method: str, machines: int) -> None:
+        regrets, command = Regrets(Standing()), moving()
+        moved = command.candidates[0].reschedulable
+        regrets.attempted(replace(command, method=method, candidates=command.candidates * machines))
+
+        regrets.judge(claim("c"), moved)
+
+        assert None is regrets.held_until(claim("c"))
+
     def test_an_attempt_that_helps_ends_it(self) -> None:
         regrets, command = Regrets(Standing()), moving()
         moved = list(command.candidates[0].reschedulable)
@@ -142,3 +160,26 @@ class TestTheCondition:
                 assert (300.0 if is_empty else pytest.approx(100, abs=0.1)) == again
 
         run_virtual(scene())
+
+
+class TestTheQueue:
+    @in_virtual_time
+    async def test_it_tells_what_was_attempted_and_what_was_made_for_it(self) -> None:
+        large = disruption_bench.machine("n1", kind="s8")
+        objects = (disruption_bench.pool(), large, disruption_bench.running("a", "n1"))
+        async with disruption_bench.disrupting(*objects) as found:
+            await found.look()
+            (made,) = found.replacements
+            await found.bring_up(made)
+            await found.pass_time(2)
+            regrets, now = found.queue._regrets, found.clock.now()
+            pods = [
+                owned(OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="o", uid="o"))
+            ]
+            verdicts = []
+            for uid in (made.metadata.uid, "another"):
+                told = NodeClaim(metadata=ObjectMeta(name="c", uid=uid, creation_timestamp=now))
+                regrets.judge(told, pods)
+                verdicts.append(regrets.held_until(told))
+
+            assert (["n1"], [None, now]) == (found.going(), verdicts)

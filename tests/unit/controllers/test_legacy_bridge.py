@@ -135,7 +135,8 @@ async def test_a_changed_provisioner_changes_its_pool_and_never_makes_a_new_one(
     async with bridged(provisioner(weight=7, labels={"team": "a"})) as run:
         await run.look()
         before = run.pool.metadata.uid
-        change = {"spec": {"weight": 9, "labels": {"team": None, "tier": "gold"}}}
+        spec = {"weight": 9, "labels": {"team": None, "tier": "gold"}}
+        change = {"metadata": {"labels": {"cost": "b"}}, "spec": spec}
         await run.at.change(V1ALPHA5, "Provisioner", "default", change)
 
         await run.look()
@@ -145,6 +146,7 @@ async def test_a_changed_provisioner_changes_its_pool_and_never_makes_a_new_one(
             run.pool.spec.weight,
             run.pool.spec.template.metadata.labels,
         )
+        assert (("True", "Active"), {"cost": "b"}) == (run.active, run.pool.metadata.labels)
 
 
 @in_virtual_time

@@ -1,16 +1,28 @@
-"""Workloads that select nodes by the name of a Provisioner are planned as if by that of its pool."""
+"""Workloads with the keys of Provisioners are treated as if they used those of today."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from autoscaler import JsonObject
 from builders import daemon_set, expression, managed_node, pod
+from clusters import in_virtual_time
+from karpenter.api.pods import PodAffinityTerm
 from karpenter.controllers.legacy.old_keys import in_current_keys
 from karpenter.model import labels
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.snapshot import Snapshot
+from unit.controllers.disruption_bench import disrupting, machine, pool, running, true
+from unit.controllers.leaving import claim, leaving, node
+from unit.controllers.leaving import pod as leaving_pod
 
+PROVISIONER: JsonObject = {
+    "apiVersion": "karpenter.sh/v1alpha5",
+    "kind": "Provisioner",
+    "metadata": {"name": "np"},
+    "spec": {"providerRef": {"name": "default"}},
+}
 OLD, NEW = labels.PROVISIONER_NAME, labels.NODEPOOL
 
 
@@ -32,6 +44,16 @@ OLD, NEW = labels.PROVISIONER_NAME, labels.NODEPOOL
             {"required": [[expression(OLD, "DoesNotExist")]]},
             {"required": [[expression(NEW, "DoesNotExist")]]},
             id="no node of a Provisioner means no node of a pool",
+        ),
+        pytest.param(
+            {"anti_affinity": [PodAffinityTerm(OLD)]},
+            {"anti_affinity": [PodAffinityTerm(NEW)]},
+            id="pods that keep apart by Provisioner",
+        ),
+        pytest.param(
+            {"preferred_affinity": [(1, PodAffinityTerm(OLD))]},
+            {"preferred_affinity": [(1, PodAffinityTerm(NEW))]},
+            id="pods that would like to be together by Provisioner",
         ),
         pytest.param({"cpu": "1"}, {"cpu": "1"}, id="nothing to translate"),
     ],
@@ -59,17 +81,69 @@ def test_daemon_sets() -> None:
     assert {NEW: "a"} == translated.spec.template.spec.node_selector
 
 
+def test_pods_on_machines_may_have_to_leave_and_are_translated_too() -> None:
+    running_one = pod("web", node_name="n1", node_selector={OLD: "a"})
+    snapshot = snapshot_of([running_one])
+
+    (translated,) = in_current_keys(
+        replace(snapshot, nodes=(managed_node("n1", pods=[running_one]),))
+    ).nodes
+
+    assert {NEW: "a"} == translated.pods[0].spec.node_selector
+
+
+def test_a_machine_whose_pods_need_no_translation_stays_the_same_object() -> None:
+    machine_ = managed_node("n1", pods=[pod("web", node_name="n1")])
+
+    (translated,) = in_current_keys(Snapshot(nodes=(machine_,))).nodes
+
+    assert machine_ is translated
+
+
+@in_virtual_time
+async def test_a_drifted_node_is_replaced_for_pods_that_select_a_provisioner() -> None:
+    drifted = machine("n1", conditions=[true("Drifted")], node_labels={OLD: "np"})
+    web = running("a", "n1", nodeSelector={OLD: "np"})
+    async with disrupting(pool(), PROVISIONER, drifted, web) as found:
+        await found.look()
+
+        assert ["n1"] == found.tainted()
+        assert 1 == len(found.replacements)
+
+
 @pytest.mark.parametrize(
-    ("is_marked", "key"),
+    ("legacy", "value", "going"),
     [
-        pytest.param(True, NEW, id="pods that have to leave are translated"),
-        pytest.param(False, OLD, id="pods that stay are not looked at"),
+        pytest.param(
+            [PROVISIONER], "true", [], id="holds the node while Provisioners are honoured"
+        ),
+        pytest.param([PROVISIONER], "false", ["n1"], id="any other value means nothing"),
+        pytest.param([], "true", ["n1"], id="286 means nothing without Provisioners"),
     ],
 )
-def test_pods_on_machines(is_marked: bool, key: str) -> None:
-    running = pod("web", node_name="n1", node_selector={OLD: "a"})
-    machine = replace(managed_node("n1", pods=[running]), is_marked=is_marked)
+@in_virtual_time
+async def test_do_not_evict(legacy: list[JsonObject], value: str, going: list[str]) -> None:
+    web = running("a", "n1", annotations={labels.DO_NOT_EVICT: value})
+    async with disrupting(pool(), *legacy, machine("n1"), machine("n2", kind="s8"), web) as found:
+        await found.put(running("b", "n2", annotations={labels.DO_NOT_DISRUPT: "true"}))
+        await found.look()
+        await found.pass_time(2)
 
-    (translated,) = in_current_keys(Snapshot(nodes=(machine,))).nodes
+        assert going == found.going()
 
-    assert {key: "a"} == translated.pods[0].spec.node_selector
+
+@pytest.mark.parametrize(
+    ("legacy", "evicted"),
+    [
+        pytest.param([PROVISIONER], 0, id="a pod is not drained while Provisioners are honoured"),
+        pytest.param([], 1, id="286 it is without Provisioners"),
+    ],
+)
+@in_virtual_time
+async def test_do_not_evict_on_a_node_that_goes(legacy: list[JsonObject], evicted: int) -> None:
+    held = leaving_pod(annotations={labels.DO_NOT_EVICT: "true"})
+    async with leaving(claim(), node(), held, *legacy) as run:
+        await run.delete("NodeClaim")
+        await run.pass_time(30)
+
+        assert evicted == len(run.evictions)

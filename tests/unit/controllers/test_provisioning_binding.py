@@ -29,6 +29,16 @@ def node_of(claim: NodeClaim, *taints: JsonObject, cpu: str = "4") -> JsonObject
     }
 
 
+def pvc(**spec: Any) -> JsonObject:
+    request = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {**request, **spec},
+    }
+
+
 async def bound_to(run: Provisioning, name: str = "web") -> str:
     pod = await run.at.client.get("v1", "Pod", "default", name)
     return str(pod["spec"].get("nodeName", ""))
@@ -115,6 +125,88 @@ async def test_a_pod_that_was_made_anew_under_the_same_name_is_not_bound() -> No
         await run.at.reconcile(binder, claim.metadata.name)
 
         assert "" == await bound_to(run)
+
+
+async def end_of_claim(run: Provisioning, claim: NodeClaim) -> None:
+    await run.at.client.delete("karpenter.sh/v1", "NodeClaim", None, claim.metadata.name)
+
+
+async def end_of_node(run: Provisioning, _: NodeClaim) -> None:
+    await run.at.change("v1", "Node", "n1", {"metadata": {"finalizers": ["example.com/hold"]}})
+    await run.at.client.delete("v1", "Node", None, "n1")
+
+
+async def no_node(run: Provisioning, _: NodeClaim) -> None:
+    await run.at.client.delete("v1", "Node", None, "n1")
+
+
+async def twin_node(run: Provisioning, claim: NodeClaim) -> None:
+    twin = node_of(claim)
+    await run.at.put({**twin, "metadata": {**twin["metadata"], "name": "n2"}})
+
+
+async def end_of_pod(run: Provisioning, _: NodeClaim) -> None:
+    await run.at.client.delete("v1", "Pod", "default", "web", grace_period=0)
+
+
+async def preemption(run: Provisioning, _: NodeClaim) -> None:
+    nominated = {"status": {"nominatedNodeName": "other"}}
+    await run.at.change("v1", "Pod", "web", nominated, namespace="default", subresource="status")
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(end_of_claim, id="its claim is being deleted"),
+        pytest.param(end_of_node, id="its node is being deleted"),
+        pytest.param(no_node, id="its node is gone"),
+        pytest.param(twin_node, id="two nodes say that they are its node"),
+        pytest.param(end_of_pod, id="it is gone"),
+        pytest.param(preemption, id="it waits for others to make room"),
+    ],
+)
+@in_virtual_time
+async def test_a_pod_is_not_bound_when_meanwhile(happens: Any) -> None:
+    async with provisioning(ready_pool(), waiting_pod()) as run:
+        binder = EarlyBinder(run.world, run.planned)
+        (claim,) = await run.provision()
+        await run.launch(claim)
+        await run.at.put(node_of(claim))
+        await happens(run, claim)
+        await run.at.settle()
+
+        await run.at.reconcile(binder, claim.metadata.name)
+
+        assert [] == run.lines("bound pod")
+
+
+@pytest.mark.parametrize(
+    ("storage", "node"),
+    [
+        pytest.param([], "", id="its storage was never asked for"),
+        pytest.param([pvc()], "", id="its storage waits for a node"),
+        pytest.param([pvc(volumeName="pv")], "n1", id="its storage is there"),
+    ],
+)
+@in_virtual_time
+async def test_a_pod_with_storage(storage: list[JsonObject], node: str) -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    async with provisioning(ready_pool(), waiting_pod("plain"), *storage) as run:
+        binder = EarlyBinder(run.world, run.planned)
+        (claim,) = await run.provision()
+        await run.launch(claim)
+        await run.at.put(node_of(claim), waiting_pod(volumes=[volume]))
+        run.planned.expect(claim.metadata.name, [run.world.state.snapshot().pods["default/web"]])
+
+        await run.at.reconcile(binder, claim.metadata.name)
+
+        assert node == await bound_to(run)
+
+
+@in_virtual_time
+async def test_a_claim_that_is_gone_binds_nobody() -> None:
+    async with provisioning(ready_pool()) as run:
+        assert await run.at.reconcile(EarlyBinder(run.world, run.planned), "gone") is None
 
 
 @in_virtual_time

@@ -70,6 +70,104 @@ async def test_a_buffer_that_can_be_resolved_says_what_it_stands_for() -> None:
         assert (30.0, [seen(at).metadata.uid]) == (again, triggers.uids)
 
 
+@in_virtual_time
+async def test_a_buffer_stands_for_a_share_of_a_workload_and_follows_it() -> None:
+    wanted = buffer(scalableRef=scaling(), percentage=20)
+    async with bench(deployment("app", 10), wanted, settings=SETTINGS) as at:
+        controller = BufferController(at.world, Triggers())  # type: ignore[arg-type]
+        await at.reconcile(controller, "headroom", "default")
+        before = seen(at).status
+        await at.change(
+            "apps/v1", "Deployment", "app", {"spec": {"replicas": 20}}, namespace="default"
+        )
+
+        await at.reconcile(controller, "headroom", "default")
+
+        assert (2, None, None) == (
+            before.replicas,
+            before.pod_template_ref,
+            before.pod_template_generation,
+        )
+        assert 4 == seen(at).status.replicas
+
+
+@in_virtual_time
+async def test_a_buffer_that_has_not_changed_is_not_written_again() -> None:
+    wanted = buffer(podTemplateRef={"name": "shape"}, replicas=3)
+    async with bench(template(), wanted, settings=SETTINGS) as at:
+        controller = BufferController(at.world, Triggers())  # type: ignore[arg-type]
+        await at.reconcile(controller, "headroom", "default")
+        before = seen(at).metadata.resource_version
+        await at.clock.sleep(5)
+
+        await at.reconcile(controller, "headroom", "default")
+
+        assert before == seen(at).metadata.resource_version
+
+
+@in_virtual_time
+async def test_a_buffer_that_loses_its_template_stands_for_nothing() -> None:
+    wanted = buffer(podTemplateRef={"name": "shape"}, replicas=3)
+    async with bench(template(), wanted, settings=SETTINGS) as at:
+        controller = BufferController(at.world, Triggers())  # type: ignore[arg-type]
+        await at.reconcile(controller, "headroom", "default")
+        shape = await at.client.get("v1", "PodTemplate", "default", "shape")
+        before = seen(at).status.pod_template_generation
+        await at.client.delete("v1", "PodTemplate", "default", "shape")
+        await at.settle()
+
+        await at.reconcile(controller, "headroom", "default")
+
+        status = seen(at).status
+        assert shape["metadata"]["generation"] == before
+        assert (None, None, None) == (
+            status.replicas,
+            status.pod_template_ref,
+            status.pod_template_generation,
+        )
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_woken"),
+    [
+        pytest.param({"podTemplateRef": {"name": "shape"}}, True, id="names the template"),
+        pytest.param({"podTemplateRef": {"name": "other"}}, False, id="names another template"),
+    ],
+)
+@in_virtual_time
+async def test_a_template_wakes_a_buffer_that(spec: JsonObject, is_woken: bool) -> None:
+    async with bench(buffer(replicas=1, **spec), settings=SETTINGS) as at:
+        controller = BufferController(at.world, Triggers())  # type: ignore[arg-type]
+        controller.queue.done(await controller.queue.get())
+
+        await at.put(template())
+
+        assert is_woken == bool(len(controller.queue))
+
+
+@pytest.mark.parametrize(
+    ("ref", "is_woken"),
+    [
+        pytest.param(scaling(), True, id="V15-S30 of the group apps"),
+        pytest.param(scaling(group="example.com"), False, id="of another group"),
+    ],
+)
+@in_virtual_time
+async def test_a_workload_that_is_scaled_wakes_a_buffer_of_it(
+    ref: JsonObject, is_woken: bool
+) -> None:
+    wanted = buffer(scalableRef=ref, percentage=10)
+    async with bench(deployment("app", 10), wanted, settings=SETTINGS) as at:
+        controller = BufferController(at.world, Triggers())  # type: ignore[arg-type]
+        controller.queue.done(await controller.queue.get())
+
+        await at.change(
+            "apps/v1", "Deployment", "app", {"spec": {"replicas": 9}}, namespace="default"
+        )
+
+        assert is_woken == bool(len(controller.queue))
+
+
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [

@@ -10,11 +10,12 @@ from builders import instance_type
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.provider import CloudError
-from karpenter.controllers.provisioning import passes
+from karpenter.controllers.provisioning import creation, passes
 from karpenter.model import labels
 from karpenter.scheduling import packing
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
 from provisioning_bench import FACTS, provisioning, ready_pool, waiting_pod
+from unit.controllers.disruption_bench import machine, running
 
 KEEP = {"key": "team", "value": "a", "effect": "NoSchedule"}
 
@@ -264,6 +265,70 @@ async def test_a_limit_that_was_passed_meanwhile_is_respected() -> None:
         assert () == made
         (line,) = run.lines("creating nodeclaim")
         assert "cpu of 4 is over the limit of 3" in line["error"]
+
+
+@pytest.mark.parametrize(
+    ("hold", "is_new", "why"),
+    [
+        pytest.param([], False, "nodepool np is gone", id="is gone"),
+        pytest.param([], True, "nodepool np is gone", id="was made anew"),
+        pytest.param(["example.com/hold"], False, "nodepool np is being deleted", id="is going"),
+    ],
+)
+@in_virtual_time
+async def test_nothing_is_made_for_a_pool_that_meanwhile(
+    hold: list[str], is_new: bool, why: str
+) -> None:
+    pool = ready_pool()
+    async with provisioning(pool, waiting_pod()) as run:
+        planned = await run.provisioner._planner.plan(())
+        await run.at.change("karpenter.sh/v1", "NodePool", "np", {"metadata": {"finalizers": hold}})
+        await run.at.client.delete("karpenter.sh/v1", "NodePool", None, "np")
+        await run.at.put(*([pool] if is_new else []))
+
+        made = await run.provisioner._create(planned)
+
+        assert ((), [why]) == (made, [each["error"] for each in run.lines("creating nodeclaim")])
+
+
+@in_virtual_time
+async def test_a_name_that_is_taken_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(("np-taken", "np-taken", "np-free"))
+    monkeypatch.setattr(creation, "draw_name", lambda *_: next(names))
+    async with provisioning(ready_pool(), waiting_pod()) as run:
+        (first,) = await run.provision()
+        await run.launch(first, cpu="1")
+        await run.at.put(waiting_pod("second", cpu="3"))
+
+        (second,) = await run.provision()
+
+        assert ("np-taken", "np-free") == (first.metadata.name, second.metadata.name)
+
+
+@in_virtual_time
+async def test_a_pool_is_complained_about_once_and_again_after_it_was_well() -> None:
+    cloud = FakeCloud(facts=FACTS, types=())
+    async with provisioning(ready_pool(), waiting_pod(), cloud=cloud) as run:
+        counts = []
+        for types in ((), (), (instance_type("tiny", cpu="100m"),), ()):
+            cloud.types = types
+            await run.provision()
+            counts.append(len(run.lines("skipping nodepool")))
+
+        assert [1, 1, 1, 2] == counts
+
+
+@in_virtual_time
+async def test_pods_of_one_node_that_goes_are_planned_for_although_nobody_waits() -> None:
+    staying, full = machine("n1"), running("full", "n1", cpu="3")
+    objects = (ready_pool(), *staying, full, *machine("n2"), running("a", "n2", cpu="2"))
+    async with provisioning(*objects) as run:
+        await run.at.client.delete("karpenter.sh/v1", "NodeClaim", None, "n2-claim")
+        await run.at.settle()
+
+        (claim,) = await run.provision()
+
+        assert ["a"] == [pod.metadata.name for pod in run.planned.pods_of(claim.metadata.name)]
 
 
 @in_virtual_time

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from autoscaler import Bench, FakeCloud, JsonObject, bench, gates
 from builders import fixture_types, instance_type
 from clusters import in_virtual_time
@@ -86,3 +88,53 @@ async def test_without_overlays_nothing_is_asked_of_the_cloud() -> None:
         again = await at.reconcile(OverlayController(at.world), "")
 
         assert (None, []) == (again, cloud.calls)
+
+
+@pytest.mark.parametrize(
+    ("patch", "subresource", "is_woken"),
+    [
+        pytest.param({"spec": {"weight": 7}}, "", True, id="with another spec"),
+        pytest.param({"status": {"nodes": 7}}, "status", False, id="with another status"),
+    ],
+)
+@in_virtual_time
+async def test_overlays_are_judged_again_for_a_pool(
+    patch: JsonObject, subresource: str, is_woken: bool
+) -> None:
+    async with bench(ready_pool(), settings=SETTINGS) as at:
+        controller = OverlayController(at.world)
+        controller.queue.done(await controller.queue.get())
+
+        await at.change("karpenter.sh/v1", "NodePool", "np", patch, subresource=subresource)
+
+        assert is_woken == bool(len(controller.queue))
+
+
+@in_virtual_time
+async def test_overlays_are_judged_again_when_one_is_gone() -> None:
+    async with bench(overlay("a", of_type("std"), price="1"), settings=SETTINGS) as at:
+        controller = OverlayController(at.world)
+        controller.queue.done(await controller.queue.get())
+
+        await at.client.delete("karpenter.sh/v1alpha1", "NodeOverlay", None, "a")
+        await at.settle()
+
+        assert 1 == len(controller.queue)
+
+
+@in_virtual_time
+async def test_pools_that_go_or_belong_to_others_are_not_asked_about() -> None:
+    going = ready_pool("going")
+    going["metadata"]["finalizers"] = ["example.com/hold"]
+    foreign = ready_pool("foreign")
+    reference = {"group": "example.com", "kind": "Other", "name": "x"}
+    foreign["spec"]["template"]["spec"]["nodeClassRef"] = reference
+    cloud = FakeCloud(facts=FACTS, types=fixture_types())
+    objects = (ready_pool(), going, foreign, overlay("a", of_type("std"), price="1"))
+    async with bench(*objects, cloud=cloud, settings=SETTINGS) as at:
+        await at.client.delete("karpenter.sh/v1", "NodePool", None, "going")
+        await at.settle()
+
+        await at.reconcile(OverlayController(at.world), "")
+
+        assert ["np"] == cloud.calls_of("instance_types")

@@ -178,6 +178,9 @@ async def test_r255_claims_without_a_machine_go_first() -> None:
         await run.scale_down(1)
 
         assert [started] == [claim.metadata.name for claim in run.claims]
+        # Whoever sees them off says that they are deleted
+        told = [line["message"] for line in run.at.lines]
+        assert (2, 0) == (told.count("deleting surplus nodeclaim"), told.count("deleted nodeclaim"))
 
 
 @in_virtual_time

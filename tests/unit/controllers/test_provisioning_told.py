@@ -1,9 +1,12 @@
 """Who is told of pods that get no node, and who is not."""
 
+import pytest
+
 from builders import instance_type, reserved
 from clusters import in_virtual_time
 from karpenter.model import labels
 from provisioning_bench import Provisioning, provisioning, ready_pool, waiting_pod
+from unit.controllers.disruption_bench import machine
 
 ONE_SLOT = (
     instance_type("small", cpu="2", memory="8Gi", reservations=[reserved("r-s", 1)]),
@@ -57,3 +60,23 @@ async def test_h125_a_pod_is_told_of_a_choice_that_cannot_be_had() -> None:
         assert "p" == pod
         assert "minValues" in message
         assert "11" in message
+
+
+@pytest.mark.parametrize(
+    ("skipped", "place"),
+    [
+        pytest.param((), "nodeclaim/n1-claim as node/n1", id="of ours"),
+        pytest.param(("NodeClaim",), "node/n1", id="of nobody"),
+    ],
+)
+@in_virtual_time
+async def test_pods_are_told_of_a_node_that_is_there(skipped: tuple[str, ...], place: str) -> None:
+    parts = [each for each in machine("n1") if each["kind"] not in skipped]
+    async with provisioning(ready_pool(), *parts) as run:
+        await run.at.change("v1", "Node", "n1", {"spec": {"taints": []}})
+        await run.at.put(waiting_pod("p"))
+
+        await run.provision()
+
+        told = [("p", f"pod is expected to run on {place}")]
+        assert (told, ()) == (run.events("Nominated"), run.planned.pods_of("n1-claim"))

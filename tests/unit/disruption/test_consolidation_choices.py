@@ -93,6 +93,11 @@ def test_205_of_two_machines_of_a_type_the_cheaper_could_have_stayed() -> None:
             "the cheapest replacement is s4 (spot, z1) at $0.4/h, not below $0.4/h",
             id="178 spot costs the same",
         ),
+        pytest.param(
+            [spot(0.00001), on_demand(1.0)],
+            "the cheapest replacement is s4 (spot, z1) at $0.00001/h, not below $0.00001/h",
+            id="178 a price of next to nothing is written out",
+        ),
     ],
 )
 def test_when_spot_does_not_replace_spot(ways: list[Any], detail: str) -> None:

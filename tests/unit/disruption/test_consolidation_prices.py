@@ -98,7 +98,8 @@ def test_172_a_machine_that_is_still_starting_is_nothing_to_count_on() -> None:
     found = found_by("single", *nodes, pools=[OD_POOL])
 
     assert [] == going(found)
-    assert Blocked("n1", Why.UNCONSOLIDATABLE, "no place for default/a") == found.verdicts["n1"]
+    detail = "default/a would have to wait for n2, not up yet"
+    assert Blocked("n1", Why.UNCONSOLIDATABLE, detail) == found.verdicts["n1"]
 
 
 def test_173_a_pod_that_fits_nowhere_else_keeps_its_machine() -> None:

@@ -277,7 +277,7 @@ def test_what_holds_a_machine_is_named() -> None:
     found = look(machine("n1", pod_on("p")), pdbs=[pdb_of(0)]).standing(Kind.GRACEFUL)["n1"]
 
     assert isinstance(found, Blocked)
-    assert "default/pdb allows 0 of 2 for pod default/p" == found.detail
+    assert "PDB default/pdb allows 0 of 2 for pod default/p" == found.detail
 
 
 def test_an_empty_machine_whose_node_is_protected_stays() -> None:

@@ -81,7 +81,7 @@ def test_120_a_machine_in_a_command_is_said_to_be() -> None:
     [
         pytest.param(
             [pdb_of(0, namespace="")],
-            "default/pdb allows 0 of 2 for pod default/p",
+            "PDB default/pdb allows 0 of 2 for pod default/p",
             id="115 a budget of no namespace is one of the default namespace",
         ),
         pytest.param(
@@ -98,7 +98,7 @@ def test_which_budget_of_pods_holds_a_machine(pdbs: list[PodDisruptionBudget], d
 def test_a_budget_of_pods_is_named_with_its_namespace() -> None:
     found = _said_of(machine("n1", pod_on("p", namespace="prod")), [pdb_of(0, namespace="prod")])
 
-    assert "prod/pdb allows 0 of 2 for pod prod/p" == found
+    assert "PDB prod/pdb allows 0 of 2 for pod prod/p" == found
 
 
 @pytest.mark.parametrize(

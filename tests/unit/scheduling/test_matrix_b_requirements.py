@@ -203,22 +203,26 @@ def test_b_42_old_spellings_of_labels_mean_the_new_ones() -> None:
     [
         pytest.param(
             "zone",
-            f"label zone has no known values; did you mean {keys.ZONE}?",
+            f"the pool gives its nodes no label zone; did you mean {keys.ZONE}?",
             id="B-43 a name without its domain",
         ),
         pytest.param(
             "node.io/zone",
-            f"label node.io/zone has no known values; did you mean {keys.ZONE}?",
+            f"the pool gives its nodes no label node.io/zone; did you mean {keys.ZONE}?",
             id="B-43 a name with another domain",
         ),
         pytest.param(
             "karpenter/nodepool",
-            f"label karpenter/nodepool has no known values; did you mean {keys.NODEPOOL}?",
+            f"the pool gives its nodes no label karpenter/nodepool; did you mean {keys.NODEPOOL}?",
             id="B-43 half a domain",
         ),
-        pytest.param("core", f"label core has no known values; did you mean {CORES}?", id="a slip"),
         pytest.param(
-            "deployment", "label deployment has no known values", id="B-44 nothing is like it"
+            "core", f"the pool gives its nodes no label core; did you mean {CORES}?", id="a slip"
+        ),
+        pytest.param(
+            "deployment",
+            "the pool gives its nodes no label deployment",
+            id="B-44 nothing is like it",
         ),
     ],
 )

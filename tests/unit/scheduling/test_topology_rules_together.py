@@ -297,3 +297,23 @@ def test_a_running_pod_keeps_away_the_pods_of_namespaces_it_selects() -> None:
 
     assert {"n": ["near"]} == answer.existing
     assert ["db/far"] == list(answer.only.pods)
+
+
+@pytest.mark.parametrize(
+    ("empty", "asked"),
+    [
+        pytest.param(["z8"], "z8", id="one zone is named as it is"),
+        pytest.param(["z8", "z9"], "one of z8, z9", id="several are a choice"),
+    ],
+)
+def test_zones_that_a_rule_asks_for_and_nobody_sells_are_named(
+    empty: list[str], asked: str
+) -> None:
+    sold = [instance_type("t", offerings=[offering("z1", keys.SPOT, 1.0)])]
+    nodes = [holding("n1", "z1", APP_T), *(holding(zone, zone) for zone in empty)]
+
+    answer = solved([pod("p", labels=APP_T, spread=[spread()])], nodes=nodes, types=sold)
+
+    assert [
+        f"topology asks for {keys.ZONE} {asked}, where nothing that fits is offered"
+    ] == answer.details("p")

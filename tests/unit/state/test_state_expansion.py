@@ -19,9 +19,26 @@ from builders import (
     pvc,
     replica_set,
 )
+from karpenter.api.devices import (
+    DeviceClaim,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+)
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Condition, ObjectMeta, OwnerReference, Resource
-from karpenter.api.pods import EphemeralVolumeSource, Pod, PodSpec, ResourceRequirements, Volume
+from karpenter.api.pods import (
+    EphemeralVolumeSource,
+    Pod,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    Volume,
+)
 from karpenter.api.policy import LimitRange, LimitRangeItem, LimitRangeSpec
 from karpenter.api.storage import (
     PersistentVolumeClaim,
@@ -340,4 +357,37 @@ def test_the_claims_of_ephemeral_volumes_are_made_unless_they_are_there() -> Non
     assert [("default/web-cache", "b"), ("default/web-scratch", "a")] == [
         (f"{each.metadata.namespace}/{each.metadata.name}", each.spec.storage_class_name)
         for each in claims
+    ]
+
+
+def test_the_claims_of_device_templates_are_made_unless_they_are_there() -> None:
+    one = DeviceClaim(requests=(DeviceRequest(name="gpu"),))
+    template = ResourceClaimTemplate(
+        metadata=ObjectMeta(name="one"),
+        spec=ResourceClaimTemplateSpec(spec=ResourceClaimSpec(devices=one)),
+    )
+    wanted = (
+        PodResourceClaim("new", resource_claim_template_name="one"),
+        PodResourceClaim("given", resource_claim_template_name="one"),
+        PodResourceClaim("needless", resource_claim_template_name="one"),
+        PodResourceClaim("shared", resource_claim_name="common"),
+        PodResourceClaim("lost", resource_claim_template_name="no-such"),
+    )
+    needless = PodResourceClaimStatus("needless")
+    asking = Pod(
+        metadata=ObjectMeta(name="web"),
+        spec=PodSpec(resource_claims=wanted),
+        status=PodStatus(resource_claim_statuses=(needless,)),
+    )
+
+    objects = expanded(asking, template, ResourceClaim(metadata=ObjectMeta(name="web-given")))
+
+    assert [("web-given", DeviceClaim()), ("web-new", one)] == [
+        (each.metadata.name, each.spec.devices)
+        for each in objects
+        if isinstance(each, ResourceClaim)
+    ]
+    made = [PodResourceClaimStatus("new", "web-new"), PodResourceClaimStatus("given", "web-given")]
+    assert [(needless, *made)] == [
+        each.status.resource_claim_statuses for each in objects if isinstance(each, Pod)
     ]

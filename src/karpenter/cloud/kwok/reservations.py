@@ -1,12 +1,12 @@
 """How much is left of each reservation: what the catalogue promises less the Nodes that use it."""
 
 from collections import Counter
-from dataclasses import replace
 from typing import Final
 
 from karpenter.api.nodes import Node
 from karpenter.cloud.kwok.arrivals import Arrivals
-from karpenter.cloud.types import InstanceType, Offering
+from karpenter.cloud.kwok.leftovers import taken_by, what_is_left
+from karpenter.cloud.types import InstanceType
 from karpenter.kube.client import Kube
 from karpenter.model import labels
 
@@ -28,7 +28,7 @@ class Reservations:
             return types
         used = await self._used()
         if self._shown is None or self._shown[0] is not types or self._shown[1] != used:
-            self._shown = (types, used, tuple(_less(kind, used) for kind in types))
+            self._shown = (types, used, what_is_left(types, used))
         return self._shown[2]
 
     async def _used(self) -> Counter[str]:
@@ -36,18 +36,4 @@ class Reservations:
         holders = self._arrivals.labels()
         nodes = await self._kube.list(Node, label_selector=labels.KWOK_RESERVATION_ID)
         holders |= {node.metadata.name: node.metadata.labels for node in nodes}
-        held = (found.get(labels.KWOK_RESERVATION_ID, "") for found in holders.values())
-        return Counter(filter(None, held))
-
-
-def _less(kind: InstanceType, used: Counter[str]) -> InstanceType:
-    if not any(used[each.reservation_id] for each in kind.offerings if each.is_reserved):
-        return kind
-    return kind.with_offerings(tuple(_offering_less(each, used) for each in kind.offerings))
-
-
-def _offering_less(offering: Offering, used: Counter[str]) -> Offering:
-    if not offering.is_reserved:
-        return offering
-    left = offering.reservation_capacity - used[offering.reservation_id]
-    return replace(offering, reservation_capacity=max(0, left))
+        return taken_by(holders.values())

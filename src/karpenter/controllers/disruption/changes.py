@@ -87,7 +87,9 @@ def _weight_of_pod(pod: Pod | None) -> tuple[object, ...] | None:
     """Where a pod takes up room, whether it would have to move and may; nothing without a node."""
     if pod is None or not pod.spec.node_name:
         return None
-    return pod.spec.node_name, is_active(pod), pod.metadata.annotations.get(labels.DO_NOT_DISRUPT)
+    held = pod.metadata.annotations
+    protection = held.get(labels.DO_NOT_DISRUPT), held.get(labels.DO_NOT_EVICT)
+    return pod.spec.node_name, is_active(pod), protection
 
 
 def _weight_of_node(node: Node) -> tuple[object, ...]:

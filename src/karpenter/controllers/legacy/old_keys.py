@@ -1,39 +1,47 @@
-"""Workloads that still select nodes by the name of a Provisioner.
+"""Workloads that still select nodes by the name of a Provisioner, or ask not to be evicted.
 
 While Provisioners are honoured, nodes carry both the old label and the new one, so the cluster's
-scheduler needs no help. The planner knows only the new one and is shown workloads that use it.
+scheduler needs no help. The planner knows only the new keys and is shown workloads that use them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from karpenter.api.codec import convert_as, to_plain
 from karpenter.api.meta import Resource
-from karpenter.api.pods import Pod, PodSpec
+from karpenter.api.pods import Affinity, Pod, PodAffinityTerm, PodSpec
 from karpenter.api.selectors import NodeSelectorTerm
 from karpenter.api.workloads import DaemonSet
 from karpenter.conversion.keys import RENAMED_LABELS, rename_keys
+from karpenter.model import labels
 from karpenter.state.nodes import StateNode
+from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 R = TypeVar("R", bound=Resource)
 
 
 def in_current_keys(snapshot: Snapshot) -> Snapshot:
-    """The same cluster with node selectors and affinity in today's keys."""
+    """The same cluster with node selectors, affinity and protection in today's keys."""
+    pods = _pods(snapshot.pods)
     return replace(
         snapshot,
-        pods=_pods(snapshot.pods),
+        pods=pods,
         unbound_pods=_pods(snapshot.unbound_pods),
         daemon_pods=_pods(snapshot.daemon_pods),
         daemon_sets={key: _daemon_set(each) for key, each in snapshot.daemon_sets.items()},
-        nodes=tuple(_node(node) for node in snapshot.nodes),
+        nodes=tuple(_node(node, pods) for node in snapshot.nodes),
     )
 
 
+def is_protected_as_of_old(pod: Pod) -> bool:
+    """Whether a pod says in the old way that it is not to be evicted."""
+    return pod.metadata.annotations.get(labels.DO_NOT_EVICT) == "true"
+
+
 def _pods(pods: Mapping[str, Pod]) -> Mapping[str, Pod]:
-    changed = {key: _renamed(pod) for key, pod in pods.items() if _uses_old_keys(pod.spec)}
+    changed = {key: _renamed(pod) for key, pod in pods.items() if _is_outdated(pod)}
     return {**pods, **changed} if changed else pods
 
 
@@ -41,16 +49,19 @@ def _daemon_set(daemon_set: DaemonSet) -> DaemonSet:
     return _renamed(daemon_set) if _uses_old_keys(daemon_set.spec.template.spec) else daemon_set
 
 
-def _node(node: StateNode) -> StateNode:
-    """A machine; its pods matter only once they have to leave it."""
-    if not node.is_deleting or not any(_uses_old_keys(pod.spec) for pod in node.pods):
+def _node(node: StateNode, translated: Mapping[str, Pod]) -> StateNode:
+    """A machine with its pods, which may have to find another place."""
+    if not any(map(_is_outdated, node.pods)):
         return node
-    pods = (_renamed(pod) if _uses_old_keys(pod.spec) else pod for pod in node.pods)
-    return replace(node, pods=tuple(pods))
+    return replace(node, pods=tuple(translated.get(key_of(pod), pod) for pod in node.pods))
 
 
 def _renamed(resource: R) -> R:
     return convert_as(rename_keys(to_plain(resource)).object, type(resource))
+
+
+def _is_outdated(pod: Pod) -> bool:
+    return is_protected_as_of_old(pod) or _uses_old_keys(pod.spec)
 
 
 def _uses_old_keys(spec: PodSpec) -> bool:
@@ -58,12 +69,25 @@ def _uses_old_keys(spec: PodSpec) -> bool:
         return True
     if any(each.topology_key in RENAMED_LABELS for each in spec.topology_spread_constraints):
         return True
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    affinity = spec.affinity
     if affinity is None:
         return False
-    required = affinity.required.node_selector_terms if affinity.required is not None else ()
-    return _mentioned((*required, *(term.preference for term in affinity.preferred)))
+    return any(term.topology_key in RENAMED_LABELS for term in _pod_terms(affinity)) or any(
+        each.key in RENAMED_LABELS
+        for term in _node_terms(affinity)
+        for each in term.match_expressions
+    )
 
 
-def _mentioned(terms: Iterable[NodeSelectorTerm]) -> bool:
-    return any(each.key in RENAMED_LABELS for term in terms for each in term.match_expressions)
+def _pod_terms(affinity: Affinity) -> Iterator[PodAffinityTerm]:
+    for each in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        if each is not None:
+            yield from each.required
+            yield from (weighted.pod_affinity_term for weighted in each.preferred)
+
+
+def _node_terms(affinity: Affinity) -> Iterator[NodeSelectorTerm]:
+    if affinity.node_affinity is not None:
+        if affinity.node_affinity.required is not None:
+            yield from affinity.node_affinity.required.node_selector_terms
+        yield from (term.preference for term in affinity.node_affinity.preferred)

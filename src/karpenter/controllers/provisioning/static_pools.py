@@ -102,7 +102,7 @@ class StaticDeprovisioning(_StaticController):
                 # Nobody counts it again before the API server tells that it goes
                 self.world.state.mark(claim.metadata.name)
                 self.log.info(
-                    "deleted nodeclaim",
+                    "deleting surplus nodeclaim",
                     NodePool={"name": key[1]},
                     NodeClaim={"name": claim.metadata.name},
                     reason="static pool has more nodes than replicas",

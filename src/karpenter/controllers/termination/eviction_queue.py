@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from karpenter.api.legacy import Provisioner
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
+from karpenter.controllers.legacy.old_keys import is_protected_as_of_old
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.termination import reports
 from karpenter.controllers.termination.deadline import grace_left
@@ -61,6 +63,7 @@ class EvictionQueue(Controller):
         super().__init__(world)
         self._pods = world.mirror(Pod)
         self._nodes = world.mirror(Node)
+        self._provisioners = world.mirror(Provisioner)
         self._limiter = Limiter(world.clock, _PER_SECOND, _PER_SECOND)
         self._entries: dict[EvictionKey, _Entry] = {}
         self._ends.append(self._pods.on_change(self._pod_changed))
@@ -105,7 +108,11 @@ class EvictionQueue(Controller):
         pod, entry = self._pods.get(key.name, key.namespace), self._entries.get(key)
         if entry is None or pod is None or pod.metadata.uid != key.uid:
             return Step.DROP
-        return next_step(pod, entry.order, now=self.clock.now())
+        step = next_step(pod, entry.order, now=self.clock.now())
+        return Step.WAIT if step is Step.EVICT and self._is_held_as_of_old(pod) else step
+
+    def _is_held_as_of_old(self, pod: Pod) -> bool:
+        return is_protected_as_of_old(pod) and len(self._provisioners) > 0
 
     async def _evict(self, pod: Pod, entry: _Entry) -> float | None:
         metadata = pod.metadata

@@ -1,0 +1,62 @@
+"""Claims that a cluster makes for pods: for their ephemeral volumes, and for devices by template."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from karpenter.api.devices import ResourceClaim, ResourceClaimTemplate
+from karpenter.api.meta import ObjectMeta, Resource
+from karpenter.api.pods import Pod, PodResourceClaimStatus
+from karpenter.api.storage import PersistentVolumeClaim
+from karpenter.state.scope import identity_of, key_of
+
+_replace = msgspec.structs.replace
+
+
+def with_claims(resources: Sequence[Resource]) -> list[Resource]:
+    """The same objects with the claims that are missing; pods say which claims are theirs."""
+    templates = {
+        key_of(each): each for each in resources if isinstance(each, ResourceClaimTemplate)
+    }
+    given = set(map(identity_of, resources))
+    completed: list[Resource] = []
+    for resource in resources:
+        if not isinstance(resource, Pod):
+            completed.append(resource)
+            continue
+        devices = dict(_device_claims(resource, templates))
+        claims = (*devices.values(), *_volume_claims(resource))
+        completed.append(_naming(resource, devices))
+        completed += [each for each in claims if identity_of(each) not in given]
+    return completed
+
+
+def _device_claims(
+    pod: Pod, templates: Mapping[str, ResourceClaimTemplate]
+) -> Iterator[tuple[str, ResourceClaim]]:
+    """Yield the claims a pod lacks, by what it calls them; none of a template nobody has."""
+    known = {entry.name for entry in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        template = templates.get(f"{pod.metadata.namespace}/{entry.resource_claim_template_name}")
+        if template is not None and entry.name not in known:
+            claim = ResourceClaim(metadata=_metadata(pod, entry.name), spec=template.spec.spec)
+            yield entry.name, claim
+
+
+def _naming(pod: Pod, made: Mapping[str, ResourceClaim]) -> Pod:
+    if not made:
+        return pod
+    entries = (PodResourceClaimStatus(name, each.metadata.name) for name, each in made.items())
+    statuses = (*pod.status.resource_claim_statuses, *entries)
+    return _replace(pod, status=_replace(pod.status, resource_claim_statuses=statuses))
+
+
+def _volume_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
+    for volume in pod.spec.volumes:
+        template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
+        if template is not None:
+            yield PersistentVolumeClaim(metadata=_metadata(pod, volume.name), spec=template.spec)
+
+
+def _metadata(pod: Pod, name: str) -> ObjectMeta:
+    return ObjectMeta(name=f"{pod.metadata.name}-{name}", namespace=pod.metadata.namespace)
