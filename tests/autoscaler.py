@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from furnishing import furnish
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
@@ -462,7 +463,7 @@ async def bench(
     """A bare API server with Karpenter's kinds, its mirrors, and a world; nothing runs by itself."""
     clock = running_clock()
     cluster = Cluster(clock, seed=0, is_strict=True)
-    await cluster.create_first_objects()
+    await furnish(cluster)
     settings = settings or Settings()
     kube = Client(wrap(MemoryTransport(cluster.api)), clock)
     provider: CloudProvider = cloud or FakeCloud()
