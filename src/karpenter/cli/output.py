@@ -13,6 +13,8 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 import typer
 
+from karpenter.os_errors import os_reason
+
 Format: TypeAlias = Literal["yaml", "json"]
 JsonObject: TypeAlias = Mapping[str, Any]
 
@@ -78,7 +80,7 @@ def could_not_write(problem: OSError) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     try:
-        error(f"the result could not be written: {(problem.strerror or str(problem)).lower()}")
+        error(f"the result could not be written: {os_reason(problem)}")
     except OSError:
         os.dup2(nowhere, 2)
 

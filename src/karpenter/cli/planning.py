@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeAlias
 import typer
 
 from karpenter.cli import output, plan_settings
+from karpenter.os_errors import os_reason
 
 if TYPE_CHECKING:
     from karpenter.cloud.provider import RepairPolicy
@@ -283,7 +284,7 @@ def _listed(file: str) -> "tuple[InstanceType, ...]":
     except CatalogueError as error:
         output.fail(str(error))
     except OSError as error:
-        output.fail(f"{file}: {(error.strerror or str(error)).lower()}")
+        output.fail(f"{file}: {os_reason(error)}")
 
 
 def _point_out_foreign_pools(snapshot: "Snapshot", facts: "ProviderFacts") -> None:

@@ -20,7 +20,7 @@ from karpenter.cloud.aws.parts import RESERVED_CAPACITY
 from karpenter.cloud.aws.provider import FACTS
 from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
 from karpenter.cloud.aws.settings import AwsSettings, read_settings
-from karpenter.cloud.aws.simulated.account import SimulationMissingError
+from karpenter.cloud.aws.simulated.account import REGION, SimulationMissingError
 from karpenter.cloud.aws.simulated.offline import FoundClass, offline_aws, usual_class
 from karpenter.cloud.aws.simulated.world import CLUSTER, ENDPOINT
 from karpenter.cloud.provider import CloudError
@@ -30,7 +30,6 @@ from karpenter.model import labels
 from karpenter.settings import Settings
 from karpenter.state.snapshot import Snapshot
 
-DEFAULT_REGION: Final = "us-west-2"
 _ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-[0-9])[a-z]")
 
 
@@ -66,7 +65,7 @@ def region_of(snapshot: Snapshot, environment: Mapping[str, str]) -> str:
     if named:
         return min(named, key=lambda region: (-named[region], region))
     chosen = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-    return chosen or DEFAULT_REGION
+    return chosen or REGION
 
 
 def _zones(snapshot: Snapshot) -> Iterator[str]:

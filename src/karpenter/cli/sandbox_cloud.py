@@ -10,6 +10,7 @@ from karpenter.cloud.kwok import catalogue
 from karpenter.cloud.kwok.entries import CatalogueError
 from karpenter.cloud.registry import ProviderError, load_provider
 from karpenter.cloud.types import InstanceType
+from karpenter.os_errors import os_reason
 from karpenter.sandbox.seeds import NodeShape
 from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
 from karpenter.settings import SettingError, Settings, from_environment
@@ -18,11 +19,6 @@ _KWOK: Final = "kwok"
 _AWS: Final = "aws"
 # A machine of the simulated provider, so that it has a price
 _NODES: Final = NodeShape(instance_type="s-4x-amd64-linux")
-_AWS_NODES: Final = NodeShape(
-    instance_type="m5.xlarge",
-    region="us-west-2",
-    zones=("us-west-2a", "us-west-2b", "us-west-2c"),
-)
 
 
 def check_cloud(provider: str, instance_types: str) -> None:
@@ -54,10 +50,13 @@ def first_nodes(provider: str, instance_types: str) -> NodeShape:
     would want company that nobody can launch.
     """
     if provider == _AWS:
-        return _AWS_NODES
+        from karpenter.cloud.aws.simulated.account import REGION
+
+        zones = tuple(f"{REGION}{letter}" for letter in "abc")
+        return NodeShape(instance_type="m5.xlarge", region=REGION, zones=zones)
     types = _listed(instance_types) if instance_types else catalogue.built_in()
-    zones = sorted({offering.zone for kind in types for offering in kind.offerings})
-    return replace(_NODES, zones=tuple(zones)) if zones else _NODES
+    sold_in = sorted({offering.zone for kind in types for offering in kind.offerings})
+    return replace(_NODES, zones=tuple(sold_in)) if sold_in else _NODES
 
 
 def _listed(file: str) -> tuple[InstanceType, ...]:
@@ -66,4 +65,4 @@ def _listed(file: str) -> tuple[InstanceType, ...]:
     except CatalogueError as error:
         output.fail(str(error))
     except OSError as error:
-        output.fail(f"{file}: {(error.strerror or str(error)).lower()}")
+        output.fail(f"{file}: {os_reason(error)}")

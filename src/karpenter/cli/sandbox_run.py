@@ -24,6 +24,7 @@ from karpenter.cli.sandbox_cloud import check_cloud, first_nodes
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
 from karpenter.clock import Clock, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
+from karpenter.os_errors import os_reason
 from karpenter.sandbox.cluster import Cluster, last_moment
 from karpenter.sandbox.discovery import version_info
 from karpenter.sandbox.journal import JournalError
@@ -84,7 +85,9 @@ async def _run(wishes: Wishes) -> None:
     await cluster.start()
     try:
         # What was kept of an example has perhaps been changed on purpose
-        new = [each for each in _example(wishes) if not await _is_there(cluster, each.data)]
+        new = [
+            each for each in _example(wishes) if await cluster.find(each.data, _NAMESPACE) is None
+        ]
         await _load(cluster, [*new, *wishes.documents])
         missing = wishes.nodes - cluster.store.count("", "nodes")
         if missing > 0:
@@ -145,10 +148,7 @@ def _why_not_listening(server: Server, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         advice = "choose another with --port, or leave it away for any free one"
         return f"port {server.port} of {server.host} is taken; {advice}"
-    # asyncio puts what it tried into the text of an error that has a number, and not of others
-    number = error.errno or 0
-    reason = (os.strerror(number) if number > 0 else str(error)).lower()
-    return f"cannot listen on {server.host}: {reason}; choose another with --address"
+    return f"cannot listen on {server.host}: {os_reason(error)}; choose another with --address"
 
 
 @asynccontextmanager
@@ -158,7 +158,7 @@ async def _reachable(server: Server, kubeconfig: Path) -> AsyncIterator[None]:
     try:
         write_kubeconfig(server, kubeconfig)
     except OSError as error:
-        output.fail(f"{kubeconfig}: {(error.strerror or str(error)).lower()}", output.EXIT_FAILED)
+        output.fail(f"{kubeconfig}: {os_reason(error)}", output.EXIT_FAILED)
     try:
         yield
     finally:
@@ -265,15 +265,6 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
 
 def _example(wishes: Wishes) -> Sequence[Document]:
     return demo.example(wishes.provider or "kwok") if wishes.has_example else ()
-
-
-async def _is_there(cluster: Cluster, obj: dict[str, Any]) -> bool:
-    name = obj["metadata"]["name"]
-    try:
-        await cluster.client.get(obj["apiVersion"], obj["kind"], _NAMESPACE, name)
-    except ApiError:
-        return False
-    return True
 
 
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from karpenter.cli import profiling
 from karpenter.controllers.health import Checks, answer
+from karpenter.os_errors import os_reason
 
 _PORTS: Final = range(65536)
 _TEXT: Final = "text/plain"
@@ -125,5 +126,5 @@ async def _listen(
 def _why_not(port: int, variable: str, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} is taken; choose another with {variable}"
-    reason = (error.strerror or str(error)).lower()
+    reason = os_reason(error)
     return f"cannot listen on port {port}: {reason}; choose another with {variable}"

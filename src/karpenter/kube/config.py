@@ -15,6 +15,7 @@ from karpenter.kube.errors import ConfigError
 from karpenter.kube.hosts import is_url
 from karpenter.kube.kubeconfig import load_kubeconfig
 from karpenter.kube.proxies import proxy_for
+from karpenter.os_errors import os_reason
 
 __all__ = ["ClusterConfig", "ConfigError", "load_config"]
 
@@ -91,7 +92,7 @@ def _account_file(path: Path) -> bytes:
     try:
         return path.read_bytes().strip()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(
             f"KUBERNETES_SERVICE_HOST says that this is a pod, but {path} cannot be read: {reason};"
             " let the pod mount its service account's token, or set KUBECONFIG"

@@ -7,7 +7,6 @@ secret.
 """
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -27,6 +26,7 @@ from karpenter.kube.credentials import Credentials, Proof
 from karpenter.kube.errors import ConnectionLostError
 from karpenter.kube.tls import tls_context
 from karpenter.kube.transport import JSON, Request, Response, Stream
+from karpenter.os_errors import os_reason
 
 _UNAUTHORIZED: Final = 401
 _REDIRECTS: Final = range(300, 400)
@@ -263,9 +263,7 @@ def _words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         error = error.os_error
     if isinstance(error, OSError) and error.strerror:
-        # asyncio puts addresses into the text of errors that have a number, and not of others
-        number = error.errno or 0
-        return (os.strerror(number) if number > 0 else error.strerror).lower()
+        return os_reason(error)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "the server closed it before it had answered"
     if isinstance(error, aiohttp.ClientPayloadError):

@@ -19,6 +19,7 @@ from karpenter.kube.hosts import is_host, is_url
 from karpenter.kube.proxies import proxy_for
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import read
+from karpenter.os_errors import os_reason
 
 EXEC_VERSIONS: Final = (
     "client.authentication.k8s.io/v1",
@@ -61,7 +62,7 @@ def _read(file: Path) -> Fields | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise ConfigError(f"{file}: the kubeconfig cannot be read: {reason}") from error
     except ManifestError as error:
         raise ConfigError(str(error)) from error

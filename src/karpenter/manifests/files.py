@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import Document, read, size_limit, too_large
+from karpenter.os_errors import os_reason
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
@@ -116,7 +117,7 @@ def _walk(folder: Path, *, recursive: bool, seen: set[Path]) -> Iterator[Path]:
 
 
 def _explained(name: str, error: OSError) -> ManifestError:
-    problem = _EXPLAINED.get(error.errno or 0, (error.strerror or str(error)).lower())
+    problem = _EXPLAINED.get(error.errno or 0, os_reason(error))
     if error.errno == errno.ENOENT and Path(name).is_symlink():
         problem = "the symbolic link points to nothing"
     return ManifestError(name, None, None, problem)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.meta import Condition, ObjectMeta, Time
 
 Conditions: TypeAlias = tuple[Condition, ...]
 
@@ -118,6 +118,14 @@ def to_wire(conditions: Conditions) -> list[Mapping[str, Any]]:
         }
         for condition in conditions
     ]
+
+
+def moment_of(text: str) -> datetime | None:
+    """A time as Kubernetes writes it, read; None when it is none."""
+    try:
+        return msgspec.convert(text, Time)
+    except msgspec.ValidationError:
+        return None
 
 
 def timestamp(moment: datetime | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from karpenter.api.pods import Pod
 from karpenter.disruption.candidates import Inspection
 from karpenter.model import labels
-from karpenter.model.conditions import timestamp
+from karpenter.model.conditions import moment_of, timestamp
 from karpenter.state.departing import is_evictable, is_protected, protection_in_words
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_active, is_terminating, key_of
@@ -62,11 +62,7 @@ def _foreign_finalizers(machine: StateNode) -> Iterator[str]:
 def _deadline(machine: StateNode) -> datetime | None:
     claim = machine.node_claim
     text = claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP) if claim else None
-    try:
-        moment = datetime.fromisoformat(text) if text else None
-    except ValueError:  # somebody wrote it by hand, and the controller goes by none either
-        return None
-    return moment if moment is None or moment.tzinfo is not None else None
+    return moment_of(text) if text is not None else None
 
 
 def departure_document(told: Departure) -> dict[str, Any]:

@@ -169,20 +169,24 @@ class Cluster:
         """Create what every cluster has, and nothing that lives."""
         for obj in first_objects():
             # What was kept from the last run has perhaps been changed on purpose
-            if await self._find(obj) is None:
+            if await self.find(obj) is None:
                 await self.client.create(obj)
         for crd in builtin_crds().values():
-            known = await self._find(crd)
+            known = await self.find(crd)
             if known is None:
                 await self.client.create(crd)
             elif "deletionTimestamp" not in known["metadata"]:
                 await self.client.update({**known, "spec": crd["spec"]})
 
-    async def _find(self, obj: JsonObject) -> JsonObject | None:
+    async def find(self, obj: JsonObject, namespace: str | None = None) -> JsonObject | None:
+        """The object of that kind and name, in that namespace unless it says its own."""
         metadata = obj["metadata"]
         try:
             return await self.client.get(
-                obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"]
+                obj["apiVersion"],
+                obj["kind"],
+                metadata.get("namespace", namespace),
+                metadata["name"],
             )
         except ApiError as error:
             if error.status != _NOT_FOUND:

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
 
+from karpenter.os_errors import os_reason
 from karpenter.settings import SettingError, Settings
 from karpenter.telemetry.log_lines import Processor, json_line, with_traceback
 
@@ -178,7 +179,7 @@ def _open(variable: str, path: str) -> Sink:
     try:
         return _File(path.removeprefix("file://"))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise SettingError(f"{variable}: {path} cannot be written: {reason}") from error
 
 

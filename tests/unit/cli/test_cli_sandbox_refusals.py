@@ -10,6 +10,7 @@ import typer
 from karpenter.cli.sandbox_autoscaler import autoscaling, told_when_over
 from karpenter.cli.sandbox_cloud import first_nodes
 from karpenter.clock import SystemClock
+from karpenter.cloud.aws.simulated.account import simulated_account
 from karpenter.sandbox.cluster import Cluster
 from unit.cli.commands import run
 
@@ -121,21 +122,15 @@ def test_controllers_that_could_not_begin_are_refused_before_a_cluster_is_up(
     assert not kubeconfig.exists()
 
 
-@pytest.mark.parametrize(
-    ("provider", "expected"),
-    [
-        pytest.param(
-            "kwok",
-            ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"),
-            id="the simulated cloud",
-        ),
-        pytest.param("aws", ("us-west-2a", "us-west-2b", "us-west-2c"), id="AWS"),
-    ],
-)
-def test_the_first_nodes_stand_in_zones_that_the_cloud_has(
-    provider: str, expected: tuple[str, ...]
-) -> None:
-    assert expected == first_nodes(provider, "").zones
+def test_the_first_nodes_stand_in_the_zones_of_the_simulated_cloud() -> None:
+    zones = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
+
+    assert zones == first_nodes("kwok", "").zones
+
+
+def test_the_first_nodes_stand_in_the_zones_of_the_simulated_account() -> None:
+    with simulated_account(SystemClock()) as account:
+        assert tuple(account.subnets) == first_nodes("aws", "").zones
 
 
 def test_the_first_nodes_stand_in_zones_of_the_machines_that_are_listed(tmp_path: Path) -> None:

@@ -284,7 +284,13 @@ def test_pods_that_wait_for_a_reservation_are_deferred() -> None:
     document = planned(node_pool(), *pods(2, cpu="3"), types=types)
 
     assert 1 == len(document["nodeClaims"])
-    assert ["ReservedCapacityTaken"] == [entry["reason"] for entry in document["deferred"]]
+    detail = (
+        "every reservation it could use is taken, and it waits for one;"
+        " pools that come later are not tried"
+    )
+    assert [("ReservedCapacityTaken", detail)] == [
+        (entry["reason"], entry["detail"]) for entry in document["deferred"]
+    ]
 
 
 def test_the_pods_of_buffers_appear_nowhere_else() -> None:

@@ -52,6 +52,7 @@ from karpenter.cloud.registry import ProviderContext, ProviderError
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
+from karpenter.os_errors import os_reason
 
 INSTANCE_TYPES_FILE_PATH: Final = "INSTANCE_TYPES_FILE_PATH"
 KWOK_SOLD_OUT: Final = "KWOK_SOLD_OUT"
@@ -245,4 +246,4 @@ def _types(environment: Mapping[str, str]) -> tuple[InstanceType, ...]:
     except CatalogueError as error:
         raise ProviderError(str(error)) from error
     except OSError as error:
-        raise ProviderError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+        raise ProviderError(f"{file}: {os_reason(error)}") from error

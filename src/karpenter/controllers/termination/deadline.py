@@ -8,13 +8,10 @@ grace period would otherwise reach beyond the deadline.
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.meta import Time
 from karpenter.api.pods import Pod
-from karpenter.model.conditions import timestamp
+from karpenter.model.conditions import moment_of, timestamp
 from karpenter.model.labels import TERMINATION_TIMESTAMP
 
 # Zero would remove the pod before anybody has told its containers
@@ -38,7 +35,7 @@ def deadline_of(claim: NodeClaim | None) -> datetime | None:
     text = claim.metadata.annotations.get(TERMINATION_TIMESTAMP) if claim else None
     if text is None:
         return None
-    moment = _moment(text)
+    moment = moment_of(text)
     if moment is None:
         name = claim.metadata.name if claim else ""
         raise DeadlineError(
@@ -68,7 +65,7 @@ def tightened(claim: NodeClaim, moment: datetime) -> str | None:
     One that cannot be read is replaced.
     """
     text = claim.metadata.annotations.get(TERMINATION_TIMESTAMP)
-    known = _moment(text) if text is not None else None
+    known = moment_of(text) if text is not None else None
     return None if known is not None and known <= moment else timestamp(moment)
 
 
@@ -114,10 +111,3 @@ def _earlier(moment: datetime, *, seconds: int) -> datetime:
         return moment - timedelta(seconds=seconds)
     except OverflowError:
         return _FIRST_MOMENT
-
-
-def _moment(text: str) -> datetime | None:
-    try:
-        return msgspec.convert(text, Time)
-    except msgspec.ValidationError:
-        return None

@@ -21,6 +21,7 @@ from karpenter.model.labels import DISCOVERY_TAG
 ACCOUNT: Final = "123456789012"
 NODE_ROLE: Final = "KarpenterNodeRole"
 KUBERNETES: Final = "1.33"
+REGION: Final = "us-west-2"
 _MOST_ZONES: Final = 3
 _ALIVE: Final = ("pending", "running", "stopping", "stopped")
 _ENVIRONMENT: Final = {
@@ -85,7 +86,7 @@ def simulated_account(
     clock: Clock,
     *,
     cluster: str = "sandbox",
-    region: str = "us-west-2",
+    region: str = REGION,
     kubernetes: str = KUBERNETES,
     is_bare: bool = False,
 ) -> Iterator[SimulatedAccount]:

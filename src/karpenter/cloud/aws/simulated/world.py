@@ -15,7 +15,12 @@ from karpenter.cloud.aws.metrics import AwsMetrics
 from karpenter.cloud.aws.parts import Foundation, assemble
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.settings import read_settings
-from karpenter.cloud.aws.simulated.account import NODE_ROLE, SimulatedAccount, simulated_account
+from karpenter.cloud.aws.simulated.account import (
+    NODE_ROLE,
+    REGION,
+    SimulatedAccount,
+    simulated_account,
+)
 from karpenter.cloud.aws.simulated.nodes import BOOT_SECONDS, SimulatedNodes
 from karpenter.cloud.aws.versions import version_source
 from karpenter.cloud.registry import ProviderContext
@@ -126,7 +131,7 @@ async def aws_world(
     clock: Clock,
     kube: Kube,
     *,
-    region: str = "us-west-2",
+    region: str = REGION,
     kubernetes: str = "1.33",
     boot_seconds: float = BOOT_SECONDS,
 ) -> AsyncIterator[AwsWorld]:
@@ -160,7 +165,7 @@ def spot_warning(instance_id: str, clock: Clock) -> str:
             "source": "aws.ec2",
             "account": "123456789012",
             "time": clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "region": "us-west-2",
+            "region": REGION,
             "resources": [],
             "detail": {"instance-id": instance_id, "instance-action": "terminate"},
         }
