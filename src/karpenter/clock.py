@@ -1,8 +1,8 @@
 """Time, as everything that waits sees it: real, faster than real, or simulated.
 
-A ``Clock`` tells the time and waits. ``SystemClock`` is the wall clock, ``ScaledClock`` the wall
-clock run faster, and ``VirtualClock`` the time of a ``VirtualLoop``: an event loop that never
-sleeps. Whenever nothing is ready it moves its time to the next timer, so an hour of waiting
+A ``Clock`` tells the time and waits. ``SystemClock`` is the wall clock. ``ScaledClock`` runs faster,
+on a ``PacedLoop`` only while nothing is left to do. ``VirtualClock`` is the time of a
+``VirtualLoop``: an event loop that never sleeps. Whenever nothing is ready it moves its time to the next timer, so an hour of waiting
 takes no time, and the same program with the same seed runs the same way again.
 
 Whoever waits does it through a clock; ``asyncio.sleep`` and ``asyncio.timeout`` know nothing of a
@@ -11,6 +11,8 @@ speed. In virtual time the asyncio functions are right as well, because the loop
 
 import asyncio
 import contextlib
+import heapq
+import itertools
 import random
 import selectors
 import time
@@ -26,6 +28,12 @@ Ts = TypeVarTuple("Ts")
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
 # More turns of the loop than any real work takes at one instant
 _TURNS_AT_ONE_INSTANT: Final = 20_000_000
+# Scaled seconds that rounding may take from a timer
+_SAME_MOMENT: Final = 1e-6
+# Real seconds: a clock that stands still is asked again, but not all the time
+_SHORTEST_ALARM: Final = 0.001
+# So many cancelled timers are not worth looking for
+_FEW_TIMERS: Final = 100
 
 
 class VirtualTimeError(RuntimeError):
@@ -75,38 +83,201 @@ class Clock(Protocol):
             TimeoutError: there was no result in time; the work has been cancelled.
         """
 
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
-        """Call ``callback`` after a while, unless the returned handle is cancelled."""
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> "Timer":
+        """Call ``callback`` after a while, unless the returned timer is cancelled."""
+
+
+class Timer(Protocol):
+    """A call that has not been made yet."""
+
+    def cancel(self) -> None:
+        """Keep it from being made."""
 
 
 class ScaledClock:
-    """The wall clock, run ``speed`` times as fast from the moment this clock is made."""
+    """Time that passes ``speed`` times as fast as some other, from the moment this clock is made.
 
-    def __init__(self, speed: float, *, start: datetime | None = None) -> None:
+    That other time is the wall clock's, or that of a ``PacedLoop``. The second may stand still
+    while timers of the event loop fire, so a timer that fires early is set again.
+    """
+
+    def __init__(
+        self,
+        speed: float,
+        *,
+        start: datetime | None = None,
+        seconds: Callable[[], float] | None = None,
+    ) -> None:
+        """Make a clock.
+
+        Args:
+            speed: how many seconds pass in one of the other time.
+            start: the time of day it begins at; that of the wall clock where none is given.
+            seconds: tells the other time; the wall clock where none is given.
+        """
         if not 0 < speed < float("inf"):
             raise ValueError(f"the speed of a clock is above zero, not {speed}")
         self.speed: Final = speed
-        self._began = time.monotonic()
+        self._seconds = seconds or time.monotonic
+        self._began = self._seconds()
         self._start = start or datetime.now(UTC)
+        self._timers: list[_ScaledTimer] = []  # a heap
+        self._cancelled = 0
+        self._order = itertools.count()
+        self._alarm: asyncio.TimerHandle | None = None  # for the first of the timers
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        return (time.monotonic() - self._began) * self.speed
+        return (self._seconds() - self._began) * self.speed
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self.speed)
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        await self.wait(asyncio.Event(), seconds=seconds)
 
     async def wait(self, event: asyncio.Event, *, seconds: float) -> bool:
-        return await _wait(event, seconds / self.speed)
+        if not event.is_set():
+            with contextlib.suppress(TimeoutError):
+                await self.wait_for(event.wait(), seconds=seconds)
+        return event.is_set()
 
     async def wait_for(self, awaitable: Awaitable[T], *, seconds: float) -> T:
-        async with asyncio.timeout(seconds / self.speed):
-            return await awaitable
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(None) as limit:
+            timer = self.call_later(seconds, lambda: limit.reschedule(loop.time()))
+            try:
+                return await awaitable
+            finally:
+                timer.cancel()
 
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(seconds / self.speed, callback)
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        due = self.monotonic() + seconds
+        timer = _ScaledTimer(due, next(self._order), callback, self._forget)
+        heapq.heappush(self._timers, timer)
+        if self._timers[0] is timer:
+            self._set_alarm()
+        return timer
+
+    def _set_alarm(self) -> None:
+        """Wake when the first timer is due; once for all timers, however many there are."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._timers:
+            left = (self._timers[0].due - self.monotonic()) / self.speed
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(max(left, _SHORTEST_ALARM), self._fire)
+
+    def _fire(self) -> None:
+        now = self.monotonic() + _SAME_MOMENT
+        loop = asyncio.get_running_loop()
+        while self._timers and self._timers[0].due <= now:
+            timer = heapq.heappop(self._timers)
+            if timer.is_cancelled:
+                self._cancelled -= 1
+            else:
+                timer.is_fired = True
+                loop.call_soon(timer.run)
+        self._set_alarm()
+
+    def _forget(self) -> None:
+        """Drop cancelled timers when most are: each holds on to what its callback refers to."""
+        self._cancelled += 1
+        if self._cancelled > _FEW_TIMERS and self._cancelled > len(self._timers) // 2:
+            self._timers = [timer for timer in self._timers if not timer.is_cancelled]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
+
+
+class _ScaledTimer:
+    """A call that a scaled clock makes; of two for the same moment, the older comes first."""
+
+    __slots__ = ("_callback", "_forget", "due", "is_cancelled", "is_fired", "order")
+
+    def __init__(
+        self,
+        due: float,
+        order: int,
+        callback: Callable[[], object],
+        forget: Callable[[], None],
+    ) -> None:
+        self.due = due
+        self.order = order
+        self._callback = callback
+        self.is_cancelled = False
+        self.is_fired = False
+        self._forget = forget
+
+    def __lt__(self, other: "_ScaledTimer") -> bool:
+        return (self.due, self.order) < (other.due, other.order)
+
+    def run(self) -> None:
+        if not self.is_cancelled:  # as late as that it may be
+            self._callback()
+
+    def cancel(self) -> None:
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            if not self.is_fired:
+                self._forget()
+
+
+class PacedLoop(asyncio.SelectorEventLoop):
+    """An event loop that knows how long it has had nothing to do.
+
+    A scaled clock that goes by ``idle_seconds`` stands still while a task runs, while tasks are
+    ready to run, while a thread works for one, and while other programs keep this one from the
+    processor. So what happens in a cluster at 60 times the speed does not depend on how fast the
+    machine is; a slow machine only reaches that speed less often.
+    """
+
+    def __init__(self) -> None:
+        self._idle = 0.0
+        self._jobs = 0  # pieces of work that threads do
+        super().__init__(_Waiting(self._waited))
+
+    def idle_seconds(self) -> float:
+        """Seconds in which nothing was to be done."""
+        return self._idle
+
+    def run_in_executor(
+        self,
+        executor: Executor | None,
+        func: Callable[[*Ts], T],
+        *args: *Ts,
+    ) -> asyncio.Future[T]:
+        """Hand work to a thread; time stands still until it is done."""
+        future = super().run_in_executor(executor, func, *args)
+        self._jobs += 1
+        future.add_done_callback(self._job_done)
+        return future
+
+    def _job_done(self, _future: "asyncio.Future[Any]") -> None:
+        self._jobs -= 1
+
+    def _waited(self, seconds: float) -> None:
+        if not self._jobs:
+            self._idle += seconds
+
+
+class _Waiting(selectors.DefaultSelector):
+    """Waits for files, and tells how long it meant to: not how late the system woke it."""
+
+    def __init__(self, waited: Callable[[float], None]) -> None:
+        super().__init__()
+        self._waited = waited
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            return super().select(timeout)
+        began = time.monotonic()
+        ready = super().select(timeout)
+        passed = time.monotonic() - began
+        self._waited(passed if timeout is None else min(passed, timeout))
+        return ready
 
 
 class SystemClock:

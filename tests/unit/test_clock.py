@@ -1,10 +1,13 @@
 """Clocks tell the time and wait; virtual time passes without anybody waiting for it."""
 
 import asyncio
+import functools
 import random
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta, timezone
+from typing import TypeVar
 
 import pytest
 
@@ -12,15 +15,18 @@ from karpenter.clock import (
     EPOCH,
     Clock,
     DeadlockError,
+    PacedLoop,
     RealWaitError,
     ScaledClock,
     StandstillError,
     SystemClock,
+    Timer,
     VirtualClock,
     run_virtual,
     running_clock,
 )
 
+T = TypeVar("T")
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -335,3 +341,124 @@ def test_the_running_clock_is_virtual_on_a_virtual_loop() -> None:
         return running_clock()
 
     assert isinstance(run_virtual(main()), VirtualClock)
+
+
+class Idle:
+    """A time that passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_a_timer_of_a_clock_that_stands_still_is_set_again() -> None:
+    idle = Idle()
+    clock = ScaledClock(1000, start=START, seconds=idle)
+    called = asyncio.Event()
+    clock.call_later(1, called.set)
+
+    await asyncio.sleep(0.01)  # ten times what the wall clock would need
+    before = called.is_set()
+    idle.seconds = 0.001
+    await called.wait()
+
+    assert (False, START + timedelta(seconds=1)) == (before, clock.now())
+
+
+async def test_timers_of_a_scaled_clock_fire_in_the_order_of_their_times() -> None:
+    idle = Idle()
+    clock = ScaledClock(60, seconds=idle)
+    called: list[str] = []
+    last = asyncio.Event()
+    clock.call_later(40.0, last.set)
+    for name, seconds in (("third", 30.0), ("first", 10.0), ("second", 10.0)):
+        clock.call_later(seconds, functools.partial(called.append, name))
+
+    idle.seconds = 1.0
+    await last.wait()
+
+    assert ["first", "second", "third"] == called
+
+
+async def test_cancelled_timers_are_not_kept() -> None:
+    clock = ScaledClock(60, seconds=Idle())
+    kept = clock.call_later(3600, lambda: None)
+
+    for _ in range(10_000):
+        clock.call_later(3600, lambda: None).cancel()
+
+    assert len(clock._timers) < 300
+    kept.cancel()
+
+
+async def test_a_timer_can_be_cancelled_in_the_turn_in_which_it_is_due() -> None:
+    idle = Idle()
+    clock = ScaledClock(60, seconds=idle)
+    called: list[str] = []
+    others: list[Timer] = []
+
+    def cancel_others() -> None:
+        for timer in others:
+            timer.cancel()
+
+    clock.call_later(1, cancel_others)
+    others.append(clock.call_later(1, lambda: called.append("second")))
+    last = asyncio.Event()
+    clock.call_later(1, last.set)
+
+    idle.seconds = 1.0
+    await last.wait()
+    await turns()
+
+    assert [] == called
+
+
+def paced(main: Callable[[PacedLoop], Awaitable[T]]) -> T:
+    async def run() -> T:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, PacedLoop)
+        return await main(loop)
+
+    with asyncio.Runner(loop_factory=PacedLoop) as runner:
+        return runner.run(run())
+
+
+def test_time_stands_still_while_tasks_work() -> None:
+    async def main(loop: PacedLoop) -> float:
+        before = loop.idle_seconds()
+        for _ in range(20):
+            time.sleep(0.001)  # noqa: ASYNC251 work that holds the loop
+            await asyncio.sleep(0)
+        return loop.idle_seconds() - before
+
+    assert 0.0 == paced(main)
+
+
+def test_time_stands_still_while_threads_work() -> None:
+    async def main(loop: PacedLoop) -> float:
+        before = loop.idle_seconds()
+        await asyncio.to_thread(time.sleep, 0.02)
+        return loop.idle_seconds() - before
+
+    assert 0.0 == paced(main)
+
+
+def test_time_passes_while_nothing_is_to_be_done() -> None:
+    async def main(loop: PacedLoop) -> tuple[float, float]:
+        clock = ScaledClock(60, start=START, seconds=loop.idle_seconds)
+        before = loop.idle_seconds()
+        await clock.sleep(1)
+        return loop.idle_seconds() - before, clock.monotonic()
+
+    idle, passed = paced(main)
+
+    # However late the system woke the loop, no more has passed than was waited for
+    assert 1 / 60 == pytest.approx(idle, rel=0.2)
+    assert 1.0 == pytest.approx(passed, rel=0.2)

@@ -22,7 +22,7 @@ from karpenter.cli import demo, inputs, output
 from karpenter.cli.cycles import collect_rarely
 from karpenter.cli.sandbox_cloud import check_cloud, first_nodes
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
-from karpenter.clock import Clock, ScaledClock, SystemClock
+from karpenter.clock import Clock, PacedLoop, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
 from karpenter.os_errors import os_reason
 from karpenter.sandbox.cluster import Cluster, last_moment
@@ -72,7 +72,9 @@ def run(wishes: Wishes) -> None:
         check_cloud(wishes.provider, wishes.instance_types)
     _check_kubeconfig(wishes.kubeconfig)
     collect_rarely()
-    asyncio.run(_run(wishes))
+    factory = PacedLoop if wishes.speed != 1 else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(_run(wishes))
 
 
 async def _run(wishes: Wishes) -> None:
@@ -131,7 +133,9 @@ def _clock(wishes: Wishes) -> Clock:
     last = last_moment(wishes.data) if wishes.data is not None else None
     if wishes.speed == 1 and (last is None or last <= now):
         return SystemClock()
-    return ScaledClock(wishes.speed, start=max(now, last or now))
+    loop = asyncio.get_running_loop()
+    passed = loop.idle_seconds if isinstance(loop, PacedLoop) else None
+    return ScaledClock(wishes.speed, start=max(now, last or now), seconds=passed)
 
 
 @asynccontextmanager

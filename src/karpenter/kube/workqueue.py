@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from karpenter.clock import Clock
+from karpenter.clock import Clock, Timer
 
 K = TypeVar("K", bound=Hashable)
 
@@ -46,7 +46,7 @@ class QueueObserver(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Later:
     due: float
-    timer: asyncio.TimerHandle
+    timer: Timer
 
 
 class WorkQueue(Generic[K]):

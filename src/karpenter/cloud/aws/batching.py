@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from karpenter.clock import Clock
+from karpenter.clock import Clock, Timer
 
 Q = TypeVar("Q")  # what is asked
 A = TypeVar("A")  # what is answered
@@ -40,7 +40,7 @@ class _Batch(Generic[Q, A]):
     opened: float
     requests: list[Q] = field(default_factory=list)
     waiting: list[asyncio.Future[A]] = field(default_factory=list)
-    timers: list[asyncio.TimerHandle] = field(default_factory=list)  # idle, longest
+    timers: list[Timer] = field(default_factory=list)  # idle, longest
 
 
 class Batcher(Generic[Q, A]):
