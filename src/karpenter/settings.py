@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from karpenter.admission.durations import go_duration
+from karpenter.api.times import in_nanoseconds
 
 DEFAULT_GATES: Final[Mapping[str, bool]] = {
     "NodeRepair": False,
@@ -206,7 +207,7 @@ def _duration(text: str) -> timedelta:
     nanoseconds = go_duration(text)
     if nanoseconds is None or nanoseconds < 0:
         raise ValueError(f"{text!r} is not a duration such as 10s or 1m30s")
-    return timedelta(microseconds=nanoseconds / 1000)
+    return in_nanoseconds(nanoseconds)
 
 
 _READERS: Final[Mapping[type, Callable[[str], object]]] = {

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from karpenter.admission.durations import go_duration
 from karpenter.admission.expression import Fields
 from karpenter.admission.formats import date_time
 from karpenter.admission.schema import Node
+from karpenter.api.times import in_nanoseconds
 
 _RESERVED: Final = frozenset(
     {
@@ -130,7 +131,7 @@ def _midnight(value: Any) -> Any:
 
 def _duration(value: Any) -> Any:
     nanoseconds = go_duration(value) if isinstance(value, str) else None
-    return value if nanoseconds is None else timedelta(microseconds=nanoseconds / 1000)
+    return value if nanoseconds is None else in_nanoseconds(nanoseconds)
 
 
 def _bytes(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Final
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodes import Node
+from karpenter.api.times import later
 from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE, RepairPolicy
 
 ACTIONS: Final = (REPLACE_NODE, REBOOT_NODE)  # the more disruptive first
@@ -35,7 +36,7 @@ class RepairMatch:
     def eligible_at(self, rebooted_at: datetime | None = None) -> datetime:
         """When the node may be repaired; a restart gives it its whole toleration again."""
         since = self.since if rebooted_at is None else max(self.since, rebooted_at)
-        return since + self.policy.toleration
+        return later(since, self.policy.toleration)
 
 
 @dataclass(frozen=True, slots=True)

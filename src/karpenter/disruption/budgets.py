@@ -12,6 +12,7 @@ from typing import Final
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import Budget, NodePool
+from karpenter.api.times import earlier, in_nanoseconds
 from karpenter.model.cron import ScheduleError, parse_schedule
 from karpenter.state.nodes import StateNode
 
@@ -87,7 +88,7 @@ def is_active(budget: Budget, *, now: datetime) -> bool:
     if budget.schedule is None or budget.duration is None:
         raise ValueError("a schedule and a duration come together")
     length = _duration(budget.duration)
-    return parse_schedule(budget.schedule).next_after(now - length) <= now
+    return parse_schedule(budget.schedule).next_after(earlier(now, length)) <= now
 
 
 def next_opening(budget: Budget, *, now: datetime) -> datetime | None:
@@ -119,4 +120,4 @@ def _duration(text: str) -> timedelta:
     nanoseconds = go_duration(text)
     if nanoseconds is None or nanoseconds <= 0:
         raise ValueError(f"{text!r} is not a duration such as 8h or 30m")
-    return timedelta(microseconds=nanoseconds / 1000)
+    return in_nanoseconds(nanoseconds)

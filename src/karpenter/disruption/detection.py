@@ -12,6 +12,7 @@ from typing import Final
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Condition
+from karpenter.api.times import in_nanoseconds, later
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.model.requirement import RequirementError
@@ -82,7 +83,7 @@ def patience(
     since = quiet_since(claim)
     if since is None:
         return Patience(is_over=True)
-    until = since + timedelta(microseconds=length / 1000)
+    until = later(since, in_nanoseconds(length))
     return Patience(is_over=until <= now, until=until)
 
 

@@ -1,9 +1,10 @@
 """Expiration: a claim goes when its time is over, whatever state it is in and whatever stands by."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.times import LAST, in_nanoseconds, later
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
@@ -12,10 +13,8 @@ def expires_at(claim: NodeClaim) -> datetime | None:
     born = claim.metadata.creation_timestamp
     if lifetime is None or lifetime < 0 or born is None:
         return None
-    try:
-        return born + timedelta(microseconds=lifetime // 1000)
-    except OverflowError:
-        return None
+    end = later(born, in_nanoseconds(lifetime))
+    return None if end == LAST else end
 
 
 def has_expired(claim: NodeClaim, *, now: datetime) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from karpenter.api.meta import Condition
 from karpenter.api.nodes import Node
+from karpenter.api.times import later
 from karpenter.cloud.provider import REPLACE_NODE, RepairPolicy
 from karpenter.model import labels
 
@@ -30,7 +31,7 @@ class Diagnosis:
 def diagnosis(node: Node, policies: Iterable[RepairPolicy]) -> Diagnosis | None:
     """The condition of a node that is due first, or None for a healthy one."""
     found = [
-        Diagnosis(condition, condition.last_transition_time + policy.toleration)
+        Diagnosis(condition, later(condition.last_transition_time, policy.toleration))
         for policy in policies
         for condition in node.status.conditions
         if _matches(policy, condition) and condition.last_transition_time is not None

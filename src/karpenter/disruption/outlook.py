@@ -8,6 +8,7 @@ provisioning would promise them.
 from datetime import datetime
 from typing import Final
 
+from karpenter.api.times import later
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption.aftermath import Aftermath
@@ -42,7 +43,7 @@ class Outlook:
         self._memory = memory
         self._timer = timer
         self._compiler = Compiler()
-        self._until = now + settings.nomination
+        self._until = later(now, settings.nomination)
         self._after = Aftermath(with_conditions(snapshot, catalogue, now=now), facts, catalogue)
         self.before: Final = self.look()  # before anything is promised or begun
         self.is_paused: Final = self.before.is_paused

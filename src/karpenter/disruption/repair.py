@@ -12,6 +12,7 @@ from typing import Final
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.times import in_nanoseconds
 from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE
 from karpenter.cloud.repair import Repair, RepairMatch, RepairPolicies
 from karpenter.disruption import budgets
@@ -263,7 +264,7 @@ def _command(patient: Patient, decision: Decision) -> Command:
 def _grace_period(candidate: Candidate) -> timedelta | None:
     stated = candidate.claim.spec.termination_grace_period
     nanoseconds = go_duration(stated) if stated is not None else None
-    return None if nanoseconds is None else timedelta(microseconds=nanoseconds / 1000)
+    return None if nanoseconds is None else in_nanoseconds(nanoseconds)
 
 
 class _Failing:

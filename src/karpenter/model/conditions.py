@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from karpenter.api.meta import Condition, ObjectMeta, Time
+from karpenter.api.times import in_utc, within_bounds
 
 Conditions: TypeAlias = tuple[Condition, ...]
 
@@ -123,14 +124,16 @@ def to_wire(conditions: Conditions) -> list[Mapping[str, Any]]:
 def moment_of(text: str) -> datetime | None:
     """A time as Kubernetes writes it, read; None when it is none."""
     try:
-        return msgspec.convert(text, Time)
+        return msgspec.convert(within_bounds(text), Time)
     except msgspec.ValidationError:
         return None
 
 
 def timestamp(moment: datetime | None) -> str | None:
     """A time as Kubernetes writes it: UTC, whole seconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment is not None else None
+    if moment is None:
+        return None
+    return in_utc(moment).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def _sum(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from karpenter.api.times import later
+
 _SHORTHANDS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -26,6 +28,9 @@ _FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
 _ANYTHING: Final = ("*", "?")
 # A date such as the 29th of February comes at least every eight years
 _HORIZON: Final = timedelta(days=366 * 8 + 1)
+_MINUTE: Final = timedelta(minutes=1)
+_HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
 
 
 class ScheduleError(ValueError):
@@ -50,15 +55,15 @@ class Schedule:
         Raises:
             ScheduleError: there is none, because the date does not exist.
         """
-        candidate = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        last = moment + _HORIZON
+        candidate = later(moment.replace(second=0, microsecond=0), _MINUTE)
+        last = later(moment, _HORIZON)
         while candidate < last:
             if candidate.month not in self.months or not self._has_day(candidate):
-                candidate = candidate.replace(hour=0, minute=0) + timedelta(days=1)
+                candidate = later(candidate.replace(hour=0, minute=0), _DAY)
             elif candidate.hour not in self.hours:
-                candidate = candidate.replace(minute=0) + timedelta(hours=1)
+                candidate = later(candidate.replace(minute=0), _HOUR)
             elif candidate.minute not in self.minutes:
-                candidate += timedelta(minutes=1)
+                candidate = later(candidate, _MINUTE)
             else:
                 return candidate
         raise ScheduleError("the schedule never comes due")

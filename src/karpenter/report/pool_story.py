@@ -6,11 +6,12 @@ being sold out, then for being larger than what is left of the pool's limits.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import Budget, NodePool
+from karpenter.api.times import earlier, in_nanoseconds, later
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.budgets import Allowance, budget_value, is_active, next_opening
 from karpenter.disruption.costs import offering_of
@@ -228,13 +229,13 @@ def _closes(budget: Budget, *, now: datetime) -> datetime | None:
     length = go_duration(budget.duration) if budget.duration is not None else None
     if budget.schedule is None or length is None:
         return None
-    schedule, lasts = parse_schedule(budget.schedule), timedelta(microseconds=length / 1000)
-    end = schedule.next_after(now - lasts) + lasts
+    schedule, lasts = parse_schedule(budget.schedule), in_nanoseconds(length)
+    end = later(schedule.next_after(earlier(now, lasts)), lasts)
     for _ in range(_MOST_WINDOWS):
-        following = schedule.next_after(end - lasts)
+        following = schedule.next_after(earlier(end, lasts))
         if following > end:
             return end
-        end = following + lasts
+        end = later(following, lasts)
     return None  # one window or another is always open
 
 

@@ -6,12 +6,13 @@ is held is not planned for, because nobody knows when it will move.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.meta import IntOrString
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
+from karpenter.api.times import in_nanoseconds, later
 from karpenter.model.conditions import timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.model.selectors import selects
@@ -117,10 +118,7 @@ def protected_until(pod: Pod) -> datetime | None:
     started, period = pod.status.start_time, _protection_period(pod)
     if started is None or period is None:
         return None
-    try:
-        return started + period
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC)
+    return later(started, period)
 
 
 def protection_in_words(pod: Pod) -> str:
@@ -137,7 +135,7 @@ def _protection_period(pod: Pod) -> timedelta | None:
     if nanoseconds is None or nanoseconds <= 0:
         return None
     # Rounded up, so that even a nanosecond is some time
-    return timedelta(microseconds=-(-nanoseconds // 1000))
+    return in_nanoseconds(-(-nanoseconds // 1000) * 1000)
 
 
 def annotation_problem(annotations: Mapping[str, str]) -> str | None:

@@ -3,7 +3,7 @@
 import json
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
@@ -11,6 +11,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from structlog.typing import Processor as Processor
 from structlog.typing import WrappedLogger
+
+from karpenter.api.times import in_utc
 
 Fields: TypeAlias = MutableMapping[str, Any]
 Now: TypeAlias = Callable[[], datetime]
@@ -111,7 +113,7 @@ def _plain(value: Any) -> Any:
 
 
 def _timestamp(moment: datetime) -> str:
-    utc = moment.astimezone(UTC)
+    utc = in_utc(moment)
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
 
 

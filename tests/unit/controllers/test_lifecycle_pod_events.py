@@ -65,6 +65,10 @@ BOUND = said("PodScheduled", "True", 20)
             seen(BOUND, gone_by=100, grace=30), 70, id="D-50 when it was told to go, not by when"
         ),
         pytest.param(seen(BOUND, gone_by=100), 100, id="D-50 told to go at once"),
+        pytest.param(
+            seen(BOUND, gone_by=100, grace=100_000_000_000), 20, id="three thousand years to go in"
+        ),
+        pytest.param(seen(BOUND, gone_by=100, grace=2**63 - 1), 20, id="more than there are"),
     ],
 )
 def test_the_last_event_of_a_pod(found: Pod, seconds: float | None) -> None:

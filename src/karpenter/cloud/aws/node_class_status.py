@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.times import earlier
 from karpenter.clock import Clock
 from karpenter.cloud.aws import class_conditions
 from karpenter.cloud.aws.class_conditions import with_condition, with_status
@@ -101,7 +102,7 @@ class StatusSteps:
         for each in found:
             if each.end_time is not None:
                 early = ENDS_EARLY if each.reservation_type == CAPACITY_BLOCK else timedelta()
-                left = [each.end_time - now, each.end_time - early - now]
+                left = [each.end_time - now, earlier(each.end_time, early) - now]
                 waits += [wait.total_seconds() for wait in left if wait > timedelta()]
         return self._found(listed, class_conditions.RESERVATIONS, min(waits))
 

@@ -13,6 +13,7 @@ from karpenter.api.ec2 import (
     CapacityReservationStatus,
     EC2NodeClass,
 )
+from karpenter.api.times import earlier
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cache import TtlCache
 from karpenter.cloud.aws.calls import Calls
@@ -110,7 +111,7 @@ def _term_filters(term: CapacityReservationSelectorTerm) -> list[Filter]:
 def _status(entry: dict[str, Any], now: datetime) -> CapacityReservationStatus:
     ends = entry.get("EndDate")
     kind = entry.get("ReservationType") or "default"
-    is_expiring = kind == CAPACITY_BLOCK and ends is not None and now >= ends - ENDS_EARLY
+    is_expiring = kind == CAPACITY_BLOCK and ends is not None and now >= earlier(ends, ENDS_EARLY)
     return CapacityReservationStatus(
         id=entry["CapacityReservationId"],
         availability_zone=entry.get("AvailabilityZone", ""),

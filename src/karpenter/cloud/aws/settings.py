@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from karpenter.admission.durations import go_duration
+from karpenter.api.times import in_nanoseconds
 from karpenter.cloud.registry import ProviderError
 
 T = TypeVar("T")
@@ -110,7 +111,7 @@ def _duration(text: str) -> timedelta:
     nanoseconds = go_duration(text)
     if nanoseconds is None:
         raise ValueError(text)
-    return timedelta(microseconds=nanoseconds / 1000)
+    return in_nanoseconds(nanoseconds)
 
 
 def _gates(text: str) -> dict[str, bool]:

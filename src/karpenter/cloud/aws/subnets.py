@@ -54,8 +54,9 @@ class Subnets:
         self._found: TtlCache[tuple[str, int], tuple[Subnet, ...]] = TtlCache(
             clock, refresh.total_seconds()
         )
-        lifetime = max(_COUNTS_LIVE, refresh + _COUNTS_OUTLIVE)
-        self._free: TtlCache[str, int] = TtlCache(clock, lifetime.total_seconds())
+        outlived = refresh.total_seconds() + _COUNTS_OUTLIVE.total_seconds()
+        lifetime = max(_COUNTS_LIVE.total_seconds(), outlived)
+        self._free: TtlCache[str, int] = TtlCache(clock, lifetime)
         self._in_flight: dict[str, int] = {}  # subnet -> addresses left after launches under way
         self._counts: dict[str, int] = {}  # subnet -> how often its addresses were counted
 

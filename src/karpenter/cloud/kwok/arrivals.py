@@ -8,7 +8,7 @@ stands for belongs to a launch that was given up.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -18,6 +18,7 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import Condition
 from karpenter.api.nodes import Node
+from karpenter.api.times import in_seconds, later
 from karpenter.clock import Clock
 from karpenter.cloud.kwok.machine import (
     ONLY_PARTITION,
@@ -161,7 +162,8 @@ class Arrivals:
             return 0.0
         launched = _condition(claim, "Launched")
         since = launched.last_transition_time if launched is not None else None
-        due = (since or self._clock.now()) + timedelta(seconds=registration_delay(node_class))
+        delay = in_seconds(registration_delay(node_class))
+        due = later(since or self._clock.now(), delay)
         return max(0.0, _seconds_until(due, self._clock.now()))
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
+from karpenter.api.times import later
 from karpenter.clock import Clock
 from karpenter.cloud.types import InstanceType, Offering
 
@@ -78,7 +79,7 @@ class Faults:
             if lasts is None or is_for_good:
                 self._sold_out[pattern] = None
             else:
-                self._sold_out[pattern] = self._clock.now() + lasts
+                self._sold_out[pattern] = later(self._clock.now(), lasts)
 
     def restock(self) -> None:
         """Let everybody have everything again."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
+from karpenter.api.times import later
 from karpenter.controllers.disruption.counting import Tally
 from karpenter.controllers.disruption.marking import Marker
 from karpenter.controllers.disruption.queue import CommandQueue, Running
@@ -149,7 +150,7 @@ class Executor:
     async def _nominate(self, command: Command, claims: Iterable[NodeClaim]) -> None:
         """Keep machines that pods are expected on, and tell the pods."""
         snapshot = self._world.state.snapshot()
-        until = self._world.clock.now() + self._window
+        until = later(self._world.clock.now(), self._window)
         for name in sorted(command.placements):
             self._world.state.nominate(name, until)
         for name, pods in sorted(command.placements.items()):

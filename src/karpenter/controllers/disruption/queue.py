@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.times import later
 from karpenter.controllers.disruption import reports
 from karpenter.controllers.disruption.counting import Tally
 from karpenter.controllers.disruption.marking import Marker
@@ -137,7 +138,7 @@ class CommandQueue(Controller):
 
     def _keep(self, running: Running) -> None:
         """Keep replacements for pods that are only now asked to leave; they look empty."""
-        until = self.clock.now() + nomination_window(self.world.settings.batch_max_duration)
+        until = later(self.clock.now(), nomination_window(self.world.settings.batch_max_duration))
         for replacement in running.replacements:
             self.world.state.nominate(replacement.metadata.name, until)
 
@@ -162,7 +163,7 @@ class CommandQueue(Controller):
             return
         bound = running.command.drain_bound
         if bound is not None:
-            moment = self.clock.now() + bound
+            moment = later(self.clock.now(), bound)
 
             def with_deadline(found: NodeClaim) -> dict[str, Any] | None:
                 text = tightened(found, moment)

@@ -15,6 +15,7 @@ import msgspec
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node, Taint
 from karpenter.api.pods import Pod
+from karpenter.api.times import later
 from karpenter.cloud.provider import (
     InstanceNotFoundError,
     RebootFailedError,
@@ -195,13 +196,13 @@ class RebootController(Controller):
         pods = self.world.mirror(Pod).by_index(BY_NODE, visit.node.metadata.name)
         drain = plan_drain(pods, deadline=None, now=now)
         if drain.is_over:
-            missing = (reboot.requested_at + MINIMUM - now).total_seconds()
+            missing = (later(reboot.requested_at, MINIMUM) - now).total_seconds()
             return missing if missing > 0 else None
         self._evictions.add(drain.next, Order(deadline, is_timeout=True))
         if deadline is None:
             return _DRAIN_POLL
         # The deadline itself still belongs to the pods
-        return min(_DRAIN_POLL, (deadline + JUST_AFTER - now).total_seconds())
+        return min(_DRAIN_POLL, (later(deadline, JUST_AFTER) - now).total_seconds())
 
     async def _closed(self, node: Node) -> Node:
         taint = known_taints.REBOOTING

@@ -6,6 +6,7 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
+from karpenter.api.times import later
 from karpenter.controllers.disruption.reboot_rules import Reboot, RequestError, reboot_of
 from karpenter.controllers.lifecycle.claims import REBOOTING, conditioned, differences
 from karpenter.controllers.termination.deadline import tightened
@@ -59,7 +60,9 @@ class RebootEnds:
         if node is not None:
             await self.open(node)
         grace = reboot_of(claim).grace
-        text = tightened(claim, self._world.clock.now() + grace) if grace is not None else None
+        text = (
+            tightened(claim, later(self._world.clock.now(), grace)) if grace is not None else None
+        )
         if text is not None:
             body = {"metadata": {"annotations": {labels.TERMINATION_TIMESTAMP: text}}}
             claim = await self._world.patch(claim, body, locked=True)

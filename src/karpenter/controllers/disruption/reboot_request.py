@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.times import in_nanoseconds
 from karpenter.controllers.disruption.writing import read_again
 from karpenter.controllers.lifecycle.claims import REBOOTING, is_deleting
 from karpenter.controllers.termination.drain import DISRUPTION_REASON
@@ -56,7 +57,7 @@ def grace_text(claim: NodeClaim, bound: timedelta | None) -> str | None:
         return go_text(bound)
     stated = claim.spec.termination_grace_period
     nanoseconds = go_duration(stated) if stated is not None else None
-    return None if nanoseconds is None else go_text(timedelta(microseconds=nanoseconds / 1000))
+    return None if nanoseconds is None else go_text(in_nanoseconds(nanoseconds))
 
 
 def cause_of(command: Command) -> str:

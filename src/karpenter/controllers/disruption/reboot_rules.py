@@ -6,6 +6,7 @@ from typing import Final
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.times import in_nanoseconds, later
 from karpenter.controllers.lifecycle.claims import INITIALIZED, REBOOTING
 from karpenter.controllers.termination.drain import MINIMUM
 from karpenter.model import labels
@@ -30,12 +31,12 @@ class Reboot:
     @property
     def drain_deadline(self) -> datetime | None:
         """When pods that are still there are left alone."""
-        return None if self.grace is None else self.requested_at + max(self.grace, MINIMUM)
+        return None if self.grace is None else later(self.requested_at, max(self.grace, MINIMUM))
 
     @property
     def recovery_deadline(self) -> datetime:
         """When the machine must be back."""
-        return self.issued_at + _RECOVERY
+        return later(self.issued_at, _RECOVERY)
 
     def issuing_deadline(self, since: datetime | None, *, has_node: bool) -> datetime | None:
         """When the cloud must have accepted the restart, having been asked ``since`` then.
@@ -43,8 +44,8 @@ class Reboot:
         While it has not been asked, only a node that is not there can take too long.
         """
         if since is None:
-            return None if has_node else self.requested_at + _ISSUING
-        return since + _ISSUING
+            return None if has_node else later(self.requested_at, _ISSUING)
+        return later(since, _ISSUING)
 
 
 class RequestError(ValueError):
@@ -79,7 +80,7 @@ def reboot_of(claim: NodeClaim) -> Reboot:
     if nanoseconds is None or nanoseconds < 0:
         advice = "write a duration such as 5m"
         raise RequestError(f"annotation {labels.REBOOT_GRACE_PERIOD} is {text!r}; {advice}", reboot)
-    return replace(reboot, grace=timedelta(microseconds=nanoseconds / 1000))
+    return replace(reboot, grace=in_nanoseconds(nanoseconds))
 
 
 def operation_of(claim: NodeClaim, reboot: Reboot, boot_id: str) -> str:

@@ -14,11 +14,13 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
+from karpenter.api.times import earlier, later
 from karpenter.clock import Clock
 from karpenter.disruption.commands import MULTI, SINGLE, Command
 
 # A new machine so long after an attempt is not its doing
 _ATTRIBUTED_FOR: Final = timedelta(minutes=5)
+_A_SECOND: Final = timedelta(seconds=1)  # to which times of objects are rounded
 _FREE_ATTEMPTS: Final = 2
 _FIRST_HOLD: Final = timedelta(minutes=1)
 _LONGEST_HOLD: Final = timedelta(hours=1)
@@ -65,14 +67,14 @@ class Regrets:
         last, uid, born = self._last, claim.metadata.uid, claim.metadata.creation_timestamp
         if last is None or born is None or uid in last.caused or uid in self._replacements:
             return
-        is_recent = last.at - timedelta(seconds=1) <= born <= last.at + _ATTRIBUTED_FOR
+        is_recent = earlier(last.at, _A_SECOND) <= born <= later(last.at, _ATTRIBUTED_FOR)
         if not is_recent or last.owners.isdisjoint(owners_of(pods)):
             return
         was_fruitless = last.is_fruitless
         last.caused.add(uid)
         if last.is_fruitless:
             self._in_a_row += not was_fruitless
-            self._held[uid] = born + hold(self._in_a_row)
+            self._held[uid] = later(born, hold(self._in_a_row))
 
     def held_until(self, claim: NodeClaim) -> datetime | None:
         """Until when a machine is left in peace, if it is."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
+from karpenter.api.times import later
 from karpenter.controllers.lifecycle.claims import (
     INITIALIZED,
     claims_of,
@@ -52,7 +53,7 @@ class ConsistencyController(Controller):
         if len(nodes) != 1 or not self._is_to_be_judged(claim):
             return None
         uid, last = self._judged.get(key[1], ("", self.clock.now()))
-        due = last + _PERIOD
+        due = later(last, _PERIOD)
         if uid == claim.metadata.uid and self.clock.now() < due:
             return (due - self.clock.now()).total_seconds()
         await self._judge(claim, nodes[0])

@@ -14,6 +14,7 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim, NodeClaimStatus
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodes import Node
+from karpenter.api.times import later
 from karpenter.cloud.provider import Instance, InstanceNotFoundError
 from karpenter.controllers.mirrors import BY_PROVIDER_ID
 from karpenter.controllers.runtime import Loop
@@ -111,4 +112,4 @@ def stand_in(instance: Instance) -> NodeClaim:
 
 def _may_have_launched(claim: NodeClaim, since: datetime) -> bool:
     born = claim.metadata.creation_timestamp
-    return born is None or born <= since + _SKEW
+    return born is None or born <= later(since, _SKEW)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.times import later
 from karpenter.controllers.lifecycle.claims import LAUNCHED, REGISTERED, Step
 from karpenter.controllers.lifecycle.registration import RegistrationHealth
 from karpenter.controllers.lifecycle.removal import LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT, Remover
@@ -61,7 +62,7 @@ def patience_with(claim: NodeClaim, *, now: datetime) -> Patience:
     ):
         if is_true(claim.status.conditions, kind):
             continue
-        remaining = (_since(claim, kind, now) + allowed - now).total_seconds()
+        remaining = (later(_since(claim, kind, now), allowed) - now).total_seconds()
         if remaining <= 0:
             return Patience(reason=reason)
         left.append(remaining)

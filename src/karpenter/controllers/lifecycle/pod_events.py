@@ -12,6 +12,7 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
+from karpenter.api.times import earlier, in_seconds
 from karpenter.controllers.lifecycle.claims import claims_of, is_deleting
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import STATUS, World
@@ -92,8 +93,8 @@ def last_change(pod: Pod) -> datetime | None:
         moments.append(ready.last_transition_time)
     if pod.metadata.deletion_timestamp is not None:
         # It says when the pod must be gone, which is its grace period after it was told to go
-        grace = timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)
-        moments.append(pod.metadata.deletion_timestamp - grace)
+        grace = in_seconds(pod.metadata.deletion_grace_period_seconds or 0)
+        moments.append(earlier(pod.metadata.deletion_timestamp, grace))
     return max((moment for moment in moments if moment is not None), default=None)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.times import later
 from karpenter.controllers.provisioning.batching import Batcher
 from karpenter.controllers.provisioning.bodies import claim_body
 from karpenter.controllers.provisioning.buffers import report_buffers
@@ -73,7 +74,7 @@ class Provisioner(Loop):
 
     async def _nominate(self, done: Pass) -> None:
         """Keep machines that pods are expected on, and tell the pods."""
-        until = self.clock.now() + self._window
+        until = later(self.clock.now(), self._window)
         for name, names in sorted(done.outcome.plan.existing.items()):
             machine = done.snapshot.node(name)
             if machine is None:

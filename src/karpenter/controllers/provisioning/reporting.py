@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.pods import Pod
+from karpenter.api.times import in_seconds
 from karpenter.controllers.provisioning.passes import CONTROLLER, Pass
 from karpenter.controllers.provisioning.planned import PlannedPods
 from karpenter.controllers.world import World
@@ -90,7 +91,7 @@ class Reporter:
             self._log.info(
                 "found provisionable pod(s)",
                 Pods=listed(sorted(found)),
-                duration=timedelta(seconds=done.seconds),
+                duration=in_seconds(done.seconds),
             )
         self._found = found
         if plan.claims:

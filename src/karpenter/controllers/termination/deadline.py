@@ -5,12 +5,13 @@ annotation, so that it outlives the process. A pod is deleted, whatever protects
 grace period would otherwise reach beyond the deadline.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
+from karpenter.api.times import earlier, in_nanoseconds, in_seconds, later
 from karpenter.model.conditions import moment_of, timestamp
 from karpenter.model.labels import TERMINATION_TIMESTAMP
 
@@ -18,8 +19,6 @@ from karpenter.model.labels import TERMINATION_TIMESTAMP
 _SHORTEST_GRACE: Final = 1
 # "After" is strict, so the earliest look that can find a pod due is a little later
 JUST_AFTER: Final = timedelta(milliseconds=1)
-_NANOSECONDS: Final = 1000  # in a microsecond
-_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class DeadlineError(ValueError):
@@ -56,7 +55,7 @@ def first_deadline(claim: NodeClaim) -> str | None:
     nanoseconds = go_duration(period)
     if nanoseconds is None:
         return None
-    return timestamp(deleted + timedelta(microseconds=nanoseconds / _NANOSECONDS))
+    return timestamp(later(deleted, in_nanoseconds(nanoseconds)))
 
 
 def tightened(claim: NodeClaim, moment: datetime) -> str | None:
@@ -76,7 +75,7 @@ def is_overdue(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
     if pod.metadata.deletion_timestamp is not None:
         return pod.metadata.deletion_timestamp > deadline
     grace = pod.spec.termination_grace_period_seconds
-    return grace is not None and now > _earlier(deadline, seconds=grace)
+    return grace is not None and now > earlier(deadline, in_seconds(grace))
 
 
 def is_to_be_deleted(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
@@ -97,17 +96,9 @@ def due_at(pod: Pod, deadline: datetime | None) -> datetime | None:
     grace = pod.spec.termination_grace_period_seconds
     if deadline is None or grace is None:
         return None
-    return _earlier(deadline, seconds=grace) + JUST_AFTER
+    return later(earlier(deadline, in_seconds(grace)), JUST_AFTER)
 
 
 def grace_left(deadline: datetime, *, now: datetime) -> int:
     """The grace period, in seconds, of a pod that is deleted because of the deadline."""
     return max(_SHORTEST_GRACE, (deadline - now) // timedelta(seconds=1))
-
-
-def _earlier(moment: datetime, *, seconds: int) -> datetime:
-    """A time so long before another; what lies before all times is the first there is."""
-    try:
-        return moment - timedelta(seconds=seconds)
-    except OverflowError:
-        return _FIRST_MOMENT

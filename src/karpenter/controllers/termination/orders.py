@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import Enum
 
 from karpenter.api.pods import Pod
+from karpenter.api.times import later
 from karpenter.controllers.termination.deadline import JUST_AFTER, due_at, is_to_be_deleted
 from karpenter.state.departing import is_evictable
 from karpenter.state.pods import is_active, is_drainable
@@ -64,5 +65,5 @@ def seconds_until_due(pod: Pod, order: Order, *, now: datetime) -> float | None:
     """How long until the deadline changes what is done with the pod; None if it never does."""
     moment = due_at(pod, order.deadline)
     if order.is_timeout:
-        moment = order.deadline + JUST_AFTER if order.deadline is not None else None
+        moment = later(order.deadline, JUST_AFTER) if order.deadline is not None else None
     return max(JUST_AFTER, moment - now).total_seconds() if moment is not None else None

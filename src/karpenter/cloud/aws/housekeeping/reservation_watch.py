@@ -7,6 +7,7 @@ import structlog
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
+from karpenter.api.times import earlier
 from karpenter.clock import Clock
 from karpenter.cloud.aws.departures import Departures
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
@@ -61,7 +62,7 @@ class BlockExpiration(Rounds):
             for reservation in node_class.status.capacity_reservations
             if reservation.reservation_type == CAPACITY_BLOCK
             and reservation.end_time is not None
-            and now >= reservation.end_time - ENDS_EARLY
+            and now >= earlier(reservation.end_time, ENDS_EARLY)
         }
 
 

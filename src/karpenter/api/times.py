@@ -1,0 +1,71 @@
+"""Times and lengths of time from outside, and their sums, which always exist.
+
+An API server takes a grace period of three thousand years, a condition dated in the year 9999 and a
+heartbeat of the year 0; Python's times end at the years 1 and 9999, and their sums raise. Nothing
+that others write may do that to us: what lies beyond all times is the last there is, and what lies
+before them the first. Whoever adds a length to a time that came from outside, or makes a length of
+a number from outside, does it here; a test looks for those who do not.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+FIRST: Final = datetime.min.replace(tzinfo=UTC)
+LAST: Final = datetime.max.replace(tzinfo=UTC)
+_NOTHING: Final = timedelta(0)
+_NANOSECONDS: Final = 1000  # in a microsecond
+# Years that the server writes and Python does not know; a server has its times in UTC
+_BEYOND: Final = re.compile(r"(?P<year>[+-]?\d{4,})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
+_LONGEST: Final = 64
+
+
+def later(moment: datetime, length: timedelta) -> datetime:
+    """The time so long after another, or before it when the length is negative."""
+    try:
+        return moment + length
+    except OverflowError:
+        return LAST if length > _NOTHING else FIRST
+
+
+def earlier(moment: datetime, length: timedelta) -> datetime:
+    """The time so long before another, or after it when the length is negative."""
+    try:
+        return moment - length
+    except OverflowError:
+        return FIRST if length > _NOTHING else LAST
+
+
+def in_seconds(amount: float) -> timedelta:
+    """A length of so many seconds, or the longest there is."""
+    try:
+        return timedelta(seconds=amount)
+    except OverflowError:
+        return timedelta.max if amount > 0 else timedelta.min
+
+
+def in_nanoseconds(amount: int) -> timedelta:
+    """A length of so many nanoseconds, to the microsecond, or the longest there is."""
+    try:
+        return timedelta(microseconds=amount / _NANOSECONDS)
+    except OverflowError:
+        return timedelta.max if amount > 0 else timedelta.min
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The same time in UTC."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return FIRST if moment.year == FIRST.year else LAST
+
+
+def within_bounds(text: str) -> str:
+    """A time as it is written, or the nearest that can be read when its year is beyond all."""
+    beyond = _BEYOND.fullmatch(text) if len(text) <= _LONGEST else None
+    if beyond is None:
+        return text
+    year = int(beyond["year"])
+    if FIRST.year <= year <= LAST.year:
+        return text
+    return (FIRST if year < FIRST.year else LAST).isoformat()
