@@ -98,6 +98,7 @@ def test_any_bytes(data: bytes) -> None:
 @example("a: !!binary \u00e9")
 @example('{"a": 1}\n12')
 @example("? [a]\n: b")
+@example("!!int\r\na\u2028a")
 def test_anything_like_yaml(text: str) -> None:
     lines = len(text.splitlines())
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import typer
 
 from karpenter.os_errors import os_reason
+from karpenter.visible import in_json, visible
 
 Format: TypeAlias = Literal["yaml", "json"]
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -23,8 +24,7 @@ EXIT_BAD_INPUT = 2
 
 _TOP_ORDER = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA_ORDER = ("name", "generateName", "namespace", "labels", "annotations", "finalizers")
-_LINE_BREAKS = re.compile(r"\s*[\r\n]\s*")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 def error(text: str) -> None:
@@ -108,7 +108,7 @@ def _as_json(objects: Sequence[JsonObject]) -> str:
     import json
 
     whole = objects[0] if len(objects) == 1 else _list_of(objects)
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    return in_json(json.dumps(whole, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _list_of(objects: Sequence[JsonObject]) -> dict[str, Any]:
@@ -137,5 +137,4 @@ def _for_people() -> bool:
 
 def _one_line(text: str) -> str:
     """Keep what a manifest says from breaking lines or steering the terminal."""
-    joined = _LINE_BREAKS.sub(" ", text)
-    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", joined)
+    return visible(" ".join(filter(None, map(str.strip, _LINE_BREAKS.split(text)))))

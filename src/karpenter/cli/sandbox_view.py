@@ -16,6 +16,7 @@ from karpenter.cli import screen
 from karpenter.model.quantity import millis, units
 from karpenter.sandbox.backend import parse_timestamp
 from karpenter.sandbox.conditions import find_condition
+from karpenter.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -95,6 +96,7 @@ class EventFeed:
 
     def add(self, line: str) -> None:
         """Show a line as the latest one."""
+        line = visible_lines(line)
         self.recent.append(line)
         self.fresh.append(line)
 
@@ -178,7 +180,8 @@ def event_line(event: JsonObject) -> str:
         parts = (parts[0], None, parts[2])
     name = "/".join(part for part in parts if part)
     mark = "!" if event.get("type") == "Warning" else " "
-    return f"{moment[11:19]} {mark} {name} {event.get('reason', '')}: {event.get('message', '')}"
+    said = f"{name} {event.get('reason', '')}: {event.get('message', '')}"
+    return visible(f"{moment[11:19]} {mark} {said}")
 
 
 def age_text(seconds: float) -> str:

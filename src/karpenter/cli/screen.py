@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from karpenter.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
@@ -35,7 +37,6 @@ GOOD, WAITING, BAD, QUIET, TITLE = "green", "yellow", "red", "dim", "bold"
 _WITHOUT_TERMINAL: Final = (120, 50)
 _NARROWEST: Final = 40
 _DIGITS: Final = re.compile(r"(?<=[^0-9])(?=[0-9])|(?<=[0-9])(?=[^0-9])")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def width() -> int:
@@ -65,10 +66,10 @@ def laid_out(parts: "Iterable[RenderableType]") -> str:
 
 
 def words(text: str, style: str = "") -> "Text":
-    """Text as it is, without any markup; control characters are spelled out."""
+    """Text as it is, without any markup; what would not be seen is spelled out."""
     from rich.text import Text
 
-    return Text(_CONTROL.sub(lambda c: f"\\x{ord(c.group()):02x}", text), style=style)
+    return Text(visible(text), style=style)
 
 
 def table(columns: "Sequence[tuple[str, Literal['left', 'right']]]", *, gap: int = 2) -> "Table":
@@ -103,7 +104,7 @@ class Column:
     @property
     def width(self) -> int:
         """How many characters the column takes."""
-        return max((len(text) for text in (self.name, *self.cells)), default=0)
+        return max((len(visible(text)) for text in (self.name, *self.cells)), default=0)
 
 
 def fitted(columns: Sequence[Column]) -> "Table":

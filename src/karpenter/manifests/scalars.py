@@ -10,6 +10,8 @@ import base64
 import math
 import re
 
+from karpenter.visible import visible
+
 Scalar = str | int | float | bool | None
 
 _TAG = "tag:yaml.org,2002:"
@@ -122,4 +124,4 @@ def _binary(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= 24 else f"{text[:20]}…"
+    return visible(text if len(text) <= 24 else f"{text[:20]}…")

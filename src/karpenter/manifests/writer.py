@@ -2,18 +2,18 @@
 
 Block style, keys in the order given, no anchors, long lines unbroken, text of several lines as a
 block. Text that some reader would take for a number, a boolean, a date or nothing is quoted; the
-readers disagree about which that is, so the doubts of all of them count.
+readers disagree about which that is, so the doubts of all of them count. Characters that are not
+seen are escaped.
 """
 
-import re
 from typing import Any
 
 import yaml
 
 from karpenter.manifests.scalars import ScalarError, plain
+from karpenter.visible import has_hidden, in_yaml
 
 _STRING = "tag:yaml.org,2002:str"
-_ODD_LINE_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -33,12 +33,12 @@ def dump(value: Any) -> str:
         sort_keys=False,
         width=2**31 - 1,
     )
-    return text
+    return in_yaml(text)
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
-    if _ODD_LINE_BREAKS.search(text) or _is_ambiguous(text):
+    if has_hidden(text) or _is_ambiguous(text):
         style = '"'  # the only style with escapes
     return dumper.represent_scalar(_STRING, text, style=style)
 

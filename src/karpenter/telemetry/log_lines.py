@@ -13,6 +13,7 @@ from structlog.typing import Processor as Processor
 from structlog.typing import WrappedLogger
 
 from karpenter.api.times import in_utc
+from karpenter.visible import in_json
 
 Fields: TypeAlias = MutableMapping[str, Any]
 Now: TypeAlias = Callable[[], datetime]
@@ -119,6 +120,6 @@ def _timestamp(moment: datetime) -> str:
 
 def _encoded(line: Mapping[str, Any]) -> str:
     try:
-        return _encoder.encode(line).decode()
+        return in_json(_encoder.encode(line).decode())
     except (UnicodeEncodeError, TypeError, ValueError):  # halves of characters, odd keys
-        return json.dumps(line, default=str)
+        return in_json(json.dumps(line, default=str))
