@@ -6,7 +6,6 @@ to place. Values of the wrong type are passed over; schemas report those.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from karpenter.admission.errors import (
@@ -25,6 +24,7 @@ from karpenter.model.label_rules import (
     label_value_problem,
     restricted_reason,
 )
+from karpenter.model.remembered import remembered
 
 Finding: TypeAlias = FieldError | FieldWarning
 
@@ -164,7 +164,7 @@ def taint_errors(
 
 
 # Looking for the nearest key takes a millisecond or more, and pools come back again and again.
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _meant(key: str, provider: str) -> str | None:
     return nearest_key(key, labels.well_known(provider))
 

@@ -150,7 +150,6 @@ def compile_crd(crd: Document) -> dict[str, CompiledVersion]:
     return compiled
 
 
-@functools.cache
 def builtin(api_version: str, kind: str) -> CompiledVersion | None:
     """The compiled version of one of the project's own kinds, or None when it is none."""
     group, _, version = api_version.rpartition("/")
@@ -162,8 +161,13 @@ def builtin(api_version: str, kind: str) -> CompiledVersion | None:
         return None
     for index, entry in enumerate(crd["spec"]["versions"]):
         if entry["name"] == version:
-            return _compile_version(crd, index)
+            return _compiled_builtin(name, index)
     return None
+
+
+@functools.cache
+def _compiled_builtin(name: str, index: int) -> CompiledVersion:
+    return _compile_version(builtin_crds()[name], index)
 
 
 def _compile_version(crd: Document, index: int) -> CompiledVersion:

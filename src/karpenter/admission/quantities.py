@@ -5,7 +5,7 @@ the wire models, so whatever the project reads is looked at, and nothing else.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from types import UnionType
 from typing import Any, Final, TypeAlias, Union, get_args, get_origin
 
@@ -14,6 +14,7 @@ import msgspec
 from karpenter.admission.errors import ErrorKind, FieldError, Path
 from karpenter.api.meta import Quantity, Resource
 from karpenter.model.quantity import QuantityError, parse
+from karpenter.model.remembered import remembered
 
 _Found: TypeAlias = Iterator[tuple[Path, Any]]  # where an amount stands, and the amount
 _Walk: TypeAlias = Callable[[Any, Path], _Found]
@@ -29,11 +30,19 @@ def quantity_errors(resource: Resource) -> list[FieldError]:
     return [
         FieldError(ErrorKind.INVALID, path, problem, amount)
         for path, amount in walk(resource, ())
-        if (problem := _problem(amount)) is not None
+        if (problem := _problem_of(amount)) is not None
     ]
 
 
-@lru_cache(maxsize=4096)
+def _problem_of(amount: str | int | float) -> str | None:
+    return _problem_of_text(amount) if isinstance(amount, str) else _problem(amount)
+
+
+@remembered(4096)
+def _problem_of_text(amount: str) -> str | None:
+    return _problem(amount)
+
+
 def _problem(amount: str | int | float) -> str | None:
     try:
         value = parse(amount)

@@ -21,6 +21,8 @@ from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs.read import Listing
 from karpenter.sandbox.verbs.watching import Change, WatchSession
 
+# Changes are sent together up to so many bytes; more would wait in memory for a slow reader
+_LARGEST_FRAME: Final = 1024 * 1024
 _JSON_HEADERS: Final = {"Content-Type": "application/json"}
 
 
@@ -174,10 +176,14 @@ class WatchFrames:
         is_first = True
         try:
             async for batch in self.session.batches():
-                lines = []
+                lines, size = [], 0
                 for change in batch:
                     lines.append(self.writer.frame(change, headers=is_first))
                     is_first = False
+                    size += len(lines[-1])
+                    if size > _LARGEST_FRAME:
+                        yield b"".join(lines)
+                        lines, size = [], 0
                 if lines:
                     yield b"".join(lines)
         except ApiError as error:

@@ -4,7 +4,6 @@ A CRD keeps a finalizer of its own. When it is deleted its objects go first; the
 may hold them, and so the CRD, for as long as they like. Until then its kinds are still served.
 """
 
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ import msgspec
 from karpenter.admission.engine import CompiledVersion, compile_crd
 from karpenter.admission.errors import ErrorKind, FieldError
 from karpenter.admission.schema import CrdError
+from karpenter.model.remembered import remembered
 from karpenter.sandbox import deletion, versions
 from karpenter.sandbox.backend import Backend
 from karpenter.sandbox.conditions import find_condition, with_condition
@@ -28,6 +28,7 @@ PLURAL: Final = "customresourcedefinitions"
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 # Compiling takes long, and is wanted twice: when a CRD is checked and when it is served
 _REMEMBERED: Final = 32
+_LONGEST_REMEMBERED: Final = 256 * 1024
 _CONDITIONS: Final = (
     {
         "type": "NamesAccepted",
@@ -175,7 +176,7 @@ def _compiled(crd: JsonObject) -> dict[str, CompiledVersion]:
     return _compiled_once(msgspec.json.encode({"metadata": {"name": name}, "spec": crd["spec"]}))
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
+@remembered(_REMEMBERED, longest=_LONGEST_REMEMBERED)
 def _compiled_once(crd: bytes) -> dict[str, CompiledVersion]:
     return compile_crd(msgspec.json.decode(crd))
 

@@ -2,6 +2,7 @@
 
 A watch is a position in the changes, so a slow reader costs no memory: it is told ``Gone`` once
 its position has been dropped. The same changes, taken backwards, show the objects as they were.
+How many changes are kept is bounded by their number and by their size.
 """
 
 import asyncio
@@ -13,8 +14,13 @@ from karpenter.sandbox.store_errors import Gone
 if TYPE_CHECKING:
     from karpenter.sandbox.store import Event, Stored
 
+# What the changes of one resource may take; each is as large as the object it left
+HISTORY_BYTES: Final = 32 * 1024 * 1024
+# Dropping some more at once means that each change moves the others rarely
+_KEPT_SHARE: Final = 0.75
 # Parsed objects take several times the room of their bytes; older events give them up
 _PARSED_EVENTS: Final = 512
+_PARSED_BYTES: Final = 4 * 1024 * 1024
 
 
 class Collection:
@@ -30,6 +36,9 @@ class Collection:
         # Futures of watches that have seen everything, in the order in which they will wake
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._history = history
+        self._bytes = 0  # of the events
+        self._unparsed = 0  # position since the beginning up to which events gave up their objects
+        self._parsed_bytes = 0  # of the events after it
 
     def apply(self, event: "Event") -> None:
         """Let ``event`` happen: keep the object, remember the change, wake the watches."""
@@ -42,6 +51,9 @@ class Collection:
                 insort(self.order, key)
             self.entries[key] = event.stored
         self.events.append(event)
+        self._bytes += len(event.stored.data)
+        self._parsed_bytes += len(event.stored.data)
+        self._forget_parsed()
         self._trim()
         self.wake()
 
@@ -86,21 +98,43 @@ class Collection:
                 entries[key] = event.previous
         return entries, sorted(entries)
 
-    def _trim(self) -> None:
-        stale = len(self.events) - _PARSED_EVENTS
-        if stale >= 0:
-            event = self.events[stale]
+    def _forget_parsed(self) -> None:
+        """Let all but the latest events give up their parsed objects."""
+        last = self.first + len(self.events)
+        while last - self._unparsed > 1 and (
+            last - self._unparsed > _PARSED_EVENTS or self._parsed_bytes > _PARSED_BYTES
+        ):
+            event = self.events[self._unparsed - self.first]
+            self._unparsed += 1
+            self._parsed_bytes -= len(event.stored.data)
             old = event.stored
             if self.entries.get((old.key.namespace, old.key.name)) is not old:
                 old.forget_parsed()
             # It may have been the present state when its own turn came, and was spared then
             if event.previous is not None:
                 event.previous.forget_parsed()
+
+    def _trim(self) -> None:
         # Twice the history at most, so that trimming moves each event once
         if len(self.events) >= 2 * self._history:
-            self.floor = self.events[self._history - 1].rv
-            self.first += self._history
-            del self.events[: self._history]
+            self._drop(self._history)
+        if self._bytes > HISTORY_BYTES and len(self.events) > 1:
+            left, count = self._bytes, 0
+            while left > _KEPT_SHARE * HISTORY_BYTES and count < len(self.events) - 1:
+                left -= len(self.events[count].stored.data)
+                count += 1
+            self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        """Forget the oldest changes."""
+        dropped = self.events[:count]
+        self._bytes -= sum(len(event.stored.data) for event in dropped)
+        parsed = dropped[self._unparsed - self.first :]
+        self._parsed_bytes -= sum(len(event.stored.data) for event in parsed)
+        self.floor = dropped[-1].rv
+        self.first += count
+        self._unparsed = max(self._unparsed, self.first)
+        del self.events[:count]
 
 
 class Watch:

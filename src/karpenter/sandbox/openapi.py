@@ -27,6 +27,8 @@ from karpenter.sandbox.schemas.structs import (
 
 JsonObject = dict[str, Any]
 
+# More versions than Kubernetes has, and room for those of CRDs
+_REMEMBERED: Final = 128
 _REFERENCE: Final = "#/components/schemas/"
 _KIND: Final = "x-kubernetes-group-version-kind"
 _OBJECT_META: Final = "meta.v1.ObjectMeta"
@@ -130,7 +132,7 @@ def _digest(
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest().upper()
 
 
-@functools.cache
+@functools.lru_cache(maxsize=_REMEMBERED)
 def _builtin_schemas(group: str, version: str) -> dict[str, JsonObject]:
     """The schemas of a version's kinds and of everything they are made of."""
     kinds = kinds_of(group, version)

@@ -143,7 +143,6 @@ _OF_OPENAPI: Final = {
 }
 
 
-@functools.cache
 def builtin_schema(api_version: str, kind: str) -> Schema | None:
     """The schema of one of Kubernetes' own kinds, or None when it is not known."""
     found = struct_of_kind(api_version, kind)

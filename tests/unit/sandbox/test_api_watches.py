@@ -59,6 +59,23 @@ async def test_without_a_version_a_watch_begins_with_what_is_there(api: Cluster)
     await reader.close()
 
 
+async def test_large_objects_are_sent_a_few_at_a_time(api: Cluster) -> None:
+    for number in range(20):
+        api.create(config_map(f"map-{number:02}", text="x" * 500_000))
+    frames = api.watch(MAPS).stream.frames()
+    sizes: list[int] = []
+    names: list[str] = []
+    while len(names) < 20:
+        frame = await anext(frames)
+        sizes.append(len(frame))
+        lines = [msgspec.json.decode(line) for line in frame.splitlines()]
+        names += [line["object"]["metadata"]["name"] for line in lines]
+    await frames.aclose()
+
+    assert [f"map-{number:02}" for number in range(20)] == names
+    assert max(sizes) < 2_000_000
+
+
 async def test_with_a_version_it_begins_there(api: Cluster) -> None:
     api.create(config_map("a"))
     version = api.call("GET", MAPS).body["metadata"]["resourceVersion"]

@@ -5,11 +5,12 @@ recursive descent, and filters that compare a path below an item with a literal
 (``[?(@.type=="Ready")].status``).
 """
 
-import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
+
+from karpenter.model.remembered import remembered
 
 Step = Callable[[Any], Iterator[Any]]
 
@@ -52,7 +53,7 @@ def find(path: str, value: Any) -> list[Any]:
     return list(found)
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered(1024)
 def parse(path: str) -> tuple[Step, ...]:
     """The steps of a path, checked.
 

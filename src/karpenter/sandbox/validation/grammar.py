@@ -1,15 +1,16 @@
 """Names, keys and values: what they may consist of, and how an API server says what is wrong."""
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Final
+
+from karpenter.model.remembered import remembered
 
 Problems = Sequence[str]
 Rule = Callable[[str], Problems]
 
 # The same few names and labels come again and again
-_remembered = functools.lru_cache(maxsize=8192)
+_REMEMBERED: Final = 8192
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -28,7 +29,7 @@ _KEY_RULE: Final = (
 )
 
 
-@_remembered
+@remembered(_REMEMBERED)
 def dns_label(value: str) -> Problems:
     """What keeps a value from being a label in DNS."""
     problems = [*_too_long(value, _LONGEST_LABEL, "characters")]
@@ -43,7 +44,7 @@ def dns_label(value: str) -> Problems:
     return [*problems, _pattern(rule, _LABEL, "my-name", "123-abc")]
 
 
-@_remembered
+@remembered(_REMEMBERED)
 def dns_subdomain(value: str) -> Problems:
     """What keeps a value from being a subdomain in DNS."""
     problems = [*_too_long(value, _LONGEST_SUBDOMAIN, "characters")]
@@ -75,7 +76,7 @@ def path_segment(value: str) -> Problems:
     return [f"may not contain '{sign}'" for sign in ("/", "%") if sign in value]
 
 
-@_remembered
+@remembered(_REMEMBERED)
 def label_key(value: str) -> Problems:
     """What keeps a value from being the key of a label."""
     problems: list[str] = []
@@ -98,7 +99,7 @@ def label_key(value: str) -> Problems:
     return problems
 
 
-@_remembered
+@remembered(_REMEMBERED)
 def label_value(value: str) -> Problems:
     """What keeps a value from being the value of a label."""
     problems = [*_too_long(value, _LONGEST_LABEL)]

@@ -1,0 +1,44 @@
+"""Remembering what a text means, within bounds.
+
+Names, labels and amounts come again and again, and checking them takes longer than looking them up.
+But they come from anybody: a cache that is bounded by the number of its entries alone keeps
+whatever large text was refused last. So only texts of ordinary length are remembered.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Concatenate, Final, ParamSpec, TypeVar, cast
+
+Text = TypeVar("Text", str, bytes)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Longer than every legal name, key, value and amount
+ORDINARY: Final = 512
+
+
+def remembered(
+    entries: int, *, longest: int = ORDINARY
+) -> Callable[[Callable[Concatenate[Text, P], T]], Callable[Concatenate[Text, P], T]]:
+    """Remember the latest results of a function of a text; of longer texts, none.
+
+    Args:
+        entries: how many results are kept at most.
+        longest: how long a text may be whose result is kept.
+    """
+
+    def remembering(
+        function: Callable[Concatenate[Text, P], T],
+    ) -> Callable[Concatenate[Text, P], T]:
+        # What the cache asks of its arguments, that they are hashable, no ParamSpec can say
+        known = cast(Callable[Concatenate[Text, P], T], lru_cache(maxsize=entries)(function))
+
+        @wraps(function)
+        def ask(text: Text, /, *args: P.args, **more: P.kwargs) -> T:
+            if len(text) > longest:
+                return function(text, *args, **more)
+            return known(text, *args, **more)
+
+        return ask
+
+    return remembering
