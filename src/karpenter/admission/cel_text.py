@@ -11,7 +11,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from karpenter.admission.patterns import PatternError, compile_go
+from karpenter.admission.patterns import Pattern, PatternError, compile_go
 
 _Comparable = TypeVar("_Comparable", int, float, str, bytes)
 
@@ -19,6 +19,12 @@ _LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {lower + 32: lower for lower in _LOWER}
 _VERB: Final = re.compile(r"%(?:\.(\d+))?(.)?", re.DOTALL)
 _WHOLE_NUMBER_VERBS: Final = {"d": "d", "b": "b", "o": "o", "x": "x", "X": "X"}
+_DEFAULT_PRECISION: Final = 6
+# More digits than any number has that is not zero
+_HIGHEST_PRECISION: Final = 1000
+_MOST_DIGITS: Final = 9
+# Characters; twice what an object may have
+_LONGEST_RESULT: Final = 3 * 2**20
 
 
 class CelError(ValueError):
@@ -26,20 +32,19 @@ class CelError(ValueError):
 
 
 def go_matches(text: str, pattern: str) -> bool:
-    return _pattern(pattern).search(text) is not None
+    return _pattern(pattern).is_in(text)
 
 
 def _find(text: str, pattern: str) -> str:
-    match = _pattern(pattern).search(text)
-    return match[0] if match else ""
+    return _pattern(pattern).first_in(text)
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in _pattern(pattern).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    found = _pattern(pattern).all_in(text)
+    return list(found if limit < 0 else itertools.islice(found, limit))
 
 
-def _pattern(pattern: str) -> re.Pattern[str]:
+def _pattern(pattern: str) -> Pattern:
     try:
         return compile_go(pattern)
     except PatternError as error:
@@ -98,11 +103,20 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _join(texts: list[str], separator: str = "") -> str:
+    _bound(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
 def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    times = text.count(old)
+    _bound(len(text) + (times if limit < 0 else min(times, limit)) * len(new))
     return text.replace(old, new, limit)
+
+
+def _bound(length: int) -> None:
+    """Refuse a result that is longer than any object; the API server bounds what a rule costs."""
+    if length > _LONGEST_RESULT:
+        raise CelError("operation cancelled: actual cost limit exceeded")
 
 
 def _trim(text: str) -> str:
@@ -119,8 +133,10 @@ def _upper_ascii(text: str) -> str:
 
 def _format(template: str, values: list[Any]) -> str:
     remaining = iter(values)
+    length = len(template)
 
     def fill(match: re.Match[str]) -> str:
+        nonlocal length
         precision, verb = match[1], match[2]
         if verb == "%":
             return "%"
@@ -128,7 +144,10 @@ def _format(template: str, values: list[Any]) -> str:
             value = next(remaining)
         except StopIteration:
             raise CelError("index out of range: too few values to format") from None
-        return _format_one(verb, precision, value)
+        filled = _format_one(verb, precision, value)
+        length += len(filled)
+        _bound(length)
+        return filled
 
     return _VERB.sub(fill, template)
 
@@ -139,8 +158,19 @@ def _format_one(verb: str | None, precision: str | None, value: Any) -> str:
     if verb in _WHOLE_NUMBER_VERBS and isinstance(value, int):
         return format(value, _WHOLE_NUMBER_VERBS[verb])
     if verb in ("f", "e") and isinstance(value, (int, float)):
-        return format(value, f".{precision or 6}{verb}")
+        return format(value, f".{_precision(precision)}{verb}")
     raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
+
+
+def _precision(written: str | None) -> int:
+    if not written:
+        return _DEFAULT_PRECISION
+    if len(written) > _MOST_DIGITS or int(written) > _HIGHEST_PRECISION:
+        raise CelError(
+            "could not parse formatting clause:"
+            f" the precision must not be greater than {_HIGHEST_PRECISION}"
+        )
+    return int(written)
 
 
 def text_of(value: Any) -> str:

@@ -113,28 +113,28 @@ class ValueSchema:
         pattern = document.get("pattern")
         if not isinstance(pattern, str):
             return {}
-        written = portable(pattern)
-        if written is not None:
-            self._written[written] = pattern
-            return {"pattern": written}
         try:
             compile_go(pattern)
         except PatternError as error:
             where = (*path, "pattern")
             self.problems.append(FieldError(ErrorKind.INVALID, where, str(error), pattern))
             return {}
-        return {GO_PATTERN: pattern}
+        written = portable(pattern)
+        if written is None:
+            return {GO_PATTERN: pattern}
+        self._written[written] = pattern
+        return {"pattern": written}
 
 
 class _GoPattern:
-    """The keyword for patterns that only Python can be made to read as Go does."""
+    """The keyword for patterns that the schema library does not read as Go does."""
 
     def __init__(self, parent: dict[str, Any], value: str, path: list[str | int]) -> None:
         self._pattern = compile_go(value)
         self._text = value
 
     def validate(self, instance: object) -> None:
-        if isinstance(instance, str) and not self._pattern.search(instance):
+        if isinstance(instance, str) and not self._pattern.is_in(instance):
             raise ValueError(self._text)
 
 

@@ -21,6 +21,12 @@ def outcome(source: str, value: Any = None) -> object:
         return f"error: {functions.explain(error)}"
 
 
+TOO_LONG = "error: operation cancelled: actual cost limit exceeded"
+TOO_PRECISE = (
+    "error: could not parse formatting clause: the precision must not be greater than 1000"
+)
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -62,12 +68,28 @@ def outcome(source: str, value: Any = None) -> object:
             "'%q'.format([1])",
             'error: could not parse formatting clause: unrecognized formatting clause "q"',
         ),
+        ("'%.0f %.3e'.format([1.5, 1.5])", "2 1.500e+00"),
+        ("'%.1000f'.format([0.5]).size()", 1002),
+        ("'%.1001f'.format([0.5])", TOO_PRECISE),
+        ("'%.999999999f'.format([0.5])", TOO_PRECISE),
+        (f"'%.{'9' * 5000}e'.format([0.5])", TOO_PRECISE),
+        ("'%s'.format([['a'].map(x, 'b')])", "[b]"),
+        # results that are longer than any object
+        (f"'{'a' * 4000}'.replace('', '{'b' * 4000}')", TOO_LONG),
+        (f"'{'a' * 4000}'.replace('', '{'b' * 4000}', 2).size()", 12_000),
+        (f"'{'a' * 4000}'.replace('a', '{'b' * 4000}')", TOO_LONG),
+        (f"'{'a' * 2000}'.split('').map(x, '{'b' * 4000}').join()", TOO_LONG),
+        (f"'{'a' * 2000}'.split('').join('{'b' * 4000}')", TOO_LONG),
+        (f"'{'%s' * 2000}'.format('{'a' * 2000}'.split('').map(x, '{'b' * 4000}'))", TOO_LONG),
         ("'äöü'.size()", 3),
         ("size('äöü') + size([1]) + size({'a': 1})", 5),
         # patterns
         ("'ab12cd'.matches('[0-9]+')", True),
         ("'abcd'.matches('[0-9]+')", False),
-        ("'ab'.matches('[a')", "error: illegal regex: '[a' uses a bracket that is never closed"),
+        (
+            "'ab'.matches('[a')",
+            "error: illegal regex: '[a' is not a regular expression: missing ]: [a",
+        ),
         ("'abc 123'.find('[0-9]+')", "123"),
         ("'abc'.find('[0-9]+')", ""),
         ("'1 22 333'.findAll('[0-9]+')", ["1", "22", "333"]),

@@ -3,7 +3,7 @@
 import pytest
 
 from karpenter.admission.patterns import PatternError, compile_go, portable
-from unit.admission.small_crds import TEXT, complaints, fields
+from unit.admission.small_crds import TEXT, complaints, crd_problems, fields, ruled
 
 CASES = [
     pytest.param("a", ["xay"], ["b"], id="a pattern is not anchored"),
@@ -16,6 +16,9 @@ CASES = [
     pytest.param("^.$", ["\r", "é", "😀"], ["\n"], id="a dot is anything but a line feed"),
     pytest.param("^(?:a|b)*?$", ["ab"], ["c"], id="a group that captures nothing"),
     pytest.param("^a{2,3}$", ["aa"], ["a"], id="a repetition"),
+    pytest.param("^a${2}", ["a"], ["aa"], id="an anchor that is repeated"),
+    pytest.param("^.{1,1000}$", ["é" * 1000], ["a" * 1001], id="as often as may be"),
+    pytest.param(r"^\pL+$", ["dé"], ["1"], id="a class of Unicode"),
     pytest.param("^a{,2}$", ["a{,2}"], ["aa"], id="a repetition without a lower bound is text"),
     pytest.param("^[a[b]$", ["[", "b"], ["c"], id="a bracket inside brackets is itself"),
     pytest.param("^[[:alpha:]_]+$", ["aB_"], ["1"], id="a named class"),
@@ -37,12 +40,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("pattern", "accepted", "refused"), CASES)
-def test_python_reads_a_pattern_as_go_does(
-    pattern: str, accepted: list[str], refused: list[str]
-) -> None:
+def test_a_pattern_is_read_as_by_go(pattern: str, accepted: list[str], refused: list[str]) -> None:
     compiled = compile_go(pattern)
 
-    found = [text for text in (*accepted, *refused) if compiled.search(text)]
+    found = [text for text in (*accepted, *refused) if compiled.is_in(text)]
 
     assert accepted == found
 
@@ -61,35 +62,79 @@ def test_a_schema_reads_a_pattern_as_go_does(
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [
-        pytest.param(
-            "(?=a)", "'(?=a)' uses a kind of group that Go does not have", id="look-ahead"
-        ),
-        pytest.param(r"(a)\1", r"'(a)\\1' uses \1, which is not supported", id="back reference"),
-        pytest.param(r"\pL", r"'\\pL' uses \p, which is not supported", id="Unicode class"),
-        pytest.param("(?U)a+", "'(?U)a+' uses the flag U, which is not supported", id="ungreedy"),
-        pytest.param("[a", "'[a' uses a bracket that is never closed", id="open bracket"),
-        pytest.param(
-            "[[:foo:]]",
-            "'[[:foo:]]' uses the character class [:foo:], which is not supported",
-            id="class that does not exist",
-        ),
-        pytest.param(
-            r"\x{110000}",
-            r"'\\x{110000}' uses \x{110000}, a character that does not exist",
-            id="character that does not exist",
-        ),
-        pytest.param(
-            "a)",
-            "'a)' is not a regular expression: unbalanced parenthesis at position 1",
-            id="parenthesis",
-        ),
+        pytest.param("(?=a)", "invalid perl operator: (?=", id="look-ahead"),
+        pytest.param(r"(a)\1", r"invalid escape sequence: \1", id="back reference"),
+        pytest.param("[a", "missing ]: [a", id="open bracket"),
+        pytest.param("[[:foo:]]", "invalid character class range: [:foo:]", id="unknown class"),
+        pytest.param(r"\x{110000}", r"invalid escape sequence: \x{110000", id="no character"),
+        pytest.param("a)", "unexpected ): a)", id="parenthesis"),
+        pytest.param("a{1001}", "invalid repetition size: {1001}", id="too many times"),
+        pytest.param("(a{100}){11}", "invalid repetition size: {11}", id="too many times in all"),
+        pytest.param(r"a\C", r"\C is not supported", id="one byte"),
     ],
 )
-def test_what_cannot_be_expressed_is_refused(pattern: str, problem: str) -> None:
+def test_what_go_refuses_is_refused(
+    pattern: str, problem: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = f"{pattern!r} is not a regular expression: {problem}"
+
     with pytest.raises(PatternError) as caught:
         compile_go(pattern)
 
-    assert problem == str(caught.value)
+    assert expected == str(caught.value)
+    (told,) = crd_problems(fields(x={**TEXT, "pattern": pattern}))
+    assert told.endswith(expected)
+    assert ("", "") == capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("a*", "baaab", ["", "aaa", ""]),
+        ("a*?", "aé", ["", "", ""]),
+        ("é|", "éa", ["é", ""]),
+        (r"\b", "ab cd", ["", "", "", ""]),
+        (r"\pL+", "dé1ß", ["dé", "ß"]),
+        ("(?U)a+", "aa", ["a", "a"]),
+        ("(a)(b)?", "aab", ["a", "ab"]),
+        (r"\QC\C\E", r"C\C", [r"C\C"]),
+    ],
+)
+def test_all_matches_are_those_of_go(pattern: str, text: str, found: list[str]) -> None:
+    assert found == list(compile_go(pattern).all_in(text))
+    assert next(iter(found), "") == compile_go(pattern).first_in(text)
+
+
+HARD = [
+    pytest.param("^(a+)+$", id="nested repetition"),
+    pytest.param("^(?:a|a)*$", id="equal alternatives"),
+    pytest.param("(?i)^(a|b|ab)*c$", id="overlapping alternatives, beyond the schema library"),
+    pytest.param(f"^{'a?' * 500}{'a' * 500}$", id="many choices"),
+    pytest.param("^([[:alpha:]]+)*$", id="a named class, beyond the schema library"),
+]
+
+
+@pytest.mark.parametrize("pattern", HARD)
+def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
+    """An engine that tries one way after the other would not come back from any of these."""
+    text = "a" * 20_000 + "!"
+    rules = [
+        f"!self.matches({pattern!r})",
+        f"self.find({pattern!r}) == ''",
+        f"self.findAll({pattern!r}) == []",
+    ]
+
+    assert 1 == len(complaints(fields(x={**TEXT, "pattern": pattern}), {"x": text}))
+    assert [] == complaints(fields(x=ruled(TEXT, *rules)), {"x": text})
+
+
+def test_a_very_long_pattern_is_no_burden() -> None:
+    with pytest.raises(PatternError) as caught:
+        compile_go("[a" * 100_000)
+
+    assert len(str(caught.value)) < 400
+    assert portable("[a]" * 100_000) is None
+    assert compile_go("[a]" * 1_000).is_in("a" * 1_000)
 
 
 def test_common_patterns_run_in_the_linear_engine() -> None:

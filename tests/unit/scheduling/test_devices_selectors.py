@@ -92,3 +92,10 @@ def test_an_attribute_that_is_only_promised_has_no_value_yet() -> None:
     promised = one((root,))
 
     assert Selector('!has(device.attributes["gpu.test"].root)').matches(promised)
+
+
+def test_a_pattern_of_a_tenant_takes_linear_time() -> None:
+    """An engine that tries one way after the other would not come back from this one."""
+    text = "a" * 64 + "!"
+
+    assert not Selector(f"'{text}'.matches('^(a|a)*$')").matches(one())
