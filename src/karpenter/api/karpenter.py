@@ -10,7 +10,15 @@ from typing import ClassVar
 import msgspec
 
 from karpenter.api.kubelet import KubeletConfiguration
-from karpenter.api.meta import Condition, Model, Resource, ResourceMap, Time
+from karpenter.api.meta import (
+    UNSTATED,
+    Condition,
+    Model,
+    Resource,
+    ResourceMap,
+    Time,
+    UnstatedMap,
+)
 from karpenter.api.nodes import Taint
 
 
@@ -30,15 +38,15 @@ class NodeClassReference(Model, frozen=True):
 
 
 class TemplateMetadata(Model, frozen=True):
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
+    labels: Mapping[str, str] = msgspec.field(default_factory=UnstatedMap)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=UnstatedMap)
 
 
 class NodeClaimTemplateSpec(Model, frozen=True):
     node_class_ref: NodeClassReference = NodeClassReference()
     requirements: tuple[NodeRequirement, ...] = ()
-    taints: tuple[Taint, ...] = ()
-    startup_taints: tuple[Taint, ...] = ()
+    taints: tuple[Taint, ...] = UNSTATED
+    startup_taints: tuple[Taint, ...] = UNSTATED
     expire_after: str = "720h"
     termination_grace_period: str | None = None
 

@@ -9,9 +9,9 @@ Quantities and durations keep the text they were written with; ``karpenter.model
 meaning.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,6 +19,27 @@ Quantity: TypeAlias = str | int | float
 ResourceMap: TypeAlias = Mapping[str, Quantity]  # resource name -> amount
 IntOrString: TypeAlias = int | str
 Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class UnstatedList(tuple[Any, ...]):
+    """An empty list that nobody wrote down; ``[]`` in an object is an ordinary one."""
+
+    __slots__ = ()
+
+
+class UnstatedMap(dict[str, Any]):
+    """An empty map that nobody wrote down; ``{}`` in an object is an ordinary one."""
+
+
+UNSTATED: Final = UnstatedList()
+
+
+def is_stated(collection: Collection[object]) -> bool:
+    """Whether a list or map stands in the object, empty or not.
+
+    That is known of fields whose default says so, and matters to hashes alone.
+    """
+    return not isinstance(collection, UnstatedList | UnstatedMap)
 
 
 class Model(

@@ -1,47 +1,100 @@
 """The hash of a pool's template, by which nodes are known to have been made from an older one.
 
-Only equality counts, and only between hashes of one version: raise the version whenever the same
-pool would hash differently. Lists are compared as sets, durations by their length (``60m`` is
-``1h``), and what is empty counts as absent.
-Requirements are not hashed; whether a node still meets them is asked of the node itself.
+It is the one that Karpenter computes, so that either controller can take over from the other without
+a node being stamped anew, let alone replaced. Lists are compared as sets and durations by their
+length (``60m`` is ``1h``). An empty list or map that somebody wrote down counts, one that nobody
+wrote down does not. Requirements are not hashed; whether a node still meets them is asked of the
+node itself.
 """
 
-import hashlib
+from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from karpenter.admission.durations import go_duration
-from karpenter.api.karpenter import NodePool
+from karpenter.api.karpenter import NodeClaimTemplateSpec, NodeClassReference, NodePool
+from karpenter.api.meta import Time, is_stated
 from karpenter.api.nodes import Taint
+from karpenter.model.hashstructure import (
+    Field,
+    list_of,
+    long_hash,
+    mapping_hash,
+    struct_hash,
+    text_hash,
+    time_hash,
+)
 
-# Not Karpenter's "v3": the values differ, and a cluster that is taken over from it must be stamped
-# anew instead of having every node replaced
-NODEPOOL_HASH_VERSION: Final = "v3-py1"
-
-_canonical: Final = msgspec.json.Encoder(order="deterministic")
+# Nodes stamped with another version are stamped anew once, without drift
+NODEPOOL_HASH_VERSION: Final = "v3"
 
 
 def node_pool_hash(node_pool: NodePool) -> str:
     """Hash what makes a node of the pool drift when it changes."""
     template = node_pool.spec.template
-    parts = {
-        "labels": dict(template.metadata.labels),
-        "annotations": dict(template.metadata.annotations),
-        "taints": _as_set(template.spec.taints),
-        "startupTaints": _as_set(template.spec.startup_taints),
-        "nodeClassRef": template.spec.node_class_ref,
-        "expireAfter": _length(template.spec.expire_after),
-        "terminationGracePeriod": _length(template.spec.termination_grace_period),
-    }
-    text = _canonical.encode({name: part for name, part in parts.items() if part})
-    return str(int.from_bytes(hashlib.sha256(text).digest()[:8]))
+    labels, annotations = template.metadata.labels, template.metadata.annotations
+    has_metadata = is_stated(labels) or is_stated(annotations)
+    parts = (
+        Field("ObjectMeta", (labels, annotations) if has_metadata else None, _metadata),
+        Field("Spec", template.spec, _spec),
+    )
+    return str(struct_hash("NodeClaimTemplate", parts))
 
 
-def _length(duration: str | None) -> int | str | None:
-    length = go_duration(duration) if duration else None
-    return duration if length is None else length
+def _metadata(maps: tuple[Mapping[str, str], Mapping[str, str]]) -> int:
+    labels, annotations = maps
+    parts = (
+        Field("Labels", labels if is_stated(labels) else None, mapping_hash),
+        Field("Annotations", annotations if is_stated(annotations) else None, mapping_hash),
+    )
+    return struct_hash("ObjectMeta", parts)
 
 
-def _as_set(taints: tuple[Taint, ...]) -> list[bytes]:
-    return sorted({_canonical.encode(taint) for taint in taints})
+def _spec(spec: NodeClaimTemplateSpec) -> int:
+    taints = list_of(_taint)
+    reference = spec.node_class_ref
+    grace = spec.termination_grace_period
+    parts = (
+        Field("Taints", spec.taints if is_stated(spec.taints) else None, taints),
+        Field(
+            "StartupTaints", spec.startup_taints if is_stated(spec.startup_taints) else None, taints
+        ),
+        Field("NodeClassRef", reference if reference != _NO_CLASS else None, _reference),
+        Field("TerminationGracePeriod", go_duration(grace) if grace else None, _duration),
+        Field("ExpireAfter", go_duration(spec.expire_after), _nillable_duration),  # None if never
+    )
+    return struct_hash("NodeClaimTemplateSpec", parts)
+
+
+_NO_CLASS: Final = NodeClassReference()
+
+
+def _taint(taint: Taint) -> int:
+    parts = (
+        Field("Key", taint.key, text_hash, is_pointer=False),
+        Field("Value", taint.value, text_hash, is_pointer=False),
+        Field("Effect", taint.effect, text_hash, is_pointer=False),
+        Field("TimeAdded", taint.time_added, _time),
+    )
+    return struct_hash("Taint", parts)
+
+
+def _reference(reference: NodeClassReference) -> int:
+    parts = (
+        Field("Kind", reference.kind, text_hash, is_pointer=False),
+        Field("Name", reference.name, text_hash, is_pointer=False),
+        Field("Group", reference.group, text_hash, is_pointer=False),
+    )
+    return struct_hash("NodeClassReference", parts)
+
+
+def _duration(nanoseconds: int) -> int:
+    parts = (Field("Duration", nanoseconds, long_hash, is_pointer=False),)
+    return struct_hash("Duration", parts)
+
+
+def _nillable_duration(nanoseconds: int) -> int:
+    return struct_hash("NillableDuration", (Field("Duration", nanoseconds, long_hash),))
+
+
+def _time(moment: Time) -> int:
+    return struct_hash("Time", (Field("Time", moment, time_hash),))

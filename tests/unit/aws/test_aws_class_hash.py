@@ -17,7 +17,7 @@ from karpenter.api.ec2 import (
     SubnetSelectorTerm,
 )
 from karpenter.cloud.aws.class_hash import node_class_hash
-from karpenter.cloud.aws.fnv import fnv1_64
+from karpenter.model.hashstructure import fnv1_64
 
 BASE = EC2NodeClassSpec(
     role="role-1",

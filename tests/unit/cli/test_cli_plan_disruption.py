@@ -292,7 +292,8 @@ def test_an_expired_node_goes_whatever_budgets_say() -> None:
 def test_drift_from_a_pool_that_has_no_hash_yet(labels: dict[str, str], reason: str) -> None:
     made = document(put("p.json", ours(), pod()), *NOW)["provisioning"]["nodeClaims"][0]
     wanted = ours()
-    wanted["spec"]["template"]["metadata"] = {"labels": labels}
+    if labels:
+        wanted["spec"]["template"]["metadata"] = {"labels": labels}
     stamped = machine(claim={"annotations": made["annotations"]})
     claim_labels = {**stamped[0]["metadata"].get("labels", {}), **stamped[1]["metadata"]["labels"]}
     stamped[0]["metadata"]["labels"] = {**claim_labels, **labels}

@@ -171,9 +171,10 @@ async def test_a_pool_that_is_stamped_is_not_written_again_nor_are_its_claims() 
         assert before == (pool_of(at), at.claim("a"))
 
 
+@pytest.mark.parametrize("version", ["v0", "v3-py1"])  # the latter was our own
 @in_virtual_time
-async def test_q249_a_new_hash_version_restamps_claims_that_have_not_drifted() -> None:
-    old = {labels.NODEPOOL_HASH_VERSION: "v0", labels.NODEPOOL_HASH: "1"}
+async def test_q249_a_new_hash_version_restamps_claims_that_have_not_drifted(version: str) -> None:
+    old = {labels.NODEPOOL_HASH_VERSION: version, labels.NODEPOOL_HASH: "1"}
     sound, drifted = claim("sound"), claim("drifted", condition("Drifted"))
     for each in (sound, drifted):
         each["metadata"]["annotations"] = dict(old)

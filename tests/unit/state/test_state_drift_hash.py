@@ -1,11 +1,17 @@
 """A pool's hash changes with what makes nodes drift, and with nothing else."""
 
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
 import msgspec
 import pytest
 
 from builders import expression, node_pool, taint
+from karpenter.api.codec import convert
 from karpenter.api.karpenter import NodePool
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
+
+Template: TypeAlias = Mapping[str, Any]
 
 A, B = taint("a=1:NoSchedule"), taint("b=1:NoSchedule")
 
@@ -51,15 +57,85 @@ def test_what_does_not_drift_leaves_the_hash(one: NodePool, other: NodePool) -> 
     assert node_pool_hash(one) == node_pool_hash(other)
 
 
+def pool_with(spec: Template | None = None, **metadata: Mapping[str, str]) -> NodePool:
+    """A pool as the API server hands it out; what is not said here is not in it."""
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    usual = {"nodeClassRef": reference, "requirements": [], "expireAfter": "720h"}
+    template = {"metadata": metadata} if metadata else {}
+    made = convert(
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "np"},
+            "spec": {"template": {**template, "spec": {**usual, **(spec or {})}}},
+        }
+    )
+    assert isinstance(made, NodePool)
+    return made
+
+
+GPU: Final = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+BARE: Final = {"key": "bare", "effect": "NoExecute"}
+START: Final = [{"key": "start", "effect": "NoSchedule"}]
+AMD: Final = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+
+
+# Computed by Karpenter v1.15.0
 @pytest.mark.parametrize(
     ("pool", "known"),
     [
-        pytest.param(node_pool(), "3371127110542821680", id="a plain pool"),
+        pytest.param(pool_with(), "6821555240594823858", id="nothing but what must be"),
         pytest.param(
-            node_pool(labels={"a": "b"}, taints=[A]), "9880290028342240591", id="a pool of its own"
+            pool_with(labels={"team": "a", "tier": ""}, annotations={"note": "ü"}),
+            "14325759909179343214",
+            id="labels and annotations",
+        ),
+        pytest.param(
+            pool_with(labels={}, annotations={}),
+            "13917081368405759920",
+            id="empty metadata that is written down",
+        ),
+        pytest.param(
+            pool_with({"taints": [GPU, BARE], "startupTaints": START}),
+            "9627719070904256938",
+            id="taints",
+        ),
+        pytest.param(
+            pool_with({"taints": [BARE, GPU], "startupTaints": START}),
+            "9627719070904256938",
+            id="taints the other way round",
+        ),
+        pytest.param(
+            pool_with({"taints": [], "startupTaints": []}),
+            "8175970325862462513",
+            id="no taints, written down",
+        ),
+        pytest.param(
+            pool_with({"taints": [{**GPU, "timeAdded": "2026-08-01T12:00:00Z"}]}),
+            "15349310979291625860",
+            id="a taint with a time",
+        ),
+        pytest.param(pool_with({"expireAfter": "Never"}), "17369979337536258260", id="never"),
+        pytest.param(pool_with({"expireAfter": "90m"}), "16514918240584495488", id="90m"),
+        pytest.param(pool_with({"expireAfter": "1h30m"}), "16514918240584495488", id="1h30m"),
+        pytest.param(pool_with({"expireAfter": "0s"}), "15640125381500602090", id="at once"),
+        pytest.param(
+            pool_with({"terminationGracePeriod": "48h"}),
+            "15015733878877233177",
+            id="a grace period",
+        ),
+        pytest.param(
+            pool_with({"terminationGracePeriod": "0s"}),
+            "10356118934572431967",
+            id="no grace at all",
+        ),
+        pytest.param(
+            pool_with({"requirements": [AMD]}),
+            "6821555240594823858",
+            id="requirements do not count",
         ),
     ],
 )
-def test_a_hash_is_what_it_was_when_its_version_began(pool: NodePool, known: str) -> None:
-    """Else a new release replaces every node; a hash that must change needs a new version."""
-    assert ("v3-py1", known) == (NODEPOOL_HASH_VERSION, node_pool_hash(pool))
+def test_the_hash_is_karpenters_own(pool: NodePool, known: str) -> None:
+    """Else a move from one controller to the other replaces every node."""
+    assert ("v3", known) == (NODEPOOL_HASH_VERSION, node_pool_hash(pool))

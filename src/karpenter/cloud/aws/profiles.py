@@ -18,9 +18,9 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.cache import TtlCache
 from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.errors import AwsAlreadyExistsError, AwsError, AwsNotFoundError
-from karpenter.cloud.aws.fnv import fnv1_64
 from karpenter.cloud.aws.tags import cluster_tag, tag_list
 from karpenter.model import labels
+from karpenter.model.hashstructure import fnv1_64
 
 GARBAGE_COLLECTION: Final = timedelta(minutes=30)
 _LOOKUP_LIFETIME: Final = timedelta(minutes=15)
