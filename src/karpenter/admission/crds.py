@@ -46,13 +46,49 @@ def builtin_crds(*, legacy: bool = True) -> Crds:
     return Crds(tuple(name for name in sorted(_files()) if legacy or name not in LEGACY))
 
 
-def crd_text(name: str) -> str:
-    """The file of a CRD as it is shipped.
+def stored_only(crd: Mapping[str, Any]) -> dict[str, Any]:
+    """The CRD for an API server without a conversion webhook: other versions refuse every write.
 
-    Raises:
-        KeyError: there is no such CRD.
+    Without conversion the API server stores an old object after pruning what only the old version
+    has, so a pool would lose its kubelet settings without a word. A version stays in the list,
+    since a CRD may not drop one that its ``status.storedVersions`` names, and since a version that
+    is not served is answered by ``no matches for kind``, which names no way out.
     """
-    return _files()[name].read_text(encoding="utf-8")
+    group = crd["spec"]["group"]
+    versions = [
+        each if each["storage"] else _refusing(each, group) for each in crd["spec"]["versions"]
+    ]
+    return {**crd, "spec": {**crd["spec"], "versions": versions}}
+
+
+def converted_by(crd: Mapping[str, Any], namespace: str, service: str) -> dict[str, Any]:
+    """The CRD with every version, converted by a webhook behind a Service."""
+    if len(crd["spec"]["versions"]) == 1:
+        return dict(crd)
+    path = f"/convert/{crd['spec']['group']}"
+    client = {"service": {"namespace": namespace, "name": service, "port": 443, "path": path}}
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": client}
+    conversion = {"strategy": "Webhook", "webhook": webhook}
+    return {**crd, "spec": {**crd["spec"], "conversion": conversion}}
+
+
+def _refusing(version: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """A version whose objects are refused, whatever they hold."""
+    message = (
+        f"{group}/{version['name']} is not served here: rewrite the manifest with"
+        " 'karpenter convert FILE' and apply the result"
+    )
+    schema = {
+        "description": message,
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "x-kubernetes-validations": [{"rule": "false", "message": message}],
+    }
+    kept = ("name", "served", "storage", "deprecated", "deprecationWarning", "subresources")
+    return {
+        **{key: version[key] for key in kept if key in version},
+        "schema": {"openAPIV3Schema": schema},
+    }
 
 
 def crd_name(group: str, kind: str) -> str | None:
@@ -83,5 +119,6 @@ def _files() -> Mapping[str, Traversable]:
 
 @functools.cache
 def _read(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.load(crd_text(name), Loader=_Loader)  # noqa: S506 safe loader
+    text = _files()[name].read_text(encoding="utf-8")
+    document: dict[str, Any] = yaml.load(text, Loader=_Loader)  # noqa: S506 safe loader
     return document

@@ -1,8 +1,9 @@
 """``karpenter crds``: print the custom resource definitions."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,7 +13,8 @@ from karpenter.cli.output import Format
 HELP = """\
 Print the custom resource definitions, ready for kubectl apply.
 
-All current kinds, or those that are named: by kind, plural, singular or short name.
+All current kinds, or those that are named: by kind, plural, singular or short name. Objects of v1beta1 \
+are refused with a sentence that says how to convert them, unless a conversion webhook is named.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -21,6 +23,10 @@ EXAMPLES = """\
 
   karpenter crds nodepool ec2nodeclass -o json
 """
+# Names of namespaces are DNS labels; so are those of Services, which begin with a letter besides
+_SERVICE: Final = re.compile(
+    r"(?P<namespace>[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)/(?P<name>[a-z]([a-z0-9-]{0,61}[a-z0-9])?)"
+)
 
 
 def crds(
@@ -35,21 +41,43 @@ def crds(
     legacy: Annotated[
         bool, typer.Option("--legacy", help="Include the alpha kinds that v1 replaced.")
     ] = False,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            "--conversion-webhook",
+            metavar="NAMESPACE/SERVICE",
+            help="Serve v1beta1 too, converted by the webhook behind this Service.",
+            show_default=False,
+        ),
+    ] = None,
     form: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = "yaml",
 ) -> None:
     """Print custom resource definitions."""
-    from karpenter.admission.crds import builtin_crds, crd_text
+    from karpenter.admission.crds import builtin_crds, converted_by, stored_only
 
+    service = _service(webhook) if webhook is not None else None
     definitions = builtin_crds(legacy=True)
     if kinds:
         names = [_named(kind, definitions) for kind in kinds]
     else:
         names = sorted(builtin_crds(legacy=legacy))
     names = list(dict.fromkeys(names))
-    if form == "json":
-        output.write(output.render([definitions[name] for name in names], "json"))
-    else:
-        output.write("---\n".join(_without_separator(crd_text(name)) for name in names))
+    printed = [
+        converted_by(definitions[name], *service) if service else stored_only(definitions[name])
+        for name in names
+    ]
+    output.write(output.render(printed, form))
+
+
+def _service(given: str) -> tuple[str, str]:
+    """The namespace and name of a Service."""
+    found = _SERVICE.fullmatch(given)
+    if found is None:
+        output.fail(
+            f'--conversion-webhook: "{given}" is not the NAMESPACE/SERVICE of a webhook;'
+            " give both names, for example karpenter/karpenter"
+        )
+    return found["namespace"], found["name"]
 
 
 def _named(kind: str, definitions: Mapping[str, Mapping[str, Any]]) -> str:
@@ -73,7 +101,3 @@ def _aliases(name: str, names: Mapping[str, Any]) -> Iterable[str]:
     yield names["plural"]
     yield names.get("singular") or names["kind"]
     yield from names.get("shortNames", ())
-
-
-def _without_separator(text: str) -> str:
-    return text.removeprefix("---\n")

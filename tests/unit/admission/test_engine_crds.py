@@ -5,9 +5,15 @@ import sys
 from typing import Any
 
 import pytest
-import yaml
 
-from karpenter.admission.crds import LEGACY, builtin_crds, crd_name, crd_text, plural
+from karpenter.admission.crds import (
+    LEGACY,
+    builtin_crds,
+    converted_by,
+    crd_name,
+    plural,
+    stored_only,
+)
 from karpenter.admission.engine import Names, Scale, builtin, compile_crd
 from karpenter.admission.schema import CrdError
 from unit.admission.small_crds import TEXT, compiled, crd, fields, ruled, widget
@@ -34,10 +40,44 @@ def test_the_file_of_a_crd_is_found_by_its_kind_alone(name: str) -> None:
     assert (definition["metadata"]["name"], definition["spec"]["names"]["plural"]) == found
 
 
-def test_the_text_of_a_crd_is_what_is_read() -> None:
-    name = "nodepools.karpenter.sh"
+@pytest.mark.parametrize("name", ALL)
+def test_without_a_webhook_only_the_stored_version_takes_objects(name: str) -> None:
+    crd = stored_only(builtin_crds()[name])
+    shipped = builtin_crds()[name]
 
-    assert builtin_crds()[name] == yaml.safe_load(crd_text(name))
+    for version in crd["spec"]["versions"]:
+        compiled = compile_crd(crd)[version["name"]]
+        group, kind = crd["spec"]["group"], crd["spec"]["names"]["kind"]
+        obj = {
+            "apiVersion": f"{group}/{version['name']}",
+            "kind": kind,
+            "metadata": {"name": "x"},
+            "spec": {},
+        }
+        refusals = [
+            error for error in compiled.validate(obj) if "karpenter convert" in error.detail
+        ]
+
+        assert bool(refusals) is not version["storage"]
+    # What the API server remembers as stored has to stay in the list of versions
+    assert [each["name"] for each in shipped["spec"]["versions"]] == [
+        each["name"] for each in crd["spec"]["versions"]
+    ]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_with_a_webhook_every_version_is_served_as_shipped(name: str) -> None:
+    shipped = builtin_crds()[name]
+
+    crd = converted_by(shipped, "karpenter", "hooks")
+
+    assert shipped["spec"]["versions"] == crd["spec"]["versions"]
+    if len(shipped["spec"]["versions"]) == 1:
+        assert shipped == crd
+    else:
+        client = crd["spec"]["conversion"]["webhook"]["clientConfig"]
+        expected = ("karpenter", "hooks", f"/convert/{shipped['spec']['group']}")
+        assert expected == tuple(client["service"][key] for key in ("namespace", "name", "path"))
 
 
 def test_legacy_crds_can_be_left_out() -> None:

@@ -1,6 +1,7 @@
 """``karpenter crds`` prints the definitions of the kinds that are asked for."""
 
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -77,3 +78,30 @@ def test_a_kind_like_none_is_not_guessed() -> None:
 
     assert ran.code == 2
     assert 'error: no kind "xyzzy": the kinds are ' in ran.err
+
+
+def test_old_versions_refuse_objects_unless_a_webhook_converts_them() -> None:
+    def schema(*args: str) -> dict[str, Any]:
+        crd = json.loads(run("crds", "nodepool", "-o", "json", *args).out)
+        old: dict[str, Any] = crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]
+        return old
+
+    refusing = schema()["x-kubernetes-validations"]
+    converted = schema("--conversion-webhook", "karpenter/karpenter")
+
+    assert ["false"] == [rule["rule"] for rule in refusing]
+    assert "'karpenter convert FILE'" in refusing[0]["message"]
+    assert (
+        "kubelet"
+        in converted["properties"]["spec"]["properties"]["template"]["properties"]["spec"][
+            "properties"
+        ]
+    )
+
+
+@pytest.mark.parametrize("given", ["karpenter", "a/b/c", "/karpenter", "Karpenter/x", "a/1b", ""])
+def test_a_webhook_is_named_by_namespace_and_service(given: str) -> None:
+    ran = run("crds", "--conversion-webhook", given)
+
+    assert (2, "") == (ran.code, ran.out)
+    assert f'"{given}" is not the NAMESPACE/SERVICE of a webhook' in ran.err
