@@ -25,9 +25,9 @@ import yaml
 from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import ControlPlane, control_plane
 from control_plane.processes import free_ports
+from rights import CORE, OPTIONAL, documents
 
 EXAMPLES: Final = Path(__file__).resolve().parents[1] / "examples"
-RBAC: Final = EXAMPLES / "install" / "rbac.yaml"
 NAMESPACE: Final = "kube-system"
 ACCOUNT: Final = "karpenter"
 LEASE: Final = "karpenter-leader-election"
@@ -99,7 +99,9 @@ class RealCluster(Kubectl):
         crds = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         self("apply", "--server-side", "-f", "-", given=crds)
         self("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
-        self("apply", "-f", str(RBAC))
+        self("apply", "-f", str(CORE))
+        roles = [each for each in documents(*OPTIONAL.iterdir()) if each["kind"] == "ClusterRole"]
+        self("apply", "-f", "-", given=yaml.safe_dump_all(roles))  # which nobody has yet
 
     def account(self, name: str = ACCOUNT, roles: Sequence[str] = ()) -> Path:
         """A kubeconfig for the controller's service account, or for another one just like it.
@@ -141,8 +143,7 @@ class RealCluster(Kubectl):
 
 def _bindings_for(name: str) -> list[Json]:
     """The bindings of the controller's service account, for another one."""
-    documents = yaml.safe_load_all(RBAC.read_text("utf-8"))
-    bindings: list[Json] = [each for each in documents if "roleRef" in each]
+    bindings: list[Json] = [each for each in documents(CORE) if "roleRef" in each]
     for binding in bindings:
         binding["metadata"]["name"] += f"-{name}"
         binding["subjects"][0]["name"] = name

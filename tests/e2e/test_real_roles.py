@@ -1,73 +1,80 @@
-"""The roles of the installation are those that operators know, and not one verb more."""
+"""The roles of the installation are those that are listed here, and not one verb more.
 
-from collections.abc import Iterable
-from typing import Any
+That each of these is used, and nothing else, is for the runs of ``tests/integration/test_roles.py``
+to show; that a real API server refuses nothing of it, for the walks on one.
+"""
 
-import yaml
+import pytest
 
-from real_cluster import ACCOUNT, NAMESPACE, RBAC
+from real_cluster import ACCOUNT, NAMESPACE
+from rights import AWS, CORE, OPTIONAL, Json, Right, documents, granted
 
-READ = "get list watch"
-CORE = {
-    "karpenter.sh: nodepools nodepools/status nodeclaims nodeclaims/status": READ,
-    "karpenter.sh: nodeoverlays nodeoverlays/status": READ,
-    "karpenter.sh: nodeclaims nodeclaims/status nodeclaims/finalizers": "create delete update patch",
-    "karpenter.sh: nodepools nodepools/status nodepools/finalizers": "update patch",
-    "karpenter.sh: nodeoverlays/status": "update patch",
-    "autoscaling.x-k8s.io: capacitybuffers capacitybuffers/status": f"{READ} update patch",
-    ": pods nodes persistentvolumes persistentvolumeclaims replicationcontrollers": READ,
-    ": namespaces podtemplates services": READ,
-    ": nodes": "patch delete update",
-    ": pods/eviction": "create",
-    ": pods": "delete patch update",
-    ": events": "create patch",
-    "storage.k8s.io: storageclasses csinodes volumeattachments": READ,
-    "apps: daemonsets deployments replicasets statefulsets": READ,
-    "policy: poddisruptionbudgets": READ,
-    "autoscaling.k8s.io: verticalpodautoscalers": READ,
-    "apiextensions.k8s.io: customresourcedefinitions": "list watch",
+LOOK = "list watch"
+READ = f"get {LOOK}"
+MEANT = {
+    "rbac": {
+        "karpenter.sh: nodepools": f"{READ} patch",
+        "karpenter.sh: nodeclaims": f"{READ} create patch delete",
+        "karpenter.sh: nodepools/status nodeclaims/status": "patch",
+        "karpenter.sh: nodepools/finalizers nodeclaims/finalizers": "update",
+        ": nodes": f"{READ} create patch delete",
+        ": pods": f"{LOOK} delete",
+        ": pods/eviction": "create",
+        ": persistentvolumes persistentvolumeclaims replicationcontrollers": LOOK,
+        ": namespaces services": LOOK,
+        ": events": "create patch",
+        "storage.k8s.io: storageclasses csinodes volumeattachments": LOOK,
+        "apps: daemonsets deployments replicasets statefulsets": LOOK,
+        "policy: poddisruptionbudgets": LOOK,
+        "karpenter.kwok.sh: kwoknodeclasses": READ,
+        "coordination.k8s.io: leases": "get create patch",
+    },
+    "rbac-aws": {
+        "karpenter.k8s.aws: ec2nodeclasses": f"{READ} patch",
+        "karpenter.k8s.aws: ec2nodeclasses/status": "patch",
+        "networking.k8s.io: servicecidrs": "get",
+        ": services": "get",
+    },
+    "capacity-buffer": {
+        "autoscaling.x-k8s.io: capacitybuffers": LOOK,
+        "autoscaling.x-k8s.io: capacitybuffers/status": "patch",
+        ": podtemplates": LOOK,
+    },
+    "devices": {
+        "resource.k8s.io: resourceclaims resourceclaimtemplates": LOOK,
+        "resource.k8s.io: resourceslices deviceclasses": LOOK,
+    },
+    "early-binding": {": pods/binding": "create"},
+    "legacy-kinds": {
+        "karpenter.sh: provisioners": LOOK,
+        "karpenter.sh: provisioners/status": "patch",
+        "karpenter.sh: provisioners/finalizers": "update",
+        "karpenter.sh: nodepools": "create",
+        "karpenter.k8s.aws: awsnodetemplates": LOOK,
+        "karpenter.k8s.aws: awsnodetemplates/finalizers": "update",
+        "karpenter.kwok.sh: kwoknodeclasses": "create patch delete",
+    },
+    "legacy-kinds-aws": {"karpenter.k8s.aws: ec2nodeclasses": "create delete"},
+    "node-overlay": {
+        "karpenter.sh: nodeoverlays": LOOK,
+        "karpenter.sh: nodeoverlays/status": "patch",
+    },
+    "node-repair-kwok": {": nodes/status": "patch"},
+    "pod-deletion-cost": {": pods": "patch"},
 }
-PROVIDER = {
-    "karpenter.kwok.sh: kwoknodeclasses": f"{READ} patch update",
-    "karpenter.kwok.sh: kwoknodeclasses/status": "patch update",
-    ": nodes": "create",
-    ": nodes/status": "patch",
-}
-LEASE = {"coordination.k8s.io: leases": "get watch create"}
-OWN_LEASE = {"coordination.k8s.io: leases": "patch update"}
-UNBOUND = {
-    "karpenter-admin",
-    "karpenter-devices",
-    "karpenter-early-binding",
-    "karpenter-legacy-kinds",
+FILES = {path.stem: path for path in (CORE, AWS, *OPTIONAL.iterdir())}
+# To whom nobody but the admins of a cluster is bound, by aggregation
+OF_ADMINS = {"karpenter-admin", "karpenter-aws-admin"}
+# Rights to single objects
+NAMED = {
+    ("karpenter", ("get", "patch"), ("karpenter-leader-election",)),
+    ("karpenter-aws", ("get",), ("kubernetes",)),
+    ("karpenter-aws-dns", ("get",), ("kube-dns",)),
 }
 
-Json = dict[str, Any]
 
-
-def documents() -> list[Json]:
-    return list(yaml.safe_load_all(RBAC.read_text("utf-8")))
-
-
-def rules_of(kind: str, name: str) -> list[Json]:
-    (role,) = [d for d in documents() if (d["kind"], d["metadata"]["name"]) == (kind, name)]
-    rules: list[Json] = role["rules"]
-    return rules
-
-
-def allowed(rules: Iterable[Json]) -> set[tuple[str, str, str]]:
-    """Group, resource and verb of everything that rules allow."""
-    return {
-        (group, resource, verb)
-        for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-
-
-def meant(table: dict[str, str]) -> set[tuple[str, str, str]]:
-    """The same of a table."""
+def meant(table: dict[str, str]) -> set[Right]:
+    """Group, resource and verb of everything in a table."""
     return {
         (line.partition(": ")[0], resource, verb)
         for line, verbs in table.items()
@@ -76,21 +83,46 @@ def meant(table: dict[str, str]) -> set[tuple[str, str, str]]:
     }
 
 
-def test_the_controller_may_do_what_is_listed() -> None:
-    lease = rules_of("Role", "karpenter")
-
-    assert meant(CORE) == allowed(rules_of("ClusterRole", "karpenter-core"))
-    assert meant(PROVIDER) == allowed(rules_of("ClusterRole", "karpenter"))
-    assert meant(LEASE) == allowed(rule for rule in lease if "resourceNames" not in rule)
-    named = [rule for rule in lease if "resourceNames" in rule]
-    assert meant(OWN_LEASE) == allowed(named)
-    assert [["karpenter-leader-election"]] == [rule["resourceNames"] for rule in named]
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_the_controller_may_do_what_is_listed(name: str) -> None:
+    assert meant(MEANT[name]) == granted(FILES[name])
 
 
-def test_roles_for_what_is_optional_are_nobodys_until_they_are_bound() -> None:
-    roles = {d["metadata"]["name"] for d in documents() if d["kind"] == "ClusterRole"}
-    bindings = [d for d in documents() if "roleRef" in d]
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_roles_are_bound_to_the_controller_and_to_nobody_else(name: str) -> None:
+    found = list(documents(FILES[name]))
+    bindings = [each for each in found if "roleRef" in each]
+    roles = {each["metadata"]["name"] for each in found if "rules" in each}
 
-    assert UNBOUND == roles - {binding["roleRef"]["name"] for binding in bindings}
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
     assert [[subject]] * len(bindings) == [binding["subjects"] for binding in bindings]
+    assert roles - {binding["roleRef"]["name"] for binding in bindings} <= OF_ADMINS
+
+
+def test_rights_to_single_objects_are_for_these() -> None:
+    rules = [
+        (each["metadata"]["name"], rule)
+        for each in documents(*FILES.values())
+        for rule in each.get("rules", ())
+    ]
+
+    assert NAMED == {
+        (name, tuple(rule["verbs"]), tuple(rule["resourceNames"]))
+        for name, rule in rules
+        if "resourceNames" in rule
+    }
+
+
+def test_no_role_lets_anything_be_replaced_or_escalated() -> None:
+    """Everything is patched; nothing writes roles, secrets or the specification of pods."""
+    rights = granted(*FILES.values())
+    forbidden: list[Json] = [
+        {"right": right}
+        for right in rights
+        if (right[2] == "update" and not right[1].endswith("/finalizers"))
+        or right[0] == "rbac.authorization.k8s.io"
+        or right[1] in ("secrets", "configmaps", "serviceaccounts", "pods/exec")
+        or "*" in right
+    ]
+
+    assert [] == forbidden
