@@ -45,6 +45,7 @@ class Doorman:
         self.limits: set[str] = set()
         self.forbidden: set[str] = set()
         self.broken: set[str] = set()
+        self.odd: dict[str, Any] = {}  # kind -> an object that it has besides
         self.is_forgetful = False  # and cannot go on with a list that was begun
         self.clock: datetime | None = None  # what the server's says, if not ours
 
@@ -60,6 +61,8 @@ class Doorman:
             return answer(403, kind="Status", code=403, reason="Forbidden", message=message)
         if kind in self.broken:
             return answer(200, kind="List", items=[{"metadata": {"name": ["odd"]}}])
+        if kind in self.odd:
+            return answer(200, kind="List", items=[self.odd[kind]])
         if self.is_forgetful and "continue" in request.query:
             return answer(410, kind="Status", code=410, reason="Expired", message="too old")
         return self.cluster.api.handle(request)
@@ -310,6 +313,19 @@ def test_an_object_that_cannot_be_read_is_one_sentence(
 
     assert (2, "", 1) == (ran.code, ran.out, len(ran.err.splitlines()))
     assert ran.err.startswith("error: the cluster has a Service that cannot be read: ")
+
+
+def test_an_object_that_cannot_be_read_is_planned_without_and_named(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    metadata = {"name": "odd", "namespace": "default", "resourceVersion": "1"}
+    doorman.odd = {"services": {"metadata": metadata, "spec": 7}}
+    fill(doorman.cluster, NODE_CLASS, pool())
+
+    ran = live("plan", "-o", "json")
+
+    plan(ran)
+    assert ran.err.startswith("warning: planned without Service default/odd, which cannot be read")
 
 
 def test_pods_that_name_a_provisioner_mean_its_pool(

@@ -4,7 +4,10 @@ One registry says which kinds are known. Everything that fails to fit raises ``D
 the path of the field and a sentence about it; malformed JSON does too, with an empty path.
 
 The fast path is one pass of msgspec over the bytes. Objects that do not fit take a slower one that
-forgives nulls (see ``karpenter.api.nulls``) and, failing that, words the error.
+forgives nulls and odd years (see ``karpenter.api.forgiving``) and, failing that, words the error.
+
+What a server lists or tells in a watch may hold an object that does not fit even so. It is handed
+on as ``Unreadable``, by name, so that one such object costs nobody else anything.
 """
 
 from collections.abc import Mapping
@@ -27,7 +30,9 @@ from karpenter.api import (
     storage,
     workloads,
 )
+from karpenter.api.forgiving import forgiven
 from karpenter.api.meta import (
+    Item,
     ListMeta,
     Model,
     ObjectList,
@@ -36,8 +41,7 @@ from karpenter.api.meta import (
     TypeMeta,
     kind_of,
 )
-from karpenter.api.nulls import without_null_fields
-from karpenter.api.problems import DecodeError, UnknownKindError, explain
+from karpenter.api.problems import DecodeError, TooDeepError, UnknownKindError, explain
 
 KINDS: tuple[type[Resource], ...] = (
     # Kubernetes: what runs, and what makes it run
@@ -102,7 +106,29 @@ class WatchEvent(Generic[R]):
     """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status."""
 
     type: str
-    object: R | Status
+    object: "R | Status | Unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that does not have the shape of its kind: which one it is, and what is wrong."""
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+    problem: str
+
+
+class PartialList(ObjectList[Item], Generic[Item], frozen=True):
+    """A list, or one page of it, of which some objects cannot be read."""
+
+    unreadable: tuple[Unreadable, ...] = ()
+
+
+def unreadable_in(page: ObjectList[Any]) -> tuple[Unreadable, ...]:
+    """The objects of a list that its items lack because they cannot be read."""
+    return page.unreadable if isinstance(page, PartialList) else ()
 
 
 class _RawEvent(Model, frozen=True):
@@ -150,7 +176,11 @@ def decode_as(data: bytes | msgspec.Raw, model: type[S]) -> S:
 
 
 def decode_list(data: bytes, model: type[R]) -> ObjectList[R]:
-    """Decode the answer to a list request, or one page of it; all items are of one kind."""
+    """Decode the answer to a list request, or one page of it; all items are of one kind.
+
+    Ask ``unreadable_in`` for those that do not fit; one without a name is no object at all, and
+    raises a ``DecodeError``.
+    """
     try:
         return _list_decoder(model).decode(data)
     except msgspec.ValidationError:
@@ -160,12 +190,12 @@ def decode_list(data: bytes, model: type[R]) -> ObjectList[R]:
 
 
 def decode_event(line: bytes, model: type[R]) -> WatchEvent[R]:
-    """Decode one line of a watch on objects of one kind."""
+    """Decode one line of a watch on objects of one kind; the object may be ``Unreadable``."""
     event = decode_as(line, _RawEvent)
     try:
         if event.type == "ERROR":
             return WatchEvent(type=event.type, object=decode_as(event.object, Status))
-        return WatchEvent(type=event.type, object=decode_as(event.object, model))
+        return WatchEvent(type=event.type, object=_decode_or_name(event.object, model))
     except DecodeError as error:
         raise error.below(("object",)) from error
 
@@ -183,11 +213,11 @@ def convert_as(value: object, model: type[S]) -> S:
         pass
     except RecursionError as error:
         raise _unreadable(error) from error
-    forgiven = without_null_fields(value, model)
+    mended = forgiven(value, model)
     try:
-        return msgspec.convert(forgiven, model)
+        return msgspec.convert(mended, model)
     except msgspec.ValidationError as error:
-        raise explain(error, forgiven, model) from error
+        raise explain(error, mended, model) from error
 
 
 def encode(resource: Resource | Status) -> bytes:
@@ -232,13 +262,41 @@ def _item_by_item(data: bytes, model: type[R]) -> ObjectList[R]:
     One such item must not send the other ten thousand down the slow path.
     """
     page = decode_as(data, _RawList)
-    items = []
+    items: list[R] = []
+    unreadable: list[Unreadable] = []
     for index, item in enumerate(page.items or ()):
         try:
-            items.append(decode_as(item, model))
+            found = _decode_or_name(item, model)
         except DecodeError as error:
             raise error.below(("items", index)) from error
-    return ObjectList(metadata=page.metadata, items=tuple(items))
+        if isinstance(found, Unreadable):
+            unreadable.append(found)
+        else:
+            items.append(found)
+    if not unreadable:
+        return ObjectList(metadata=page.metadata, items=tuple(items))
+    return PartialList(metadata=page.metadata, items=tuple(items), unreadable=tuple(unreadable))
+
+
+def _decode_or_name(data: msgspec.Raw, model: type[R]) -> R | Unreadable:
+    """Decode an object, or say which one it is that does not fit.
+
+    Raises:
+        DecodeError: it does not even say who it is.
+    """
+    try:
+        return decode_as(data, model)
+    except DecodeError as error:
+        plain = _plain(data)
+        metadata = plain.get("metadata") if isinstance(plain, Mapping) else None
+        told = metadata if isinstance(metadata, Mapping) else {}
+        name, namespace, uid, version = (
+            text if isinstance(text := told.get(field), str) else ""
+            for field in ("name", "namespace", "uid", "resourceVersion")
+        )
+        if not name or not version:
+            raise
+        return Unreadable(name, namespace, uid, version, str(error))
 
 
 def _plain(data: bytes | msgspec.Raw) -> object:
@@ -250,7 +308,7 @@ def _plain(data: bytes | msgspec.Raw) -> object:
 
 def _unreadable(error: Exception) -> DecodeError:
     if isinstance(error, RecursionError):
-        return DecodeError((), "the data is nested too deeply")
+        return TooDeepError()
     if isinstance(error, UnicodeDecodeError):
         return DecodeError((), "the data is not UTF-8 text")
     text = str(error).removeprefix("JSON is malformed: ")

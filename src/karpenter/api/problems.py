@@ -46,6 +46,17 @@ class DecodeError(ValueError):
         return DecodeError(path + self.path, self.problem, missing=self.missing)
 
 
+class TooDeepError(DecodeError):
+    """The data is nested more deeply than a decoder follows."""
+
+    def __init__(self) -> None:
+        super().__init__((), "the data is nested too deeply")
+
+    def below(self, path: Path) -> "TooDeepError":
+        """Return this error: no place in the data is to blame, but all of it."""
+        return self
+
+
 class UnknownKindError(DecodeError):
     """The object names a kind that has no wire model."""
 

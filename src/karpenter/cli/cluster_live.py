@@ -19,6 +19,7 @@ import msgspec
 
 from karpenter import __version__
 from karpenter.api import devices, karpenter
+from karpenter.api.codec import Unreadable, unreadable_in
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.kwok import KWOKNodeClass
@@ -73,6 +74,7 @@ _AWS: Final = "aws"
 _SANDBOX: Final = "+sandbox"
 _AT_ONCE: Final = 6
 _PAGE: Final = 500
+_MOST_NAMED: Final = 10
 _replace = msgspec.structs.replace
 
 
@@ -163,6 +165,7 @@ class _Reading:
         self._kube = kube
         self._unserved: list[str] = []
         self._forbidden: list[str] = []
+        self._unreadable: list[tuple[str, Unreadable]] = []
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def snapshot(self) -> Snapshot:
@@ -188,6 +191,12 @@ class _Reading:
             said.append(f"you may not list {', '.join(sorted(self._forbidden))}")
         if said:
             output.warning(f"planned as if there were none: {'; '.join(said)}")
+        for kind, obj in self._unreadable[:_MOST_NAMED]:
+            place = f"{obj.namespace}/{obj.name}" if obj.namespace else obj.name
+            output.warning(f"planned without {kind} {place}, which cannot be read: {obj.problem}")
+        if len(self._unreadable) > _MOST_NAMED:
+            more = len(self._unreadable) - _MOST_NAMED
+            output.warning(f"planned without {more} more objects, which cannot be read")
 
     async def _lists(self, kinds: Iterable[type[Resource]]) -> list[list[Resource]]:
         tasks = [asyncio.ensure_future(self._list(kind)) for kind in kinds]
@@ -223,8 +232,9 @@ class _Reading:
             try:
                 page = await self._kube.page(kind, limit=_PAGE, continue_token=token)
             except GoneError:  # it took too long for pages of one and the same moment
-                return list((await self._kube.page(kind)).items)
+                items, page = [], await self._kube.page(kind)
             items += page.items
+            self._unreadable += [(kind_of(kind), each) for each in unreadable_in(page)]
             token = page.metadata.continue_token
             if not token:
                 return items

@@ -6,8 +6,9 @@ from typing import TypeVar
 import msgspec
 
 from karpenter.api.codec import WatchEvent, decode_as, decode_event, decode_list
+from karpenter.api.depth import without_depths
 from karpenter.api.meta import ObjectList, Resource, Status
-from karpenter.api.problems import DecodeError
+from karpenter.api.problems import DecodeError, TooDeepError
 from karpenter.kube.errors import UnreadableAnswerError, from_status
 from karpenter.kube.transport import Request
 
@@ -48,6 +49,10 @@ async def read_events(
 
 def _read(request: Request, data: bytes, kind: K, decode: Callable[[bytes, K], T]) -> T:
     try:
-        return decode(data, kind)
+        try:
+            return decode(data, kind)
+        except TooDeepError:
+            # A server takes more levels than we follow, in parts of objects we do not look at
+            return decode(without_depths(data), kind)
     except DecodeError as error:
         raise UnreadableAnswerError(request.method, request.path, error) from error

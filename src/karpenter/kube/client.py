@@ -17,12 +17,13 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from karpenter.api.codec import WatchEvent
+from karpenter.api.codec import WatchEvent, unreadable_in
 from karpenter.api.meta import ObjectList, Resource, kind_of
 from karpenter.api.pods import Pod
+from karpenter.api.problems import DecodeError
 from karpenter.clock import Clock
 from karpenter.kube.answers import read_events, read_list, read_object, read_version
-from karpenter.kube.errors import ConnectionLostError, KubeError, refusal
+from karpenter.kube.errors import ConnectionLostError, KubeError, UnreadableAnswerError, refusal
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.retry import delay_before_retry
 from karpenter.kube.transport import Request, Response, Transport
@@ -74,7 +75,11 @@ class Kube(Protocol):
         label_selector: str = "",
         field_selector: str = "",
     ) -> tuple[R, ...]:
-        """All objects of a kind that are selected."""
+        """All objects of a kind that are selected.
+
+        Raises:
+            UnreadableAnswerError: one of them cannot be read, so this would not be all of them.
+        """
 
     async def page(
         self,
@@ -87,7 +92,7 @@ class Kube(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList[R]:
-        """One page of a list."""
+        """One page of a list; ``unreadable_in`` tells which objects it lacks."""
 
     def watch(
         self,
@@ -215,6 +220,10 @@ class Client:
                 continue_token=token,
             )
             items += page.items
+            for obj in unreadable_in(page):
+                # Whoever asks for all objects takes those that are not there for gone
+                path = resource_of(kind).path(obj.namespace, obj.name)
+                raise UnreadableAnswerError("GET", path, DecodeError((obj.name,), obj.problem))
             token = page.metadata.continue_token
             if not token:
                 return items

@@ -6,13 +6,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from karpenter.api import codec
-from karpenter.api.codec import decode_event, decode_list
+from karpenter.api.codec import Unreadable, decode_event, decode_list, unreadable_in
+from karpenter.api.depth import without_depths
 from karpenter.api.meta import ObjectMeta, Resource, Status, kind_of
+from karpenter.api.nodes import Node
 from karpenter.api.pods import Container, Pod, PodSpec
 from karpenter.api.problems import DecodeError, UnknownKindError
 from karpenter.api.storage import CSINode
+from karpenter.api.times import FIRST, LAST
 from unit.api.wire_samples import sample
 
 KNOWN = """
@@ -102,6 +107,63 @@ def test_a_device_claim_of_v1beta2_has_the_shape_of_v1() -> None:
     older = codec.convert({**found, "apiVersion": "resource.k8s.io/v1beta2"})
 
     assert codec.convert(found) == older
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0000-01-01T00:00:00Z", FIRST), ("10000-02-03T04:05:06Z", LAST)],
+)
+def test_a_time_beyond_all_years_is_the_nearest_there_is(text: str, expected: datetime) -> None:
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": text}
+    data = json.dumps({"items": [{"status": {"conditions": [condition]}}]}).encode()
+
+    (found,) = decode_list(data, Node).items
+
+    assert expected == found.status.conditions[0].last_transition_time
+
+
+def test_an_object_that_does_not_fit_is_named_and_costs_no_other() -> None:
+    metadata = {"name": "b", "namespace": "n", "uid": "u", "resourceVersion": "7"}
+    bad = {"metadata": metadata, "spec": {"containers": 3}}
+    problem = "spec.containers: expected a list, got a whole number"
+    data = json.dumps({"metadata": {"resourceVersion": "9"}, "items": [{}, bad, {}]}).encode()
+    line = json.dumps({"type": "MODIFIED", "object": bad}).encode()
+
+    page, event = decode_list(data, Pod), decode_event(line, Pod)
+
+    expected = Unreadable("b", "n", "u", "7", problem)
+    assert ((Pod(), Pod()), "9") == (page.items, page.metadata.resource_version)
+    assert (expected,) == unreadable_in(page)
+    assert ("MODIFIED", expected) == (event.type, event.object)
+
+
+def test_a_list_that_can_be_read_lacks_nothing() -> None:
+    assert () == unreadable_in(decode_list(b'{"items":[{}]}', Pod))
+
+
+@given(
+    st.recursive(
+        st.none() | st.text() | st.integers(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=30,
+    ),
+    st.integers(1, 6),
+)
+def test_data_is_cut_off_below_a_depth_and_nowhere_else(value: object, deepest: int) -> None:
+    cut = json.loads(without_depths(json.dumps(value).encode(), deepest))
+
+    assert _cut_off(value, deepest) == cut
+    assert value == json.loads(without_depths(json.dumps(value).encode()))
+
+
+def _cut_off(value: object, levels: int) -> object:
+    if not isinstance(value, dict | list):
+        return value
+    if levels == 0:
+        return None
+    if isinstance(value, list):
+        return [_cut_off(each, levels - 1) for each in value]
+    return {key: _cut_off(each, levels - 1) for key, each in value.items()}
 
 
 def test_a_bottomless_list_is_refused() -> None:

@@ -116,3 +116,16 @@ def test_who_is_not_known_is_told_where_to_look() -> None:
         "the API server does not know who asks (Unauthorized); check the user of the kubeconfig, or"
         " the token of the service account"
     ) == str(error)
+
+
+@pytest.mark.parametrize("depth", [150, 900, 960, 980, 990, 1100, 9000])
+@in_virtual_time
+async def test_depths_that_nobody_looks_at_spoil_no_answer(depth: int) -> None:
+    deep = b'{"a":' * depth + b"1" + b"}" * depth
+    # The null sends the list the slow way, on which each object is looked at for itself
+    items = b'{"metadata":{"name":"a","resourceVersion":"1","labels":null,"odd":' + deep + b"}}"
+    found: list[NodePool] = []
+    for said in (b'{"items":[{},' + items + b"]}", b'{"items":[' + items + b"]}"):
+        found += (await Client(Answering(said), running_clock()).page(NodePool)).items
+
+    assert ["", "a", "a"] == [each.metadata.name for each in found]

@@ -1,4 +1,4 @@
-"""Kubernetes reads ``null`` as "not given"; so do we.
+"""What Kubernetes takes and strict models do not: a ``null`` for "not given", and odd years.
 
 Go writes ``null`` for an empty list or an unset time here and there (``drivers: null`` on a
 CSINode without drivers), and people leave a YAML key empty. Making every collection optional would
@@ -8,6 +8,9 @@ out. Times, which are null most often, are optional anyway and never need the se
 
 Only fields of models are treated so. A null *inside* a free map (a label without a value) or a
 list stays, and is refused: dropping it would change what the map selects.
+
+A time of the year 0 or 10000, which servers take and Python does not know, is read as the first or
+the last there is (see ``karpenter.api.times``): a node with a wrong clock is a node all the same.
 """
 
 from collections.abc import Mapping
@@ -16,9 +19,11 @@ from functools import cache
 import msgspec
 from msgspec import inspect
 
+from karpenter.api.times import within_bounds
 
-def without_null_fields(value: object, model: type[msgspec.Struct]) -> object:
-    """Return ``value`` without the null members that ``model`` would take for absent ones."""
+
+def forgiven(value: object, model: type[msgspec.Struct]) -> object:
+    """Return ``value`` without null members of ``model``, and with times that can be read."""
     return _pruned(value, _type_info(model))
 
 
@@ -30,7 +35,7 @@ def _type_info(model: type[msgspec.Struct]) -> inspect.Type:
 def _pruned(value: object, shape: inspect.Type) -> object:
     match shape:
         case inspect.UnionType(types=types):
-            return _pruned(value, next((t for t in types if _holds_others(t)), inspect.AnyType()))
+            return _pruned(value, next((t for t in types if _is_looked_at(t)), inspect.AnyType()))
         case inspect.StructType(cls=cls) if isinstance(value, Mapping):
             fields = _field_shapes(cls)
             return {
@@ -42,6 +47,8 @@ def _pruned(value: object, shape: inspect.Type) -> object:
             return {key: _pruned(member, inner) for key, member in value.items()}
         case inspect.VarTupleType(item_type=inner) if isinstance(value, list):
             return [_pruned(member, inner) for member in value]
+        case inspect.DateTimeType() if isinstance(value, str):
+            return within_bounds(value)
         case _:
             return value
 
@@ -49,8 +56,11 @@ def _pruned(value: object, shape: inspect.Type) -> object:
 _OPAQUE = inspect.AnyType()
 
 
-def _holds_others(shape: inspect.Type) -> bool:
-    return isinstance(shape, inspect.StructType | inspect.DictType | inspect.VarTupleType)
+def _is_looked_at(shape: inspect.Type) -> bool:
+    return isinstance(
+        shape,
+        inspect.StructType | inspect.DictType | inspect.VarTupleType | inspect.DateTimeType,
+    )
 
 
 @cache
