@@ -78,7 +78,11 @@ def assert_nothing_was_refused(
         if request.account == ACCOUNT and request.is_refused
     }
     assert set() == {each for each in refused if each[1] not in except_for}
-    assert "orbidden" not in process.text
+    # That a kind is not followed is said once, and is no trouble
+    unfollowed = process.lines("kind not followed")
+    assert except_for == {line["advice"].split()[-1].partition(".")[0] for line in unfollowed}
+    assert len(unfollowed) == len(except_for)
+    assert process.text.count("orbidden") == len(unfollowed)
     errors = {line["message"] for line in process.lines() if line["level"] == "ERROR"}
     assert errors <= {UNSCHEDULABLE}
 

@@ -73,7 +73,12 @@ class Manager:
         self._elections = elections
         required, optional = kinds_to_follow(process.settings, process.cloud.facts.node_classes)
         self.mirrors: Final = Mirrors(
-            process.kube, process.clock, required, optional, rng=process.rng
+            process.kube,
+            process.clock,
+            required,
+            optional,
+            rng=process.rng,
+            observer=process.metrics,
         )
         self.world: World | None = None  # of the present term
         self.leading: Final = asyncio.Event()

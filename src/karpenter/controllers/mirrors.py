@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from karpenter.api import cluster, devices, karpenter, legacy, policy, storage, workloads
@@ -14,6 +14,7 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
 from karpenter.clock import Clock
 from karpenter.kube.client import Kube
+from karpenter.kube.guard import Guard, GuardObserver
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
 from karpenter.settings import Settings
@@ -47,6 +48,15 @@ _DEVICES: Final[tuple[type[Resource], ...]] = (
 )
 _LEGACY: Final[tuple[type[Resource], ...]] = (legacy.Provisioner, legacy.AWSNodeTemplate)
 _NODE_CLASSES: Final[tuple[type[Resource], ...]] = (EC2NodeClass, KWOKNodeClass)
+# What lets the controllers see kinds they can do without; see examples/install
+_ROLES: Final[Mapping[type[Resource], str]] = {
+    **dict.fromkeys(_DEVICES, "karpenter-devices"),
+    **dict.fromkeys(_LEGACY, "karpenter-legacy-kinds"),
+    karpenter.NodeOverlay: "karpenter-node-overlay",
+    karpenter.CapacityBuffer: "karpenter-capacity-buffer",
+    PodTemplate: "karpenter-capacity-buffer",
+}
+_CORE_ROLE: Final = "karpenter-core"
 # Indexes that several controllers ask for
 BY_PROVIDER_ID: Final = "provider-id"
 BY_NODE: Final = "node"
@@ -70,6 +80,11 @@ def kinds_to_follow(
     return (*_ALWAYS, *classes), optional
 
 
+def role_for(kind: type[Resource]) -> str:
+    """The ClusterRole that lets the controllers see a kind."""
+    return _ROLES.get(kind, _CORE_ROLE)
+
+
 class Mirrors:
     """All mirrors of one process."""
 
@@ -81,21 +96,30 @@ class Mirrors:
         optional: Iterable[type[Resource]] = (),
         *,
         rng: random.Random,
+        observer: GuardObserver | None = None,
     ) -> None:
+        self._guard = Guard(clock, observer)
         self._mirrors: dict[type[Resource], Mirror[Any]] = {}
         self._reflectors: dict[type[Resource], Reflector[Any]] = {}
         for kinds, is_optional in ((required, False), (optional, True)):
             for kind in kinds:
-                mirror = self._mirrors[kind] = Mirror(kind)
+                mirror = self._mirrors[kind] = Mirror(kind, self._guard)
                 self._reflectors[kind] = Reflector(
-                    kube, kind, mirror, clock, rng=rng, optional=is_optional
+                    kube,
+                    kind,
+                    mirror,
+                    clock,
+                    rng=rng,
+                    optional=is_optional,
+                    role=role_for(kind),
+                    observer=observer,
                 )
         self._index()
 
     def of(self, kind: type[R]) -> Mirror[R]:
         """The mirror of a kind; one of a kind that is not followed stays empty."""
         if kind not in self._mirrors:
-            empty = self._mirrors[kind] = Mirror(kind)
+            empty = self._mirrors[kind] = Mirror(kind, self._guard)
             empty.synced.set()
         return cast(Mirror[R], self._mirrors[kind])
 

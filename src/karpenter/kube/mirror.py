@@ -3,13 +3,19 @@
 Reflectors fill it from lists and watches; whoever writes an object puts the server's answer in at
 once. An object never goes back: what is older than what is known, by resource version, is passed
 over, so a controller never acts on the world before its own last write.
+
+Whoever follows a guarded mirror and raises about an object is told of it again later; the mirror,
+the others who follow it and all other objects are none the worse.
 """
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from karpenter.api.meta import Resource, kind_of
+from karpenter.clock import Timer
+from karpenter.kube.guard import Guard
 from karpenter.kube.index import Index
 from karpenter.kube.index import Key as Key
 
@@ -17,6 +23,7 @@ R = TypeVar("R", bound=Resource)
 # Called with the object before and after; None stands for "not there"
 ChangeHandler: TypeAlias = Callable[[R | None, R | None], None]
 _Objects: TypeAlias = list[R]
+_ValuesOf: TypeAlias = Callable[[R], Iterable[Hashable]]
 
 _MOST_REMEMBERED: Final = 10_000
 
@@ -29,12 +36,19 @@ def key_of(obj: Resource) -> Key:
 class Mirror(Generic[R]):
     """The objects of one kind, as far as they are known."""
 
-    def __init__(self, kind: type[R]) -> None:
+    def __init__(self, kind: type[R], guard: Guard | None = None) -> None:
+        """Know nothing yet.
+
+        Args:
+            kind: of the objects.
+            guard: what is told when a follower raises; without one, whoever changes the mirror is.
+        """
         self.kind: Final = kind
+        self._guard = guard
         self.synced: Final = asyncio.Event()
         self._objects: dict[Key, R] = {}
         self._indexes: dict[str, Index[R]] = {}
-        self._handlers: list[ChangeHandler[R]] = []
+        self._followers: list[_Follower[R]] = []
         self._removed: dict[str, None] = {}  # uids that are gone for good, oldest first
 
     def __repr__(self) -> str:
@@ -61,7 +75,7 @@ class Mirror(Generic[R]):
     def add_index(self, name: str, values_of: Callable[[R], Iterable[Hashable]]) -> None:
         """Index the objects by what ``values_of`` takes from each; the first call counts."""
         if name not in self._indexes:
-            index = self._indexes[name] = Index(values_of)
+            index = self._indexes[name] = Index(self._guarded(values_of))
             for key, obj in self._objects.items():
                 index.change(key, None, obj)
 
@@ -75,10 +89,21 @@ class Mirror(Generic[R]):
         Returns:
             What to call to be told no more.
         """
-        self._handlers.append(handler)
-        for obj in self.list():
-            handler(None, obj)
-        return lambda: self._handlers.remove(handler)
+        follower = _Follower(kind_of(self.kind), handler, self._guard, self._tell_again)
+        self._followers.append(follower)
+        for key, obj in [*self._objects.items()]:
+            follower.tell(key, None, obj)
+        return lambda: self._end(follower)
+
+    @property
+    def followers(self) -> int:
+        """How many are told of changes."""
+        return len(self._followers)
+
+    def forget_followers(self, beyond: int) -> None:
+        """Tell only the first so many of changes; the others came to nothing."""
+        for follower in self._followers[beyond:]:
+            self._end(follower)
 
     def put(self, obj: R) -> bool:
         """Take in an object; say whether it is news."""
@@ -95,28 +120,35 @@ class Mirror(Generic[R]):
 
         The removal of an object says nothing about a later one of the same name.
         """
-        self._remember_removal(obj.metadata.uid)
-        key = key_of(obj)
+        return self.drop_key(key_of(obj), obj.metadata.uid)
+
+    def drop_key(self, key: Key, uid: str) -> bool:
+        """Forget an object that is gone, of which only key and uid are known."""
+        self._remember_removal(uid)
         known = self._objects.get(key)
-        if known is None or known.metadata.uid != obj.metadata.uid:
+        if known is None or known.metadata.uid != uid:
             return False
         self._forget(key)
         return True
 
-    def replace_all(self, items: Iterable[R], resource_version: str = "") -> None:
+    def replace_all(
+        self, items: Iterable[R], resource_version: str = "", *, spared: Iterable[Key] = ()
+    ) -> None:
         """Take in a complete list made at ``resource_version``, deletions included.
 
         Objects this process has written since the list was made are not in it, and stay.
         """
         items = list(items)
-        self.forget_others(items, resource_version)
+        self.forget_others(items, resource_version, spared=spared)
         for obj in items:
             self.put(obj)
         self.synced.set()
 
-    def forget_others(self, items: Iterable[R], resource_version: str) -> None:
-        """Forget what a complete list made at ``resource_version`` lacks."""
-        present = {key_of(obj) for obj in items}
+    def forget_others(
+        self, items: Iterable[R], resource_version: str, *, spared: Iterable[Key] = ()
+    ) -> None:
+        """Forget what a complete list made at ``resource_version`` lacks, but for what is spared."""
+        present = {key_of(obj) for obj in items} | set(spared)
         for key, known in list(self._objects.items()):
             # a list may lag behind, so what it lacks is not known to be gone for good
             if key not in present and not _is_newer(known, resource_version):
@@ -134,8 +166,91 @@ class Mirror(Generic[R]):
     def _tell(self, key: Key, old: R | None, new: R | None) -> None:
         for index in self._indexes.values():
             index.change(key, old, new)
-        for handler in tuple(self._handlers):
-            handler(old, new)
+        for follower in tuple(self._followers):
+            follower.tell(key, old, new)
+
+    def _tell_again(self, follower: "_Follower[R]", key: Key) -> None:
+        """Tell a follower what it raised about; the others may have waited for it to know."""
+        obj = self._objects.get(key)
+        if follower.tell(key, None, obj) and obj is not None:
+            for other in tuple(self._followers):
+                if other is not follower:
+                    other.tell(key, obj, obj)
+
+    def _end(self, follower: "_Follower[R]") -> None:
+        follower.end()
+        if follower in self._followers:
+            self._followers.remove(follower)
+
+    def _guarded(self, values_of: Callable[[R], Iterable[Hashable]]) -> _ValuesOf[R]:
+        """An index has no values of an object that its function raises about."""
+
+        def values(obj: R) -> Iterable[Hashable]:
+            try:
+                return tuple(values_of(obj))
+            except Exception as error:
+                if self._guard is None:
+                    raise
+                kind = kind_of(self.kind)
+                self._guard.handler_failed(kind, key_of(obj), values_of, error, failures=0)
+                return ()
+
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed(Generic[R]):
+    """What a follower has not been told yet, because it raised."""
+
+    old: R | None  # what it knows of the object
+    failures: int
+    timer: Timer
+
+
+class _Follower(Generic[R]):
+    """Somebody who is told of changes, and of those it raised about again."""
+
+    def __init__(
+        self,
+        kind: str,
+        handler: ChangeHandler[R],
+        guard: Guard | None,
+        tell_again: "Callable[[_Follower[R], Key], None]",
+    ) -> None:
+        self._kind = kind
+        self._handler = handler
+        self._guard = guard
+        self._tell_again = tell_again
+        self._owed: dict[Key, _Owed[R]] = {}
+
+    def tell(self, key: Key, old: R | None, new: R | None) -> bool:
+        """Tell of a change, from what the follower knows; say whether it took it in."""
+        if self._guard is None:
+            self._handler(old, new)
+            return True
+        owed = self._owed.pop(key, None) if self._owed else None
+        if owed is not None:
+            owed.timer.cancel()
+            old = owed.old
+        if old is None and new is None:
+            return True  # it came and went without the follower ever knowing of it
+        try:
+            self._handler(old, new)
+        except Exception as error:  # noqa: BLE001 others follow, and there are other objects
+            failures = owed.failures if owed is not None else 0
+            seconds = self._guard.handler_failed(
+                self._kind, key, self._handler, error, failures=failures
+            )
+            timer = self._guard.clock.call_later(seconds, lambda: self._tell_again(self, key))
+            self._owed[key] = _Owed(old, failures + 1, timer)
+            return False
+        return True
+
+    def end(self) -> None:
+        """Tell of nothing any more."""
+        for owed in self._owed.values():
+            owed.timer.cancel()
+        self._owed.clear()
 
 
 def _is_older(obj: Resource, known: Resource) -> bool:

@@ -6,6 +6,9 @@ ended, ask for bookmarks and for an end, and are dropped when nothing is heard o
 that no longer reaches back (410) is answered with a new list. Failures are followed by growing,
 jittered pauses until something is heard again.
 
+An object that cannot be read is set aside: it is named once, what the mirror knew of it stays as it
+was, and everything else goes on. So does everything when something goes wrong that nobody foresaw.
+
 What an object means is for those who follow the mirror to say.
 """
 
@@ -17,7 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from karpenter.api.codec import WatchEvent
+from karpenter.api.codec import Unreadable, WatchEvent, unreadable_in
 from karpenter.api.meta import ObjectList, Resource, Status, kind_of
 from karpenter.clock import Clock
 from karpenter.kube.errors import (
@@ -30,6 +33,9 @@ from karpenter.kube.errors import (
     TooManyRequestsError,
     UnreadableAnswerError,
 )
+from karpenter.kube.guard import GuardObserver, SetAside
+from karpenter.kube.kinds import resource_of
+from karpenter.kube.mirror import Key, key_of
 from karpenter.kube.retry import Backoff
 
 R = TypeVar("R", bound=Resource)
@@ -45,6 +51,8 @@ _AT_A_TIME: Final = 20
 # A version the server keeps refusing to watch from, though it does not say 410, is given up:
 # a server restored from a backup does not know the versions of its future
 _REFUSALS_BEFORE_LIST: Final = 3
+# Whether we may list a kind by now is not worth more than a question every few minutes
+_FORBIDDEN_LONGEST: Final = 300.0
 
 _log = structlog.get_logger(__name__)
 
@@ -72,10 +80,17 @@ class Copy(Protocol[R_contra]):
     def drop(self, obj: R_contra) -> object:
         """Take note that an object is gone."""
 
-    def forget_others(self, items: Iterable[R_contra], resource_version: str) -> object:
-        """Forget what is not among these, which were all there was at a version."""
+    def drop_key(self, key: Key, uid: str) -> object:
+        """Take note that an object is gone of which no more is known."""
 
-    def replace_all(self, items: Iterable[R_contra], resource_version: str = "") -> object:
+    def forget_others(
+        self, items: Iterable[R_contra], resource_version: str, *, spared: Iterable[Key] = ()
+    ) -> object:
+        """Forget what is not among these, which were all there was at a version, nor spared."""
+
+    def replace_all(
+        self, items: Iterable[R_contra], resource_version: str = "", *, spared: Iterable[Key] = ()
+    ) -> object:
         """Take these as all there was at a version; from then on the copy counts as synced."""
 
 
@@ -97,7 +112,23 @@ class Reflector(Generic[R]):
         page_size: int = 500,
         watch_seconds: float = 290.0,
         optional: bool = False,
+        role: str = "",
+        observer: GuardObserver | None = None,
     ) -> None:
+        """Follow nothing yet.
+
+        Args:
+            kube: where the objects come from.
+            kind: of the objects.
+            mirror: where they go.
+            clock: what tells when to ask again.
+            rng: what spreads requests.
+            page_size: how many objects are listed at a time.
+            watch_seconds: how long a watch lasts.
+            optional: the kind may be absent, or not for us to see.
+            role: the ClusterRole that would let us see it, for whoever wonders.
+            observer: who counts objects that cannot be read.
+        """
         self._kube = kube
         self._kind = kind
         self._mirror = mirror
@@ -106,7 +137,10 @@ class Reflector(Generic[R]):
         self._page_size = page_size
         self._watch_seconds = watch_seconds
         self._is_optional = optional
+        self._role = role
         self._backoff = Backoff(rng)
+        self._patience = Backoff(rng, longest=_FORBIDDEN_LONGEST)
+        self._aside = SetAside(kind_of(kind), observer)
         self._version: str | None = None  # the last one seen; None asks for a list
         self._has_listed = False
         self._refusals = 0  # of watches in a row, since something was heard
@@ -115,15 +149,21 @@ class Reflector(Generic[R]):
     async def run(self) -> None:
         """Follow the objects until cancelled."""
         while True:
+            backoff = self._backoff
             try:
                 await self._follow()
             except (NotFoundError, ForbiddenError) as error:
                 self._absent(error)
+                if self._is_optional and isinstance(error, ForbiddenError):
+                    backoff = self._patience
             except GoneError:
                 self._version = None
             except (KubeError, TimeoutError) as error:
                 self._failed(error)
-            await self._clock.sleep(self._backoff.next())
+            except Exception as error:  # noqa: BLE001 a list from the beginning may go well
+                self._version = None
+                self._report(error, is_foreseen=False)
+            await self._clock.sleep(backoff.next())
 
     async def _follow(self) -> None:
         """List if need be, then watch for as long as watches go well."""
@@ -135,6 +175,7 @@ class Reflector(Generic[R]):
     async def _list(self) -> str:
         """Bring the mirror to a new list, and return the version the list was made at."""
         items: list[R] = []
+        unreadable: list[Unreadable] = []
         token, limit = "", self._page_size
         while True:
             try:
@@ -143,16 +184,18 @@ class Reflector(Generic[R]):
                 if not token:
                     raise
                 # The pages took longer than the server keeps them: all at once this time
-                items, token, limit = [], "", 0
+                items, unreadable, token, limit = [], [], "", 0
                 continue
             items.extend(page.items)
+            unreadable.extend(unreadable_in(page))
             token = page.metadata.continue_token
             if not token:
                 break
         version = page.metadata.resource_version
-        self._mirror.forget_others(items, version)
+        self._aside.replace(unreadable)
+        self._mirror.forget_others(items, version, spared=self._aside)
         await self._take_in(items)
-        self._mirror.replace_all(items, version)
+        self._mirror.replace_all(items, version, spared=self._aside)
         self._has_listed = True
         return version
 
@@ -199,14 +242,29 @@ class Reflector(Generic[R]):
         obj = event.object
         if isinstance(obj, Status):
             return
+        if isinstance(obj, Unreadable):
+            self._take_unreadable(event.type, obj)
+            return
         if event.type in ("ADDED", "MODIFIED"):
             self._mirror.put(obj)
         elif event.type == "DELETED":
             self._mirror.drop(obj)
+        if self._aside:
+            self._aside.discard(key_of(obj))
         self._version = obj.metadata.resource_version
+
+    def _take_unreadable(self, happened: str, obj: Unreadable) -> None:
+        key = (obj.namespace, obj.name)
+        if happened == "DELETED":
+            self._aside.discard(key)
+            self._mirror.drop_key(key, obj.uid)
+        else:
+            self._aside.add(obj)
+        self._version = obj.resource_version
 
     def _is_well(self) -> None:
         self._backoff.reset()
+        self._patience.reset()
         self._refusals = 0
         if self._trouble:
             self._trouble = ""
@@ -221,7 +279,20 @@ class Reflector(Generic[R]):
         # but what was seen once is not gone because we may not look for a while
         if isinstance(error, NotFoundError) or not self._has_listed:
             self._mirror.replace_all(())
-        _log.debug("kind not followed", kind=self._name, error=str(error))
+        if not self._is_news(error):
+            return
+        if isinstance(error, NotFoundError):
+            _log.debug("kind not followed", kind=self._name, error=str(error))
+            return
+        resource = resource_of(self._kind)
+        group = resource.api_version.rpartition("/")[0]
+        _log.info(
+            "kind not followed",
+            kind=self._name,
+            error=str(error),
+            advice=f"to have it followed, bind the ClusterRole {self._role or 'of the kind'},"
+            f" or one that may list and watch {resource.plural}.{group}".rstrip("."),
+        )
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, ApiError) and not isinstance(error, TooManyRequestsError):
@@ -231,11 +302,20 @@ class Reflector(Generic[R]):
             self._version = None
         self._report(error)
 
-    def _report(self, error: Exception) -> None:
-        trouble = str(error)
-        if trouble != self._trouble:
-            self._trouble = trouble
-            _log.warning("watch failed", kind=self._name, error=trouble)
+    def _report(self, error: Exception, *, is_foreseen: bool = True) -> None:
+        if not self._is_news(error):
+            return
+        if is_foreseen:
+            _log.warning("watch failed", kind=self._name, error=self._trouble)
+        else:
+            _log.error("watch failed", kind=self._name, error=self._trouble, exc_info=error)
+
+    def _is_news(self, error: Exception) -> bool:
+        """Whether a failure is another than the one before."""
+        trouble = str(error) or type(error).__name__
+        is_news = trouble != self._trouble
+        self._trouble = trouble
+        return is_news
 
     @property
     def _name(self) -> str:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
@@ -112,6 +112,7 @@ class RuntimeMetrics:
         )
         self._add_queues(make)
         self._add_requests(make)
+        self._add_guards(make)
         self.leader_election_master_status = make.gauge(
             "leader_election_master_status", "Whether this process leads.", "name"
         )
@@ -157,6 +158,35 @@ class RuntimeMetrics:
         group, version, kind = self.resources.get(resource, ("", "", resource))
         durations = self.client_go_request_duration_seconds
         durations.labels(method, group, version, kind, "").observe(seconds)
+
+    def set_aside(self, kind: str, namespace: str, name: str, *, is_aside: bool) -> None:
+        """Note that an object cannot be read, or that it can be again."""
+        if is_aside:
+            self.objects_set_aside.labels(kind, namespace, name).set(1)
+        else:
+            with suppress(KeyError):
+                self.objects_set_aside.remove(kind, namespace, name)
+
+    def handler_failed(self, kind: str) -> None:
+        """Note that somebody who follows a kind raised about one object."""
+        self.objects_handler_failures_total.labels(kind).inc()
+
+    def _add_guards(self, make: Families) -> None:
+        self.objects_set_aside = make.gauge(
+            "karpenter_objects_set_aside",
+            "1 for each object that cannot be read and is not acted on.",
+            "kind namespace name",
+        )
+        self.objects_handler_failures_total = make.counter(
+            "karpenter_objects_handler_failures_total",
+            "How often something went wrong while an object was taken in.",
+            "kind",
+        )
+        self.controllers_failures_total = make.counter(
+            "karpenter_controllers_failures_total",
+            "How often a controller or a worker ended by an error and was begun anew.",
+            "controller",
+        )
 
     def _add_queues(self, make: Families) -> None:
         self.workqueue_depth = make.gauge("workqueue_depth", "Keys that wait for work.", _QUEUE)

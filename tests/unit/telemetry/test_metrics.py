@@ -63,6 +63,9 @@ DECLARED = {
     ),
     "consolidation_score": MOVE,
     "consolidation_moves_total": MOVE,
+    "objects_set_aside": "kind namespace name",
+    "objects_handler_failures_total": "kind",
+    "controllers_failures_total": "controller",
 }
 RUNTIME = {
     "controller_runtime_reconcile_total": "controller result",
