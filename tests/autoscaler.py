@@ -125,6 +125,23 @@ class Autoscaler:
         self._task: asyncio.Task[None] | None = None
         self.manager: Manager | None = None
         self.cloud: CloudProvider | None = None
+        self.expects_failures = False
+
+    @property
+    def guarded(self) -> list[str]:
+        """What went wrong so badly that only a guard kept it from ending the process."""
+        families = (
+            self.metrics.objects_handler_failures_total,
+            self.metrics.controllers_failures_total,
+            self.metrics.objects_set_aside,
+        )
+        return [
+            f"{sample.name} {sample.labels}"
+            for family in families
+            for metric in family.collect()
+            for sample in metric.samples
+            if not sample.name.endswith("_created")
+        ]
 
     @property
     def world(self) -> World:
@@ -163,8 +180,13 @@ class Autoscaler:
             await asyncio.gather(task, return_exceptions=True)
 
     async def stop(self) -> None:
-        """End the process, and raise what it died of if it had."""
+        """End the process, and raise what it died of if it had.
+
+        A run in which a guard had to step in has failed too, unless the test made it so.
+        """
         task, self._task = self._task, None
+        if not self.expects_failures:
+            assert [] == self.guarded
         if task is not None:
             has_failed = task.done()
             task.cancel()

@@ -1,7 +1,8 @@
 """What controllers run on, be they ours or a provider's: queues of keys, and singleton loops.
 
 A controller turns a key into the state it should be in, one step at a time. What fails is tried
-again with back-off; a conflict means "look again" and is no failure worth a word.
+again with back-off; a conflict means "look again" and is no failure worth a word. What ends a
+worker although all its steps are guarded is said and counted, and the worker begun anew.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ from karpenter.telemetry import Metrics
 R = TypeVar("R", bound=Resource)
 # What most controllers wait after failures: a write that fails twice will not work at once
 REASONABLE: Final = Backoff(0.1, 60.0)
+# What is waited before something is begun anew that was not meant to end
+PATIENT: Final = Backoff(1.0, 300.0)
 
 
 class Runnable(Protocol):
@@ -97,6 +100,9 @@ class KeyedController:
     async def _work(self, key: Hashable, turns: asyncio.Semaphore) -> None:
         try:
             await self._step(key)
+        except Exception as error:  # noqa: BLE001 even what was to be said of it went wrong
+            self.queue.retry(key)
+            failed(self.name, error, self.log, self.metrics)
         finally:
             self.queue.done(key)
             turns.release()
@@ -158,6 +164,48 @@ class LoopController:
                 return None
             outcome.result = "requeue_after"
             return seconds
+
+
+async def kept_running(
+    worker: Runnable, clock: Clock, log: FilteringBoundLogger, metrics: Metrics
+) -> None:
+    """Run a worker until it ends by itself; one that raises is begun anew, after a while."""
+    failures = 0
+    while True:
+        began = clock.monotonic()
+        try:
+            await worker.run()
+        except Exception as error:  # noqa: BLE001 nobody else is to blame
+            if clock.monotonic() - began > PATIENT.last:
+                failures = 0
+            seconds = PATIENT.after(failures)
+            failures += 1
+            failed(worker.name, error, log, metrics, seconds)
+        else:
+            return
+        await clock.sleep(seconds)
+
+
+def failed(
+    name: str, error: Exception, log: Any, metrics: Metrics, seconds: float | None = None
+) -> None:
+    """Say and count that something ended which was to go on; ``seconds`` until it does."""
+    cause = first_cause(error)
+    metrics.controllers_failures_total.labels(name).inc()
+    log.error(
+        "controller failed",
+        controller=name,
+        error=f"{type(cause).__name__}: {cause}",
+        retry_in=None if seconds is None else f"{seconds:g}s",
+        exc_info=error,
+    )
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """What went wrong first in a group of tasks."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def is_race(error: Exception) -> bool:

@@ -43,6 +43,7 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
+from karpenter.runtime import first_cause
 from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
 from karpenter.settings import Settings
 from karpenter.telemetry import CloudCalls, Metrics
@@ -112,9 +113,9 @@ async def run_controller(
     except BaseExceptionGroup as group:
         foreseen, unforeseen = group.split(_FORESEEN)
         if unforeseen is not None:
-            log.exception("the controllers cannot go on", error=_first(unforeseen))
+            log.exception("the controllers cannot go on", error=first_cause(unforeseen))
         if foreseen is not None:
-            output.error(str(_first(foreseen)))
+            output.error(str(first_cause(foreseen)))
     except _FORESEEN as error:
         output.error(str(error))
     return output.EXIT_FAILED
@@ -297,12 +298,6 @@ async def _until_stopped(
         stop.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def _first(group: BaseException) -> BaseException:
-    while isinstance(group, BaseExceptionGroup):
-        group = group.exceptions[0]
-    return group
 
 
 def _leave_everything() -> None:

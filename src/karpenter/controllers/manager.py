@@ -3,13 +3,16 @@
 A term of leadership begins with a world made anew from the mirrors and ends with everything that
 acts being cancelled; nothing but the API server carries over from one term to the next. A process
 that loses its lease stops acting at once and takes part in the election again.
+
+Nothing that goes wrong ends a term but the loss of the lease: steps, handlers and workers are
+guarded each for itself, and if all controllers have to be made anew, that happens within the term.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
@@ -19,7 +22,7 @@ from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
 from karpenter.controllers.world import World
 from karpenter.kube.client import Kube
 from karpenter.kube.events import Recorder
-from karpenter.runtime import Runnable
+from karpenter.runtime import Runnable, kept_running
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics
 
@@ -109,7 +112,14 @@ class Manager:
             await self._elections.run(self._term)
 
     async def _term(self) -> None:
+        """Lead, for as long as we may; what the controllers die of, others take their place."""
         process = self._process
+        controllers = _Controllers(self._act)
+        await kept_running(controllers, process.clock, process.log, process.metrics)
+
+    async def _act(self) -> None:
+        process = self._process
+        followers = self.mirrors.followers()
         world = World(
             kube=process.kube,
             cloud=process.cloud,
@@ -121,15 +131,37 @@ class Manager:
             log=process.log,
             rng=process.rng,
         )
-        world.begin()
-        self.world = world
-        self.leading.set()
         try:
+            world.begin()
+            self.world = world
+            self.leading.set()
+            made = self._make_controllers(world)
+            cloud = _Cloud(process.cloud.run)
             async with asyncio.TaskGroup() as group:
-                group.create_task(process.cloud.run(), name="cloud")
-                for controller in self._make_controllers(world):
+                group.create_task(
+                    kept_running(cloud, process.clock, process.log, process.metrics), name="cloud"
+                )
+                for controller in made:
                     group.create_task(controller.run(), name=controller.name)
         finally:
             self.leading.clear()
             self.world = None
             world.end()
+            # Of controllers that never ran, because another one could not even be made
+            self.mirrors.forget_followers(followers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cloud:
+    """What a provider does by itself."""
+
+    run: Callable[[], Coroutine[Any, Any, None]]
+    name: str = "cloud"
+
+
+@dataclass(frozen=True, slots=True)
+class _Controllers:
+    """All controllers of a term, and the world they live in."""
+
+    run: Callable[[], Coroutine[Any, Any, None]]
+    name: str = "controllers"

@@ -148,6 +148,15 @@ class Mirrors:
         if mirror is not None:
             mirror.put(obj)
 
+    def followers(self) -> Mapping[type[Resource], int]:
+        """How many follow each mirror now."""
+        return {kind: mirror.followers for kind, mirror in self._mirrors.items()}
+
+    def forget_followers(self, beyond: Mapping[type[Resource], int]) -> None:
+        """Tell nobody of changes who has begun to follow a mirror since then."""
+        for kind, mirror in self._mirrors.items():
+            mirror.forget_followers(beyond.get(kind, 0))
+
     async def run(self) -> None:
         """Follow the API server until cancelled."""
         async with asyncio.TaskGroup() as group:

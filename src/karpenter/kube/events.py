@@ -22,7 +22,6 @@ from karpenter.clock import EPOCH, Clock
 from karpenter.kube.errors import (
     AlreadyExistsError,
     ConnectionLostError,
-    KubeError,
     NotFoundError,
     ServerError,
     TooManyRequestsError,
@@ -155,9 +154,9 @@ class Recorder:
             try:
                 await self._write(pending)
             except _WORTH_A_RETRY as error:
-                last: KubeError = error
+                last: Exception = error
                 await self._clock.sleep(backoff.next())
-            except KubeError as error:
+            except Exception as error:  # noqa: BLE001 there are other events to be told
                 last = error
                 break
             else:

@@ -30,6 +30,7 @@ from karpenter.kube.errors import (
 )
 
 _REQUEST_SECONDS: Final = 5.0
+_MOST_TRANSITIONS: Final = 2**31 - 1  # that the API server takes; somebody may have written it
 # What tells a renewed lease from one that only looks different
 _Mark: TypeAlias = tuple[str | None, datetime | None, datetime | None, int | None]
 
@@ -186,10 +187,16 @@ class Election:
         """Try once to become or stay the holder, and say whether we are."""
         try:
             is_holder = await self._clock.wait_for(self._claim(), seconds=seconds)
-        except (KubeError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 the next attempt may go well
             trouble = _sentence(error)
             if trouble != self._trouble:
-                _log.warning("lease not reached", lease=self._name, error=trouble)
+                is_foreseen = isinstance(error, KubeError | TimeoutError)
+                _log.warning(
+                    "lease not reached",
+                    lease=self._name,
+                    error=trouble,
+                    exc_info=None if is_foreseen else error,
+                )
             self._trouble = trouble
             return False
         self._trouble = ""
@@ -245,7 +252,7 @@ class Election:
             **self._times(),
             "holderIdentity": self.identity,
             "leaseDurationSeconds": round(self._duration),
-            "leaseTransitions": (before.lease_transitions or 0) + 1,
+            "leaseTransitions": min((before.lease_transitions or 0) + 1, _MOST_TRANSITIONS),
         }
         if before.holder_identity == self.identity:
             del spec["acquireTime"], spec["leaseTransitions"]

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Final
 
+import structlog
+
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.cloud.aws.discovered import DiscoveredMemory
@@ -15,6 +17,8 @@ from karpenter.model import labels
 from karpenter.model.resources import MEMORY, Resources
 
 _TRUE: Final = "true"
+
+log = structlog.get_logger(__name__)
 
 
 class MemoryDiscovery:
@@ -35,7 +39,16 @@ class MemoryDiscovery:
             for node in self._view.nodes.list():
                 self._changed(None, node)
             while True:
-                await self.learn(await self._joined.get())
+                node = await self._joined.get()
+                try:
+                    await self.learn(node)
+                except Exception as error:
+                    log.warning(
+                        "nothing learned of a node",
+                        Node={"name": node.metadata.name},
+                        error=f"{type(error).__name__}: {error}",
+                        exc_info=error,
+                    )
         finally:
             stop()
 

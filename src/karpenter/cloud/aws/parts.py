@@ -92,7 +92,11 @@ def assemble(base: Foundation) -> Parts:
     calls, clock, settings = base.calls, base.clock, base.settings
     name = settings.cluster_name
     view = ClusterView(
-        base.kube, clock, base.rng, sees_overlays=base.core.feature_gates[NODE_OVERLAY]
+        base.kube,
+        clock,
+        base.rng,
+        observer=base.telemetry,
+        sees_overlays=base.core.feature_gates[NODE_OVERLAY],
     )
     recorder = Recorder(base.kube, clock, rng=base.rng)
     cluster = ClusterFacts(calls, base.kube, settings)

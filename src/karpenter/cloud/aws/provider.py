@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+import structlog
+
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.cloud.aws.calls import check_connection, open_calls
@@ -47,6 +49,7 @@ from karpenter.model import labels
 from karpenter.model.requirement import RequirementError
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.runtime import kept_running
 from karpenter.telemetry import Metrics
 
 FACTS: Final = ProviderFacts(
@@ -56,6 +59,8 @@ FACTS: Final = ProviderFacts(
     reservation_id_label=labels.CAPACITY_RESERVATION_ID,
 )
 _MOST_REMEMBERED: Final = 10_000
+
+log = structlog.get_logger(__name__)
 
 
 class AwsProvider:
@@ -105,9 +110,11 @@ class AwsProvider:
 
     async def run(self) -> None:
         await self.start()
+        base = self.parts.base
         async with asyncio.TaskGroup() as group:
             for worker in workers(self.parts):
-                group.create_task(worker.run(), name=worker.name)
+                kept = kept_running(worker, base.clock, log, base.telemetry)
+                group.create_task(kept, name=worker.name)
 
     async def create(self, claim: NodeClaim) -> Instance:
         await self._started()

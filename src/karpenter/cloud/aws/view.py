@@ -18,6 +18,7 @@ from karpenter.cloud.aws.identity import instance_id_of
 from karpenter.cloud.aws.overlay_prices import NONE_SUPPLIED, supplied_prices
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
+from karpenter.kube.guard import Guard, GuardObserver
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
 
@@ -34,7 +35,13 @@ class ClusterView:
     name: Final = "view"
 
     def __init__(
-        self, kube: Kube, clock: Clock, rng: random.Random, *, sees_overlays: bool = False
+        self,
+        kube: Kube,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        sees_overlays: bool = False,
+        observer: GuardObserver | None = None,
     ) -> None:
         """See nothing yet.
 
@@ -43,13 +50,16 @@ class ClusterView:
             clock: what tells when to ask again.
             rng: what spreads requests.
             sees_overlays: the feature gate NodeOverlay; the kind may not exist without it.
+            observer: who counts followers that fail; objects that cannot be read are told of by
+                the mirrors of the process.
         """
         self.kube: Final = kube
-        self.node_classes: Final = Mirror(EC2NodeClass)
-        self.claims: Final = Mirror(NodeClaim)
-        self.nodes: Final = Mirror(Node)
-        self.pools: Final = Mirror(NodePool)
-        self._overlays = Mirror(NodeOverlay)
+        guard = Guard(clock, observer)
+        self.node_classes: Final = Mirror(EC2NodeClass, guard)
+        self.claims: Final = Mirror(NodeClaim, guard)
+        self.nodes: Final = Mirror(Node, guard)
+        self.pools: Final = Mirror(NodePool, guard)
+        self._overlays = Mirror(NodeOverlay, guard)
         self._sees_overlays = sees_overlays
         self._clock = clock
         self._rng = rng

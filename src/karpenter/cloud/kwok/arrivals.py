@@ -100,7 +100,14 @@ class Arrivals:
         for claim in await self._kube.list(NodeClaim):
             if _waits_for_node(claim):
                 delay = await self._remaining_delay(claim)
-                self.expect(machine_promised_to(claim), after=delay)
+                try:
+                    self.expect(machine_promised_to(claim), after=delay)
+                except Exception as error:
+                    log.exception(
+                        "node not expected",
+                        NodeClaim={"name": claim.metadata.name},
+                        error=f"{type(error).__name__}: {error}",
+                    )
 
     async def sweep(self) -> None:
         """Remove Nodes, there or on their way, whose claims died before they registered."""
@@ -126,8 +133,13 @@ class Arrivals:
                     await self.restore()
                     is_restored = True
                 await self.sweep()
-            except KubeError as error:
-                log.warning("simulated nodes not looked after", error=str(error))
+            except Exception as error:
+                is_foreseen = isinstance(error, KubeError)
+                log.warning(
+                    "simulated nodes not looked after",
+                    error=str(error) if is_foreseen else f"{type(error).__name__}: {error}",
+                    exc_info=None if is_foreseen else error,
+                )
             sweeps += 1
             early = not is_restored or sweeps < FIRST_SWEEPS
             await self._clock.sleep(SWEEP_PERIOD_AT_FIRST if early else SWEEP_PERIOD)
@@ -140,16 +152,16 @@ class Arrivals:
             await self._clock.sleep(NEXT_ROUND)
         self._expected.pop(machine.name, None)
 
-    async def _create(self, machine: Machine) -> KubeError | None:
+    async def _create(self, machine: Machine) -> Exception | None:
         """Create a Node, trying a few times in quick succession; the last error if none worked."""
-        last: KubeError | None = None
+        last: Exception | None = None
         for pause in (0.0, *PAUSES):
             await self._clock.sleep(pause)
             try:
                 await self._kube.create(Node, machine.body())
             except AlreadyExistsError:
                 return None
-            except KubeError as error:
+            except Exception as error:  # noqa: BLE001 the Nodes of other machines come all the same
                 last = error
             else:
                 return None

@@ -60,9 +60,16 @@ class Tagging:
             return
         try:
             await self.tag(claim)
-        except (CloudError, KubeError) as error:
+        except Exception as error:
+            is_foreseen = isinstance(error, CloudError | KubeError)
             seconds = self._queue.retry(name)
-            log.warning("instance not tagged", error=str(error), retry_in=f"{seconds:g}s")
+            log.warning(
+                "instance not tagged",
+                NodeClaim={"name": name},
+                error=str(error) if is_foreseen else f"{type(error).__name__}: {error}",
+                retry_in=f"{seconds:g}s",
+                exc_info=None if is_foreseen else error,
+            )
         else:
             self._queue.forget(name)
 
