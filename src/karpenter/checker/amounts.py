@@ -98,10 +98,10 @@ def spec_amounts(spec: PodSpec, known: Mapping[str, Amounts]) -> Amounts:
     running = plus(*map(asked, spec.containers), *sidecars)
     whole = largest(running, *phases)
     if spec.resources is not None:
-        for name, amount in amounts(spec.resources.requests).items():
+        for name, amount in largest(amounts(spec.resources.requests)).items():
             if name in ("cpu", "memory") or name.startswith("hugepages-"):
                 whole[name] = amount
-    return plus(whole, amounts(spec.overhead), {"pods": 1})
+    return plus(whole, largest(amounts(spec.overhead)), {"pods": 1})
 
 
 def room_of(instance_type: InstanceType, offering: Offering) -> Amounts:

@@ -24,6 +24,7 @@ from karpenter.state.pods import is_bound, is_daemon, is_mirror, key_of
 _SCHEDULED: Final = "PodScheduled"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _GATED: Final = "SchedulingGated"
+_RUNNING: Final = "Running"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,8 @@ def _waiting_objection(pod: Pod) -> Objection | None:
 
 
 def _without_verdict(pod: Pod, reasons: list[str]) -> str:
+    if pod.status.phase == _RUNNING:
+        return "it runs already, and needs no node"
     if not reasons:
         return "no scheduler has reported that it is unschedulable"
     if _GATED in reasons:

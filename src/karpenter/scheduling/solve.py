@@ -4,6 +4,7 @@ Exactly one place compares packings: ``solve`` keeps the cheapest of those that 
 Today that is the greedy one alone; whatever is added must leave no pod behind that it places.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -141,7 +142,7 @@ def pod_order(
     order.sort(key=uids.__getitem__)
     created = [meta.creation_timestamp for meta in metas]
     if any(created):
-        ages = [moment.timestamp() if moment else 0.0 for moment in created]
+        ages = [moment.timestamp() if moment else math.inf for moment in created]
         order.sort(key=ages.__getitem__)
     sizes = _ranks_by_size(class_of)
     order.sort(key=sizes.__getitem__)

@@ -6,7 +6,9 @@ Notation
     peak        the most any step of the init phase needs: the step and the sidecars before it
 
 A pod needs the larger of base and peaks, resource by resource. Requests for the whole pod replace
-those of its containers where Kubernetes allows it, and the runtime's overhead comes on top.
+those of its containers where Kubernetes allows it, and the runtime's overhead comes on top. No
+amount is ever below zero, whatever was written: a pod that gave room back would break the rule that
+machines only fill up.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +63,7 @@ def _of(spec: PodSpec, known: Mapping[str, Resources]) -> Resources:
     needed = (base + beside).highest(peak)
     if spec.resources is not None and spec.resources.requests:
         needed = _replaced(needed, spec.resources.requests)
-    return needed + Resources.from_wire(spec.overhead) if spec.overhead else needed
+    return needed + _at_least_nothing(spec.overhead) if spec.overhead else needed
 
 
 def _together(containers: Sequence[Container], known: Mapping[str, Resources]) -> Resources:
@@ -76,12 +78,17 @@ def _needs(container: Container, known: Mapping[str, Resources]) -> Resources:
 
 
 def _replaced(needed: Resources, whole: Mapping[str, str | int | float]) -> Resources:
+    stated = _at_least_nothing(whole)
     replacing = {
-        name: amount
-        for name, amount in Resources.from_wire(whole).items()
+        name: stated[name]
+        for name in whole
         if name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX)
     }
     return Resources.of(dict(needed.items()) | replacing)
+
+
+def _at_least_nothing(stated: Mapping[str, str | int | float]) -> Resources:
+    return Resources.from_wire(stated).highest(NO_RESOURCES)
 
 
 def _resized(pod: Pod) -> dict[str, Resources]:

@@ -63,6 +63,7 @@ def test_quantities_are_read_exactly(written: object, amount: Fraction) -> None:
         ),
         pytest.param(pod(cpu="1", pod_level={"cpu": "9900m"}), 9900, id="the whole pod asks"),
         pytest.param(pod(cpu="1", overhead={"cpu": "2"}), 3000, id="the runtime takes some"),
+        pytest.param(pod(cpu="1", overhead={"cpu": "-2"}), 1000, id="the runtime gives nothing"),
         pytest.param(
             pod(
                 cpu="2",

@@ -161,6 +161,17 @@ def test_what_a_pod_waits_for_is_named() -> None:
     assert "it waits for its scheduling gates acme.com/quota to be removed" == ignored.detail
 
 
+def test_a_pod_that_runs_on_no_node_is_said_to_run() -> None:
+    alone = with_reason("", "True")
+    status = msgspec.structs.replace(alone.status, phase="Running")
+
+    (ignored,) = take_in(
+        [msgspec.structs.replace(alone, status=status)], NO_STORAGE, FACTS_F
+    ).ignored
+
+    assert "it runs already, and needs no node" == ignored.detail
+
+
 # Who else comes along
 
 

@@ -197,6 +197,16 @@ def test_real_and_virtual_pods_compete_by_size_alone() -> None:
     assert {"n": ["capacity-buffer-buf-0"]} == answer.existing
 
 
+def test_a_pod_that_is_as_large_goes_before_the_spare_room_for_pods_to_come() -> None:
+    resolved = resolve_buffer(buffer(replicas=2, template="small"), {"default/small": TEMPLATE}, {})
+    assert resolved is not None
+    waiting = pod("waiting", cpu="1", created=NOW)
+
+    answer = solved([*resolved.pods, waiting], nodes=[managed_node("n", cpu="1")])
+
+    assert {"n": ["waiting"]} == answer.existing
+
+
 def pass_over(
     nodes: tuple[StateNode, ...] = (), replicas: int = 2, **options: Unpack[PodOptions]
 ) -> ProvisioningPlan:

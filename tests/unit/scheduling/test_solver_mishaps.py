@@ -156,3 +156,13 @@ def test_an_integer_beyond_64_bits_is_a_pod_that_fits_nowhere() -> None:
     answer = solved([pod("p", requests={"cpu": 10**30}), pod("q")])
 
     assert (["p"], ["q"]) == (list(answer.unplaced), answer.placed)
+
+
+def test_a_pod_that_asks_for_less_than_nothing_makes_no_room_for_others() -> None:
+    full = managed_node("full", cpu="0", memory="4Gi")
+    odd = pod("odd", memory="1Gi", overhead={"cpu": "-5"})
+
+    answer = solved([odd, pod("other", cpu="1", memory="512Mi")], nodes=[full])
+
+    assert {"full": ["odd"]} == answer.existing
+    assert ["other"] == [name.partition("/")[2] for name in answer.only.pods]

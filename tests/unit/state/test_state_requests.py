@@ -145,6 +145,19 @@ def status(
             {"cpu": "5"},
             id="also when nobody says what is allocated",
         ),
+        pytest.param(
+            {"cpu": "1", "memory": "-1Gi"}, {"cpu": "1"}, id="no container gives memory back"
+        ),
+        pytest.param(
+            {"cpu": "1", "overhead": {"cpu": "-5", "memory": "-1Gi"}},
+            {"cpu": "1"},
+            id="no runtime gives anything back",
+        ),
+        pytest.param(
+            {"cpu": "1", "memory": "1Gi", "pod_level": {"cpu": "-5"}},
+            {"memory": "1Gi"},
+            id="nor does a pod as a whole",
+        ),
     ],
 )
 def test_pod_requests(options: PodOptions, expected: dict[str, str]) -> None:
