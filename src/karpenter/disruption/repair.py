@@ -32,7 +32,12 @@ from karpenter.disruption.passes import Pass
 from karpenter.disruption.simulation import NoPoolsError, Simulation
 from karpenter.disruption.single import over_budget
 from karpenter.disruption.static_drift import AT_LIMIT, RESERVATIONS_FULL
-from karpenter.disruption.static_pools import is_usable, static_replacement, strength_of
+from karpenter.disruption.static_pools import (
+    is_usable,
+    static_replacement,
+    strength_of,
+    what_comes_first,
+)
 from karpenter.disruption.terminate_first import credit_for, holds_slot, is_full
 from karpenter.model import labels
 from karpenter.state.nodes import StateNode
@@ -228,8 +233,8 @@ def _static(view: Pass, patient: Patient) -> Command | Blocked:
     candidate = patient.candidate
     name = candidate.name
     count = strength_of(view, candidate.node_pool)
-    if count.has_too_many:
-        detail = "its NodePool has more nodes than replicas, which is seen to first"
+    detail = what_comes_first(count)
+    if detail:
         return Blocked(name, Why.STATIC, detail, has_event=False)
     may_go_first = view.settings.terminate_first_repair
     types = view.inspection.types[candidate.pool]

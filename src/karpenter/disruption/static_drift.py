@@ -15,7 +15,12 @@ from karpenter.disruption.commands import (
 from karpenter.disruption.drift import drifted
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.single import over_budget
-from karpenter.disruption.static_pools import is_usable, static_replacement, strength_of
+from karpenter.disruption.static_pools import (
+    is_usable,
+    static_replacement,
+    strength_of,
+    what_comes_first,
+)
 from karpenter.disruption.terminate_first import holds_slot, is_full
 
 AT_LIMIT = "its NodePool has as many nodes as limits.nodes allows"
@@ -49,8 +54,8 @@ def _of_pool(view: Pass, candidates: list[Candidate]) -> list[Command | Blocked]
     pool = candidates[0].node_pool
     count = strength_of(view, pool)
     allowed = view.allowance(pool.metadata.name, budgets.DRIFTED).remaining
-    if count.has_too_many:
-        detail = "its NodePool has more nodes than replicas, which is seen to first"
+    detail = what_comes_first(count)
+    if detail:
         return [Blocked(each.name, Why.STATIC, detail, has_event=False) for each in candidates]
     late: list[Command | Blocked] = [over_budget(each) for each in candidates[allowed:]]
     may_go_first = view.settings.terminate_first_drift

@@ -1,65 +1,33 @@
 """Static pools as disruption sees them: how many nodes they have, and how many more they may have."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.passes import Pass
 from karpenter.model import labels
-from karpenter.model.quantity import units
 from karpenter.model.requirements import Requirements
-from karpenter.model.resources import NODES, Resources
+from karpenter.model.resources import Resources
 from karpenter.scheduling.plan import Launch, PlannedClaim
 from karpenter.scheduling.result import NOT_ON_CLAIMS, claim_labels, claim_name
 from karpenter.scheduling.templates import template_requirements
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
+from karpenter.state.static_count import StaticCount, count_static
 
 
-@dataclass(frozen=True, slots=True)
-class Strength:
-    """How many claims a static pool has."""
-
-    replicas: int
-    running: int  # and meant to stay
-    being_replaced: int  # by a command under way
-    free_slots: int | None  # more that its limit allows; None without a limit
-
-    @property
-    def has_too_many(self) -> bool:
-        """Whether scaling down comes first."""
-        return self.running + self.being_replaced > self.replicas
-
-    def slots(self, wanted: int) -> int:
-        """How many of so many more claims the limit allows."""
-        return wanted if self.free_slots is None else max(0, min(wanted, self.free_slots))
+def strength_of(view: Pass, pool: NodePool) -> StaticCount:
+    """Count the claims of a static pool, as whoever scales it counts them."""
+    return count_static(pool, view.snapshot, now=view.now)
 
 
-def strength_of(view: Pass, pool: NodePool) -> Strength:
-    """Count the claims of a static pool."""
-    name = pool.metadata.name
-    machines = [m for m in view.snapshot.nodes_of(name) if m.node_claim is not None]
-    waiting = [
-        claim
-        for claim in view.snapshot.unlaunched
-        if claim.metadata.labels.get(labels.NODEPOOL) == name
-    ]
-    running = sum(not machine.is_deleting for machine in machines)
-    running += sum(claim.metadata.deletion_timestamp is None for claim in waiting)
-    total = len(machines) + len(waiting)
-    limit = pool.spec.limits.get(NODES)
-    return Strength(
-        replicas=pool.spec.replicas or 0,
-        running=running,
-        being_replaced=sum(
-            machine.is_marked
-            and machine.node_claim is not None
-            and machine.node_claim.metadata.deletion_timestamp is None
-            for machine in machines
-        ),
-        free_slots=None if limit is None else units(limit) - total,
-    )
+def what_comes_first(count: StaticCount) -> str:
+    """Why no node of a static pool is replaced for now; nothing if it may be."""
+    if count.has_too_many:
+        return "its NodePool has more nodes than replicas, which is seen to first"
+    if count.held_until is not None:
+        return "a node of its NodePool could not be launched, and the next is tried a little later"
+    return ""
 
 
 def is_usable(view: Pass, pool: NodePool) -> bool:
@@ -83,6 +51,7 @@ def static_replacement(view: Pass, candidate: Candidate) -> PlannedClaim:
             **pool.spec.template.metadata.annotations,
             labels.NODEPOOL_HASH: node_pool_hash(pool),
             labels.NODEPOOL_HASH_VERSION: NODEPOOL_HASH_VERSION,
+            labels.REPLACES: candidate.claim.metadata.name,
         },
         taints=spec.taints,
         startup_taints=spec.startup_taints,

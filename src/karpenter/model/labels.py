@@ -85,6 +85,7 @@ NODEPOOL_HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
 EC2_NODE_CLASS_HASH: Final = "karpenter.k8s.aws/ec2nodeclass-hash"
 EC2_NODE_CLASS_HASH_VERSION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
+REPLACES: Final = "karpenter.sh/nodeclaim-replaces"  # on claims of static pools: another claim
 MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 REQUESTED_DRA_DRIVERS: Final = "karpenter.sh/requested-dra-drivers"
 PRICE_OVERLAY_APPLIED: Final = "karpenter.sh/price-overlay-applied"

@@ -1,6 +1,6 @@
 """Static pools: a fixed number of nodes, whatever the pods ask for."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -8,13 +8,12 @@ from functools import partial
 from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
-from karpenter.model.quantity import units
-from karpenter.model.resources import NODES
 from karpenter.state.departing import is_protected
 from karpenter.state.eviction import eviction_cost
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_daemon
 from karpenter.state.snapshot import Snapshot
+from karpenter.state.static_count import StaticCount, count_static, standing_claims
 
 _NANOSECONDS = 10**9
 
@@ -45,23 +44,51 @@ def plan_static(
 def _outcome(
     pool: NodePool, snapshot: Snapshot, now: datetime, worth: Callable[[Pod], float]
 ) -> StaticOutcome:
-    name = pool.metadata.name
-    machines = snapshot.nodes_of(name)
-    running = [node for node in machines if not node.is_deleting]
-    waiting = [
-        claim.metadata.name
-        for claim in snapshot.unlaunched
-        if claim.metadata.labels.get("karpenter.sh/nodepool") == name
-        and claim.metadata.deletion_timestamp is None
+    count = count_static(pool, snapshot, now=now)
+    going = _first_to_go(pool, snapshot, count, now, worth) if count.surplus else []
+    return StaticOutcome(
+        pool.metadata.name,
+        count.replicas,
+        count.staying,
+        count.slots(count.missing),
+        tuple(name for names in going[: count.surplus] for name in names),
+    )
+
+
+def _first_to_go(
+    pool: NodePool,
+    snapshot: Snapshot,
+    count: StaticCount,
+    now: datetime,
+    worth: Callable[[Pod], float],
+) -> list[tuple[str, ...]]:
+    """What to remove for one claim fewer, two, and so on; for a couple that is both of them."""
+    standing = standing_claims(pool.metadata.name, snapshot)
+    coupled = count.couples.keys() | set(count.couples.values())
+    single = {
+        key: machine
+        for key, machine in sorted(standing.items())
+        if key not in coupled and not machine.is_marked
+    }
+    unlaunched = {claim.metadata.name for claim in snapshot.unlaunched}
+    waiting = [key for key in single if key in unlaunched and key not in count.superseded]
+    rest = [single[key] for key in single.keys() - unlaunched - count.superseded]
+    return [
+        *((machine.name,) for key, machine in single.items() if key in count.superseded),
+        *(() for _ in count.coming - coupled),  # its turn comes when it has been seen
+        *((key,) for key in waiting),
+        *_seen(count.couples, standing),
+        *((name,) for name in _cheapest_first(pool, rest, now, worth)),
     ]
-    replicas = pool.spec.replicas or 0
-    have = len(running) + len(waiting)
-    create = max(0, replicas - have)
-    limit = pool.spec.limits.get(NODES)
-    if limit is not None:
-        create = max(0, min(create, units(limit) - len(machines) - len(waiting)))
-    removable = [*sorted(waiting), *_cheapest_first(pool, running, now, worth)]
-    return StaticOutcome(name, replicas, have, create, tuple(removable[: max(0, have - replicas)]))
+
+
+def _seen(
+    couples: Mapping[str, str], standing: Mapping[str, StateNode]
+) -> Iterator[tuple[str, ...]]:
+    """The couples, the replacement last; nobody can remove one that has not been seen yet."""
+    for replaced, replacement in sorted(couples.items()):
+        found = standing.get(replacement)
+        yield (standing[replaced].name, found.name) if found is not None else ()
 
 
 def _cheapest_first(

@@ -19,6 +19,7 @@ from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
+from karpenter.state.intentions import Intentions
 from karpenter.state.machines import Machines
 from karpenter.state.pods import is_bound, is_daemon, is_finished
 from karpenter.state.scope import key_of, may_be_same
@@ -60,6 +61,8 @@ class ClusterState:
     def __init__(self) -> None:
         """Begin with an empty cluster."""
         self._machines = Machines()
+        self._intentions = Intentions()
+        self._launches_held: Mapping[str, datetime] = {}  # pool -> until when
         self._pods: _Shelf[str, Pod] = _Shelf()
         self._unbound: _Shelf[str, Pod] = _Shelf()
         self._daemons: _Shelf[str, Pod] = _Shelf()
@@ -75,7 +78,7 @@ class ClusterState:
             case Node():
                 changed = self._machines.put_node(resource)
             case NodeClaim():
-                changed = self._machines.put_claim(resource)
+                changed = self._put_claim(resource)
             case EC2NodeClass() | KWOKNodeClass():
                 changed = self._node_classes.put(_reference_to(resource), resource)
             case _:
@@ -94,7 +97,7 @@ class ClusterState:
             case Node():
                 changed = self._machines.drop_node(resource)
             case NodeClaim():
-                changed = self._machines.drop_claim(resource)
+                changed = self._drop_claim(resource)
             case EC2NodeClass() | KWOKNodeClass():
                 changed = self._node_classes.drop(_reference_to(resource), resource)
             case _:
@@ -114,6 +117,39 @@ class ClusterState:
         """Expect pods on the machine of a Node or NodeClaim until then, or longer if so agreed."""
         self._note(self._machines.nominate(name, until))
 
+    def expect(self, name: str, node_pool: str, *, replaces: str = "") -> None:
+        """Count on a claim from before it is created until it is seen, or settled otherwise."""
+        self._note(self._intentions.expect(name, node_pool, replaces))
+
+    def rename(self, old: str, new: str) -> None:
+        """Count on an expected claim under another name."""
+        self._note(self._intentions.rename(old, new))
+
+    def doubt(self, name: str, now: datetime) -> None:
+        """Count for a while on an expected claim of which nobody knows whether it was created."""
+        self._note(self._intentions.doubt(name, now))
+
+    def settle(self, name: str) -> None:
+        """Expect a claim no more."""
+        self._note(self._intentions.settle(name))
+
+    def is_expected(self, name: str) -> bool:
+        """Whether a claim of this name is being created."""
+        return self._intentions.is_expected(name)
+
+    def dismiss(self, claim: NodeClaim) -> None:
+        """Count no more on a claim that the API server was asked to delete."""
+        self._note(self._intentions.dismiss(claim.metadata.uid))
+
+    def hold_launches(self, node_pool: str, until: datetime | None) -> None:
+        """Let a pool launch nothing until then; None takes that back."""
+        held = {name: at for name, at in self._launches_held.items() if name != node_pool}
+        if until is not None:
+            held[node_pool] = until
+        changed = held != self._launches_held
+        self._launches_held = held
+        self._note(changed)
+
     @property
     def is_synced(self) -> bool:
         """Whether every NodeClaim has a machine, so that no capacity is on its way unseen."""
@@ -125,6 +161,9 @@ class ClusterState:
             self._snapshot = Snapshot(
                 nodes=self._machines.all(),
                 unlaunched=self._machines.unlaunched,
+                coming=self._intentions.coming,
+                dismissed=self._intentions.dismissed,
+                launches_held=self._launches_held,
                 skipped_nodes=self._machines.skipped_nodes,
                 pods=self._pods.share(),
                 unbound_pods=self._unbound.share(),
@@ -166,6 +205,14 @@ class ClusterState:
         else:
             self._machines.unbind(key)
         return True
+
+    def _put_claim(self, claim: NodeClaim) -> bool:
+        was_expected = self._intentions.settle(claim.metadata.name)
+        return self._machines.put_claim(claim) or was_expected
+
+    def _drop_claim(self, claim: NodeClaim) -> bool:
+        self._intentions.forget(claim.metadata.uid)
+        return self._machines.drop_claim(claim)
 
     def _drop_pod(self, pod: Pod) -> bool:
         key = key_of(pod)

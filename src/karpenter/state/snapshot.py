@@ -7,6 +7,7 @@ sort before you iterate into a result. Judging what is seen is left to the plann
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
@@ -45,6 +46,8 @@ from karpenter.api.workloads import (
     ReplicationController,
     StatefulSet,
 )
+from karpenter.model.labels import NODEPOOL
+from karpenter.state.intentions import ComingClaim
 from karpenter.state.nodes import StateNode
 
 NodeClass: TypeAlias = EC2NodeClass | KWOKNodeClass
@@ -58,6 +61,9 @@ class Snapshot:
     nodes: tuple[StateNode, ...] = ()  # every machine, those being removed included
     unlaunched: tuple[NodeClaim, ...] = ()  # claims without a machine so far, by name
     skipped_nodes: tuple[Node, ...] = ()  # of a pool, but not yet known well enough, by name
+    coming: Mapping[str, ComingClaim] = field(default_factory=dict)  # claims that nobody saw yet
+    dismissed: frozenset[str] = frozenset()  # uids of claims that were asked to go
+    launches_held: Mapping[str, datetime] = field(default_factory=dict)  # by pool, until when
 
     pods: Mapping[str, Pod] = field(default_factory=dict)  # all of them
     unbound_pods: Mapping[str, Pod] = field(default_factory=dict)  # those without a node
@@ -99,6 +105,10 @@ class Snapshot:
         """The machines of one pool, those being removed included."""
         return self._nodes_by_pool.get(node_pool, ())
 
+    def claimed_for(self, node_pool: str) -> tuple[StateNode, ...]:
+        """The machines whose claims are of one pool, whatever the labels of their Nodes say."""
+        return self._claimed_by_pool.get(node_pool, ())
+
     def pdbs_in(self, namespace: str) -> tuple[PodDisruptionBudget, ...]:
         """The disruption budgets of one namespace, by name."""
         return self._pdbs_by_namespace.get(namespace, ())
@@ -128,6 +138,15 @@ class Snapshot:
         grouped: dict[str, list[StateNode]] = {}
         for machine in self.nodes:
             grouped.setdefault(machine.node_pool, []).append(machine)
+        return {pool: tuple(machines) for pool, machines in grouped.items()}
+
+    @cached_property
+    def _claimed_by_pool(self) -> Mapping[str, tuple[StateNode, ...]]:
+        grouped: dict[str, list[StateNode]] = {}
+        for machine in self.nodes:
+            if machine.node_claim is not None:
+                pool = machine.node_claim.metadata.labels.get(NODEPOOL, "")
+                grouped.setdefault(pool, []).append(machine)
         return {pool: tuple(machines) for pool, machines in grouped.items()}
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from builders import FACTS_F, NOW, RESERVATION_ID, expression, node_claim, offering, reserved
+from builders import FACTS_F, NOW, RESERVATION_ID, expression, offering, reserved
 from disrupting import (
     ON_DEMAND_ONLY,
     Standing,
@@ -22,92 +22,26 @@ from disrupting import (
     snapshot,
     spot,
 )
-from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.karpenter import NodePool
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.disruption.candidates import Candidate, Kind
 from karpenter.disruption.passes import DisruptionSettings, Pass
-from karpenter.disruption.static_pools import Strength, static_replacement, strength_of
+from karpenter.disruption.static_pools import static_replacement, strength_of
 from karpenter.disruption.terminate_first import credit_for, holds_slot, is_full
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Launch, PlannedClaim
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
-from karpenter.state.nodes import StateNode
+from karpenter.state.static_count import count_static
 
 FIXED: Final = pool(replicas=3, limits={"nodes": "5"})
 RESERVED_ONLY: Final = (expression(keys.CAPACITY_TYPE, "In", keys.RESERVED),)
-LEAVING: Final = node_claim("leaving", provider_id="", deleted=NOW)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "unlaunched", "expected"),
-    [
-        pytest.param([machine("a")], [], Strength(3, 1, 0, 4), id="one runs"),
-        pytest.param(
-            [machine("a", marked=True)], [], Strength(3, 0, 1, 4), id="one is being replaced"
-        ),
-        pytest.param(
-            [machine("a", deleted=NOW)], [], Strength(3, 0, 0, 4), id="one is on its way out"
-        ),
-        pytest.param(
-            [machine("a", marked=True, deleted=NOW)],
-            [],
-            Strength(3, 0, 0, 4),
-            id="one that was replaced is on its way out",
-        ),
-        pytest.param(
-            [replace(machine("a"), node_claim=None)],
-            [],
-            Strength(3, 0, 0, 5),
-            id="a node without a claim is not ours",
-        ),
-        pytest.param(
-            [machine("a", pool="other")], [], Strength(3, 0, 0, 5), id="one of another pool"
-        ),
-        pytest.param(
-            [machine("a")],
-            [node_claim("b", provider_id="")],
-            Strength(3, 2, 0, 3),
-            id="one that has not launched takes a slot and runs soon",
-        ),
-        pytest.param(
-            [], [LEAVING], Strength(3, 0, 0, 4), id="one that never launches takes a slot still"
-        ),
-        pytest.param(
-            [],
-            [node_claim("b", provider_id="", pool="other")],
-            Strength(3, 0, 0, 5),
-            id="one of another pool that has not launched",
-        ),
-    ],
-)
-def test_the_strength_of_a_static_pool(
-    nodes: list[StateNode], unlaunched: Sequence[NodeClaim], expected: Strength
-) -> None:
-    view = look(*nodes, unlaunched=unlaunched, pools=[FIXED, pool("other", replicas=1)])
+def test_drift_and_repair_count_as_whoever_scales_the_pool() -> None:
+    view = look(machine("a"), machine("b", marked=True), pools=[FIXED])
 
-    assert expected == strength_of(view, FIXED)
-
-
-@pytest.mark.parametrize(
-    ("free", "wanted", "slots"),
-    [
-        pytest.param(None, 7, 7, id="without a limit"),
-        pytest.param(5, 3, 3, id="room for all"),
-        pytest.param(2, 3, 2, id="room for some"),
-        pytest.param(0, 3, 0, id="room for none"),
-        pytest.param(-1, 3, 0, id="more than the limit allows already"),
-    ],
-)
-def test_slots(free: int | None, wanted: int, slots: int) -> None:
-    assert slots == Strength(1, 1, 0, free).slots(wanted)
-
-
-def test_a_pool_without_replicas_has_too_many_of_any() -> None:
-    none = pool(replicas=0)
-
-    assert strength_of(look(machine("a"), pools=[none]), none).has_too_many
-    assert not strength_of(look(pools=[none]), none).has_too_many
+    assert count_static(FIXED, view.snapshot, now=NOW) == strength_of(view, FIXED)
 
 
 def test_what_a_static_replacement_is_made_of() -> None:
@@ -119,6 +53,7 @@ def test_what_a_static_replacement_is_made_of() -> None:
     assert keys.HOSTNAME not in {entry.key for entry in claim.requirements}
     assert "mine" == claim.annotations["example.com/own"]
     assert NODEPOOL_HASH_VERSION == claim.annotations[keys.NODEPOOL_HASH_VERSION]
+    assert "n1" == claim.annotations[keys.REPLACES]
 
 
 @pytest.mark.parametrize(

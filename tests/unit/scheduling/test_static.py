@@ -1,13 +1,15 @@
 """Static pools reach their number of nodes: up within the limit, down from the cheapest."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
 
-from builders import NOW, managed_node, node_claim, node_pool, pod
-from karpenter.model.labels import DO_NOT_DISRUPT, NODEPOOL
+from builders import NOW, condition, managed_node, node_claim, node_pool, pod
+from karpenter.model.labels import DO_NOT_DISRUPT, NODEPOOL, REPLACES
 from karpenter.scheduling.static import plan_static
+from karpenter.state.intentions import ComingClaim
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
 
@@ -58,6 +60,52 @@ def test_empty_nodes_go_before_busy_ones_and_protected_ones_last() -> None:
     (outcome,) = plan_static([pool], Snapshot(nodes=nodes), now=NOW + timedelta(hours=1))
 
     assert ("empty", "light", "busy") == outcome.delete
+
+
+def replacing(name: str, replacement: StateNode) -> StateNode:
+    claim = replacement.node_claim
+    assert claim is not None
+    meta = msgspec.structs.replace(claim.metadata, annotations={REPLACES: name})
+    return replace(replacement, node_claim=msgspec.structs.replace(claim, metadata=meta))
+
+
+def test_the_first_to_go_has_been_replaced_and_then_goes_what_is_being_replaced() -> None:
+    pool = node_pool("fixed", replicas=1)
+    standing = [condition("Initialized", "True")]
+    new = managed_node("new", pool="fixed", conditions=standing, created=NOW)
+    coming = managed_node("coming", pool="fixed", created=NOW)
+    old = [machine(name, "x") for name in ("leaving", "replaced")]
+    nodes = (
+        replace(old[0], is_marked=True),
+        replacing("leaving", coming),
+        old[1],
+        replacing("replaced", new),
+        machine("empty"),
+    )
+
+    def going(replicas: int) -> tuple[str, ...]:
+        wanted = node_pool("fixed", replicas=replicas)
+        return plan_static([wanted], Snapshot(nodes=nodes), now=NOW)[0].delete
+
+    assert 4 == plan_static([pool], Snapshot(nodes=nodes), now=NOW)[0].have
+    assert ("replaced",) == going(3)
+    assert ("replaced", "leaving", "coming") == going(2)
+    assert ("replaced", "leaving", "coming", "empty") == going(1)
+
+
+def test_one_that_nobody_has_seen_goes_first_but_not_before_it_is_seen() -> None:
+    pool = node_pool("fixed", replicas=2)
+    coming = {
+        "single": ComingClaim("fixed"),
+        "other": ComingClaim("fixed", replaces="a"),
+    }
+    cluster = Snapshot(nodes=(machine("a"), machine("b")), coming=coming)
+
+    (outcome,) = plan_static([pool], cluster, now=NOW)
+    (smaller,) = plan_static([node_pool("fixed", replicas=0)], cluster, now=NOW)
+
+    assert (3, 0, ()) == (outcome.have, outcome.create, outcome.delete)
+    assert ("b",) == smaller.delete  # the couple of a is not complete
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.model import labels
 from karpenter.state.cluster import ClusterState, snapshot_of
+from karpenter.state.intentions import IN_DOUBT, ComingClaim
 from karpenter.state.snapshot import Snapshot
 
 
@@ -444,6 +445,80 @@ def test_marking_twice_changes_nothing_more() -> None:
     assert before is state.snapshot()
 
 
+# Claims that come and claims that go, before anybody is told
+
+
+def test_a_claim_is_expected_until_it_is_seen() -> None:
+    state = ClusterState()
+    state.expect("c", "np", replaces="b")
+
+    before = state.snapshot()
+    state.apply(node_claim("c", provider_id=""))
+
+    assert {"c": ComingClaim("np", "b")} == before.coming
+    assert {} == state.snapshot().coming
+
+
+def test_a_claim_that_is_not_created_is_expected_no_more() -> None:
+    state = ClusterState()
+    state.expect("c", "np")
+    state.expect("d", "np")
+
+    state.settle("c")
+
+    assert ["d"] == [*state.snapshot().coming]
+    assert (False, True) == (state.is_expected("c"), state.is_expected("d"))
+
+
+def test_a_claim_is_expected_under_the_name_it_gets() -> None:
+    state = ClusterState()
+    state.expect("c", "np", replaces="b")
+
+    state.rename("c", "d")
+    state.rename("nobody", "e")
+
+    assert {"d": ComingClaim("np", "b")} == state.snapshot().coming
+
+
+def test_a_claim_in_doubt_is_expected_for_a_while_and_then_forgotten() -> None:
+    state = ClusterState()
+    state.expect("c", "np")
+    state.doubt("c", NOW)
+    (coming,) = state.snapshot().coming.values()
+
+    later = NOW + IN_DOUBT
+    state.expect("d", "np")
+    state.doubt("d", later)
+    state.doubt("nobody", later)
+
+    assert (True, False) == (coming.may_come(NOW), coming.may_come(later))
+    assert ["d"] == [*state.snapshot().coming]
+
+
+def test_a_claim_that_was_asked_to_go_is_remembered_until_it_is_gone() -> None:
+    claim = node_claim("c", provider_id="")
+    state = state_of(claim)
+    state.dismiss(claim)
+
+    before = state.snapshot()
+    state.delete(claim)
+
+    assert {claim.metadata.uid} == before.dismissed
+    assert frozenset() == state.snapshot().dismissed
+
+
+def test_launches_of_a_pool_are_held_up_and_let_go() -> None:
+    state = ClusterState()
+    state.hold_launches("np", NOW)
+    state.hold_launches("other", NOW)
+
+    before = state.snapshot()
+    state.hold_launches("np", None)
+
+    assert {"np": NOW, "other": NOW} == before.launches_held
+    assert {"other": NOW} == state.snapshot().launches_held
+
+
 # Looking things up
 
 
@@ -460,6 +535,14 @@ def test_the_machines_of_a_pool_are_found() -> None:
 
     assert ["a"] == [machine.name for machine in snapshot.nodes_of("np")]
     assert () == snapshot.nodes_of("unknown")
+
+
+def test_the_machines_of_a_pool_are_found_by_their_claims() -> None:
+    claim = node_claim("c", provider_id="x")
+    snapshot = snapshot_of([claim, node("n", provider_id="x", pool="other"), node("m")])
+
+    assert ["n"] == [machine.name for machine in snapshot.claimed_for("np")]
+    assert () == snapshot.claimed_for("other")
 
 
 def test_what_a_namespace_has_is_found_by_name() -> None:
