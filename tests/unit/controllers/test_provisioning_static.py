@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import pytest
@@ -46,6 +47,12 @@ class Static:
         await self.at.change(V1, "NodePool", "fixed", {"spec": {"replicas": replicas}})
         again: float | None = await self.at.reconcile(self.down, "fixed")
         return again
+
+    async def give_up(self, claim: NodeClaim) -> None:
+        """Let a claim go that could not be launched."""
+        await self.at.client.delete(V1, "NodeClaim", None, claim.metadata.name)
+        await self.at.change(V1, "NodeClaim", claim.metadata.name, {"metadata": {"finalizers": []}})
+        await self.at.settle()
 
     async def start(self, claim: NodeClaim, *pods: JsonObject) -> str:
         """Give a claim a node with pods on it."""
@@ -216,6 +223,70 @@ async def test_a_node_that_is_being_replaced_is_not_made_up_for() -> None:
         await run.scale_up()
 
         assert 2 == len(run.claims)
+
+
+@in_virtual_time
+async def test_claims_that_cannot_be_launched_are_made_less_and_less_often() -> None:
+    async with static(replicas=1) as run:
+        waits = []
+        for _ in range(4):
+            await run.scale_up()
+            await run.give_up(run.claims[0])
+            waits.append(await run.scale_up() or 0.0)
+            if not run.claims:
+                await run.at.clock.sleep(waits[-1])
+
+        assert [60, 1, 2, 4] == [*map(ceil, waits)]  # a part of it has passed already
+
+        await run.scale_up()
+        await run.start(run.claims[0])
+        assert 1 == len(run.claims)
+        assert {} == run.at.world.state.snapshot().launches_held
+
+
+@in_virtual_time
+async def test_claims_that_fail_together_are_one_failure() -> None:
+    async with static(replicas=5) as run:
+        await run.scale_up()
+        for claim in run.claims:
+            await run.give_up(claim)
+
+        again = await run.scale_up()
+
+        assert (1, []) == (ceil(again or 0.0), run.claims)
+
+
+@in_virtual_time
+async def test_what_is_too_many_has_not_failed() -> None:
+    async with static(replicas=5) as run:
+        await run.scale_up()
+        await run.scale_down(1)
+        await run.at.settle()
+
+        await run.at.change(V1, "NodePool", "fixed", {"spec": {"replicas": 3}})
+        await run.scale_up()
+
+        assert 3 == len(run.claims)
+
+
+@in_virtual_time
+async def test_one_that_was_asked_to_go_is_not_counted_although_nobody_tells_of_it() -> None:
+    async with static(replicas=2) as run:
+        await run.scale_up()
+        first, second = run.claims
+        run.at.world.state.dismiss(first)
+
+        await run.scale_down(1)
+
+        assert [first, second] == run.claims
+
+
+@in_virtual_time
+async def test_the_limit_holds_for_one_that_is_being_created_elsewhere() -> None:
+    async with static(replicas=5, limits={"nodes": "3"}) as run:
+        run.at.world.state.expect("fixed-other", "fixed")
+
+        assert (30.0, 2) == (await run.scale_up(), len(run.claims))
 
 
 @in_virtual_time

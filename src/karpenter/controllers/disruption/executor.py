@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from karpenter.api.karpenter import NodeClaim
+from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.pods import Pod
 from karpenter.api.times import later
 from karpenter.controllers.disruption.counting import Tally
@@ -28,7 +28,7 @@ from karpenter.disruption.budgets import allowance
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command, Decision
 from karpenter.kube.errors import KubeError
-from karpenter.model.labels import DO_NOT_DISRUPT
+from karpenter.model.labels import DO_NOT_DISRUPT, REPLACES
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.state.nodes import StateNode, nomination_window
 from karpenter.state.pods import is_bound, is_daemon
@@ -66,10 +66,15 @@ class Executor:
             return
         if not self._queue.reserve(number, command.names):
             raise AbandonedError("one of its nodes is part of another command")
+        names: list[str] = []  # of replacements that are expected, but not created so far
         try:
+            # First of all: whoever counts finds room taken before anything is to be seen of it
+            self._reserve(command, names)
             command = await self._marked(command, number)
-            claims = await self._created(command)
+            claims = await self._created(command, names)
         except BaseException:
+            for name in names:
+                self._creator.give_up(name)
             self._queue.release(number)
             raise
         for candidate in command.candidates:
@@ -98,6 +103,15 @@ class Executor:
             if left.remaining < count:
                 raise AbandonedError(f"the budgets of nodepool {name} do not allow it any more")
 
+    def _reserve(self, command: Command, names: list[str]) -> None:
+        """Draw the names of replacements; one that stands for one node is counted with it."""
+        for planned in command.replacements:
+            replaces = planned.annotations.get(REPLACES, "")
+            try:
+                names.append(self._creator.reserve(self._pool_of(planned), replaces=replaces))
+            except NotCreatedError as error:
+                raise AbandonedError(f"creating a replacement: {error}") from error
+
     async def _marked(self, command: Command, number: str) -> Command:
         """The command with the candidates that could be marked."""
         outcomes = await asyncio.gather(
@@ -121,8 +135,8 @@ class Executor:
         self._queue.release(number, *(name for name in command.names if name not in kept))
         return replace(command, candidates=tuple(marked))
 
-    async def _created(self, command: Command) -> tuple[NodeClaim, ...]:
-        """Create the replacements, one by one.
+    async def _created(self, command: Command, names: list[str]) -> tuple[NodeClaim, ...]:
+        """Create the replacements, one by one, and take their names off the list.
 
         Whoever is told of the last one must find the candidates marked, so nothing is awaited
         between its creation and the marks.
@@ -130,22 +144,27 @@ class Executor:
         claims: list[NodeClaim] = []
         for planned in command.replacements:
             try:
-                claims.append(await self._create(planned, command.reason))
+                claims.append(await self._create(planned, command.reason, names.pop(0)))
             except NotCreatedError as error:
                 raise AbandonedError(f"creating a replacement: {error}") from error
         return tuple(claims)
 
-    async def _create(self, planned: PlannedClaim, reason: str) -> NodeClaim:
-        pool = self._world.state.snapshot().node_pools.get(planned.node_pool)
-        if pool is None:
-            raise NotCreatedError(f"nodepool {planned.node_pool} is gone")
+    async def _create(self, planned: PlannedClaim, reason: str, name: str) -> NodeClaim:
+        pool = self._pool_of(planned)
         return await self._creator.create(
             pool,
-            lambda name: claim_body(planned, pool, name),
+            lambda drawn: claim_body(planned, pool, drawn),
+            name=name,
             reason=reason.lower(),
             requests=planned.requests.to_wire(),
             **{"instance-types": listed(planned.instance_types)},
         )
+
+    def _pool_of(self, planned: PlannedClaim) -> NodePool:
+        pool = self._world.state.snapshot().node_pools.get(planned.node_pool)
+        if pool is None:
+            raise NotCreatedError(f"nodepool {planned.node_pool} is gone")
+        return pool
 
     async def _nominate(self, command: Command, claims: Iterable[NodeClaim]) -> None:
         """Keep machines that pods are expected on, and tell the pods."""

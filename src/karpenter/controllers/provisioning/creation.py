@@ -11,6 +11,7 @@ from karpenter.kube.errors import AlreadyExistsError, ConnectionLostError, Serve
 from karpenter.model import labels
 from karpenter.model.resources import NO_RESOURCES, Resources
 from karpenter.state.nodes import StateNode
+from karpenter.state.static_count import count_static
 
 PROVISIONED: Final = "provisioned"
 BodyOf: TypeAlias = Callable[[str], Mapping[str, Any]]  # the body of a claim of this name
@@ -23,6 +24,10 @@ class NotCreatedError(Exception):
     """A claim that must not be created now; the text is one sentence."""
 
 
+class _NameTakenError(Exception):
+    """Another claim has the name that was drawn."""
+
+
 class ClaimCreator:
     """Creates claims for pools."""
 
@@ -31,20 +36,37 @@ class ClaimCreator:
         self._log = log
         self._used: tuple[Sequence[StateNode], Resources] = ((), NO_RESOURCES)
 
-    def objection(self, pool: NodePool) -> str | None:
-        """Why a pool may have no more nodes as things stand now, or None when it may."""
-        now = self._world.mirror(NodePool).get(pool.metadata.name)
+    def objection(self, pool: NodePool, *, slots: int = 1) -> str | None:
+        """Why a pool may not have so many more nodes as things stand now, or None when it may."""
+        name = pool.metadata.name
+        now = self._world.mirror(NodePool).get(name)
         if now is None or now.metadata.uid != pool.metadata.uid:
-            return f"nodepool {pool.metadata.name} is gone"
+            return f"nodepool {name} is gone"
         if now.metadata.deletion_timestamp is not None:
-            return f"nodepool {pool.metadata.name} is being deleted"
-        exceeded = exceeded_limit(now, self._usage(pool.metadata.name)) if now.spec.limits else None
-        return f"nodepool {pool.metadata.name}: {exceeded}" if exceeded else None
+            return f"nodepool {name} is being deleted"
+        if now.spec.replicas is not None:
+            return self._static_objection(now, slots)
+        exceeded = exceeded_limit(now, self._usage(name)) if now.spec.limits else None
+        return f"nodepool {name}: {exceeded}" if exceeded else None
 
-    async def create(
-        self, pool: NodePool, body_of: BodyOf, *, reason: str = PROVISIONED, **facts: Any
-    ) -> NodeClaim:
-        """Create a claim; ``facts`` go into the log.
+    def _static_objection(self, pool: NodePool, slots: int) -> str | None:
+        snapshot, now = self._world.state.snapshot(), self._world.clock.now()
+        count = count_static(pool, snapshot, now=now)
+        if count.surplus:
+            return f"nodepool {pool.metadata.name} has more nodes than replicas"
+        if count.slots(slots) < slots:
+            return f"nodepool {pool.metadata.name} has as many nodes as limits.nodes allows"
+        return None
+
+    def reserve(self, pool: NodePool, *, replaces: str = "") -> str:
+        """Draw the name of a claim, and count on that claim from now on.
+
+        Whoever counts the claims of the pool finds it among them at once, so that a limit is kept
+        by all who create any. It must be created or given up.
+
+        Args:
+            pool: whose claim it is.
+            replaces: name of the claim whose place it takes, if it takes one.
 
         Raises:
             NotCreatedError: the pool may have no more nodes.
@@ -52,7 +74,29 @@ class ClaimCreator:
         objection = self.objection(pool)
         if objection is not None:
             raise NotCreatedError(objection)
-        claim = await self._created(pool.metadata.name, body_of)
+        name = self._free_name(pool.metadata.name)
+        self._world.state.expect(name, pool.metadata.name, replaces=replaces)
+        return name
+
+    def give_up(self, name: str) -> None:
+        """Expect a claim no more that was reserved and not created."""
+        self._world.state.settle(name)
+
+    async def create(
+        self,
+        pool: NodePool,
+        body_of: BodyOf,
+        *,
+        name: str = "",
+        reason: str = PROVISIONED,
+        **facts: Any,
+    ) -> NodeClaim:
+        """Create a claim, under a reserved name if there is one; ``facts`` go into the log.
+
+        Raises:
+            NotCreatedError: the pool may have no more nodes.
+        """
+        claim = await self._created(self._still_wanted(pool, name), pool, body_of)
         relaxed = claim.metadata.annotations.get(labels.MIN_VALUES_RELAXED, "false")
         self._world.metrics.nodeclaims_created_total.labels(
             reason=reason, nodepool=pool.metadata.name, min_values_relaxed=relaxed
@@ -65,6 +109,16 @@ class ClaimCreator:
         )
         return claim
 
+    def _still_wanted(self, pool: NodePool, name: str) -> str:
+        """A reserved name, unless the pool has changed since; another one if there is none."""
+        if not name:
+            return self.reserve(pool)
+        objection = self.objection(pool, slots=0)
+        if objection is None:
+            return name
+        self.give_up(name)
+        raise NotCreatedError(objection)
+
     def _usage(self, pool: str) -> Resources:
         """What a pool has; many claims are made at once, so it is added up only when it changes."""
         machines = self._world.state.snapshot().nodes_of(pool)
@@ -72,26 +126,44 @@ class ClaimCreator:
             self._used = machines, usage_of(machines)
         return self._used[1]
 
-    async def _created(self, pool: str, body_of: BodyOf) -> NodeClaim:
-        """Create a claim under a name nobody has.
+    async def _created(self, name: str, pool: NodePool, body_of: BodyOf) -> NodeClaim:
+        """Create a claim that is expected, under another name if somebody has taken its own."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return await self._sent(name, body_of)
+            except _NameTakenError:
+                taken, name = name, self._free_name(pool.metadata.name)
+                self._world.state.rename(taken, name)
+        self._world.state.settle(name)
+        raise NotCreatedError(
+            f"no free name was found for a claim of nodepool {pool.metadata.name}"
+        )
 
-        When no answer comes the claim may be there or not, so it is asked for again by its name.
+    async def _sent(self, name: str, body_of: BodyOf) -> NodeClaim:
+        """Create a claim; afterwards it is known, or in doubt, or expected no more.
+
+        When no answer comes the claim may be there or not, so it is asked for again by its name,
+        and counted on for a while whatever becomes of that.
         """
-        name = self._free_name(pool)
-        may_be_ours = False
-        for attempt in range(_ATTEMPTS):
+        is_in_doubt = False
+        for left in reversed(range(_ATTEMPTS)):
             try:
                 return await self._world.create(NodeClaim, body_of(name))
-            except AlreadyExistsError:
-                if may_be_ours:
-                    return await self._found(name)
-                name = self._free_name(pool)
+            except AlreadyExistsError as error:
+                if is_in_doubt:
+                    break
+                raise _NameTakenError from error
             except (ConnectionLostError, ServerError):
-                if attempt == _ATTEMPTS - 1:
+                is_in_doubt = True
+                self._world.state.doubt(name, self._world.clock.now())
+                if not left:
                     raise
-                may_be_ours = True
                 await self._world.clock.sleep(_PAUSE)
-        raise NotCreatedError(f"no free name was found for a claim of nodepool {pool}")
+            except BaseException:
+                if not is_in_doubt:
+                    self._world.state.settle(name)
+                raise
+        return await self._found(name)
 
     async def _found(self, name: str) -> NodeClaim:
         claim = await self._world.kube.get(NodeClaim, name)
@@ -102,5 +174,5 @@ class ClaimCreator:
         known = self._world.mirror(NodeClaim)
         while True:
             name = draw_name(pool, self._world.rng)
-            if known.get(name) is None:
+            if known.get(name) is None and not self._world.state.is_expected(name):
                 return name

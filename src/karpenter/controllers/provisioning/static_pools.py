@@ -1,7 +1,8 @@
 """Static pools: as many nodes as the pool says, whatever the pods ask for.
 
-Both directions start from what is there. Deletion comes in the order of the planner: what has no
-machine yet, what is empty, what costs least to move.
+Both directions start from the same count of what is there, comes and goes, and so does disruption,
+which replaces nodes meanwhile. Deletion comes in the order of the planner: what has been replaced,
+what has no machine yet, what is being replaced, what is empty, what costs least to move.
 """
 
 from typing import Final
@@ -10,13 +11,14 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.controllers.node_pools.served import is_served
 from karpenter.controllers.provisioning.bodies import static_claim_body
 from karpenter.controllers.provisioning.creation import ClaimCreator, NotCreatedError
+from karpenter.controllers.provisioning.failed_launches import FailedLaunches
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
 from karpenter.scheduling.pools import sort_out_pools
-from karpenter.scheduling.static import StaticOutcome, plan_static
-from karpenter.state.snapshot import Snapshot
+from karpenter.scheduling.static import plan_static
+from karpenter.state.static_count import StaticCount, count_static
 
 _AGAIN: Final = 60.0
 _AT_LIMIT: Final = 30.0
@@ -39,14 +41,8 @@ class _StaticController(Controller):
             return None
         return pool if pool.metadata.deletion_timestamp is None else None
 
-    def _planned(self, pool: NodePool) -> StaticOutcome:
-        (outcome,) = plan_static(
-            [pool],
-            self.world.state.snapshot(),
-            now=self.clock.now(),
-            deletion_cost_is_ours=self.world.settings.feature_gates["PodDeletionCostManagement"],
-        )
-        return outcome
+    def _count(self, pool: NodePool) -> StaticCount:
+        return count_static(pool, self.world.state.snapshot(), now=self.clock.now())
 
 
 class StaticProvisioning(_StaticController):
@@ -57,20 +53,24 @@ class StaticProvisioning(_StaticController):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._creator = ClaimCreator(world, self.log)
+        self._ends.append(FailedLaunches(world).end)
 
     async def reconcile(self, key: Key) -> float | None:
         pool = self._pool(key[1])
         if pool is None:
             return None
-        snapshot = self.world.state.snapshot()
-        if not self.world.mirrors.is_synced or not self._is_usable(pool, snapshot):
+        if not self.world.mirrors.is_synced or not self._is_usable(pool):
             return _AGAIN
-        outcome = self._planned(pool)
-        missing = outcome.replicas - outcome.have - being_replaced(key[1], snapshot)
-        for _ in range(min(missing, outcome.create)):
+        # Counted again for each, because the pool may change while one is created
+        while (count := self._count(pool)).slots(count.missing):
+            if count.held_until is not None:
+                return (count.held_until - self.clock.now()).total_seconds()
             if not await self._create(pool):
                 return _AT_LIMIT
-        return _AT_LIMIT if outcome.create < missing else _AGAIN
+            pool = self._pool(key[1])
+            if pool is None:
+                return None
+        return _AT_LIMIT if count.missing else _AGAIN
 
     async def _create(self, pool: NodePool) -> bool:
         facts = self.world.cloud.facts
@@ -82,8 +82,9 @@ class StaticProvisioning(_StaticController):
             return False
         return True
 
-    def _is_usable(self, pool: NodePool, snapshot: Snapshot) -> bool:
-        sorted_out = sort_out_pools([pool], snapshot.node_classes, self.world.cloud.facts)
+    def _is_usable(self, pool: NodePool) -> bool:
+        classes = self.world.state.snapshot().node_classes
+        sorted_out = sort_out_pools([pool], classes, self.world.cloud.facts)
         return bool(sorted_out.static)
 
 
@@ -96,18 +97,32 @@ class StaticDeprovisioning(_StaticController):
         pool = self._pool(key[1])
         if pool is None:
             return None
-        for name in self._planned(pool).delete:
-            claim = self._claim_named(name)
-            if claim is not None and await self.world.delete(claim):
-                # Nobody counts it again before the API server tells that it goes
-                self.world.state.mark(claim.metadata.name)
+        for name in self._surplus(pool):
+            claim, pool = self._claim_named(name), self._pool(key[1])
+            if pool is None or not self._count(pool).surplus:
+                break  # the pool has changed meanwhile
+            if claim is None:
+                continue
+            if await self.world.delete(claim):
                 self.log.info(
                     "deleting surplus nodeclaim",
                     NodePool={"name": key[1]},
                     NodeClaim={"name": claim.metadata.name},
                     reason="static pool has more nodes than replicas",
                 )
+            # Nobody counts it again before the API server tells that it goes
+            self.world.state.dismiss(claim)
+            self.world.state.mark(claim.metadata.name)
         return _AGAIN
+
+    def _surplus(self, pool: NodePool) -> tuple[str, ...]:
+        (outcome,) = plan_static(
+            [pool],
+            self.world.state.snapshot(),
+            now=self.clock.now(),
+            deletion_cost_is_ours=self.world.settings.feature_gates["PodDeletionCostManagement"],
+        )
+        return outcome.delete
 
     def _claim_named(self, name: str) -> NodeClaim | None:
         """The claim of a machine, which may be known by its Node's name."""
@@ -115,16 +130,6 @@ class StaticDeprovisioning(_StaticController):
         if machine is not None:
             return machine.node_claim
         return self.world.mirror(NodeClaim).get(name)
-
-
-def being_replaced(pool: str, snapshot: Snapshot) -> int:
-    """How many machines of a pool a disruption in progress has marked: it sees to new ones."""
-    return sum(
-        node.is_marked
-        and node.node_claim is not None
-        and node.node_claim.metadata.deletion_timestamp is None
-        for node in snapshot.nodes_of(pool)
-    )
 
 
 def _pool_keys(claim: NodeClaim) -> tuple[Key, ...]:
