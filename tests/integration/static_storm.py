@@ -1,0 +1,302 @@
+"""A static pool in a storm: one run for a seed, replayed by the same seed.
+
+    PYTHONPATH=tests .venv/bin/python tests/integration/static_storm.py SEED
+
+For ten minutes somebody changes the replicas, the limit and the template of the pool, alone and
+together, while requests fail, answers come late or never, machines are sold out or slow, claims are
+deleted by hand and the controllers are killed. A witness beside the API server looks at every claim
+the moment it is made. Then the weather clears, and the pool must be what was asked for last.
+"""
+
+import random
+import sys
+from bisect import bisect_right
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from autoscaler import Autoscaler, JsonObject, autoscaler, gates, kwok_pool
+from faulty import Faults, FaultyTransport
+from invariants import problems
+from karpenter.api.karpenter import NodePool
+from karpenter.clock import Clock, run_virtual, running_clock
+from karpenter.cloud.kwok.catalogue import built_in
+from karpenter.cloud.kwok.faults import OfferingPattern
+from karpenter.cloud.kwok.provider import KwokProvider
+from karpenter.cloud.provider import CloudProvider, CreateError
+from karpenter.kube.client import Client
+from karpenter.kube.transport import Request, Response, Stream, Transport
+from karpenter.sandbox.store import Event
+from karpenter.scheduling.static import StaticOutcome, plan_static
+from karpenter.settings import Settings
+from karpenter.state.cluster import snapshot_of
+from karpenter.telemetry import quiet_logger
+from karpenter.telemetry.logs import take_over
+
+STORM_SECONDS: Final = 600.0
+REST_SECONDS: Final = 3000.0  # longer than two launches may take before they are given up
+NEWS_SECONDS: Final = 40.0  # so long a wish may take to reach a controller in bad weather
+YOUNG_SECONDS: Final = 60.0
+POOL: Final = "fixed"
+MOST: Final = 6
+REPLACES: Final = "karpenter.sh/nodeclaim-replaces"
+HASH: Final = "karpenter.sh/nodepool-hash"
+SURPLUS: Final = "deleting surplus nodeclaim"
+TYPE: Final = {
+    "key": "node.kubernetes.io/instance-type",
+    "operator": "In",
+    "values": ["c-4x-amd64-linux"],
+}
+UNLIMITED: Final = 10**9
+
+
+class LateAnswers:
+    """A transport whose answers to writes come later than the news of what was written."""
+
+    def __init__(self, inner: Transport, weather: "Weather", clock: Clock) -> None:
+        self._inner = inner
+        self._weather = weather
+        self._clock = clock
+
+    async def send(self, request: Request) -> Response:
+        answer = await self._inner.send(request)
+        if request.is_write and self._weather.late_seconds:
+            await self._clock.sleep(self._weather.late_seconds)
+        return answer
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        async with self._inner.stream(request) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Wish:
+    """A number that somebody wishes for, and when it was changed."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+        self._times = [float("-inf")]
+        self._values = [value]
+
+    def change(self, value: int, at: float) -> None:
+        self.value = value
+        self._times.append(at)
+        self._values.append(value)
+
+    def largest(self, since: float) -> int:
+        """The largest number that was wished for since then."""
+        return max(self._values[bisect_right(self._times, since) - 1 :])
+
+    def was_lowered(self, since: float) -> bool:
+        """Whether a smaller number than the one before was wished for since then."""
+        first = max(1, bisect_right(self._times, since))
+        return any(self._values[i] < self._values[i - 1] for i in range(first, len(self._values)))
+
+
+class Witness:
+    """Sees every claim come and go, and says what should not have happened."""
+
+    def __init__(self, run: Autoscaler, replicas: Wish, limit: Wish) -> None:
+        self._run = run
+        self._replicas = replicas
+        self._limit = limit
+        self._born: dict[str, float] = {}
+        self._left: dict[str, float] = {}
+        self._replaced: set[str] = set()
+        self.wrong: list[str] = []
+        run.cluster.store.on_change(self._see)
+
+    @property
+    def made(self) -> int:
+        """How many claims there have been."""
+        return len(self._born)
+
+    def judge(self) -> list[str]:
+        """Everything that should not have happened."""
+        surplus = [
+            line["NodeClaim"]["name"] for line in self._run.lines if line["message"] == SURPLUS
+        ]
+        for name in surplus:
+            age = self._left[name] - self._born[name]
+            known = self._replicas.was_lowered(self._born[name] - NEWS_SECONDS)
+            if age < YOUNG_SECONDS and not known and name not in self._replaced:
+                self.wrong.append(f"claim {name} was too many {age:.1f} s after it was made")
+        return self.wrong
+
+    def _see(self, event: Event) -> None:
+        key = event.stored.key
+        if key.resource != "nodeclaims":
+            return
+        now = self._run.clock.monotonic()
+        if event.previous is None:
+            self._born[key.name] = now
+            self._replaced.add(_replaces(event.obj))
+            self._judge_birth(key.name, now)
+        elif event.type == "DELETED" or "deletionTimestamp" in event.obj["metadata"]:
+            self._left.setdefault(key.name, now)
+
+    def _judge_birth(self, name: str, now: float) -> None:
+        claims = self._run.claims
+        since = now - NEWS_SECONDS
+        if len(claims) > self._limit.largest(since):
+            self.wrong.append(f"claim {name} is number {len(claims)} at {now:.1f} s")
+        standing = {c["metadata"]["name"]: c for c in claims if not is_leaving(c)}
+        couples = {_replaces(claim) for claim in standing.values()} & standing.keys()
+        if len(standing) - len(couples) > self._replicas.largest(since):
+            self.wrong.append(f"claim {name} is needed by nobody at {now:.1f} s")
+
+
+class Weather:
+    """What goes wrong and what is wished for, drawn from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.is_over = False
+        self.late_seconds = 0.0
+        self.clouds: list[KwokProvider] = []
+        self.replicas = Wish(self.rng.randrange(MOST))
+        self.limit = Wish(self.rng.choice((UNLIMITED, MOST, MOST + 1)))
+        self._templates = 0
+        worst = self.rng.choice((0.0, 0.02, 0.1, 0.2))
+        self._faults = Faults(
+            **{name: self.rng.uniform(0, worst) for name in Faults.__dataclass_fields__}
+        )
+
+    def wrap(self, transport: Transport) -> Transport:
+        rng = random.Random(self.rng.random())
+        faulty = FaultyTransport(transport, self._faults, rng, is_calm=lambda: self.is_over)
+        return LateAnswers(faulty, self, running_clock())
+
+    def cloud(self, kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:
+        cloud = KwokProvider(kube, clock, built_in())
+        self.clouds.append(cloud)
+        return cloud
+
+    def pool(self) -> JsonObject:
+        limits = {} if self.limit.value == UNLIMITED else {"limits": {"nodes": self._limit_text()}}
+        budgets = [{"nodes": self.rng.choice(("1", "50%", "100%"))}]
+        return kwok_pool(
+            POOL, TYPE, replicas=self.replicas.value, disruption={"budgets": budgets}, **limits
+        )
+
+    async def strike(self, run: Autoscaler) -> None:
+        """Do one more thing to the pool, its cloud or its controllers."""
+        match self.rng.randrange(12):
+            case 0 | 1:
+                await self._patch(run, self._other_replicas(run))
+            case 2:
+                await self._patch(run, self._other_limit(run))
+            case 3 | 4:
+                await self._patch(run, self._other_template())
+            case 5 | 6:
+                await self._patch(run, {**self._other_template(), **self._other_replicas(run)})
+            case 7:
+                await run.kill()
+                run.start()
+            case 8 | 9 | 10 as number:
+                self._trouble_the_cloud(number)
+            case _:
+                if run.claims:
+                    name = self.rng.choice(run.claims)["metadata"]["name"]
+                    await run.client.delete("karpenter.sh/v1", "nodeclaims", None, name)
+
+    def _trouble_the_cloud(self, number: int) -> None:
+        cloud, rng = self.clouds[-1].faults, self.rng
+        match number:
+            case 8:
+                cloud.sell_out(OfferingPattern(), lasts=timedelta(seconds=rng.uniform(5, 120)))
+            case 9:
+                cloud.fail_launches(lambda: CreateError("CloudIsIll", "try again"), 3)
+            case _:
+                cloud.launch_seconds = rng.choice((0.0, 1.0, 20.0))
+                self.late_seconds = rng.choice((0.0, 0.05, 3.0))
+
+    def end(self) -> None:
+        """Let the weather clear."""
+        self.is_over, self.late_seconds = True, 0.0
+        for cloud in self.clouds:
+            cloud.faults.restock()
+            cloud.faults.launch_seconds = 0.0
+
+    def _other_replicas(self, run: Autoscaler) -> JsonObject:
+        self.replicas.change(self.rng.randrange(MOST), run.clock.monotonic())
+        return {"replicas": self.replicas.value}
+
+    def _other_limit(self, run: Autoscaler) -> JsonObject:
+        value = self.rng.choice((UNLIMITED, *range(1, MOST + 3)))
+        self.limit.change(value, run.clock.monotonic())
+        return {"limits": None if value == UNLIMITED else {"nodes": self._limit_text()}}
+
+    def _other_template(self) -> JsonObject:
+        self._templates += 1
+        annotations = {"example.com/version": str(self._templates)}
+        return {"template": {"metadata": {"annotations": annotations}}}
+
+    def _limit_text(self) -> str:
+        return str(self.limit.value)
+
+    async def _patch(self, run: Autoscaler, spec: JsonObject) -> None:
+        await run.client.patch("merge", "karpenter.sh/v1", "NodePool", None, POOL, {"spec": spec})
+
+
+async def ridden_out(seed: int) -> list[str]:
+    """Ride out the storm of a seed, and return what went wrong."""
+    weather = Weather(seed)
+    settings = Settings(feature_gates=gates(StaticCapacity=True))
+    options: dict[str, Any] = {"wrap": weather.wrap, "make_cloud": weather.cloud, "seed": seed}
+    async with autoscaler(weather.pool(), settings=settings, **options) as run:
+        witness = Witness(run, weather.replicas, weather.limit)
+        ends = run.clock.monotonic() + STORM_SECONDS
+        while run.clock.monotonic() < ends:
+            await run.pass_time(weather.rng.choice((0.0, 0.1, 2.0, 20.0, 60.0)))
+            await weather.strike(run)
+        weather.end()
+        await run.pass_time(REST_SECONDS)
+        return [*witness.judge(), *problems(run), *unlike_what_was_asked_for(run, weather)]
+
+
+def unlike_what_was_asked_for(run: Autoscaler, weather: Weather) -> list[str]:
+    """How a pool at rest differs from its spec."""
+    wanted, limit, have = weather.replicas.value, weather.limit.value, len(run.claims)
+    (planned,) = planned_for(run)
+    if planned.create or planned.delete or planned.have != have:
+        return [f"the plan for {have} claims of a pool at rest is {planned}"]
+    # Nobody removes nodes because a limit was lowered, but nobody makes more either
+    if have != wanted and not (limit <= have < wanted):
+        return [f"there are {have} claims instead of {wanted}, with a limit of {limit}"]
+    (pool,) = run.objects("karpenter.sh", "nodepools")
+    current = pool["metadata"]["annotations"][HASH]
+    old = [c for c in run.claims if c["metadata"]["annotations"][HASH] != current]
+    return [f"{len(old)} of {have} claims have drifted"] if old and have < limit else []
+
+
+def planned_for(run: Autoscaler) -> tuple[StaticOutcome, ...]:
+    """What ``karpenter plan`` would say of the pool, from what the API server has."""
+    known = [obj for mirror in run.world.mirrors.all() for obj in mirror.list()]
+    pools = [obj for obj in known if isinstance(obj, NodePool)]
+    return plan_static(pools, snapshot_of(known), now=run.clock.now())
+
+
+def is_leaving(claim: JsonObject) -> bool:
+    """Whether a claim is on its way out."""
+    return "deletionTimestamp" in claim["metadata"]
+
+
+def _replaces(claim: JsonObject) -> str:
+    return str(claim["metadata"].get("annotations", {}).get(REPLACES, ""))
+
+
+def main() -> int:
+    """Replay the storm of a seed."""
+    take_over(quiet_logger())
+    wrong = run_virtual(ridden_out(int(sys.argv[1])), seed=sys.argv[1])
+    print("\n".join(wrong) or "nothing is wrong")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

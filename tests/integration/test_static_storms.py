@@ -1,0 +1,170 @@
+"""A static pool has what it says, never more than its limit, and nothing is made in vain."""
+
+from collections import Counter
+from typing import Final
+
+import pytest
+
+from autoscaler import Autoscaler, autoscaler, gates, kwok_pool
+from clusters import in_virtual_time
+from integration.static_storm import (
+    POOL,
+    TYPE,
+    LateAnswers,
+    Weather,
+    Wish,
+    Witness,
+    is_leaving,
+    planned_for,
+    ridden_out,
+)
+from karpenter.clock import run_virtual, running_clock
+from karpenter.cloud.kwok.faults import OfferingPattern
+from karpenter.cloud.kwok.provider import KwokProvider
+from karpenter.kube.transport import Transport
+from karpenter.settings import Settings
+
+SEEDS: Final = range(150)
+SAMPLE: Final = range(1001, 1002)
+ON: Final = Settings(feature_gates=gates(StaticCapacity=True))
+ALL_AT_ONCE: Final = {"budgets": [{"nodes": "100%"}]}
+
+
+def judged(seed: int) -> str:
+    """What went wrong in the storm of a seed, and how to see it again; nothing if all is well."""
+    wrong = run_virtual(ridden_out(seed), seed=str(seed))
+    if not wrong:
+        return ""
+    replay = f"PYTHONPATH=tests .venv/bin/python tests/integration/static_storm.py {seed}"
+    return "\n".join([*wrong, f"replay it with: {replay}"])
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_static_pool_rides_out_a_storm(seed: int) -> None:
+    assert "" == judged(seed)
+
+
+@pytest.mark.parametrize("seed", SAMPLE)
+def test_a_static_pool_rides_out_a_few_storms(seed: int) -> None:
+    assert "" == judged(seed)
+
+
+def late(seconds: float) -> Weather:
+    """Fair weather, but that answers take so long."""
+    weather = Weather(0)
+    weather.is_over, weather.late_seconds = True, seconds
+    return weather
+
+
+async def change(run: Autoscaler, **spec: object) -> None:
+    await run.client.patch("merge", "karpenter.sh/v1", "NodePool", None, POOL, {"spec": spec})
+
+
+def counted(run: Autoscaler, message: str) -> Counter[str]:
+    """Which controllers said something, and how often."""
+    return Counter(line["controller"] for line in run.lines if line["message"] == message)
+
+
+def versions(run: Autoscaler) -> list[str]:
+    """What the nodes say of the template they were made from."""
+    return [node["metadata"]["annotations"].get("example.com/version", "") for node in run.nodes]
+
+
+OTHER_TEMPLATE: Final = {"metadata": {"annotations": {"example.com/version": "2"}}}
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 1.0])
+def test_more_replicas_and_another_template_at_once_stay_within_the_limit(seconds: float) -> None:
+    @in_virtual_time
+    async def walk() -> None:
+        weather = late(seconds)
+        pool = kwok_pool(POOL, TYPE, replicas=3, limits={"nodes": "5"}, disruption=ALL_AT_ONCE)
+
+        def wrap(transport: Transport) -> Transport:
+            return LateAnswers(transport, weather, running_clock())
+
+        async with autoscaler(pool, settings=ON, wrap=wrap) as run:
+            witness = Witness(run, Wish(4), Wish(5))
+            await run.until(lambda: 3 == len(run.nodes))
+            await run.pass_time(30)
+
+            await change(run, replicas=4, template=OTHER_TEMPLATE)
+            await run.until(lambda: ["2"] * 4 == versions(run))
+            await run.pass_time(120)
+
+            assert [] == witness.judge()
+            assert (4, 7) == (len(run.claims), witness.made)
+            assert {"static.provisioning": 4, "disruption": 3} == counted(run, "created nodeclaim")
+            assert {} == counted(run, "deleting surplus nodeclaim")
+
+    walk()
+
+
+@in_virtual_time
+async def test_fewer_replicas_end_what_is_being_replaced() -> None:
+    weather = Weather(0)
+    pool = kwok_pool(POOL, TYPE, replicas=3, disruption=ALL_AT_ONCE)
+    async with autoscaler(pool, settings=ON, make_cloud=weather.cloud) as run:
+        await run.until(lambda: 3 == len(run.nodes))
+        await run.pass_time(30)
+        old = {claim["metadata"]["name"] for claim in run.claims}
+        weather.clouds[-1].faults.launch_seconds = 60.0
+        await change(run, template=OTHER_TEMPLATE)
+        await run.until(lambda: 6 == len(run.claims))
+
+        await change(run, replicas=1)
+        await run.until(lambda: ["2"] == versions(run))
+        await run.pass_time(120)
+
+        (left,) = run.claims
+        assert left["metadata"]["name"] not in old
+        assert {"static.provisioning": 3, "disruption": 3} == counted(run, "created nodeclaim")
+
+
+@in_virtual_time
+async def test_a_process_that_takes_over_ends_what_the_one_before_began() -> None:
+    weather = Weather(0)
+    pool = kwok_pool(POOL, TYPE, replicas=2, limits={"nodes": "4"}, disruption=ALL_AT_ONCE)
+    async with autoscaler(pool, settings=ON, make_cloud=weather.cloud) as run:
+        witness = Witness(run, Wish(2), Wish(4))
+        await run.until(lambda: 2 == len(run.nodes))
+        await run.pass_time(30)
+        weather.clouds[-1].faults.launch_seconds = 20.0
+        await change(run, template=OTHER_TEMPLATE)
+        await run.until(lambda: 4 == len(run.claims))
+        # Whoever only asks the API server counts in the same way
+        assert [(2, 2, 0, ())] == [
+            (found.replicas, found.have, found.create, found.delete) for found in planned_for(run)
+        ]
+
+        await run.kill()
+        run.start()
+        await run.until(lambda: ["2", "2"] == versions(run))
+        await run.pass_time(120)
+
+        assert [] == witness.judge()
+        assert (2, 4) == (len(run.claims), witness.made)
+
+
+@in_virtual_time
+async def test_a_pool_whose_machines_are_sold_out_is_patient() -> None:
+    pool = kwok_pool(POOL, TYPE, replicas=2, limits={"nodes": "3"}, disruption=ALL_AT_ONCE)
+    async with autoscaler(pool, settings=ON) as run:
+        witness = Witness(run, Wish(2), Wish(3))
+        await run.until(lambda: 2 == len(run.nodes))
+        await run.pass_time(30)
+        assert isinstance(run.cloud, KwokProvider)
+        run.cloud.faults.sell_out(OfferingPattern())
+        before = witness.made
+        await change(run, template=OTHER_TEMPLATE)
+        await run.pass_time(600)
+
+        assert 2 == len(run.nodes)
+        assert 1 <= witness.made - before <= 20
+        assert [] == witness.judge()
+
+        run.cloud.faults.restock()
+        await run.until(lambda: ["2", "2"] == versions(run))
+        await run.pass_time(60)
+        assert [] == [claim for claim in run.claims if is_leaving(claim)]
