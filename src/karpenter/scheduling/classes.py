@@ -6,8 +6,9 @@ tries them in turn.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,7 @@ from karpenter.api.pods import Pod, PodAffinityTerm, PodSpec, Toleration, Topolo
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.scheduling.effort import within_bounds
 from karpenter.scheduling.fingerprints import fingerprint
 from karpenter.scheduling.groups import (
     Group,
@@ -26,10 +28,20 @@ from karpenter.scheduling.groups import (
 )
 from karpenter.scheduling.node_demands import selector_demands, with_terms
 from karpenter.scheduling.ports import HostPort, host_ports
-from karpenter.scheduling.relaxation import Demands, demands_of, stages
+from karpenter.scheduling.relaxation import (
+    Course,
+    Demands,
+    course_of,
+    demands_of,
+    is_wish,
+    tolerating_soft_taints,
+)
 from karpenter.scheduling.topology import Membership
 from karpenter.scheduling.volumes import PodVolumes
 from karpenter.state.requests import is_resize_infeasible, pod_requests
+
+_FEW_STAGES: Final = 8  # are made at once, since going through a tuple is faster
+_ALWAYS: Final = 1 << 62  # the stage in which a demand is given up
 
 
 @dataclass(slots=True, eq=False)  # not frozen: thousands are made, and freezing triples the cost
@@ -47,6 +59,42 @@ class Stage:
         return Stage(self.requirements, self.strict, self.tolerations, self.hosts, self.domains)
 
 
+class _Stages(Sequence[Stage]):
+    """Stages that are made when they are come to: most pods come to few of them."""
+
+    __slots__ = ("_length", "_made", "_make")
+
+    def __init__(self, length: int, make: Callable[[int], Stage]) -> None:
+        self._length = length
+        self._make = make
+        self._made: dict[int, Stage] = {}
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, number: int) -> Stage:  # type: ignore[override]
+        number = number + self._length if number < 0 else number
+        if not 0 <= number < self._length:
+            raise IndexError(number)
+        stage = self._made.get(number)
+        if stage is None:
+            stage = self._made[number] = self._make(number)
+        return stage
+
+
+def _all_stages(length: int, make: Callable[[int], Stage]) -> Sequence[Stage]:
+    if length <= _FEW_STAGES:
+        return tuple([make(number) for number in range(length)])
+    return _Stages(length, make)
+
+
+def _twins(stages: Sequence[Stage]) -> Sequence[Stage]:
+    """The same stages of another class."""
+    if isinstance(stages, tuple):
+        return tuple([stage.twin() for stage in stages])
+    return _Stages(len(stages), lambda number: stages[number].twin())
+
+
 @dataclass(slots=True, eq=False)
 class PodClass:
     """Pods that are alike; compared by identity."""
@@ -57,20 +105,38 @@ class PodClass:
     needs: tuple[tuple[str, int], ...]  # the same as pairs, without zeroes
     ports: tuple[HostPort, ...]
     volumes: PodVolumes
-    stages: tuple[Stage, ...]
+    stages: Sequence[Stage]  # each weaker than the one before
     counted: tuple[int, ...]  # groups that count such a pod
     repels: tuple[int, ...]  # inverse groups by which it keeps others away
     uses_devices: bool
     has_extras: bool  # ports or volumes
+    is_costly: bool = False  # to try everything takes so long that others come first
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
     """What classes that differ in size alone have in common."""
 
-    stages: tuple[Stage, ...]
+    stages: Sequence[Stage]
     counted: tuple[int, ...]
     repels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What a pod demands, with the numbers of its groups."""
+
+    demands: Demands
+    course: Course
+    groups: Sequence[tuple[int, int]]  # each with the first stage that does without it
+    tolerating: Demands  # the demands of the stage that puts up with soft taints
+    groups_tolerating: Sequence[int]
+
+    def groups_at(self, number: int) -> Iterable[int]:
+        """The groups that bind the pod in the stage with that number."""
+        if number == self.course.tolerating:
+            return self.groups_tolerating
+        return [group for group, end in self.groups if number < end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +275,76 @@ class Groups:
         return sorted(n for numbers in lists for n in numbers[bisect_left(numbers, met) :])
 
 
+class _Weakening:
+    """Makes the stages of a pod; it outlives its builder where there are many, and knows no more."""
+
+    __slots__ = (
+        "_binding",
+        "_declared",
+        "_interned",
+        "_known",
+        "_meant",
+        "_members",
+        "_selector",
+        "_strict",
+    )
+
+    def __init__(
+        self,
+        pod: Pod,
+        declared: _Declared,
+        binding: Sequence[int],
+        meant: Container[int],
+        known: Sequence[Group],
+        interned: dict[Requirements, Requirements],
+    ) -> None:
+        """Prepare to make stages.
+
+        Args:
+            binding: groups of others that bind the pod in every stage.
+            meant: groups that count it.
+            known: every group, by its number.
+            interned: one object for equal requirements, since shapes know them by identity.
+        """
+        self._selector = selector_demands(pod.spec.node_selector)
+        self._declared = declared
+        self._binding = binding
+        self._meant = meant
+        self._known = known
+        self._interned = interned
+        self._strict: Requirements | None = None  # of the stage made last
+        self._members: dict[int, Membership] = {}  # its groups; most stages share them
+
+    def stage(self, number: int) -> Stage:
+        """Make the stage with that number."""
+        demands, course = self._declared.demands, self._declared.course
+        way = min(number, max(0, len(demands.alternatives) - 1))
+        strict = self._same(with_terms(self._selector, demands.alternatives[way : way + 1]))
+        heaviest = max(0, number + 1 - course.nodes)
+        preferred = [term.preference for term in demands.preferred_nodes[heaviest : heaviest + 1]]
+        if strict is not self._strict:
+            self._strict, self._members = strict, {}
+        known, held, meant = self._known, self._members, self._meant
+        members = []
+        for group in (*self._declared.groups_at(number), *self._binding):
+            member = held.get(group)
+            if member is None:
+                member = Membership(group, strict[known[group].key], group in meant)
+                held[group] = member
+            members.append(member)
+        is_last = number == course.tolerating
+        return Stage(
+            requirements=self._same(with_terms(strict, preferred)) if preferred else strict,
+            strict=strict,
+            tolerations=(self._declared.tolerating if is_last else demands).tolerations,
+            hosts=tuple([m for m in members if known[m.number].key == HOSTNAME]),
+            domains=tuple([m for m in members if known[m.number].key != HOSTNAME]),
+        )
+
+    def _same(self, requirements: Requirements) -> Requirements:
+        return self._interned.setdefault(requirements, requirements)
+
+
 class ClassBuilder:
     """Works out classes; two passes, because every class may be counted by any other's groups."""
 
@@ -231,24 +367,19 @@ class ClassBuilder:
         self._volumes_of = volumes_of
         self._requirements: dict[Requirements, Requirements] = {}
         self._loads: dict[bytes, _Load] = {}
-        self._declared: dict[bytes, list[tuple[Demands, list[int]]]] = {}
+        self._declared: dict[bytes, _Declared] = {}
         self._rules: dict[tuple[bytes, tuple[int, ...], tuple[int, ...]], _Rules] = {}
 
     def declare(self, pod: Pod) -> bytes:
         """Make known the groups that a pod's class brings along; return the key of its rules."""
         key = constraint_key(pod, self._spread_of(pod))
         if key not in self._declared:
-            stages = self._stages(pod)
-            filters = self._node_filters(pod, stages[0])
-            self._declared[key] = [
-                (demands, [self._groups.number(g) for g in self._groups_of(pod, demands, filters)])
-                for demands in stages
-            ]
+            self._declared[key] = self._declaration(pod)
             for group in inverse_groups(pod, self._directory):
                 self._groups.number(group)
         return key
 
-    def build(self, number: int, pod: Pod, key: bytes) -> PodClass:
+    def build(self, number: int, pod: Pod, key: bytes, *, is_costly: bool = False) -> PodClass:
         """Work out the class of a pod; all pods of the problem must have been declared."""
         counted, binding = self._groups.meaning(pod)
         rules = self._rules.get((key, counted, binding))
@@ -264,10 +395,11 @@ class ClassBuilder:
             ports=load.ports,
             volumes=volumes,
             has_extras=bool(load.ports or volumes.alternatives or volumes.attached),
-            stages=tuple([stage.twin() for stage in rules.stages]),
+            stages=_twins(rules.stages),
             counted=rules.counted,
             repels=rules.repels,
             uses_devices=load.uses_devices or bool(pod.spec.resource_claims),
+            is_costly=is_costly,
         )
 
     def _load_of(self, pod: Pod) -> "_Load":
@@ -288,46 +420,41 @@ class ClassBuilder:
             load = self._loads[key] = _Load.of(pod)
         return load
 
-    def _work_out(self, pod: Pod, declared: Sequence[tuple[Demands, list[int]]]) -> "_Rules":
+    def _declaration(self, pod: Pod) -> _Declared:
+        spread = self._spread_of(pod)
+        stated = demands_of(pod.spec, spread, respect_preferences=self._respect)
+        demands = within_bounds(stated)
+        course = course_of(demands, soft_taints_exist=self._soft_taints)
+        filters = self._node_filters(pod, demands)
+        tolerating = demands if course.tolerating is None else tolerating_soft_taints(demands)
+        return _Declared(
+            demands,
+            course,
+            [
+                (self._groups.number(group), end)
+                for group, end in self._groups_of(pod, demands, course, filters)
+            ],
+            tolerating,
+            [
+                self._groups.number(group)
+                for group, end in self._groups_of(pod, tolerating, course, filters)
+                if end == _ALWAYS
+            ]
+            if course.tolerating is not None
+            else (),
+        )
+
+    def _work_out(self, pod: Pod, declared: _Declared) -> "_Rules":
         known = self._groups.known
         counted, keeping_away = self._groups.meaning(pod)
-        meant = {*counted, *keeping_away}
+        meant = frozenset((*counted, *keeping_away))
         binding = sorted(keeping_away, key=lambda number: known[number].rank)
+        making = _Weakening(pod, declared, binding, meant, known, self._requirements)
         return _Rules(
-            stages=tuple(
-                self._stage(pod, demands, [*numbers, *binding], meant)
-                for demands, numbers in declared
-            ),
+            stages=_all_stages(declared.course.length, making.stage),
             counted=counted,
             repels=tuple(self._groups.number(g) for g in inverse_groups(pod, self._directory)),
         )
-
-    def _stages(self, pod: Pod) -> Sequence[Demands]:
-        demands = demands_of(pod.spec, self._spread_of(pod), respect_preferences=self._respect)
-        return list(stages(demands, soft_taints_exist=self._soft_taints))
-
-    def _stage(
-        self, pod: Pod, demands: Demands, groups: Sequence[int], meant: Container[int]
-    ) -> Stage:
-        selector = selector_demands(pod.spec.node_selector)
-        strict = self._same(with_terms(selector, demands.alternatives[:1]))
-        preferred = tuple(term.preference for term in demands.preferred_nodes[:1])
-        known = self._groups.known
-        memberships = [Membership(n, strict[known[n].key], n in meant) for n in groups]
-        return Stage(
-            requirements=self._same(with_terms(strict, preferred)) if preferred else strict,
-            strict=strict,
-            tolerations=demands.tolerations,
-            hosts=tuple(m for m in memberships if self._key(m) == HOSTNAME),
-            domains=tuple(m for m in memberships if self._key(m) != HOSTNAME),
-        )
-
-    def _same(self, requirements: Requirements) -> Requirements:
-        """One object for equal requirements, since shapes know them by identity."""
-        return self._requirements.setdefault(requirements, requirements)
-
-    def _key(self, membership: Membership) -> str:
-        return self._groups.known[membership.number].key
 
     def _node_filters(self, pod: Pod, demands: Demands) -> tuple[Requirements, ...]:
         """The nodes a pod's spread looks at: any it could ever use, whatever it gives up later."""
@@ -336,23 +463,28 @@ class ClassBuilder:
         return terms or ((selector,) if pod.spec.node_selector else ())
 
     def _groups_of(
-        self, pod: Pod, demands: Demands, filters: tuple[Requirements, ...]
-    ) -> list[Group]:
-        found = [
-            spread_group(pod, constraint, filters, demands.tolerations)
-            for constraint in demands.spread
-        ]
-        toward = (*demands.affinity, *(t.pod_affinity_term for t in demands.preferred_affinity))
-        apart = (
-            *demands.anti_affinity,
-            *(t.pod_affinity_term for t in demands.preferred_anti_affinity),
-        )
-        for kind, affinity_terms in (
-            (GroupKind.AFFINITY, toward),
-            (GroupKind.ANTI_AFFINITY, apart),
+        self, pod: Pod, demands: Demands, course: Course, filters: tuple[Requirements, ...]
+    ) -> Iterator[tuple[Group, int]]:
+        """The groups of a pod's rules, each with the first stage that does without it."""
+        wishes = course.spread
+        for constraint in demands.spread:
+            is_soft = is_wish(constraint)
+            group = spread_group(pod, constraint, filters, demands.tolerations)
+            yield group, wishes if is_soft else _ALWAYS
+            wishes += is_soft
+        for kind, required, preferred, first in (
+            (GroupKind.AFFINITY, demands.affinity, demands.preferred_affinity, course.affinity),
+            (
+                GroupKind.ANTI_AFFINITY,
+                demands.anti_affinity,
+                demands.preferred_anti_affinity,
+                course.anti_affinity,
+            ),
         ):
-            found += [self._affinity(pod, term, kind, demands) for term in affinity_terms]
-        return found
+            for term in required:
+                yield self._affinity(pod, term, kind, demands), _ALWAYS
+            for end, weighted in enumerate(preferred, start=first):
+                yield self._affinity(pod, weighted.pod_affinity_term, kind, demands), end
 
     def _affinity(
         self, pod: Pod, term: PodAffinityTerm, kind: GroupKind, demands: Demands

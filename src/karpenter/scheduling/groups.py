@@ -24,6 +24,10 @@ from karpenter.model.taints import first_untolerated
 
 Namespaces: TypeAlias = frozenset[str] | None  # None means all of them
 
+# Spread and (anti-)affinity that one pod may insist on. Each is counted for every pod of the
+# cluster, and no wish could be given up instead; far more than people write
+MOST_RULES: Final = 256
+
 _canonical: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -159,13 +163,17 @@ def affinity_group(
 
 
 def inverse_groups(pod: Pod, directory: NamespaceDirectory) -> Sequence[Group]:
-    """The groups by which a pod's required anti-affinity binds other pods."""
+    """The groups by which a pod's required anti-affinity binds other pods.
+
+    A pod that has more terms than anybody is planned for with is a burden to all others wherever it
+    runs; what it says beyond that is not heard.
+    """
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_anti_affinity is None:
         return ()
     return [
         affinity_group(pod, term, GroupKind.INVERSE, directory, None)
-        for term in affinity.pod_anti_affinity.required
+        for term in affinity.pod_anti_affinity.required[:MOST_RULES]
     ]
 
 

@@ -36,14 +36,15 @@ def with_terms(demands: Requirements, terms: Iterable[NodeSelectorTerm]) -> Requ
 
 
 def _all_of(demands: Requirements, more: Iterable[Requirement]) -> Requirements:
+    narrowed = {held.key: held for held in demands}
     for wanted in more:
-        held = demands.get(wanted.key)
-        demands &= (wanted,)
-        if held is None or demands[wanted.key].operator is not Operator.DOES_NOT_EXIST:
+        held = narrowed.get(wanted.key)
+        both = narrowed[wanted.key] = wanted if held is None else held.intersection(wanted)
+        if held is None or both.operator is not Operator.DOES_NOT_EXIST:
             continue
         if not (held.allows_absence and wanted.allows_absence):
             return _impossible(f"{wanted} contradicts {held}")
-    return demands
+    return Requirements(narrowed.values())
 
 
 def _impossible(why: str) -> Requirements:

@@ -36,6 +36,7 @@ class Why(StrEnum):
     HOST_PORT = "HostPortConflict"
     RESERVED_CAPACITY = "ReservedCapacityTaken"
     DEVICES = "DynamicResources"
+    TOO_MANY_RULES = "TooManyTopologyRules"
     NOT_EVALUATED = "NotEvaluated"
     POOL_NOT_READY = "NodePoolNotReady"
     POOL_DELETING = "NodePoolDeleting"

@@ -1,6 +1,6 @@
 """Host ports: which pods cannot share a machine because they want the same door."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from karpenter.api.pods import PodSpec
@@ -40,7 +40,18 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> HostPort | None:
+def conflict(wanted: Sequence[HostPort], taken: Sequence[HostPort]) -> HostPort | None:
     """Return the first wanted port that is taken, or None when all are free."""
-    held = tuple(taken)
-    return next((port for port in wanted if any(port.conflicts(other) for other in held)), None)
+    if not (wanted and taken):
+        return None
+    held: dict[tuple[int, str], list[HostPort]] = {}  # a pod may have thousands
+    for port in taken:
+        held.setdefault((port.port, port.protocol), []).append(port)
+    return next(
+        (
+            port
+            for port in wanted
+            if any(map(port.conflicts, held.get((port.port, port.protocol), ())))
+        ),
+        None,
+    )

@@ -1,13 +1,19 @@
 """Which wishes a pod gives up, one at a time and in which order, until it fits somewhere.
 
 A pod's hard demands never change. Its wishes (alternatives, preferences, spread that is merely
-preferred) are treated as demands first and given up step by step, in the order of ``STEPS``. The
-outcome is a list of ``Demands``, from everything the pod asks for to what it cannot do without.
+preferred) are treated as demands first and given up stage by stage, from everything the pod asks
+for to what it cannot do without. A ``Course`` tells which stage gives up what:
+
+    1. another way to satisfy the required node affinity
+    2. the heaviest preferred pod affinity
+    3. the heaviest preferred pod anti-affinity
+    4. the heaviest preferred node affinity
+    5. the first spread constraint that is a mere wish
+    6. dislike of soft taints; last, and only where some pool has such a taint
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from karpenter.api.pods import (
     PodAffinityTerm,
@@ -39,7 +45,39 @@ class Demands:
 
 
 Term = TypeVar("Term", PreferredSchedulingTerm, WeightedPodAffinityTerm)
-Step: TypeAlias = Callable[[Demands], Demands | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How demands weaken: stages are numbered from zero, and each gives up one thing more.
+
+    The fields but the last two name the stage that gives up the first wish of a kind; the others
+    of that kind follow, one in each stage. Alternatives are used in turn, the first in stage zero.
+    """
+
+    affinity: int
+    anti_affinity: int
+    nodes: int
+    spread: int
+    tolerating: int | None  # the stage that puts up with soft taints
+    length: int  # how many stages there are
+
+
+def course_of(demands: Demands, *, soft_taints_exist: bool) -> Course:
+    """Tell in which order a pod gives up its wishes."""
+    affinity = max(1, len(demands.alternatives))
+    anti_affinity = affinity + len(demands.preferred_affinity)
+    nodes = anti_affinity + len(demands.preferred_anti_affinity)
+    spread = nodes + len(demands.preferred_nodes)
+    length = spread + sum(map(is_wish, demands.spread))
+    may_tolerate = soft_taints_exist and TOLERATE_PREFERENCES not in demands.tolerations
+    tolerating = length if may_tolerate else None
+    return Course(affinity, anti_affinity, nodes, spread, tolerating, length + may_tolerate)
+
+
+def is_wish(constraint: TopologySpreadConstraint) -> bool:
+    """Whether spread is merely preferred."""
+    return constraint.when_unsatisfiable == SCHEDULE_ANYWAY
 
 
 def demands_of(
@@ -70,65 +108,13 @@ def demands_of(
         preferred_nodes=(),
         preferred_affinity=(),
         preferred_anti_affinity=(),
-        spread=tuple(c for c in spread if c.when_unsatisfiable != SCHEDULE_ANYWAY),
+        spread=tuple(c for c in spread if not is_wish(c)),
     )
 
 
-def stages(demands: Demands, *, soft_taints_exist: bool) -> Iterator[Demands]:
-    """Yield the demands and then each weaker form of them, in the order wishes are given up."""
-    steps = STEPS if soft_taints_exist else STEPS[:-1]
-    stage: Demands | None = demands
-    while stage is not None:
-        yield stage
-        stage = next((weaker for step in steps if (weaker := step(stage)) is not None), None)
-
-
-def _drop_alternative(demands: Demands) -> Demands | None:
-    if len(demands.alternatives) < 2:
-        return None
-    return replace(demands, alternatives=demands.alternatives[1:])
-
-
-def _drop_affinity(demands: Demands) -> Demands | None:
-    if not demands.preferred_affinity:
-        return None
-    return replace(demands, preferred_affinity=demands.preferred_affinity[1:])
-
-
-def _drop_anti_affinity(demands: Demands) -> Demands | None:
-    if not demands.preferred_anti_affinity:
-        return None
-    return replace(demands, preferred_anti_affinity=demands.preferred_anti_affinity[1:])
-
-
-def _drop_node_preference(demands: Demands) -> Demands | None:
-    if not demands.preferred_nodes:
-        return None
-    return replace(demands, preferred_nodes=demands.preferred_nodes[1:])
-
-
-def _drop_soft_spread(demands: Demands) -> Demands | None:
-    for position, constraint in enumerate(demands.spread):
-        if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
-            rest = demands.spread[:position] + demands.spread[position + 1 :]
-            return replace(demands, spread=rest)
-    return None
-
-
-def _tolerate_soft_taints(demands: Demands) -> Demands | None:
-    if TOLERATE_PREFERENCES in demands.tolerations:
-        return None
+def tolerating_soft_taints(demands: Demands) -> Demands:
+    """The same demands of a pod that puts up with soft taints."""
     return replace(demands, tolerations=(*demands.tolerations, TOLERATE_PREFERENCES))
-
-
-STEPS: Final[tuple[Step, ...]] = (
-    _drop_alternative,  # another way to satisfy the required node affinity
-    _drop_affinity,  # the heaviest preferred pod affinity
-    _drop_anti_affinity,  # the heaviest preferred pod anti-affinity
-    _drop_node_preference,  # the heaviest preferred node affinity
-    _drop_soft_spread,  # the first spread constraint that is a mere wish
-    _tolerate_soft_taints,  # last, and only where some pool has such a taint
-)
 
 
 def _heaviest_first(terms: tuple[Term, ...]) -> tuple[Term, ...]:

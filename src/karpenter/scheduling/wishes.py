@@ -12,6 +12,7 @@ from karpenter.model.requirements import Requirements
 from karpenter.model.selectors import format_selector
 from karpenter.model.taints import PREFER_NO_SCHEDULE, first_untolerated, format_taint
 from karpenter.scheduling.classes import PodClass
+from karpenter.scheduling.effort import listed_in, within_bounds
 from karpenter.scheduling.groups import Group, GroupKind, affinity_group, spread_group
 from karpenter.scheduling.node_demands import selector_demands, with_terms
 from karpenter.scheduling.relaxation import SCHEDULE_ANYWAY, Demands, demands_of
@@ -36,13 +37,22 @@ def wishes_of(
         pod.metadata.uid, ()
     )
     respected = world.problem.options.respect_preferences
-    demands = demands_of(pod.spec, spread, respect_preferences=respected)
+    stated = demands_of(pod.spec, spread, respect_preferences=respected)
+    demands = within_bounds(stated)
     return (
+        *_untried(stated, demands),
         *_alternatives(pod, demands, spot),
         *_node_preferences(demands, spot),
         *_topology(world, pod, pod_class, demands, states, spot),
         *_soft_taints(demands, spot),
     )
+
+
+def _untried(stated: Demands, tried: Demands) -> Iterator[Wish]:
+    """What is too much to be tried, in one."""
+    left = listed_in(stated) - listed_in(tried)
+    if left:
+        yield Wish(f"{left:,} alternatives and preferences that are too many to try", is_met=False)
 
 
 def _alternatives(pod: Pod, demands: Demands, spot: Spot | None) -> Iterator[Wish]:
