@@ -47,6 +47,8 @@ def explanation_parts(told: Explanation) -> _Parts:
     tree = Tree(words(f"Pod {told.pod} {verdict}", f"{TITLE} {style}"), guide_style=QUIET)
     if told.place is None:
         tree.add(words(told.detail))
+    if told.costly:
+        tree.add(words(told.costly, WAITING))
     tree.add(words(f"asks for {_amounts(told.requests)}"))
     if told.place is not None:
         _add_place(tree, told.place, told.pools)

@@ -53,6 +53,7 @@ def plan_parts(outcome: ProvisioningPlan, snapshot: Snapshot) -> _Parts:
     yield from _existing_nodes(outcome.plan.existing, snapshot)
     yield from _unplaced(outcome)
     yield from _waiting(outcome)
+    yield from _costly(outcome)
     yield from _static_pools(outcome)
     yield from _buffers(outcome)
     yield from _unusable(outcome)
@@ -215,6 +216,13 @@ def _waiting(outcome: ProvisioningPlan) -> _Parts:
     for pod, _, detail in deferred_with_reasons(outcome):
         alike.setdefault(detail, []).append(pod)
     yield from _listed("Pods that wait for another pass", alike, WAITING)
+
+
+def _costly(outcome: ProvisioningPlan) -> _Parts:
+    alike: dict[str, list[str]] = {}
+    for pod, detail in outcome.plan.costly.items():
+        alike.setdefault(detail, []).append(pod)
+    yield from _listed("Pods that are costly to plan for", alike, WAITING)
 
 
 def _ignored(outcome: ProvisioningPlan) -> _Parts:

@@ -64,6 +64,7 @@ class Explanation:
     wishes: tuple[Wish, ...] = ()
     pools: tuple[PoolVerdict, ...] = ()  # in the order they are tried, unusable ones last
     nodes: NodeVerdicts = field(default_factory=lambda: NodeVerdicts((), ()))
+    costly: str = ""  # why it is planned for after others, if it is
 
 
 def explain_pod(
@@ -80,6 +81,7 @@ def explain_pod(
         requests=pod_requests(snapshot.pods[pod]),
         place=_place(pod, snapshot, outcome),
         pools=tuple(unusable) if fate is Fate.UNPLACED else (),
+        costly=outcome.plan.costly.get(pod, ""),
     )
     world, attempt = look_back.world, look_back.attempt
     if world is None or attempt is None or fate in (Fate.IGNORED, Fate.RUNNING):
@@ -160,6 +162,7 @@ def explanation_document(told: Explanation) -> dict[str, Any]:
         "outcome": told.fate.value,
         "reason": told.reason,
         "detail": told.detail,
+        **({"costly": told.costly} if told.costly else {}),
         "requests": told.requests.to_wire(),
         "place": _place_document(told.place) if told.place is not None else None,
         "wishes": [{"wish": wish.text, "met": wish.is_met} for wish in told.wishes],

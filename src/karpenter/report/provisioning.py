@@ -121,6 +121,8 @@ def deferred_with_reasons(
         yield pod, why, detail
     for pod in outcome.plan.unevaluated:
         late = "the time ran out before its turn; the next pass begins with it"
+        if pod in outcome.plan.costly:
+            late = "a pass affords only so many pods that are costly to plan for; a later one does"
         yield pod, WhyDeferred.NOT_EVALUATED, late
 
 

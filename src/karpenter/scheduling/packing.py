@@ -111,11 +111,12 @@ class Packer:
                 queue.appendleft(position)
                 break
             seen += 1
-            if seen % _PODS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 and not has_time():
+            pod_class = class_of[position]
+            is_time_to_look = seen % _PODS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 or pod_class.is_costly
+            if is_time_to_look and not has_time():
                 queue.appendleft(position)
                 self._packing.unevaluated = [p for p in queue if p not in length_at_push]
                 break
-            pod_class = class_of[position]
             # what one pod of a class finds closed may be open to another
             kind = pod_class.number, self._barred.get(position, 0)
             known_to_fail = failed_at and (kind in hopeless or failed_at.get(kind) == placed)

@@ -103,6 +103,7 @@ class Plan:
     deferred: tuple[str, ...] = ()  # pods that wait for a reservation
     unevaluated: tuple[str, ...] = ()  # pods whose turn did not come in time
     empty_pools: tuple[Reason, ...] = ()  # pools that have no instance type left at all
+    costly: Mapping[str, str] = field(default_factory=dict)  # pod -> why it comes after others
     hourly_cost: float = 0.0
     least_cost: Callable[[], float] = field(default=float, compare=False, repr=False)
 

@@ -18,6 +18,7 @@ from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.daemons import daemons_of
 from karpenter.scheduling.default_spread import default_spread
 from karpenter.scheduling.devices.inputs import DeviceInputs
+from karpenter.scheduling.effort import too_many_rules
 from karpenter.scheduling.groups import NamespaceDirectory
 from karpenter.scheduling.ignored import Ignored
 from karpenter.scheduling.intake import take_in
@@ -31,6 +32,8 @@ from karpenter.scheduling.storage import Storage
 from karpenter.state.departing import pods_to_move
 from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
+
+COSTLY_TO_PLAN: Final = "CostlyToPlan"  # the reason of an event
 
 Catalogue: TypeAlias = Callable[[NodePool], tuple[InstanceType, ...]]
 
@@ -148,11 +151,17 @@ class Ground:
     def problem(self, pods: Sequence[Pod]) -> tuple[Problem, Mapping[str, Unplaced]]:
         """The problem of placing pods, and those that cannot enter it, by uid.
 
-        A pod whose volumes cannot be resolved has no place anywhere.
+        A pod whose volumes cannot be resolved has no place anywhere, nor has one that insists on
+        more topology rules than others can be burdened with.
         """
         snapshot, settings = self._snapshot, self._settings
         volumes = resolve_volumes(pods, self._storage)
-        entering = [pod for pod in pods if pod.metadata.uid not in volumes.failures]
+        failures = {
+            pod.metadata.uid: Unplaced(key_of(pod), (reason,))
+            for pod in pods
+            if (reason := too_many_rules(pod)) is not None
+        } | dict(volumes.failures)
+        entering = [pod for pod in pods if pod.metadata.uid not in failures]
         problem = Problem(
             pods=entering,
             nodes=snapshot.nodes,
@@ -174,7 +183,7 @@ class Ground:
                 classes=tuple(snapshot.device_classes.values()),
             ),
         )
-        return problem, volumes.failures
+        return problem, failures
 
 
 def _candidates(snapshot: Snapshot) -> list[Pod]:
@@ -250,6 +259,9 @@ def _announced(
             for entry in plan.unplaced
         ]
     events += [
+        Announcement(f"Pod/{pod}", COSTLY_TO_PLAN, told) for pod, told in plan.costly.items()
+    ]
+    events += [
         Announcement(f"NodePool/{reason.node_pool}", "NoCompatibleInstanceTypes", reason.detail)
         for reason in plan.empty_pools
     ]
@@ -287,4 +299,5 @@ def _without(plan: Plan, virtual: Mapping[str, str]) -> Plan:
         unplaced=tuple(entry for entry in plan.unplaced if entry.pod not in virtual),
         deferred=real(plan.deferred),
         unevaluated=real(plan.unevaluated),
+        costly={pod: told for pod, told in plan.costly.items() if pod not in virtual},
     )

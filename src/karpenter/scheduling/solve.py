@@ -21,7 +21,7 @@ from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.reasons import Diagnosis
 from karpenter.scheduling.reservations import Reservations
 from karpenter.scheduling.result import ClaimWriter
-from karpenter.scheduling.world import World
+from karpenter.scheduling.world import Haste, World
 from karpenter.state.pods import key_of
 
 HasTime = Callable[[], bool]
@@ -51,15 +51,15 @@ def solve(
     """Plan where the pods of a problem go.
 
     Args:
-        has_time: asked now and then; once it says no, pods whose turn has not come are reported
-            as not evaluated.
+        has_time: asked now and then, while compiling too; once it says no, pods whose turn has
+            not come are reported as not evaluated.
         first: uids of pods to begin with, in this order: those the last pass did not come to.
         compiler: what was compiled for earlier passes, to be used again.
         witness: is shown the packing that the plan was made from, to look back at it.
     """
     if not problem.pools:
         return _without_pools(problem)
-    world = World(problem, compiler)
+    world = World(problem, compiler, Haste(has_time, first))
     attempts = list(packings(world, has_time, first))
     plans = [_plan(world, attempt) for attempt in attempts]
     best = min(range(len(plans)), key=lambda n: (len(plans[n].unplaced), plans[n].hourly_cost))
@@ -130,7 +130,9 @@ def pod_order(
 ) -> list[int]:
     """The order in which pods are tried: largest cpu, then memory, then oldest, then by uid.
 
-    Names tell apart what has no uid, so that the order the pods come in never matters.
+    Pods that are costly to plan for come after all others, in the same order. A pod that nobody has
+    created yet, such as one that stands for spare room, is the youngest. Names tell apart what has
+    no uid, so that the order the pods come in never matters.
     """
     # sorting is stable, so it is done once for each key, the last one to decide first; keys that
     # are one number or text each sort several times as fast as tuples
@@ -148,13 +150,13 @@ def pod_order(
     order.sort(key=sizes.__getitem__)
     if first:
         place = {uid: number for number, uid in enumerate(first)}
-        order.sort(key=lambda position: place.get(uids[position], len(place)))
+        order.sort(key=lambda n: (class_of[n].is_costly, place.get(uids[n], len(place))))
     return order
 
 
 def _ranks_by_size(class_of: Sequence[PodClass]) -> list[int]:
-    """A number for each pod: the larger the pod, the lower."""
-    sizes = {c.number: (-c.requests.cpu, -c.requests.memory) for c in class_of}
+    """A number for each pod: the larger the pod, the lower, and highest for costly ones."""
+    sizes = {c.number: (c.is_costly, -c.requests.cpu, -c.requests.memory) for c in class_of}
     ranks = {size: rank for rank, size in enumerate(sorted(set(sizes.values())))}
     rank_of = {number: ranks[size] for number, size in sizes.items()}
     return [rank_of[c.number] for c in class_of]
@@ -184,11 +186,22 @@ def _plan(world: World, attempt: Attempt) -> Plan:
         existing=_existing(world, packing, names),
         unplaced=tuple(sorted(unplaced, key=lambda entry: entry.pod)),
         deferred=tuple(sorted(names[p] for p in packing.deferred)),
-        unevaluated=tuple(names[p] for p in packing.unevaluated),
+        unevaluated=(*(names[p] for p in packing.unevaluated), *map(key_of, world.left_out)),
+        costly=_costly(world),
         empty_pools=_empty_pools(world),
         hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
         least_cost=lambda: _least_cost(world, served),
     )
+
+
+def _costly(world: World) -> dict[str, str]:
+    found: list[Pod] = []
+    if any(pod_class.is_costly for pod_class in world.classes):
+        everybody = zip(world.problem.pods, world.class_of, strict=True)
+        found = [pod for pod, pod_class in everybody if pod_class.is_costly]
+    efforts = ((pod, world.effort(pod)) for pod in (*found, *world.left_out))
+    told = {key_of(pod): str(effort) for pod, effort in efforts if effort is not None}
+    return dict(sorted(told.items()))
 
 
 def _least_cost(world: World, served: Iterable[int]) -> float:

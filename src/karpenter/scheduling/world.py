@@ -4,7 +4,10 @@ Compiling is the costly part of a plan; asking again with other pods, or with so
 away, reuses it. Counting who is where happens here too, since every attempt starts from it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.model.labels import HOSTNAME
@@ -12,24 +15,39 @@ from karpenter.model.resources import NODES
 from karpenter.scheduling.classes import ClassBuilder, Groups, PodClass, class_key
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.devices.claims import ClaimDirectory
+from karpenter.scheduling.effort import Effort, effort_of, fair_share
 from karpenter.scheduling.groups import Group, inverse_groups
 from karpenter.scheduling.problem import Problem
-from karpenter.scheduling.topology import GroupState
+from karpenter.scheduling.topology import GroupState, HostCounts
 from karpenter.scheduling.universe import members
 from karpenter.scheduling.volumes import NO_VOLUMES, PodVolumes
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_active
 
+_CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Haste:
+    """What bounds the compiling of a pass; pods that it cannot afford are left out."""
+
+    has_time: Callable[[], bool]
+    first: Sequence[str] = ()  # uids of pods that were left out before
+
 
 class World:
     """Pools, machines and topology of one problem, ready to place pods on."""
 
-    def __init__(self, problem: Problem, compiler: Compiler | None = None) -> None:
+    def __init__(
+        self, problem: Problem, compiler: Compiler | None = None, haste: Haste | None = None
+    ) -> None:
         """Compile ``problem``, whose pods become known but are not placed.
 
-        A ``compiler`` that is kept between solves spares what has not changed in between.
+        A ``compiler`` that is kept between solves spares what has not changed in between. Without
+        ``haste``, every pod is compiled.
         """
         self.problem = problem
+        self.left_out: list[Pod] = []  # pods of the problem as it was given that are not in it now
         compiler = compiler or Compiler()
         self.templates = compiler.templates(problem)
         self.state_nodes = _targets_in_order(problem.nodes)
@@ -40,7 +58,7 @@ class World:
         self.resource_claims = ClaimDirectory(problem.devices.claims, problem.pods)
         self.groups = Groups()
         self.classes: list[PodClass] = []
-        self._builder = ClassBuilder(
+        builder = ClassBuilder(
             self.groups,
             problem.namespaces,
             respect_preferences=problem.options.respect_preferences,
@@ -48,7 +66,7 @@ class World:
             spread_of=self._spread_of,
             volumes_of=self._volumes_of,
         )
-        self.class_of = self._classify(problem.pods)
+        self.class_of = self._classify(problem.pods, builder, haste)
         self._base = [self._state_of(group) for group in self.groups.known]
         self._count_bound_pods()
 
@@ -75,19 +93,44 @@ class World:
                 left[name] -= 1 if name == NODES else node.capacity[name]
         return remaining
 
-    def _classify(self, pods: Sequence[Pod]) -> list[PodClass]:
+    def _classify(
+        self, pods: Sequence[Pod], builder: ClassBuilder, haste: Haste | None
+    ) -> list[PodClass]:
         keys = [class_key(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods]
+        turns = _turns(pods, haste)
         first: dict[bytes, Pod] = {}
-        for key, pod in zip(keys, pods, strict=True):
-            first.setdefault(key, pod)
+        for position in turns:
+            first.setdefault(keys[position], pods[position])
         self._declare_bound_pods()
-        rules = [self._builder.declare(pod) for pod in first.values()]
-        by_key = {
-            key: self._builder.build(number, pod, rules[number])
-            for number, (key, pod) in enumerate(first.items())
+        efforts = {
+            key: effort
+            for key, pod in first.items()
+            # most pods state neither, and there may be thousands of classes
+            if (pod.spec.affinity is not None or self._spread_of(pod))
+            and (effort := self.effort(pod)) is not None
         }
+        beyond: frozenset[int] = frozenset()  # positions of pods that this pass cannot afford
+        if efforts:  # others are compiled first, and so never too late
+            ordinary = {key: pod for key, pod in first.items() if key not in efforts}
+            costly = [n for n in turns if keys[n] in efforts]
+            if haste is not None:
+                share = fair_share((n, efforts[keys[n]]) for n in costly)
+                beyond = frozenset(costly) - share
+            first = ordinary | {keys[n]: first[keys[n]] for n in costly if n not in beyond}
+        by_key = _built(first, efforts, builder, haste)
         self.classes = list(by_key.values())
+        if beyond or len(by_key) < len(first):
+            kept = [n for n, key in enumerate(keys) if key in by_key and n not in beyond]
+            self.problem = replace(self.problem, pods=[pods[n] for n in kept])
+            staying = frozenset(kept)
+            self.left_out = [pods[n] for n in turns if n not in staying]
+            keys = [keys[n] for n in kept]
         return [by_key[key] for key in keys]
+
+    def effort(self, pod: Pod) -> Effort | None:
+        """How costly a pod is to plan for, if it is."""
+        respect = self.problem.options.respect_preferences
+        return effort_of(pod, self._spread_of(pod), respect_preferences=respect)
 
     def _declare_bound_pods(self) -> None:
         repelling = {
@@ -145,20 +188,58 @@ class World:
         if not self._base:
             return
         ours = {pod.metadata.uid for pod in self.problem.pods if pod.metadata.uid}
-        counting: dict[bytes, list[GroupState]] = {}  # kind of pod -> groups that count it
+        where: dict[bytes, list[int]] = {}  # kind of pod -> the machine of each such pod
+        kinds_of: dict[int, list[bytes]] = {}  # group -> kinds of pods that it counts
         for number, node in enumerate(self.state_nodes):
             if node.node is None:
                 continue
             for pod, kind in zip(node.pods, self.nodes.targets[number].kinds, strict=True):
                 if pod.metadata.uid in ours:
                     continue
-                if kind not in counting:
-                    counting[kind] = self._counting(pod)
-                if counting[kind]:
-                    self._count(counting[kind], number)
+                machines = where.get(kind)
+                if machines is None:
+                    machines = where[kind] = []
+                    for group in self.groups_counting(pod):
+                        kinds_of.setdefault(group, []).append(kind)
+                machines.append(number)
+        self._count(kinds_of, where)
 
-    def _counting(self, pod: Pod) -> list[GroupState]:
-        return [self._base[n] for n in self.groups_counting(pod)]
+    def _count(
+        self, kinds_of: Mapping[int, Sequence[bytes]], where: Mapping[bytes, Sequence[int]]
+    ) -> None:
+        """Count pods in every group; groups that differ only in their words count alike."""
+        counted: dict[object, tuple[HostCounts, Counter[str]]] = {}
+        for group, kinds in kinds_of.items():
+            state = self._base[group]
+            alike = (tuple(kinds), state.group.key, state.group.node_filter)
+            known = counted.get(alike)
+            if known is None:
+                known = counted[alike] = self._counts(state, kinds, where)
+                state.nodes = known[0]
+            else:
+                state.nodes = known[0].copy()
+            for domain, pods in known[1].items():
+                state.add(domain, pods)
+
+    def _counts(
+        self, state: GroupState, kinds: Sequence[bytes], where: Mapping[bytes, Sequence[int]]
+    ) -> tuple[HostCounts, Counter[str]]:
+        """How many pods of these kinds are on each host, or in each domain, that counts."""
+        hosts, domains = HostCounts(), Counter[str]()
+        if not state.is_hostname and not self.nodes.domains(state.group.key):
+            return hosts, domains
+        total: Counter[int] = Counter()
+        for kind in kinds:
+            total.update(where[kind])
+        for number, pods in total.items():
+            target = self.nodes.targets[number]
+            if not state.admits(target.requirements, target.taints):
+                continue
+            if state.is_hostname:
+                hosts.add(number, pods)
+            elif (domain := self.nodes.domain_of(number, state.group.key)) is not None:
+                domains[domain] += pods
+        return hosts, domains
 
     def groups_counting(self, pod: Pod) -> tuple[int, ...]:
         """The groups that count a pod where it is bound."""
@@ -170,15 +251,40 @@ class World:
         """The counts of a group before any pod is placed; not to be changed."""
         return self._base[group]
 
-    def _count(self, counting: Iterable[GroupState], number: int) -> None:
-        target = self.nodes.targets[number]
-        for state in counting:
-            if not state.admits(target.requirements, target.taints):
-                continue
-            if state.is_hostname:
-                state.nodes.add(number, 1)
-            elif (domain := self.nodes.domain_of(number, state.group.key)) is not None:
-                state.add(domain)
+
+def _turns(pods: Sequence[Pod], haste: Haste | None) -> Sequence[int]:
+    """Positions of pods in the order in which their turn comes: those first that were left out."""
+    if haste is None or not haste.first:
+        return range(len(pods))
+    place = {uid: number for number, uid in enumerate(haste.first)}
+    return sorted(range(len(pods)), key=lambda n: place.get(pods[n].metadata.uid, len(place)))
+
+
+def _built(
+    first: Mapping[bytes, Pod],
+    costly: Container[bytes],
+    builder: ClassBuilder,
+    haste: Haste | None,
+) -> dict[bytes, PodClass]:
+    """The classes of these pods, as many as there is time for; none without its groups."""
+    rules: list[bytes] = []
+    for pod in first.values():
+        if _is_late(len(rules), haste):
+            break
+        rules.append(builder.declare(pod))
+    built: dict[bytes, PodClass] = {}
+    for number, (rule, (key, pod)) in enumerate(zip(rules, first.items(), strict=False)):
+        if _is_late(number, haste):
+            break
+        built[key] = builder.build(number, pod, rule, is_costly=key in costly)
+    return built
+
+
+def _is_late(classes: int, haste: Haste | None) -> bool:
+    """Whether compiling has to end after so many classes."""
+    if haste is None or (classes + 1) % _CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK:
+        return False
+    return not haste.has_time()
 
 
 def _targets_in_order(nodes: Iterable[StateNode]) -> list[StateNode]:

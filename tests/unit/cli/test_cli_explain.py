@@ -197,3 +197,41 @@ def test_help_names_the_kinds() -> None:
 
     assert 0 == ran.code
     assert "pod" in ran.out
+
+
+def hostile(wishes: int) -> dict[str, object]:
+    """A pod with so many wishes to be apart from others."""
+    apart = [
+        {
+            "weight": 1,
+            "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"app": f"a{number}"}},
+            },
+        }
+        for number in range(wishes)
+    ]
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": apart}}
+    return pod("harm", affinity=affinity)
+
+
+def test_a_pod_with_thousands_of_wishes_learns_that_they_are_too_many() -> None:
+    lines = told("harm", put("h.json", pool(), hostile(3000)))
+
+    assert "├── the pod is planned for after all others, since it lists 3,000" in lines[1]
+    assert any(
+        "✗ 2,744 alternatives and preferences that are too many to try: given up" in line
+        for line in lines
+    )
+    assert len(lines) < 600
+
+
+def test_a_plan_tells_of_pods_that_are_costly_to_plan_for() -> None:
+    ran = run("plan", put("h.json", pool(), pod("web"), hostile(3000)), "--only", "provisioning")
+    lines = ran.out.splitlines()
+
+    told_at = lines.index("Pods that are costly to plan for")
+    assert "harm" in lines[told_at + 1]
+    assert "it lists 3,000 alternatives and preferences" in " ".join(lines[told_at + 1 :])
+
+

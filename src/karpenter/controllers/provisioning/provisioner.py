@@ -68,7 +68,8 @@ class Provisioner(Loop):
         claims = await self._create(done)
         if self.world.settings.feature_gates["CapacityBuffer"]:
             await report_buffers(self.world, done.outcome.buffers)
-        if self._first:
+        if any(pod not in plan.costly for pod in plan.unevaluated):
+            # Costly ones are come to when pods that wait ask again; others would wait for them
             self._batcher.trigger()
         return claims
 

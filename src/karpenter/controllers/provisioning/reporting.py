@@ -19,7 +19,7 @@ from karpenter.controllers.world import World
 from karpenter.kube.events import NOMINATED, NORMAL, WARNING, Event
 from karpenter.model import labels
 from karpenter.scheduling.plan import Plan, PlannedClaim, Why
-from karpenter.scheduling.provisioning import Announcement, failure_message
+from karpenter.scheduling.provisioning import COSTLY_TO_PLAN, Announcement, failure_message
 from karpenter.state.nodes import StateNode
 
 FLEXIBLE: Final = "flexible"
@@ -33,6 +33,7 @@ _AT_A_TIME: Final = 200  # things to be told before others have their turn
 _DEDUPE_SECONDS: Final = {
     NOMINATED: 120.0,
     "FailedScheduling": 300.0,
+    COSTLY_TO_PLAN: 300.0,
     "NoCompatibleInstanceTypes": 60.0,
 }
 
