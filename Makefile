@@ -48,6 +48,8 @@ bench: install ## the benchmarks, with their figures; three quarters of an hour 
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
 	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.solver $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.hostile $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.hostile_live $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.consolidation $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.api $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.binding $(BENCH_FLAGS)

@@ -146,7 +146,7 @@ def main() -> int:
 def _measured(
     folder: Path, pods: int, settling: float, seconds: float, events: int, arrivals: int
 ) -> Figures:
-    with _sandbox(folder) as kubeconfig:
+    with bare_sandbox(folder) as kubeconfig:
         api = Api(kubeconfig)
         process = Controller(kubeconfig, folder / _LOG, {"LOG_LEVEL": "debug"})
         try:
@@ -240,7 +240,8 @@ def _searches(process: Controller) -> int:
 
 
 @contextmanager
-def _sandbox(folder: Path) -> Iterator[Path]:
+def bare_sandbox(folder: Path) -> Iterator[Path]:
+    """A sandbox without controllers, with a pool of one type; its kubeconfig."""
     kubeconfig, pool = folder / "kubeconfig", folder / "pool.json"
     one_type = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [TYPE]}
     pool.write_text(json.dumps(list_of(*node_pool([one_type]))), encoding="utf-8")
