@@ -91,7 +91,7 @@ class Pass:
         self.policies: Final = policies
         self.timer: Final = timer
         self._compiler = compiler or Compiler()
-        self.ground: Final = Ground(snapshot, catalogue, facts, settings.planning)
+        self.ground: Final = Ground(snapshot, catalogue, facts, settings.planning, self._compiler)
         self.inspection: Final = Inspection(
             snapshot,
             self._types_by_pool(catalogue),

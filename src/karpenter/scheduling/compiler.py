@@ -7,10 +7,12 @@ change. What a solve does not use is forgotten afterwards.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from karpenter.api.karpenter import NodeOverlay
 from karpenter.scheduling.claims import Shapes
 from karpenter.scheduling.daemons import Daemon
 from karpenter.scheduling.existing import NodeIndex
 from karpenter.scheduling.machines import Machines
+from karpenter.scheduling.overlays import Overlaid, OverlaidCatalogues, apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue, Problem
 from karpenter.scheduling.templates import Template
 from karpenter.scheduling.universe import Universe
@@ -28,6 +30,14 @@ class Compiler:
         self._templates: dict[tuple[int, int, int], Template] = {}
         self._daemons: Sequence[Daemon] = ()
         self._machines = Machines()
+        self._overlays = OverlaidCatalogues((), (), Overlaid((), ()))
+
+    def overlaid(self, overlays: Iterable[NodeOverlay], pools: Sequence[PoolCatalogue]) -> Overlaid:
+        """The catalogues of pools with overlays applied."""
+        given = tuple(overlays)
+        if not self._overlays.holds(given, pools):
+            self._overlays = OverlaidCatalogues(given, pools, apply_overlays(given, pools))
+        return self._overlays.of(pools)
 
     def templates(self, problem: Problem) -> list[Template]:
         """The templates of a problem's pools, in the order they are to be tried."""

@@ -8,6 +8,7 @@ even where it stands alone.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Final
 
 from karpenter.api.karpenter import NodeOverlay
@@ -36,6 +37,46 @@ class Overlaid:
 
     pools: tuple[PoolCatalogue, ...]
     refused: tuple[RefusedOverlay, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaidCatalogues:
+    """What overlays made of catalogues, for as long as neither changes.
+
+    To apply them anew in each pass would make new types, and have everything compiled from these
+    compiled anew.
+    """
+
+    overlays: Sequence[NodeOverlay]
+    pools: Sequence[PoolCatalogue]  # before they were applied
+    overlaid: Overlaid
+
+    def holds(self, overlays: Sequence[NodeOverlay], pools: Sequence[PoolCatalogue]) -> bool:
+        """Whether it is what these overlays make of these catalogues."""
+        return (
+            len(overlays) == len(self.overlays)
+            and len(pools) == len(self.pools)
+            and all(map(is_, overlays, self.overlays))
+            and all(map(_has_same_machines, pools, self.pools))
+        )
+
+    def of(self, pools: Sequence[PoolCatalogue]) -> Overlaid:
+        """The same for pools that differ in nothing but what overlays do not look at."""
+        made = zip(pools, self.overlaid.pools, strict=True)
+        return Overlaid(
+            tuple(PoolCatalogue(pool.node_pool, each.instance_types) for pool, each in made),
+            self.overlaid.refused,
+        )
+
+
+def _has_same_machines(one: PoolCatalogue, other: PoolCatalogue) -> bool:
+    return one.instance_types is other.instance_types and _held_by(one) == _held_by(other)
+
+
+def _held_by(pool: PoolCatalogue) -> Mapping[str, str]:
+    """The labels that all machines of a pool have."""
+    node_pool = pool.node_pool
+    return {**node_pool.spec.template.metadata.labels, labels.NODEPOOL: node_pool.metadata.name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +133,7 @@ def _touched(overlay: NodeOverlay, pools: Sequence[PoolCatalogue]) -> list[_Touc
     found = []
     for pool in pools:
         name = pool.node_pool.metadata.name
-        held = Requirements.from_labels(
-            {**pool.node_pool.spec.template.metadata.labels, labels.NODEPOOL: name}
-        )
+        held = Requirements.from_labels(_held_by(pool))
         for instance_type in pool.instance_types:
             matching = list(_matching_offerings(held, instance_type, wanted))
             if not matching:

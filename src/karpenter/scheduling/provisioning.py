@@ -22,7 +22,7 @@ from karpenter.scheduling.effort import too_many_rules
 from karpenter.scheduling.groups import NamespaceDirectory
 from karpenter.scheduling.ignored import Ignored
 from karpenter.scheduling.intake import take_in
-from karpenter.scheduling.overlays import RefusedOverlay, apply_overlays
+from karpenter.scheduling.overlays import RefusedOverlay
 from karpenter.scheduling.plan import Plan, Reason, Unplaced, Why
 from karpenter.scheduling.pools import Pools, sort_out_pools
 from karpenter.scheduling.problem import Options, PoolCatalogue, Problem
@@ -98,7 +98,7 @@ def plan_provisioning(
     witness: Witness | None = None,
 ) -> ProvisioningPlan:
     """Plan one pass over a cluster; the other arguments are those of ``solve``."""
-    ground = Ground(snapshot, catalogue, facts, settings)
+    ground = Ground(snapshot, catalogue, facts, settings, compiler)
     moving = pods_to_move(snapshot.nodes, snapshot.pdbs.values(), now=now)
     pods = _distinct([*ground.intake.pods, *ground.virtual, *moving])
     ours, pools = settings.deletion_cost_is_ours, ground.pools.static if settings.static else ()
@@ -132,8 +132,12 @@ class Ground:
         catalogue: Catalogue,
         facts: ProviderFacts,
         settings: PassSettings,
+        compiler: Compiler | None = None,
     ) -> None:
-        """Sort out a cluster; nothing is planned yet."""
+        """Sort out a cluster; nothing is planned yet.
+
+        ``compiler`` keeps what overlays made of catalogues from one pass to the next.
+        """
         self._snapshot = snapshot
         self._facts = facts
         self._settings = settings
@@ -141,7 +145,7 @@ class Ground:
         self.pools: Final = sort_out_pools(
             snapshot.node_pools.values(), snapshot.node_classes, facts
         )
-        overlaid = _catalogues(snapshot, self.pools, catalogue, settings)
+        overlaid = _catalogues(snapshot, self.pools, catalogue, settings, compiler or Compiler())
         self.catalogues: Final = overlaid.pools
         self.refused_overlays: Final = overlaid.refused
         self.intake: Final = take_in(_candidates(snapshot), self._storage, facts)
@@ -197,12 +201,16 @@ def _candidates(snapshot: Snapshot) -> list[Pod]:
 
 
 def _catalogues(
-    snapshot: Snapshot, pools: Pools, catalogue: Catalogue, settings: PassSettings
+    snapshot: Snapshot,
+    pools: Pools,
+    catalogue: Catalogue,
+    settings: PassSettings,
+    compiler: Compiler,
 ) -> "_Overlaid":
     listed = [PoolCatalogue(pool, catalogue(pool)) for pool in pools.dynamic]
     if not settings.overlays:
         return _Overlaid(tuple(listed), ())
-    overlaid = apply_overlays(snapshot.node_overlays.values(), listed)
+    overlaid = compiler.overlaid(snapshot.node_overlays.values(), listed)
     return _Overlaid(overlaid.pools, overlaid.refused)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import pytest
 
@@ -22,6 +22,7 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
+from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.overlays import Overlaid, adjusted_price, apply_overlays
 from karpenter.scheduling.plan import Plan
 from karpenter.scheduling.problem import PoolCatalogue, Problem
@@ -305,3 +306,40 @@ def test_catalogues_that_no_overlay_changes_stay_the_same_objects() -> None:
     result = apply_overlays([overlay("o", type_is("three"), price="1")], [before])
 
     assert before.instance_types is result.pools[0].instance_types
+
+
+class TestFromPassToPass:
+    """New types would have everything that was compiled from them compiled anew."""
+
+    dearer = overlay("dearer", type_is("one"), price="11")
+
+    def test_types_stay_the_same_objects_while_nothing_changes_that_overlays_look_at(self) -> None:
+        compiler = Compiler()
+        first = compiler.overlaid([self.dearer], [PoolCatalogue(node_pool(), TWO_TYPES)])
+        busier = node_pool(weight=3)
+        second = compiler.overlaid([self.dearer], [PoolCatalogue(busier, TWO_TYPES)])
+
+        assert 11.0 == first.pools[0].instance_types[0].offerings[0].price
+        assert first.pools[0].instance_types is second.pools[0].instance_types
+        assert busier is second.pools[0].node_pool
+
+    @pytest.mark.parametrize(
+        ("overlays", "pool", "types"),
+        [
+            pytest.param(
+                [overlay("dearer", type_is("one"), price="12")], {}, TWO_TYPES, id="price"
+            ),
+            pytest.param([], {}, TWO_TYPES, id="an overlay less"),
+            pytest.param([dearer], {"labels": {"team": "a"}}, TWO_TYPES, id="labels of the pool"),
+            pytest.param([dearer], {"name": "other"}, TWO_TYPES, id="another pool"),
+            pytest.param([dearer], {}, (*TWO_TYPES, *TWO_ZONES), id="another catalogue"),
+        ],
+    )
+    def test_what_changes_is_seen(
+        self, overlays: list[NodeOverlay], pool: dict[str, Any], types: tuple[InstanceType, ...]
+    ) -> None:
+        compiler = Compiler()
+        compiler.overlaid([self.dearer], [PoolCatalogue(node_pool(), TWO_TYPES)])
+        changed = [PoolCatalogue(node_pool(**pool), types)]
+
+        assert apply_overlays(overlays, changed) == compiler.overlaid(overlays, changed)
