@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from karpenter.api.nodes import Taint
 from karpenter.api.pods import Pod, PodSpec, Toleration
 from karpenter.api.workloads import DaemonSet
+from karpenter.model.quantity import QuantityError
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import NO_RESOURCES, Resources
 from karpenter.model.taints import first_untolerated
@@ -52,7 +53,10 @@ def daemons_of(
         template = daemon_set.spec.template.spec
         if ignore_device_claims and template.resource_claims:
             continue
-        found.append(_represented(daemon_set, template, newest.get(daemon_set.metadata.uid)))
+        try:
+            found.append(_represented(daemon_set, template, newest.get(daemon_set.metadata.uid)))
+        except QuantityError:
+            continue  # no pod comes of amounts that cannot be read, so no room is kept for it
     return found
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from karpenter.model.resources import readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
 from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.daemon_blame import blame_on_machine
 from karpenter.scheduling.devices.protocol import Devices
 from karpenter.scheduling.existing import NodeTarget
 from karpenter.scheduling.packing import Packing
@@ -125,9 +126,17 @@ class _Question:
                 free[name] = free.get(name, 0) - amount
         for name, amount in self._class.needs:
             if free.get(name, 0) < amount:
-                yield _too_little(name), free.get(name, 0)
+                has = free.get(name, 0)
+                kept = self._kept_for_daemons(number, target, name, amount - has)
+                yield (_too_little(name), has) if kept is None else (kept, 0)
         if any(amount < 0 for amount in free.values()):
             yield "holds more than it has room for", 0
+
+    def _kept_for_daemons(
+        self, number: int, target: NodeTarget, name: str, missing: int
+    ) -> str | None:
+        node, daemons = self._world.state_nodes[number], self._world.problem.daemons
+        return blame_on_machine(node, target.requirements, daemons, name, missing)
 
     def _placed(self, number: int) -> list[PodClass]:
         """What the pass has put on a machine."""

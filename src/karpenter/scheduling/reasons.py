@@ -13,6 +13,7 @@ from karpenter.model.resources import CPU, NODES, readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
 from karpenter.scheduling.claims import OpenClaim
 from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.daemon_blame import blame_on_new_nodes
 from karpenter.scheduling.joining import Joining, Refusal
 from karpenter.scheduling.node_demands import CONTRADICTION
 from karpenter.scheduling.plan import Reason, Why
@@ -236,12 +237,18 @@ def _room(template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, s
     allowed = template.base & shape.bits
     if _fitting(template, allowed, pod_class):
         return None
-    return Why.INSUFFICIENT_RESOURCES, _nearest_miss(template, allowed, pod_class)
+    offered = template.offered & shape.bits
+    told = "daemons alone need more than any type it could use has"
+    if allowed:
+        told = _nearest_miss(template, allowed, pod_class)
+    elif foremost := blame_on_new_nodes(template, offered, ()):
+        told = f"{told}, foremost {foremost}"
+    if blamed := blame_on_new_nodes(template, offered, pod_class.needs):
+        told = f"{told}; would fit but for {blamed}" if allowed else f"{told}; would fit otherwise"
+    return Why.INSUFFICIENT_RESOURCES, told
 
 
 def _nearest_miss(template: Template, allowed: int, pod_class: PodClass) -> str:
-    if not allowed:
-        return "daemons alone need more than any type it could use has"
     for name, amount in pod_class.needs:
         largest = template.levels(name).largest(allowed)
         if largest < amount:

@@ -38,6 +38,7 @@ class DaemonGroup:
     bits: int
     overhead: Resources
     ports: tuple[HostPort, ...]
+    daemons: tuple[Daemon, ...] = ()
 
 
 class Template:
@@ -234,6 +235,7 @@ def _daemon_groups(
             bits,
             total(expected[i][0].requests for i in sorted(running)),
             tuple(port for i in sorted(running) for port in expected[i][0].ports),
+            tuple(expected[i][0] for i in sorted(running)),
         )
         for running, bits in grouped.items()
     )

@@ -235,3 +235,36 @@ def test_a_plan_tells_of_pods_that_are_costly_to_plan_for() -> None:
     assert "it lists 3,000 alternatives and preferences" in " ".join(lines[told_at + 1 :])
 
 
+def hog() -> dict[str, object]:
+    """A DaemonSet that asks for more than any machine has."""
+    requests = {"requests": {"cpu": "100000"}}
+    spec = {"containers": [{"name": "main", "image": "hog", "resources": requests}]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "hog", "namespace": "kube-system"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "hog"}},
+            "template": {"metadata": {"labels": {"app": "hog"}}, "spec": spec},
+        },
+    }
+
+
+def test_the_daemon_that_leaves_no_room_is_named_for_new_nodes_and_for_those_that_exist() -> None:
+    lines = told("web", put("d.json", pool(), node("n1"), pod("web"), hog()))
+
+    text = " ".join(line.strip(" │├└─") for line in lines)
+    assert "foremost DaemonSet kube-system/hog (100000 cpu); would fit otherwise" in text
+    assert "1 node: cpu is kept for DaemonSet kube-system/hog (100000 cpu) (n1)" in text
+
+
+def test_a_plan_and_the_event_of_the_pod_name_the_daemon_that_leaves_no_room() -> None:
+    file = put("d.json", pool(), pod("web"), hog())
+    shown = run("plan", file, "--only", "provisioning").out
+    (event,) = json.loads(run("plan", file, "--only", "provisioning", "-o", "json").out)[
+        "provisioning"
+    ]["events"]
+
+    assert "DaemonSet kube-system/hog (100000 cpu)" in " ".join(shown.split())
+    assert ("Pod/default/web", "FailedScheduling") == (event["object"], event["reason"])
+    assert "foremost DaemonSet kube-system/hog (100000 cpu); would fit" in event["message"]

@@ -265,3 +265,68 @@ def test_a_daemon_that_no_node_can_suit_takes_no_room(required: list[Expressions
     answer = solved([pod(cpu="1", memory="1Gi")], daemon_sets=[daemon])
 
     assert ["small"] == answer.types
+
+
+def huge(name: str = "hog", cpu: str = "100000") -> DaemonSet:
+    return daemon_set(name, namespace="kube-system", cpu=cpu)
+
+
+def test_a_daemon_that_no_type_has_room_for_is_named_to_every_pod_it_leaves_without_a_place() -> (
+    None
+):
+    answer = solved(pods(2, cpu="1"), daemon_sets=[huge(), daemon_set("small", cpu="100m")])
+
+    told = (
+        "daemons alone need more than any type it could use has,"
+        " foremost DaemonSet kube-system/hog (100000 cpu); would fit otherwise"
+    )
+    assert {"pod-0": {Why.INSUFFICIENT_RESOURCES}, "pod-1": {Why.INSUFFICIENT_RESOURCES}} == (
+        answer.unplaced
+    )
+    assert [told] == answer.details("pod-0") == answer.details("pod-1")
+
+
+def test_daemons_that_are_too_much_together_are_named_together() -> None:
+    daemons = [huge("a", "40"), huge("b", "50"), huge("c", "30")]
+
+    (told,) = solved([pod()], daemon_sets=daemons).details("pod")
+
+    assert (
+        "foremost DaemonSets kube-system/b (50 cpu), kube-system/a (40 cpu),"
+        " kube-system/c (30 cpu); would fit otherwise"
+    ) in told
+
+
+def test_a_daemon_that_leaves_a_pod_too_little_is_named() -> None:
+    (told,) = solved([pod(cpu="14")], daemon_sets=[huge(cpu="3")]).details("pod")
+
+    assert told.startswith("needs 14 cpu; the largest type has ")
+    assert told.endswith("; would fit but for DaemonSet kube-system/hog (3 cpu)")
+
+
+def test_daemons_are_not_blamed_for_a_pod_that_is_too_large_without_them() -> None:
+    (told,) = solved([pod(cpu="500")], daemon_sets=[huge(cpu="1")]).details("pod")
+
+    assert "DaemonSet" not in told
+
+
+def test_a_daemon_in_the_way_of_everybody_is_named_to_a_pod_that_fits_nowhere_anyway() -> None:
+    (told,) = solved([pod(cpu="500")], daemon_sets=[huge()]).details("pod")
+
+    assert told.endswith("foremost DaemonSet kube-system/hog (100000 cpu)")
+
+
+def test_a_daemon_with_more_memory_than_there_is_is_named_with_its_memory() -> None:
+    hog = daemon_set("hog", namespace="kube-system", memory="900Ti")
+
+    (told,) = solved([pod()], daemon_sets=[hog]).details("pod")
+
+    assert told.endswith("DaemonSet kube-system/hog (900Ti memory); would fit otherwise")
+
+
+def test_a_daemon_whose_amounts_cannot_be_read_takes_no_room() -> None:
+    spoilt = daemon_set("spoilt", cpu="../../etc")
+
+    answer = solved([pod("web", cpu="1")], daemon_sets=[spoilt])
+
+    assert ["web"] == [name.rpartition("/")[2] for name in answer.placed]
