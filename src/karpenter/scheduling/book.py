@@ -1,4 +1,4 @@
-"""The claims planned so far, found by how many pods they hold and which domains they are in."""
+"""The claims planned so far, found by how many pods they hold and which labels they have."""
 
 from bisect import insort
 from collections.abc import Iterable, Iterator
@@ -9,11 +9,22 @@ from karpenter.scheduling.claims import OpenClaim, Shape
 class ClaimBook:
     """Planned claims as bits of a mask, in the order they were opened."""
 
-    __slots__ = ("_by_count", "_counts", "_keys", "_loose", "_pinned", "claims")
+    __slots__ = (
+        "_by_count",
+        "_counts",
+        "_defining",
+        "_keys",
+        "_loose",
+        "_pinned",
+        "claims",
+        "times_told",
+    )
 
-    def __init__(self, topology_keys: Iterable[str]) -> None:
-        """Keep track of domains for these labels."""
+    def __init__(self, topology_keys: Iterable[str], told_labels: Iterable[str] = ()) -> None:
+        """Keep track of domains for some labels, and of who defines others at all."""
         self.claims: list[OpenClaim] = []
+        self.times_told = 0  # how often a claim came to define one of the latter
+        self._defining: dict[str, int] = dict.fromkeys(told_labels, 0)  # label -> claims
         self._by_count: dict[int, int] = {}  # pods on a claim -> claims with as many
         self._counts: list[int] = []  # its keys, sorted
         self._keys = tuple(topology_keys)
@@ -27,6 +38,8 @@ class ClaimBook:
         self._put(0, bit)
         for key in self._keys:
             self._enter(key, claim.shape, bit)
+        if self._defining:
+            self._tell(claim.shape, bit)
 
     def grow(self, claim: OpenClaim, before: int, after: int) -> None:
         """Note that a claim holds more pods than before."""
@@ -46,6 +59,8 @@ class ClaimBook:
             if claim.shape.requirements.get(key) != shape.requirements.get(key):
                 self._leave(key, claim.shape, bit)
                 self._enter(key, shape, bit)
+        if self._defining:
+            self._tell(shape, bit)
         claim.shape = shape
 
     def fewest_pods_first(self, among: int) -> Iterator[OpenClaim]:
@@ -63,6 +78,16 @@ class ClaimBook:
         for domain in domains:
             bits |= self._pinned.get((key, domain), 0)
         return bits
+
+    def defining(self, key: str) -> int:
+        """Claims that define a label, one of those that are kept track of."""
+        return self._defining[key]
+
+    def _tell(self, shape: Shape, bit: int) -> None:
+        for key, claims in self._defining.items():
+            if not claims & bit and shape.requirements.get(key) is not None:
+                self._defining[key] = claims | bit
+                self.times_told += 1
 
     def _put(self, count: int, bit: int) -> None:
         having = self._by_count.get(count)

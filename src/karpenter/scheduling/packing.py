@@ -7,9 +7,10 @@ Notation
     alive        per stage of a class: machines or claims that have not refused it for good
 
 A claim only ever narrows, so a refusal for lack of room, by labels or by ports is final and is
-remembered as a cleared bit. A refusal by topology is not, since counts change; it is found anew
-each time, but from masks rather than claim by claim. So a pod costs a few operations on integers,
-however many claims there are.
+remembered as a cleared bit. A refusal by topology is not, since counts change, nor is one for a
+label that another pod may yet tell the claim about; they are found anew each time, but from masks
+rather than claim by claim. So a pod costs a few operations on integers, however many claims there
+are.
 """
 
 from collections import deque
@@ -26,6 +27,7 @@ from karpenter.scheduling.full import FullClaims
 from karpenter.scheduling.joining import Joining, Refusal
 from karpenter.scheduling.occupancy import NodeRoom
 from karpenter.scheduling.templates import Template
+from karpenter.scheduling.told_labels import seeks_any, sought_in
 from karpenter.scheduling.topology import (
     Choice,
     Closed,
@@ -39,6 +41,7 @@ _Kind: TypeAlias = tuple[int, int]  # the number of a class, and the machines ba
 
 _EVERYWHERE: Final = Hosts(-1, -1, True)
 _PODS_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
+_FOR_GOOD: Final = -1
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class Packer:
         without_nodes: int = 0,
         barred: Mapping[int, int] | None = None,
         suitable: dict[Stage, int] | None = None,
+        told_labels: frozenset[str] = frozenset(),
     ) -> None:
         """Begin with empty claims.
 
@@ -77,12 +81,15 @@ class Packer:
             without_nodes: machines to leave out.
             barred: for pods that may not go to some machines, by position: those machines.
             suitable: what is known of earlier attempts on the same machines; it is added to.
+            told_labels: those that claims may come to define by the pods on them.
         """
         self._nodes = nodes
         self._templates = templates
         self._states = states  # counts, as they stand after the pods placed so far
         self._joining = joining
-        self._book = ClaimBook(topology_keys)
+        self._book = ClaimBook(topology_keys, told_labels)
+        self._told = told_labels
+        self._sought: dict[Stage, tuple[str, ...]] = {}  # of those, what a claim must define
         self._room = NodeRoom(nodes, joining.devices, classes)
         self._full = FullClaims(classes)
         self._without_nodes = without_nodes
@@ -103,7 +110,8 @@ class Packer:
         queue = deque(order)
         length_at_push: dict[int, int] = {}
         failed_at: dict[_Kind, int] = {}  # how many pods were placed when such a pod failed
-        hopeless: set[_Kind] = set()  # pods that no later placement can help
+        # pods that no later placement can help before claims were told of labels once more
+        hopeless: dict[_Kind, int] = {}
         placed = seen = 0
         while queue:
             position = queue.popleft()
@@ -119,17 +127,26 @@ class Packer:
                 break
             # what one pod of a class finds closed may be open to another
             kind = pod_class.number, self._barred.get(position, 0)
-            known_to_fail = failed_at and (kind in hopeless or failed_at.get(kind) == placed)
+            known_to_fail = failed_at and (
+                hopeless.get(kind) in (_FOR_GOOD, self._book.times_told)
+                or failed_at.get(kind) == placed
+            )
             if not known_to_fail and self._place(pod_class, position):
                 placed += 1
                 continue
             failed_at[kind] = placed
             if pod_class.number not in self._reserved_out and not _may_change(pod_class):
-                hopeless.add(kind)
+                hopeless[kind] = self._hopeless_until(pod_class)
             queue.append(position)
             length_at_push[position] = len(queue)
         self._file_failures(queue, class_of)
         return self._packing
+
+    def _hopeless_until(self, pod_class: PodClass) -> int:
+        """How often claims have been told of labels as long as nothing has changed for a class."""
+        if self._told and seeks_any(pod_class, self._told):
+            return self._book.times_told
+        return _FOR_GOOD
 
     def _file_failures(self, queue: Iterable[int], class_of: Sequence[PodClass]) -> None:
         left_out = set(self._packing.unevaluated)
@@ -204,6 +221,8 @@ class Packer:
         open_claims = alive & hosts.claims & self._full.others(pod_class)
         for choice in choices:
             open_claims &= self._book.open_to(choice.key, choice.domains)
+        if self._told:
+            open_claims &= self._telling(stage)
         if not open_claims:
             return False
         for claim in self._book.fewest_pods_first(open_claims):
@@ -217,6 +236,16 @@ class Packer:
             self._join(claim, outcome, pod_class, position)
             return True
         return False
+
+    def _telling(self, stage: Stage) -> int:
+        """Claims that define every label of a stage that they may have to be told about."""
+        sought = self._sought.get(stage)
+        if sought is None:
+            sought = self._sought[stage] = sought_in(stage.requirements, self._told)
+        claims = -1
+        for key in sought:
+            claims &= self._book.defining(key)
+        return claims
 
     def _on_new_claim(
         self, pod_class: PodClass, stage: Stage, position: int, choices: Sequence[Choice]

@@ -106,6 +106,7 @@ def pack(world: World, has_time: HasTime = always, first: Sequence[str] = ()) ->
         world.classes,
         topology_keys=world.topology_keys,
         without_nodes=world.leaving_nodes,
+        told_labels=world.told_labels,
     )
     order = pod_order(problem.pods, world.class_of, first)
     packing = packer.pack(order, world.class_of, has_time)

@@ -153,6 +153,7 @@ class WhatIf:
             without_nodes=without,
             barred=barred,
             suitable=self._suitable,
+            told_labels=self.world.told_labels,
         )
         packing = packer.pack(positions, class_of)
         failed = [*packing.failed, *packing.deferred]

@@ -18,6 +18,7 @@ from karpenter.scheduling.devices.claims import ClaimDirectory
 from karpenter.scheduling.effort import Effort, effort_of, fair_share
 from karpenter.scheduling.groups import Group, inverse_groups
 from karpenter.scheduling.problem import Problem
+from karpenter.scheduling.told_labels import told_labels
 from karpenter.scheduling.topology import GroupState, HostCounts
 from karpenter.scheduling.universe import members
 from karpenter.scheduling.volumes import NO_VOLUMES, PodVolumes
@@ -67,6 +68,7 @@ class World:
             volumes_of=self._volumes_of,
         )
         self.class_of = self._classify(problem.pods, builder, haste)
+        self.told_labels = told_labels(self.classes, problem.facts.well_known_labels)
         self._base = [self._state_of(group) for group in self.groups.known]
         self._count_bound_pods()
 
