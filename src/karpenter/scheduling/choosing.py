@@ -2,7 +2,7 @@
 
 A claim that must settle takes the best domain of each label that something can be launched in. The
 best of one label and the best of another need not be sold together, so the next best are tried
-before the claim is given up.
+before the claim is given up; unless they are not good enough, because another claim may have better.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,8 +32,24 @@ def settled_in(
 
 
 def _ways(shapes: Shapes, shape: Shape, bits: int, choice: Choice) -> Iterator[tuple[Shape, int]]:
-    apart = ((domain,) for domain in choice.domains)
-    for domains in apart if choice.pin else (choice.domains,):
+    if not choice.pin:
+        ways: Iterator[tuple[str, ...]] = iter((choice.domains,))
+    elif choice.slack is not None and choice.counts:
+        ways = _good_enough(shapes, shape, choice, choice.slack)
+    else:
+        ways = ((domain,) for domain in choice.domains)
+    for domains in ways:
         narrowed = shapes.settled(shape, choice.key, domains)
         if narrowed is not None and (left := bits & narrowed.bits):
             yield narrowed, left
+
+
+def _good_enough(shapes: Shapes, shape: Shape, choice: Choice, slack: int) -> Iterator[tuple[str]]:
+    """Yield the domains that are nearly as good as the best of those the claim itself allows."""
+    most = None
+    for domain, count in zip(choice.domains, choice.counts, strict=True):
+        if most is not None and count > most:
+            return
+        if shapes.settled(shape, choice.key, (domain,)) is not None:
+            most = count + slack if most is None else most
+            yield (domain,)

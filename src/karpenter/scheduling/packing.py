@@ -4,6 +4,8 @@ Notation
     pod order    largest cpu first, then memory, then age, then uid; a pod that fails goes to the end
                  of the queue and is tried again until a whole round brings no progress
     claim order  the claim with the fewest pods first
+    runner-up    a domain that a spread allows although another has fewer pods; a claim, old or new,
+                 takes it only when no claim can take a better one
     alive        per stage of a class: machines or claims that have not refused it for good
 
 A claim only ever narrows, so a refusal for lack of room, by labels or by ports is final and is
@@ -42,6 +44,7 @@ _Kind: TypeAlias = tuple[int, int]  # the number of a class, and the machines ba
 _EVERYWHERE: Final = Hosts(-1, -1, True)
 _PODS_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
 _FOR_GOOD: Final = -1
+_MOST_LEVELS: Final = 4  # of runners-up that are told apart; a label may have thousands of values
 
 
 @dataclass(slots=True)
@@ -53,6 +56,7 @@ class Packing:
     failed: list[int] = field(default_factory=list)
     deferred: list[int] = field(default_factory=list)  # waiting for a reservation
     unevaluated: list[int] = field(default_factory=list)  # the time ran out before their turn
+    has_insisted: bool = False  # whether a claim was passed over that might do for a runner-up
 
 
 class Packer:
@@ -71,6 +75,7 @@ class Packer:
         barred: Mapping[int, int] | None = None,
         suitable: dict[Stage, int] | None = None,
         told_labels: frozenset[str] = frozenset(),
+        insists: bool = True,
     ) -> None:
         """Begin with empty claims.
 
@@ -82,6 +87,7 @@ class Packer:
             barred: for pods that may not go to some machines, by position: those machines.
             suitable: what is known of earlier attempts on the same machines; it is added to.
             told_labels: those that claims may come to define by the pods on them.
+            insists: whether a claim for the best domain goes before one for a runner-up.
         """
         self._nodes = nodes
         self._templates = templates
@@ -89,6 +95,7 @@ class Packer:
         self._joining = joining
         self._book = ClaimBook(topology_keys, told_labels)
         self._told = told_labels
+        self._insists = insists
         self._sought: dict[Stage, tuple[str, ...]] = {}  # of those, what a claim must define
         self._room = NodeRoom(nodes, joining.devices, classes)
         self._full = FullClaims(classes)
@@ -166,14 +173,39 @@ class Packer:
             choices = open_domains(self._states, stage.domains) if stage.domains else []
             if isinstance(choices, Closed):
                 continue
+            if any_nodes and self._on_node(pod_class, stage, position, hosts, choices):
+                return True
             if (
-                (any_nodes and self._on_node(pod_class, stage, position, hosts, choices))
+                (choices and self._on_best(pod_class, stage, position, hosts, choices))
                 or self._on_claim(pod_class, stage, position, hosts, choices)
                 or (hosts.new and self._on_new_claim(pod_class, stage, position, choices))
             ):
                 return True
             if pod_class.number in self._reserved_out:
                 return False
+        return False
+
+    def _on_best(
+        self,
+        pod_class: PodClass,
+        stage: Stage,
+        position: int,
+        hosts: Hosts,
+        choices: Sequence[Choice],
+    ) -> bool:
+        """Place a pod in the best domains it can have, where some are better than others."""
+        for choice in choices:
+            if choice.counts and self._insists:
+                break
+        else:
+            return False
+        for slack in _levels(choices):
+            good = [choice._replace(slack=slack) for choice in choices]
+            if self._on_claim(pod_class, stage, position, hosts, good) or (
+                hosts.new and self._on_new_claim(pod_class, stage, position, good)
+            ):
+                return True
+        self._reserved_out.discard(pod_class.number)  # what is left may do without
         return False
 
     def _on_node(
@@ -232,6 +264,7 @@ class Packer:
                 if outcome.is_final:
                     self._alive_claims[stage] = alive = alive & ~(1 << claim.index)
                     self._full.note(template, claim)
+                self._note_insistence(choices)
                 continue
             self._join(claim, outcome, pod_class, position)
             return True
@@ -261,12 +294,17 @@ class Packer:
                 if outcome is Refusal.RESERVED:
                     self._reserved_out.add(pod_class.number)
                     return False
+                self._note_insistence(choices)
                 continue
             self._book.add(claim)
             self._join(claim, outcome, pod_class, position)
             self._joining.charge(template, claim)
             return True
         return False
+
+    def _note_insistence(self, choices: Sequence[Choice]) -> None:
+        if choices and choices[0].slack is not None:
+            self._packing.has_insisted = True
 
     def _join(
         self,
@@ -307,6 +345,12 @@ class Packer:
             self._states[group].count_claim(claim.index, node, taints)
         for group in pod_class.repels:
             self._states[group].count_claim(claim.index, node, taints)
+
+
+def _levels(choices: Sequence[Choice]) -> list[int]:
+    """How many more pods than the best the runners-up have, but for the last of them."""
+    found = {count - choice.counts[0] for choice in choices for count in choice.counts}
+    return sorted(found)[:-1][:_MOST_LEVELS]
 
 
 def _may_change(pod_class: PodClass) -> bool:

@@ -113,6 +113,11 @@ class Plan:
         return self.least_cost()
 
     @property
+    def left_out(self) -> int:
+        """How many pods go nowhere."""
+        return len(self.unplaced) + len(self.deferred) + len(self.unevaluated)
+
+    @property
     def is_estimate(self) -> bool:
         """Whether the cost rests on a price that nobody has told."""
         return rests_on_estimates(self.claims)

@@ -1,7 +1,7 @@
 """The solver's front door: a problem in, a plan out.
 
-Exactly one place compares packings: ``solve`` keeps the cheapest of those that ``packings`` offers.
-Today that is the greedy one alone; whatever is added must leave no pod behind that it places.
+Exactly one place compares packings: ``solve`` keeps the first of those that leave the fewest pods
+behind. Mostly there is Karpenter's alone.
 """
 
 import math
@@ -60,12 +60,11 @@ def solve(
     if not problem.pools:
         return _without_pools(problem)
     world = World(problem, compiler, Haste(has_time, first))
-    attempts = list(packings(world, has_time, first))
-    plans = [_plan(world, attempt) for attempt in attempts]
-    best = min(range(len(plans)), key=lambda n: (len(plans[n].unplaced), plans[n].hourly_cost))
+    found = list(_packings(world, has_time, first))
+    attempt, plan = min(found, key=lambda each: each[1].left_out)
     if witness is not None:
-        witness(world, attempts[best])
-    return plans[best]
+        witness(world, attempt)
+    return plan
 
 
 def _without_pools(problem: Problem) -> Plan:
@@ -75,13 +74,33 @@ def _without_pools(problem: Problem) -> Plan:
     return Plan(unplaced=tuple(Unplaced(name, (reason,)) for name in names))
 
 
-def packings(world: World, has_time: HasTime, first: Sequence[str]) -> Iterator[Attempt]:
-    """Yield the packings to choose from."""
-    yield pack(world, has_time, first)
+def _packings(
+    world: World, has_time: HasTime, first: Sequence[str]
+) -> Iterator[tuple[Attempt, Plan]]:
+    """Yield the packings to choose from, each with the plan it makes.
+
+    A claim for the best domain of a spread may use up limits or reservations that another pod would
+    have needed, so where pods are left out it is tried whether more fit on fewer claims.
+    """
+    attempt = pack(world, has_time, first)
+    plan = _plan(world, attempt)
+    yield attempt, plan
+    if plan.left_out and attempt.packing.has_insisted and has_time():
+        attempt = pack(world, has_time, first, insists=False)
+        yield attempt, _plan(world, attempt)
 
 
-def pack(world: World, has_time: HasTime = always, first: Sequence[str] = ()) -> Attempt:
-    """Place the pods of a world's problem greedily, in Karpenter's order."""
+def pack(
+    world: World,
+    has_time: HasTime = always,
+    first: Sequence[str] = (),
+    *,
+    insists: bool = True,
+) -> Attempt:
+    """Place the pods of a world's problem greedily, in Karpenter's order.
+
+    ``insists`` says whether a claim for the best domain of a spread goes before a runner-up.
+    """
     problem = world.problem
     options = problem.options
     reservations = None
@@ -107,6 +126,7 @@ def pack(world: World, has_time: HasTime = always, first: Sequence[str] = ()) ->
         topology_keys=world.topology_keys,
         without_nodes=world.leaving_nodes,
         told_labels=world.told_labels,
+        insists=insists,
     )
     order = pod_order(problem.pods, world.class_of, first)
     packing = packer.pack(order, world.class_of, has_time)

@@ -136,6 +136,8 @@ class Choice(NamedTuple):
     key: str
     domains: tuple[str, ...]
     pin: bool
+    counts: tuple[int, ...] = ()  # of each domain, where some are better than others
+    slack: int | None = None  # take none with so many more pods than the best that is open; any
 
 
 class Hosts(NamedTuple):
@@ -226,7 +228,12 @@ def _open_in(state: GroupState, member: Membership) -> Choice | None:
         least = 0 if group.min_domains > len(known) else min(known.values())
         most = least + group.max_skew - member.counts_itself
         within = sorted([(count, domain) for domain, count in known.items() if count <= most])
-        return Choice(group.key, tuple([domain for _, domain in within]), True) if within else None
+        if not within:
+            return None
+        domains = tuple([domain for _, domain in within])
+        if within[0][0] == within[-1][0]:
+            return Choice(group.key, domains, True)
+        return Choice(group.key, domains, True, tuple([count for count, _ in within]))
     if group.kind is GroupKind.AFFINITY:
         occupied = sorted([domain for domain, count in known.items() if count])
         if occupied:
@@ -241,4 +248,6 @@ def _open_in(state: GroupState, member: Membership) -> Choice | None:
 def _both(left: Choice, right: Choice) -> Choice:
     first, second = (right, left) if right.pin and not left.pin else (left, right)
     common = tuple(domain for domain in first.domains if domain in second.domains)
-    return Choice(left.key, common, left.pin or right.pin)
+    count_of = dict(zip(first.domains, first.counts, strict=bool(first.counts)))
+    counts = tuple(count_of[domain] for domain in common) if count_of else ()
+    return Choice(left.key, common, left.pin or right.pin, counts)
