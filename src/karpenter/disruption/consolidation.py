@@ -28,7 +28,6 @@ from karpenter.disruption.replacements import (
     Refused,
     option_of,
     replacement,
-    without_what_could_stay,
 )
 from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
 from karpenter.model import labels
@@ -185,15 +184,12 @@ class Consolidation:
         self, answer: Answer, candidates: tuple[Candidate, ...], price: float
     ) -> Option | Refused:
         (claim,) = answer.claims
-        option = replacement(
+        return replacement(
             option_of(answer.template(claim), claim, self.view.facts),
             candidates,
             price,
             spot_to_spot=self.view.settings.spot_to_spot,
         )
-        if isinstance(option, Refused) or len(candidates) == 1:
-            return option
-        return without_what_could_stay(option, candidates)
 
 
 def is_balanced(candidate: Candidate) -> bool:

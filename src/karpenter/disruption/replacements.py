@@ -11,7 +11,7 @@ lowest bit.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,11 +78,17 @@ def replacement(
     """Narrow a claim to what may replace machines that cost ``price`` together."""
     replaced = list(candidates)
     if all(each.capacity_type == labels.SPOT for each in replaced) and option.may_be_spot:
-        return _spot_to_spot(option, len(replaced), price, is_allowed=spot_to_spot)
-    cheaper = cheaper_than(option, price)
+        cheaper = _spot_to_spot(option, len(replaced), price, is_allowed=spot_to_spot)
+    else:
+        cheaper = cheaper_than(option, price)
     if isinstance(cheaper, Refused):
         return cheaper
-    return _pinned_to_spot(cheaper)
+    # looked up before spot is asked for: what is sold on demand alone could have stayed as well
+    cap = _price_of_what_could_stay(cheaper, replaced) if len(replaced) > 1 else None
+    pinned = _pinned_to_spot(cheaper)
+    if cap is None or isinstance(pinned, Refused):
+        return pinned
+    return cheaper_than(pinned, cap)
 
 
 def cheaper_than(option: Option, price: float) -> Option | Refused:
@@ -101,25 +107,21 @@ def cheaper_than(option: Option, price: float) -> Option | Refused:
     return _narrowed(option, kept)
 
 
-def without_what_could_stay(option: Option, candidates: Iterable[Candidate]) -> Option | Refused:
-    """Keep types that cost less than any candidate that is of a type the claim could have.
+def _price_of_what_could_stay(option: Option, candidates: Iterable[Candidate]) -> float | None:
+    """The price of the cheapest candidate that is of a type the claim could have.
 
     To replace machines by one that could simply have been kept would disrupt for nothing.
     """
-    prices: dict[str, float] = {}
-    for candidate in candidates:
-        kind = candidate.instance_type
-        if kind is not None and candidate.known_price is not None:
-            known = prices.get(kind.name, candidate.known_price)
-            prices[kind.name] = min(known, candidate.known_price)
-    cap = _cheapest_of(option, prices)
-    return option if cap is None else cheaper_than(option, cap)
-
-
-def _cheapest_of(option: Option, prices: Mapping[str, float]) -> float | None:
     names = option.template.universe.type_names
-    found = [prices[names[index]] for index in option.types if names[index] in prices]
-    return min(found, default=None)
+    could_have = {names[index] for index in option.types}
+    prices = [
+        candidate.known_price
+        for candidate in candidates
+        if candidate.known_price is not None
+        and candidate.instance_type is not None
+        and candidate.instance_type.name in could_have
+    ]
+    return min(prices, default=None)
 
 
 def _cheapest(option: Option) -> str:

@@ -24,6 +24,7 @@ from disrupting import (
     pod_on,
     pods_on,
     pool,
+    spot,
 )
 from karpenter.disruption.balanced import best_score, score, score_of
 from karpenter.disruption.candidates import Candidate, Kind
@@ -121,6 +122,23 @@ def test_206_unless_there_is_something_cheaper_still() -> None:
 
     assert 3 == len(command.candidates)
     assert ("nano",) == command.replacements[0].instance_types
+
+
+def test_what_is_sold_on_demand_alone_could_have_stayed_too() -> None:
+    """Asking for spot must not hide that the pods of both fit on one of them."""
+    types = [
+        kind("plain", 4, ways=[on_demand(0.1)]),
+        kind("big", 8, ways=[on_demand(1), spot(0.3)]),
+    ]
+    nodes = [
+        machine("p", pod_on("p1", cpu="1"), instance_type="plain", types=types),
+        machine("b", pod_on("p2", cpu="1"), instance_type="big", types=types),
+    ]
+
+    command = only(decided(*nodes, types=types))
+
+    assert ("single", "delete", ("b",)) == (command.method, command.decision, command.names)
+    assert 1.0 == pytest.approx(command.savings)
 
 
 @pytest.mark.parametrize(
