@@ -3,6 +3,10 @@
 Two clusters are compiled when they are first needed. In the one for consolidation, machines that
 changed just now take no pods that have a place already; in the other every machine does. Repair
 moves all pods of a machine, the others only those that are free to go.
+
+A machine that is not up yet is nothing to count on: whoever would move there stays until it is up.
+But it comes for others, and those who have to go do not wait for room that is taken: pods that are
+without a place or on their way out get theirs first, when that alone decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +41,12 @@ class Answer:
     outcome: Outcome
     stranded: tuple[str, ...]  # names of pods, each with a place now
     cluster: WhatIf
+
+    @property
+    def is_early(self) -> bool:
+        """Whether all would have a place, but some of them on a machine that is not up yet."""
+        placed = {pod for pods in self.outcome.existing.values() for pod in pods}
+        return bool(self.stranded) and placed.issuperset(self.stranded)
 
     @property
     def claims(self) -> tuple[OpenClaim, ...]:
@@ -92,7 +102,9 @@ class Simulation:
         credit: Mapping[str, int] | None = None,
     ) -> Answer:
         """Where pods would go if these machines had to go."""
-        return self._ask(self._for_replacement, candidates, is_strict=is_strict, credit=credit)
+        return self._in_either_order(
+            self._for_replacement, candidates, is_strict=is_strict, credit=credit
+        )
 
     def repairing(
         self,
@@ -102,7 +114,29 @@ class Simulation:
         credit: Mapping[str, int] | None = None,
     ) -> Answer:
         """Where all pods of a broken machine would go, those that are held back included."""
-        return self._ask(self._for_repair, [candidate], is_strict=is_strict, credit=credit)
+        return self._in_either_order(
+            self._for_repair, [candidate], is_strict=is_strict, credit=credit
+        )
+
+    def _in_either_order(
+        self,
+        cluster: "_Cluster",
+        candidates: Sequence[Candidate],
+        *,
+        is_strict: bool,
+        credit: Mapping[str, int] | None,
+    ) -> Answer:
+        """Ask again with the pods of the candidates last, where they wait for a machine.
+
+        In the usual order they may have taken the room of those the machine is coming for.
+        """
+        answer = self._ask(cluster, candidates, is_strict=is_strict, credit=credit)
+        if not answer.is_early:
+            return answer
+        last = self._ask(
+            cluster, candidates, is_strict=is_strict, credit=credit, homeless_first=True
+        )
+        return answer if last.stranded else last
 
     def _ask(
         self,
@@ -111,11 +145,14 @@ class Simulation:
         *,
         is_strict: bool = False,
         credit: Mapping[str, int] | None = None,
+        homeless_first: bool = False,
     ) -> Answer:
         if not self._ground.pools.dynamic:
             raise NoPoolsError("no dynamic node pool is ready")
         machines = [candidate.machine for candidate in candidates]
-        outcome = cluster.what_if.without(machines, is_strict=is_strict, credit=credit or {})
+        outcome = cluster.what_if.without(
+            machines, is_strict=is_strict, credit=credit or {}, homeless_first=homeless_first
+        )
         lost = [key_of(pod) for pod in outcome.stranded]
         for machine in machines:
             lost += cluster.lost.get(machine.name, ())
@@ -128,19 +165,11 @@ class Simulation:
 
     @cached_property
     def _for_replacement(self) -> "_Cluster":
-        return self._compiled(lambda candidate: candidate.movable, self._on_their_way())
+        return self._compiled(lambda candidate: candidate.movable, ())
 
     @cached_property
     def _for_repair(self) -> "_Cluster":
-        return self._compiled(lambda candidate: candidate.reschedulable, self._on_their_way())
-
-    def _on_their_way(self) -> list[str]:
-        """Machines that are not up yet.
-
-        They come for others; a machine that has to go brings its own, so that several can be
-        replaced at a time.
-        """
-        return [m.name for m in self._snapshot.nodes if not m.is_initialized]
+        return self._compiled(lambda candidate: candidate.reschedulable, ())
 
     def _compiled(
         self, pods_of: Callable[[Candidate], Sequence[Pod]], closed: Sequence[str]
@@ -179,7 +208,7 @@ class Simulation:
 @dataclass(frozen=True, slots=True)
 class _Cluster:
     what_if: WhatIf
-    lost: Mapping[str, Sequence[str]]  # home -> pods that fit nowhere for their volumes
+    lost: Mapping[str, Sequence[str]]  # home -> pods that fit nowhere, for their volumes or so
 
 
 def _is_ready(pool: NodePool) -> bool:

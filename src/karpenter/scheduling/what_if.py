@@ -116,6 +116,7 @@ class WhatIf:
         *,
         is_strict: bool = True,
         credit: Mapping[str, int] = _NOBODY,
+        homeless_first: bool = False,
     ) -> Outcome:
         """Say where pods would go if ``machines`` were not there.
 
@@ -123,6 +124,7 @@ class WhatIf:
             machines: those that go.
             is_strict: rather leave a pod without a place than miss a reservation.
             credit: reservations that would have so many machines more.
+            homeless_first: place those who are without a home before those whose home goes.
         """
         going = [self._numbers[machine.name] for machine in machines]
         without = _mask(going) | self.world.leaving_nodes
@@ -130,6 +132,8 @@ class WhatIf:
         for number in going:
             positions += self._at_home.get(number, ())
         positions.sort(key=self._rank.__getitem__)
+        if homeless_first:
+            positions.sort(key=lambda position: bool(self._movers[position].home))
         class_of = self.world.class_of
         classes = list({id(class_of[p]): class_of[p] for p in positions}.values())
         joining = Joining(

@@ -101,22 +101,18 @@ class TestWhatCounts:
             assert [] == found.going()
 
     @pytest.mark.parametrize(
-        ("size", "taken"),
+        "size",
         [
-            pytest.param(lambda n: "3", "0", id="232 like pods"),
-            pytest.param(lambda n: f"{3500 - n}m", "0", id="232 the largest move first"),
-            pytest.param(lambda n: f"{2600 + 90 * n}m", "0", id="232 the smallest move first"),
-            pytest.param(lambda n: "1500m", "2", id="232 two would fit one replacement"),
+            pytest.param(lambda n: "3", id="232 like pods"),
+            pytest.param(lambda n: f"{3500 - n}m", id="232 the largest move first"),
+            pytest.param(lambda n: f"{2600 + 90 * n}m", id="232 the smallest move first"),
         ],
     )
-    def test_so_many_drifted_nodes_are_replaced_at_a_time(
-        self, size: Callable[[int], str], taken: str
-    ) -> None:
+    def test_so_many_drifted_nodes_are_replaced_at_a_time(self, size: Callable[[int], str]) -> None:
         async def scene() -> None:
             drifted = [machine(f"n{n}", conditions=[true("Drifted")]) for n in range(10)]
             pods = [running(f"p{n}", f"n{n}", cpu=size(n)) for n in range(10)]
-            daemons = [running(f"d{n}", f"n{n}", cpu=taken, owner="DaemonSet") for n in range(10)]
-            async with disrupting(pool(budget="30%"), *drifted, *pods, *daemons) as found:
+            async with disrupting(pool(budget="30%"), *drifted, *pods) as found:
                 again = []
                 for _ in range(6):
                     again.append(await found.look())
@@ -133,6 +129,25 @@ class TestWhatCounts:
                 assert 1 == len(found.going())
 
         run_virtual(scene())
+
+    @in_virtual_time
+    async def test_drifted_nodes_wait_for_a_replacement_that_has_room_for_them_too(self) -> None:
+        drifted = [machine(f"n{n}", conditions=[true("Drifted")]) for n in range(3)]
+        pods = [running(f"p{n}", f"n{n}", cpu="1500m") for n in range(3)]
+        daemons = [running(f"d{n}", f"n{n}", cpu="2", owner="DaemonSet") for n in range(3)]
+        async with disrupting(pool(budget="100%"), *drifted, *pods, *daemons) as found:
+            await found.look()
+            await found.launch()
+            await found.look()
+
+            assert ["n0"] == found.tainted()
+            (coming,) = found.replacements
+
+            await found.bring_up(coming)
+            await found.look()
+
+            assert ["n0", "n1"] == found.tainted()
+            assert [coming.metadata.name] == [each.metadata.name for each in found.replacements]
 
 
 class TestBudgetsThatAllowNothing:

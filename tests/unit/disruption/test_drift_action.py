@@ -25,6 +25,7 @@ from disrupting import (
 )
 from karpenter.api.meta import Condition
 from karpenter.cloud.types import InstanceType
+from karpenter.disruption.candidates import Blocked, Why
 from karpenter.disruption.passes import DisruptionSettings
 from karpenter.model import labels as keys
 from karpenter.scheduling.static import plan_static
@@ -99,6 +100,41 @@ def test_226_one_that_cannot_go_does_not_hold_up_the_next() -> None:
         found.verdicts["a"].detail,
         found.verdicts["a"].has_event,
     )
+
+
+def test_a_machine_waits_for_one_that_is_coming_up_with_room_for_its_pods() -> None:
+    nodes = [
+        machine("n1", pod_on("a"), claim_conditions=[drifted()]),
+        machine("new", initialized=False),
+    ]
+
+    found = found_by("drift", *nodes)
+
+    assert [] == going(found)
+    detail = "default/a would have to wait for new, not up yet"
+    assert Blocked("n1", Why.UNSCHEDULABLE, detail) == found.verdicts["n1"]
+
+
+@pytest.mark.parametrize("waiting", [False, True], ids=["that have to move", "that wait"])
+@pytest.mark.parametrize("name", ["a", "z"], ids=["before its own", "after its own"])
+def test_a_machine_does_not_wait_for_one_that_is_taken_by_pods(waiting: bool, name: str) -> None:
+    """Whichever of them come first in the queue."""
+    nodes = [
+        machine("n1", pod_on("m", cpu="3"), claim_conditions=[drifted()]),
+        machine("new", initialized=False),
+    ]
+    leaving = [] if waiting else [machine("x", pod_on(name, cpu="3"), marked=True)]
+    pods = [pod(name, cpu="3")] if waiting else []
+
+    command = only(found_by("drift", *nodes, *leaving, pods=pods))
+
+    assert ("replace", ("n1",), 1) == (
+        command.decision,
+        command.names,
+        len(command.replacements),
+    )
+    assert ("default/m",) == command.replacements[0].pods
+    assert {"new": (f"default/{name}",)} == command.placements
 
 
 @pytest.mark.parametrize("said", [[], [condition("Drifted", "False", at=LONG_AGO)]])

@@ -163,6 +163,15 @@ def test_266_when_a_broken_node_is_due(minutes: int) -> None:
     assert NOW + (30 - minutes) * MINUTE == found.due
 
 
+def test_the_older_way_does_not_ask_when_the_node_was_created() -> None:
+    fresh = node("x", conditions=[failing(99)], created=NOW)  # type: ignore[list-item]
+
+    found = diagnosis(fresh, POLICIES)
+
+    assert found is not None
+    assert found.due < NOW
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -208,6 +208,26 @@ def test_v15_d14_waiting_long_enough_is_worth_a_rank() -> None:
     assert ["b"] == going(repaired(urgent, waited, *well(8), policies=policies))
 
 
+def test_a_broken_machine_waits_for_one_that_is_coming_up_with_room_for_its_pods() -> None:
+    found = repaired(sick("x", pod_on("p", cpu="3")), *well(9), machine("new", initialized=False))
+
+    assert [] == going(found)
+    assert "default/p would have to wait for new, not up yet" == found.verdicts["x"].detail
+
+
+def test_a_broken_machine_does_not_wait_for_one_that_is_taken() -> None:
+    """Though its own pods come first in the queue."""
+    leaving = machine("y", pod_on("q", cpu="3"), marked=True)
+    coming = machine("new", initialized=False)
+
+    command = only(repaired(sick("x", pod_on("p", cpu="3")), *well(9), leaving, coming))
+
+    assert (("default/p",), {"new": ("default/q",)}) == (
+        command.replacements[0].pods,
+        command.placements,
+    )
+
+
 def test_v15_d15_between_equals_the_name_decides() -> None:
     assert ["a"] == going(repaired(sick("b"), sick("a"), *well(8)))
 
