@@ -3,7 +3,7 @@
 import random
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from karpenter.sandbox.kinds import Registry, Resource
@@ -57,6 +57,16 @@ class Backend:
         return Key(
             resource.storage_group, resource.plural, namespace if resource.namespaced else "", name
         )
+
+
+def duration(seconds: int) -> timedelta:
+    """Seconds as Go counts them: in 64 bits of nanoseconds, which begin anew after 292 years.
+
+    Every sum of such a duration and a moment of our time is a moment Python knows.
+    """
+    half = 1 << 63
+    nanoseconds = (int(seconds) * 10**9 + half) % (2 * half) - half
+    return timedelta(microseconds=nanoseconds // 1000)
 
 
 def timestamp(moment: datetime) -> str:

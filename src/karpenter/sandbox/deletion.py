@@ -6,11 +6,11 @@ into its finalizers, for the garbage collector to act upon.
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from karpenter.sandbox import traits
-from karpenter.sandbox.backend import Backend, parse_timestamp, timestamp
+from karpenter.sandbox.backend import Backend, duration, parse_timestamp, timestamp
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.options import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions
 from karpenter.sandbox.status import conflict
@@ -91,7 +91,7 @@ def _marked(
     if not finalizers:
         del changed["finalizers"]
     if not is_marked:
-        changed["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+        changed["deletionTimestamp"] = timestamp(now + duration(grace))
         if "generation" in metadata:
             changed["generation"] = metadata["generation"] + 1
     changed["deletionGracePeriodSeconds"] = grace
@@ -112,8 +112,8 @@ def _shortened(obj: JsonObject, options: DeleteOptions, now: datetime) -> JsonOb
     wanted = 1 if wanted < 0 else wanted
     if wanted == 0 and not metadata.get("finalizers"):
         return None
-    begun = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current)
-    moment = begun + timedelta(seconds=wanted)
+    begun = parse_timestamp(metadata["deletionTimestamp"]) - duration(current)
+    moment = begun + duration(wanted)
     if moment < now:
         # Its whole time has passed: the shortest that still lets somebody finish the work
         moment, wanted = now, min(wanted, 1)

@@ -1,11 +1,11 @@
 """Simulated kubelets run the pods bound to their nodes, restart them, and end them."""
 
 from collections.abc import Hashable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from karpenter.sandbox import machine_status as report
-from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
 from karpenter.sandbox.controllers.informer import ObjectKey
 from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
 from karpenter.sandbox.faults import (
@@ -146,7 +146,7 @@ class PodKubelet(Controller):
     async def _shut_down(self, pod: JsonObject, now: datetime) -> float | None:
         metadata = pod["metadata"]
         grace = metadata.get("deletionGracePeriodSeconds") or 0
-        asked = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=grace)
+        asked = parse_timestamp(metadata["deletionTimestamp"]) - duration(grace)
         wanted = seconds(pod, SHUTDOWN_DELAY, KWOK_DELETE_DELAY)
         needed = self._machines.timing.shutdown if wanted is None else wanted
         left = _left(asked, min(needed, grace), now)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from karpenter.model.cron import Schedule, ScheduleError, parse_schedule
-from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
 from karpenter.sandbox.conditions import is_true
 from karpenter.sandbox.controllers.events import NORMAL, WARNING
 from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
@@ -99,7 +99,7 @@ class CronJobController(OwningController):
     async def _may_start(self, cron_job: JsonObject, jobs: list[JsonObject], due: datetime) -> bool:
         spec = cron_job["spec"]
         patience = spec.get("startingDeadlineSeconds")
-        if patience is not None and due + timedelta(seconds=patience) < self.clock.now():
+        if patience is not None and due + duration(patience) < self.clock.now():
             moment = due.astimezone(UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")
             text = f"Missed scheduled time to start a job: {moment}"
             self.recorder.emit(cron_job, WARNING, "MissSchedule", text)
@@ -170,7 +170,7 @@ def _last_due(cron_job: JsonObject, schedule: Schedule, now: datetime) -> dateti
     since = parse_timestamp(last) if last else created(cron_job)
     patience = cron_job["spec"].get("startingDeadlineSeconds")
     if patience is not None:
-        since = max(since, now - timedelta(seconds=patience))
+        since = max(since, now - duration(patience))
     # After a long time without running, only the recent past is of interest
     moment, due = since.astimezone(now.tzinfo), None
     for _ in range(_MOST_MISSED):

@@ -1,10 +1,10 @@
 """What a Deployment reports about itself: counts, availability and progress; pure."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
 from karpenter.sandbox.controllers.informer import JsonObject
 from karpenter.sandbox.controllers.owning import nonzero
 from karpenter.sandbox.controllers.rollout import available, max_unavailable, size
@@ -186,7 +186,7 @@ def _is_overdue(deployment: JsonObject, condition: JsonObject, now: datetime) ->
 
 
 def _deadline(deployment: JsonObject, condition: JsonObject) -> datetime:
-    patience = timedelta(seconds=deployment["spec"]["progressDeadlineSeconds"])
+    patience = duration(deployment["spec"]["progressDeadlineSeconds"])
     return parse_timestamp(condition["lastUpdateTime"]) + patience
 
 

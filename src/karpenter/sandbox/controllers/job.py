@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
-from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
 from karpenter.sandbox.conditions import find_condition
 from karpenter.sandbox.controllers.events import NORMAL, WARNING
 from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
@@ -160,7 +159,7 @@ class JobController(OwningController):
         if seconds is None or is_leaving(job):
             return None
         over = find_condition(job, "Complete") or find_condition(job, "Failed") or {}
-        due = parse_timestamp(over["lastTransitionTime"]) + timedelta(seconds=seconds)
+        due = parse_timestamp(over["lastTransitionTime"]) + duration(seconds)
         left = (due - self.clock.now()).total_seconds()
         if left > 0:
             return left

@@ -7,10 +7,10 @@ between two writes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.backend import parse_timestamp
+from karpenter.sandbox.backend import duration, parse_timestamp
 from karpenter.sandbox.conditions import find_condition, is_true
 from karpenter.sandbox.controllers.informer import JsonObject
 from karpenter.sandbox.controllers.job_indexes import (
@@ -173,7 +173,7 @@ def seconds_to_deadline(job: JsonObject, now: datetime) -> float | None:
     started = (job.get("status") or {}).get("startTime")
     if seconds is None or started is None or job["spec"].get("suspend"):
         return None
-    return (parse_timestamp(started) + timedelta(seconds=seconds) - now).total_seconds()
+    return (parse_timestamp(started) + duration(seconds) - now).total_seconds()
 
 
 def _restarted_too_often(job: JsonObject, pods: Sequence[JsonObject]) -> bool:

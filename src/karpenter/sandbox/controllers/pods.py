@@ -1,10 +1,10 @@
 """What controllers ask about pods, and how they make them from a template."""
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
-from karpenter.sandbox.backend import parse_timestamp
+from karpenter.sandbox.backend import duration, parse_timestamp
 from karpenter.sandbox.conditions import find_condition, is_true
 from karpenter.sandbox.controllers.informer import JsonObject
 
@@ -71,7 +71,7 @@ def is_available(pod: JsonObject, min_ready_seconds: int, now: datetime) -> bool
     if not min_ready_seconds:
         return True
     since = ready_since(pod)
-    return since is not None and since + timedelta(seconds=min_ready_seconds) <= now
+    return since is not None and since + duration(min_ready_seconds) <= now
 
 
 def next_available(
@@ -81,7 +81,7 @@ def next_available(
     if not min_ready_seconds:
         return None
     waits = [
-        (since + timedelta(seconds=min_ready_seconds) - now).total_seconds()
+        (since + duration(min_ready_seconds) - now).total_seconds()
         for pod in pods
         if (since := ready_since(pod)) is not None
     ]

@@ -1,9 +1,9 @@
 """Taints that drive pods away: at once, or after as long as a pod tolerates them."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.backend import parse_timestamp, timestamp
+from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
 from karpenter.sandbox.conditions import with_condition
 from karpenter.sandbox.controllers.events import NORMAL
 from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
@@ -47,7 +47,7 @@ class TaintEvictionController(Controller):
             return None
         now = self.clock.now()
         since = self._since.setdefault(uid, _beginning(taints, pod, now))
-        left = (since + timedelta(seconds=seconds) - now).total_seconds()
+        left: float = (since + duration(seconds) - now).total_seconds()
         if left > 0:
             return left
         await self._evict(pod)
@@ -97,13 +97,13 @@ def _driving(node: JsonObject) -> list[JsonObject]:
     return [taint for taint in taints if taint.get("effect") == NO_EXECUTE]
 
 
-def _tolerated_seconds(pod: JsonObject, taints: list[JsonObject]) -> float | None:
+def _tolerated_seconds(pod: JsonObject, taints: list[JsonObject]) -> int | None:
     """How long a pod may stay: 0 not at all, None for ever."""
     if not taints:
         return None
     given = pod["spec"].get("tolerations") or []
     compiled = read_tolerations(given)
-    limits: list[float] = []
+    limits: list[int] = []
     for taint in read_taints(taints):
         fitting = [
             toleration
@@ -111,9 +111,9 @@ def _tolerated_seconds(pod: JsonObject, taints: list[JsonObject]) -> float | Non
             if rule.covers(taint)
         ]
         if not fitting:
-            return 0.0
+            return 0
         limits += [
-            max(0.0, float(toleration["tolerationSeconds"]))
+            max(0, int(toleration["tolerationSeconds"]))
             for toleration in fitting
             if "tolerationSeconds" in toleration
         ]
