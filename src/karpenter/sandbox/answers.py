@@ -4,7 +4,8 @@ Stored bytes are sent as they are wherever the client asked for the stored versi
 thousands of objects costs little more than joining them.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+import re
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,10 @@ from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs.read import Listing
 from karpenter.sandbox.verbs.watching import Change, WatchSession
 
+# Of all warnings together, and of each when these are too many
+_LONGEST_WARNINGS: Final = 4096
+_LONGEST_WARNING: Final = 256
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # Changes are sent together up to so many bytes; more would wait in memory for a slow reader
 _LARGEST_FRAME: Final = 1024 * 1024
 _JSON_HEADERS: Final = {"Content-Type": "application/json"}
@@ -60,7 +65,7 @@ class Writer:
         headers = {"Content-Type": self.form.media_type}
         told = [self.deprecation, *warnings] if self.deprecation else warnings
         if told:
-            headers["Warning"] = ", ".join(_warning(text) for text in dict.fromkeys(told))
+            headers["Warning"] = ", ".join(map(_warning, _shortened(told)))
         return headers
 
     def listing(self, listing: Listing) -> Response:
@@ -209,6 +214,20 @@ def _item(obj: JsonObject, resource: Resource) -> JsonObject:
     return {key: value for key, value in obj.items() if key not in {"apiVersion", "kind"}}
 
 
+def _shortened(texts: Iterable[str]) -> list[str]:
+    """Warnings that fit into a header: all of them, or else the beginnings of the first."""
+    distinct = list(dict.fromkeys(texts))
+    if sum(map(len, distinct)) <= _LONGEST_WARNINGS:
+        return distinct
+    kept, length = [], 0
+    for text in dict.fromkeys(text[:_LONGEST_WARNING] for text in distinct):
+        if length >= _LONGEST_WARNINGS:
+            break
+        kept.append(text)
+        length += len(text)
+    return kept
+
+
 def _warning(text: str) -> str:
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    quoted = _CONTROL.sub(" ", text).replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'

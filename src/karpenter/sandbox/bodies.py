@@ -1,6 +1,7 @@
 """Reading the body of a request: JSON, YAML or protobuf, within limits."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,11 +11,15 @@ import msgspec
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import read
 from karpenter.sandbox import protobuf
+from karpenter.sandbox.depth import TOO_DEEP, check_depth
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.status import bad_request, too_large, unsupported_media_type
-from karpenter.sandbox.unreadable import json_problem, kind_problem, unrecognized
+from karpenter.sandbox.structure import unreadable
+from karpenter.sandbox.unreadable import json_problem, kind_problem, number_problem, unrecognized
 
 LARGEST: Final = 3 * 1024 * 1024
+# No integer with more digits is a number that Go can hold, and reading it costs their square
+_MOST_DIGITS: Final = 309
 JSON_TYPES: Final = frozenset({"", "application/json"})
 YAML_TYPES: Final = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 _ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -23,6 +28,10 @@ _NO_KIND: Final = "couldn't get version/kind; json parse error: "
 
 class UnreadableError(ValueError):
     """A body that cannot be read at all."""
+
+
+class NumberError(UnreadableError):
+    """A body with a number beyond all bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,9 @@ def read_object(data: bytes, content_type: str, resource: Resource | None) -> Bo
             return read_yaml(data)
         if media_type == protobuf.MEDIA_TYPE:
             return _read_protobuf(data, resource)
+    except NumberError as error:
+        problem = str(error)
+        raise unreadable(resource, problem) if resource else bad_request(problem) from error
     except UnreadableError as error:
         if resource is None:
             raise bad_request(str(error)) from error
@@ -64,11 +76,13 @@ def _of_object(body: Body) -> Body:
 def _read_protobuf(data: bytes, resource: Resource | None) -> Body:
     default = (resource.api_version, resource.kind) if resource is not None else None
     try:
-        return Body(protobuf.decode(data, default_kind=default))
+        content = protobuf.decode(data, default_kind=default)
     except protobuf.ProtobufError as error:
         if not data.startswith(protobuf.MAGIC):
             raise UnreadableError(str(error)) from error
         raise bad_request(str(error)) from error
+    check_depth(content)
+    return Body(content)
 
 
 def read_patch(data: bytes, *, is_apply: bool) -> Body:
@@ -92,10 +106,35 @@ def read_json(data: bytes) -> Body:
     try:
         content = msgspec.json.decode(data)
     except RecursionError as error:
-        raise bad_request("json: exceeded max depth") from error
+        raise bad_request(TOO_DEEP) from error
     except ValueError as error:
-        raise UnreadableError(_NO_KIND + json_problem(data)) from error
+        raise _problem(data) from error
+    check_depth(content)
     return Body(content, tuple(_duplicates(data)))
+
+
+def _problem(data: bytes) -> UnreadableError:
+    """Why the fast reader refuses what may yet be JSON: some numbers it does not take."""
+    try:
+        json.loads(data, parse_int=_integer, parse_float=_float)
+    except NumberError as error:
+        return error
+    except (ValueError, RecursionError):
+        pass
+    return UnreadableError(_NO_KIND + json_problem(data))
+
+
+def _integer(text: str) -> int:
+    if len(text.lstrip("-")) > _MOST_DIGITS:
+        raise NumberError(number_problem(text))
+    return int(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise NumberError(number_problem(text))
+    return value
 
 
 def read_yaml(data: bytes) -> Body:
@@ -126,7 +165,7 @@ def _duplicates(data: bytes) -> list[str]:
         counts = Counter(key for key, _ in items)
         return _Repeating(found, [key for key, count in counts.items() if count > 1])
 
-    tree = json.loads(data, object_pairs_hook=pairs)
+    tree = json.loads(data, object_pairs_hook=pairs, parse_int=_integer)
     return _paths(tree, "") if is_repeating else []
 
 

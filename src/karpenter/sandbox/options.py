@@ -19,6 +19,7 @@ ORPHAN: Final = "Orphan"
 
 _META_GROUP: Final = "meta.k8s.io"
 _LONGEST_MANAGER: Final = 128
+_MOST_DIGITS: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +212,13 @@ def _integer(query: Query, name: str) -> int | None:
     text = _text(query, name)
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError as error:
-        raise _malformed(text, "ParseInt") from error
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise _malformed(text, "invalid syntax")
+    # Go reads numbers into 64 bits; a longer text is not even worth reading
+    if len(digits.lstrip("0")) > _MOST_DIGITS or not -(1 << 63) <= int(text) < 1 << 63:
+        raise _malformed(text, "value out of range")
+    return int(text)
 
 
 def _flag(query: Query, name: str) -> bool | None:
@@ -224,5 +228,5 @@ def _flag(query: Query, name: str) -> bool | None:
     return _text(query, name).lower() not in {"false", "0"}
 
 
-def _malformed(text: str, reader: str) -> ApiError:
-    return bad_request(f'strconv.{reader}: parsing "{text}": invalid syntax')
+def _malformed(text: str, problem: str) -> ApiError:
+    return bad_request(f'strconv.ParseInt: parsing "{text}": {problem}')

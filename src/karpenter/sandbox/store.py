@@ -16,7 +16,13 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from karpenter.sandbox.history import Collection, Watch
-from karpenter.sandbox.store_errors import AlreadyExistsError, ConflictError, MissingError, NotYet
+from karpenter.sandbox.store_errors import (
+    AlreadyExistsError,
+    ConflictError,
+    MissingError,
+    NotYet,
+    TooLargeError,
+)
 
 JsonObject: TypeAlias = dict[str, Any]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -25,6 +31,8 @@ _Entries: TypeAlias = "list[Stored]"
 
 # Enough for every reader that answers within minutes, little enough to stay in memory
 HISTORY: Final = 8192
+# As etcd has it by default, for the object with all its managed fields
+LARGEST_OBJECT: Final = 1536 * 1024
 # Zero means "any version" in requests, so no object ever has it
 _FIRST_VERSION: Final = 1
 
@@ -145,6 +153,7 @@ class Store:
 
         Raises:
             AlreadyExistsError: there is an object at ``key``.
+            TooLargeError: the object is too large to be kept.
         """
         if self.find(key) is not None:
             raise AlreadyExistsError(key)
@@ -160,6 +169,7 @@ class Store:
         Raises:
             MissingError: there is no object at ``key``.
             ConflictError: the object is not at ``expected_rv``.
+            TooLargeError: the object is too large to be kept.
         """
         previous = self._existing(key, expected_rv)
         return self._happen("MODIFIED", key, obj, previous)
@@ -229,6 +239,8 @@ class Store:
         metadata = {**obj["metadata"], "resourceVersion": str(rv)}
         # Encoding first: an object that is no JSON must change nothing
         stored = Stored(key, msgspec.json.encode({**obj, "metadata": metadata}), rv)
+        if len(stored.data) > LARGEST_OBJECT and change != "DELETED":
+            raise TooLargeError(key, len(stored.data))
         self.resource_version = rv
         event = Event(change, stored, previous)
         self.collection(key.group, key.resource).apply(event)

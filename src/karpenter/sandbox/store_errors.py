@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from karpenter.sandbox.status import ApiError
+
 if TYPE_CHECKING:
     from karpenter.sandbox.store import Key
 
@@ -15,6 +17,7 @@ class StoreError(Exception):
       x ConflictError        the object is at another resource version than expected
       x Gone                 the history no longer reaches back to a resource version
       x NotYet               a resource version that lies in the future
+      x TooLargeError        an object that is too large to be kept (also an ApiError)
     """
 
 
@@ -50,3 +53,14 @@ class NotYet(StoreError):  # noqa: N818 a state of the world rather than a failu
         super().__init__(f"Too large resource version: {wanted}, current: {current}")
         self.wanted = wanted
         self.current = current
+
+
+class TooLargeError(StoreError, ApiError):
+    """An object beyond what etcd takes; API servers pass on what it says of it, as a 500."""
+
+    def __init__(self, key: "Key", size: int) -> None:
+        ApiError.__init__(self, 500, "", "etcdserver: request is too large")
+        self.key = key
+        self.size = size
+
+

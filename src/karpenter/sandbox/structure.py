@@ -4,6 +4,8 @@ A value of the wrong type is always refused. Unknown fields are refused, reporte
 dropped, as the client wishes; whatever it wishes, they are never stored.
 """
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +26,8 @@ from karpenter.sandbox.typed import (
 )
 from karpenter.sandbox.unreadable import json_name, unrecognized
 
+# What JSON writes with four digits and Go with two
+_ESCAPE: Final = re.compile(r"\\u00([0-9a-f]{2})")
 # How Kubernetes calls its table of kinds
 _SCHEME: Final = "pkg/runtime/scheme.go:111"
 
@@ -73,14 +77,19 @@ def shaped(
     """
     pruned, unknown = _pruned(body, resource, known or {})
     problems = [
-        *(f'unknown field "{field}"' for field in unknown),
-        *(f'duplicate field "{field}"' for field in duplicates),
+        *(f"unknown field {_quoted(field)}" for field in unknown),
+        *(f"duplicate field {_quoted(field)}" for field in duplicates),
     ]
     if problems and validation == STRICT:
         raise unreadable(resource, "strict decoding error: " + ", ".join(problems))
     if validation == WARN:
         warnings.extend(problems)
     return pruned
+
+
+def _quoted(text: str) -> str:
+    """A text in quotation marks, with the escapes of Go for what cannot be seen."""
+    return _ESCAPE.sub(r"\\x\1", json.dumps(text, ensure_ascii=False))
 
 
 def unreadable(resource: Resource, problem: str) -> ApiError:

@@ -35,12 +35,17 @@ def json_problem(data: bytes) -> str:
     """What keeps ``data`` from being JSON."""
     text = data.decode("latin-1")
     try:
-        json.loads(text)
+        json.loads(text, parse_int=len)
     except json.JSONDecodeError as error:
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
             return "unexpected end of JSON input"
         return f"invalid character {_quoted(text[error.pos])} {_place(error, text)}"
     return "invalid UTF-8 in string literal"
+
+
+def number_problem(text: str) -> str:
+    """What keeps a number that no computer can hold from being read."""
+    return f"json: cannot unmarshal number {text} into Go value of type float64"
 
 
 def kind_problem(content: Any) -> str:

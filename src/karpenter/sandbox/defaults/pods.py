@@ -1,8 +1,9 @@
 """Defaults of pods, and of the templates that workloads make pods from."""
 
+from decimal import Decimal
 from typing import Any, Final
 
-from karpenter.model.quantity import millis, parse
+from karpenter.model.quantity import canonical, millis, parse
 from karpenter.sandbox.defaults.filling import each, filled, within
 from karpenter.sandbox.store import JsonObject
 
@@ -45,6 +46,8 @@ def claim_template(obj: JsonObject) -> JsonObject:
 def _own_spec(spec: JsonObject) -> JsonObject:
     """What pods have and templates do not."""
     spec = pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec = {**spec, "terminationGracePeriodSeconds": 1}
     for name in ("initContainers", "containers"):
         spec = each(spec, name, _with_requests)
         if spec.get("hostNetwork"):
@@ -75,10 +78,16 @@ def _resources(resources: JsonObject) -> JsonObject:
 
 def _rounded(amounts: JsonObject) -> JsonObject:
     """Amounts without what is finer than a thousandth, which nothing counts in."""
-    return {
-        name: f"{millis(amount)}m" if parse(amount) * 1000 % 1 else amount
-        for name, amount in amounts.items()
-    }
+    return {name: _in_millis(amount) for name, amount in amounts.items()}
+
+
+def _in_millis(amount: str) -> str:
+    thousandths = millis(amount)
+    # Compared, not divided: amounts have more digits than a Decimal reckons with
+    if parse(amount) == Decimal(f"{thousandths}e-3"):
+        return amount
+    has_exponent = "e" in amount
+    return canonical(f"{thousandths}e-3" if has_exponent else f"{thousandths}m")
 
 
 def _pull_policy(image: str) -> str:

@@ -3,14 +3,20 @@
 Replacing a field that is not there adds it, and negative indexes count from the end of a list. A
 patch that does not fit is refused as a whole, with the same unspecific sentence an API server
 gives; why it did not fit is the ``__cause__`` of the error.
+
+Patches come from anybody, so what one may cost is bounded: the number of its operations, and how
+much its copies add up to, since thirty copies of a document into itself would fill any memory.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from karpenter.sandbox.patching.errors import DECODING, PatchError, undecodable
 
 _MOST_OPERATIONS: Final = 10_000
+_MOST_COPIED: Final = 3 * 1024 * 1024
 _REFUSAL: Final = "the server rejected our request due to an error in our request"
 
 
@@ -25,15 +31,16 @@ def apply_json_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
         PatchError: 400 for what is no patch, 413 for one that is too long, 422 for a misfit.
     """
     operations = _operations(patch)
-    document: Any = obj
+    # Operations change what they find, and neither the object nor the patch is theirs
+    document = _Document(_copied(obj))
     try:
         for operation in operations:
-            document = _apply(document, operation)
-    except _MisfitError as error:
+            document.apply(_copied(operation))
+    except (_MisfitError, RecursionError) as error:
         raise PatchError(_REFUSAL, status=422, reason="Invalid") from error
-    if not isinstance(document, dict):
+    if not isinstance(document.root, dict):
         raise PatchError(_REFUSAL, status=422, reason="Invalid")
-    return document
+    return document.root
 
 
 def _operations(patch: object) -> list[Mapping[str, Any]]:
@@ -44,73 +51,79 @@ def _operations(patch: object) -> list[Mapping[str, Any]]:
             raise undecodable(entry, "handlers.jsonPatchOp", prefix=DECODING)
     if len(patch) > _MOST_OPERATIONS:
         raise PatchError(
-            f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS},"
-            f" got {len(patch)}",
+            "Request entity too large: The allowed maximum operations in a JSON patch is"
+            f" {_MOST_OPERATIONS}, got {len(patch)}",
             status=413,
             reason="RequestEntityTooLarge",
         )
     return patch
 
 
-def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
-    name = operation.get("op")
-    apply = _OPERATIONS.get(name) if isinstance(name, str) else None
-    if apply is None:
-        raise _MisfitError(f"unexpected kind: {name}")
-    return apply(document, operation)
+class _Document:
+    """What the operations of one patch change, one after the other."""
 
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self._copied = 0  # bytes
+        self._operations: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+            "add": self._add,
+            "remove": self._remove,
+            "replace": self._replace,
+            "move": self._move,
+            "copy": self._copy,
+            "test": self._test,
+        }
 
-def _add(document: Any, operation: Mapping[str, Any]) -> Any:
-    return _change(document, _pointer(operation, "path"), _adder(operation.get("value")))
+    def apply(self, operation: Mapping[str, Any]) -> None:
+        name = operation.get("op")
+        apply = self._operations.get(name) if isinstance(name, str) else None
+        if apply is None:
+            raise _MisfitError(f"unexpected kind: {name}")
+        apply(operation)
 
+    def _add(self, operation: Mapping[str, Any]) -> None:
+        container, key = _place(self.root, _pointer(operation, "path"))
+        _insert(container, key, operation.get("value"))
 
-def _remove(document: Any, operation: Mapping[str, Any]) -> Any:
-    return _change(document, _pointer(operation, "path"), _without)
+    def _remove(self, operation: Mapping[str, Any]) -> None:
+        _take(*_place(self.root, _pointer(operation, "path")))
 
-
-def _replace(document: Any, operation: Mapping[str, Any]) -> Any:
-    path = _pointer(operation, "path")
-    value = operation.get("value")
-    if not path:
-        return value
-
-    def replaced(container: Any, key: str) -> Any:
+    def _replace(self, operation: Mapping[str, Any]) -> None:
+        path, value = _pointer(operation, "path"), operation.get("value")
+        if not path:
+            self.root = value
+            return
+        container, key = _place(self.root, path)
         if isinstance(container, dict):
-            return {**container, key: value}
-        index = _index(key, len(container))
-        return [*container[:index], value, *container[index + 1 :]]
+            container[key] = value
+        else:
+            container[_index(key, len(container))] = value
 
-    return _change(document, path, replaced)
+    def _move(self, operation: Mapping[str, Any]) -> None:
+        source = _pointer(operation, "from")
+        value = _find(self.root, source)
+        _take(*_place(self.root, source))
+        _insert(*_place(self.root, _pointer(operation, "path")), value)
+
+    def _copy(self, operation: Mapping[str, Any]) -> None:
+        data = msgspec.json.encode(_find(self.root, _pointer(operation, "from")))
+        self._copied += len(data)
+        if self._copied > _MOST_COPIED:
+            raise _MisfitError(
+                f"the copies add up to {self._copied} bytes, more than the {_MOST_COPIED} allowed"
+            )
+        container, key = _place(self.root, _pointer(operation, "path"))
+        _insert(container, key, msgspec.json.decode(data))
+
+    def _test(self, operation: Mapping[str, Any]) -> None:
+        path = _pointer(operation, "path")
+        found = _find(self.root, path)
+        if not _same(found, operation.get("value")):
+            raise _MisfitError(f"testing value {operation['path']} failed: test failed")
 
 
-def _move(document: Any, operation: Mapping[str, Any]) -> Any:
-    source = _pointer(operation, "from")
-    value = _find(document, source)
-    removed = _change(document, source, _without)
-    return _change(removed, _pointer(operation, "path"), _adder(value))
-
-
-def _copy(document: Any, operation: Mapping[str, Any]) -> Any:
-    value = _find(document, _pointer(operation, "from"))
-    return _change(document, _pointer(operation, "path"), _adder(value))
-
-
-def _test(document: Any, operation: Mapping[str, Any]) -> Any:
-    path = _pointer(operation, "path")
-    found = _find(document, path)
-    if not _same(found, operation.get("value")):
-        raise _MisfitError(f"testing value {operation['path']} failed: test failed")
-    return document
-
-
-_OPERATIONS: Final[Mapping[str, Callable[[Any, Mapping[str, Any]], Any]]] = {
-    "add": _add,
-    "remove": _remove,
-    "replace": _replace,
-    "move": _move,
-    "copy": _copy,
-    "test": _test,
-}
+def _copied(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _pointer(operation: Mapping[str, Any], name: str) -> list[str]:
@@ -138,42 +151,42 @@ def _find(document: Any, path: list[str]) -> Any:
     return value
 
 
-def _change(document: Any, path: list[str], change: Callable[[Any, str], Any]) -> Any:
-    """Rebuild the containers on the way to a path, the last one by ``change``."""
+def _place(document: Any, path: list[str]) -> tuple[Any, str]:
+    """The list or object that holds what a path leads to, and the last part of the path."""
     if not path:
         raise _MisfitError("doc is missing path: the whole document can only be replaced or tested")
-    key, *rest = path
-    if not isinstance(document, dict | list):
-        raise _MisfitError(f'doc is missing path: nothing contains "{key}"')
-    if not rest:
-        return change(document, key)
-    if isinstance(document, dict):
-        if document.get(key) is None:
-            raise _MisfitError(f'doc is missing path: there is no "{key}"')
-        return {**document, key: _change(document[key], rest, change)}
-    index = _index(key, len(document))
-    return [*document[:index], _change(document[index], rest, change), *document[index + 1 :]]
-
-
-def _adder(value: Any) -> Callable[[Any, str], Any]:
-    def added(container: Any, key: str) -> Any:
+    *way, last = path
+    container = document
+    for key in way:
         if isinstance(container, dict):
-            return {**container, key: value}
-        if key == "-":
-            return [*container, value]
-        index = _index(key, len(container) + 1)
-        return [*container[:index], value, *container[index:]]
+            if container.get(key) is None:
+                raise _MisfitError(f'doc is missing path: there is no "{key}"')
+            container = container[key]
+        elif isinstance(container, list):
+            container = container[_index(key, len(container))]
+        else:
+            raise _MisfitError(f'doc is missing path: nothing contains "{key}"')
+    if not isinstance(container, dict | list):
+        raise _MisfitError(f'doc is missing path: nothing contains "{last}"')
+    return container, last
 
-    return added
 
-
-def _without(container: Any, key: str) -> Any:
+def _insert(container: Any, key: str, value: Any) -> None:
     if isinstance(container, dict):
-        if key not in container:
-            raise _MisfitError(f'unable to remove nonexistent key: "{key}"')
-        return {name: value for name, value in container.items() if name != key}
-    index = _index(key, len(container))
-    return [*container[:index], *container[index + 1 :]]
+        container[key] = value
+    elif key == "-":
+        container.append(value)
+    else:
+        container.insert(_index(key, len(container) + 1), value)
+
+
+def _take(container: Any, key: str) -> None:
+    if isinstance(container, list):
+        del container[_index(key, len(container))]
+    elif key in container:
+        del container[key]
+    else:
+        raise _MisfitError(f'unable to remove nonexistent key: "{key}"')
 
 
 def _index(key: str, length: int) -> int:

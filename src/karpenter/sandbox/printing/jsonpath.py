@@ -73,7 +73,10 @@ def parse(path: str) -> tuple[Step, ...]:
             position = token.end() - 1  # the second dot belongs to the field that follows
         else:
             position = token.end()
-        steps.append(_step(token))
+        try:
+            steps.append(_step(token))
+        except ValueError as error:  # an index beyond all bounds, or a step of zero
+            raise JsonPathError(f"{path!r} is no JSON path: {error}") from error
     return tuple(steps)
 
 
@@ -91,6 +94,8 @@ def _step(token: re.Match[str]) -> Step:
     if token["left"] is not None:
         return _filter(token["left"], token["comparison"], token["right"])
     bounds = (token["start"], token["stop"], token["step"])
+    if token["step"] and not int(token["step"]):
+        raise ValueError("a step of zero leads nowhere")
     return _slice(slice(*(int(bound) if bound else None for bound in bounds)))
 
 

@@ -30,11 +30,11 @@ def placing_problems(spec: JsonObject, path: Path) -> Problems:
     for index, toleration in enumerate(spec.get("tolerations") or []):
         yield from _toleration_problems(toleration, (*path, "tolerations", index))
     constraints = spec.get("topologySpreadConstraints") or []
+    last = {_spread_key(constraint): index for index, constraint in enumerate(constraints)}
     for index, constraint in enumerate(constraints):
         place = (*path, "topologySpreadConstraints", index)
         yield from _spread_problems(constraint, place)
-        same = [_spread_key(later) for later in constraints[index + 1 :]]
-        if _spread_key(constraint) in same:
+        if last[_spread_key(constraint)] > index:
             shown = "{" + ", ".join(_spread_key(constraint)) + "}"
             yield duplicate((*place, Verbatim("{topologyKey, whenUnsatisfiable}")), shown)
     affinity = spec.get("affinity") or {}

@@ -7,6 +7,7 @@ import msgspec
 from karpenter.admission.errors import ErrorKind, FieldError
 from karpenter.sandbox import ownership, versions
 from karpenter.sandbox.backend import Backend
+from karpenter.sandbox.depth import check_depth
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.options import WriteOptions
 from karpenter.sandbox.patching.apply import apply_configuration
@@ -98,7 +99,9 @@ def patched(
     """
     try:
         if patch_type == JSON_PATCH:
-            return apply_json_patch(obj, body)
+            changed = apply_json_patch(obj, body)
+            check_depth(changed)  # which other patches do not add to
+            return changed
         if patch_type == MERGE_PATCH:
             return apply_merge_patch(obj, body)
         if patch_type == STRATEGIC_PATCH and resource.custom is None and schema is not None:

@@ -25,6 +25,7 @@ from karpenter.sandbox.target import Target
 
 # In a continue token: carry on with what is there now, however it has changed
 _NO_VERSION: Final = -1
+_MOST_DIGITS: Final = 20  # of an unsigned number of 64 bits
 _PAGE_VERSION: Final = "meta.k8s.io/v1"
 _TOO_OLD: Final = (
     "The provided continue parameter is too old to display a consistent list result."
@@ -131,12 +132,14 @@ def parse_version(text: str) -> int | None:
     if not text or text == "0":
         return None
     if not text.isascii() or not text.isdigit():
-        raise ApiError(500, "", _unreadable_version(text))
+        raise ApiError(500, "", _unreadable_version(text, "invalid syntax"))
+    if len(text.lstrip("0")) > _MOST_DIGITS or int(text) >= 1 << 64:
+        raise ApiError(500, "", _unreadable_version(text, "value out of range"))
     return int(text)
 
 
-def _unreadable_version(text: str) -> str:
-    problem = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+def _unreadable_version(text: str, reason: str) -> str:
+    problem = f'strconv.ParseUint: parsing "{text}": {reason}'
     return f'resourceVersion: Invalid value: "{text}": {problem}'
 
 
@@ -231,6 +234,7 @@ def _read_token(token: str) -> tuple[int, tuple[str, str]]:
     except (
         AttributeError,
         KeyError,
+        RecursionError,
         TypeError,
         ValueError,
         binascii.Error,

@@ -4,7 +4,7 @@ The order follows an API server: who the object is, whether its shape is right, 
 fills in, what speaks against it, and last the store. A dry run does everything but the last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +24,7 @@ from karpenter.sandbox.status import (
     not_found,
 )
 from karpenter.sandbox.store import JsonObject, Stored
-from karpenter.sandbox.store_errors import AlreadyExistsError
+from karpenter.sandbox.store_errors import AlreadyExistsError, TooLargeError
 from karpenter.sandbox.structure import identified, shaped
 from karpenter.sandbox.target import Target
 
@@ -118,7 +118,7 @@ def _insert_once(
         if backend.store.find(key) is not None:
             raise AlreadyExistsError(key)
         return Written(versions.served(final, resource), is_new=True, warnings=warnings)
-    stored = backend.store.add(key, final)
+    stored = _kept(lambda obj: backend.store.add(key, obj), final, is_lightened=tracks)
     return Written(versions.served(stored.obj, resource), is_new=True, warnings=warnings)
 
 
@@ -173,7 +173,7 @@ def replace(
     if traits.counts_generations(resource) and _is_changed(final, existing.obj):
         generation = old["metadata"].get("generation", 0) + 1
         final = {**final, "metadata": {**final["metadata"], "generation": generation}}
-    return _store(backend, resource, existing, final, options, warnings)
+    return _store(backend, resource, existing, final, options, warnings, is_lightened=tracks)
 
 
 def _store(
@@ -183,6 +183,8 @@ def _store(
     final: JsonObject,
     options: WriteOptions,
     warnings: list[str],
+    *,
+    is_lightened: bool,
 ) -> Written:
     final = ownership.with_old_times(final, existing.obj)
     if deletion.is_finished_by(final, existing.obj, resource):
@@ -191,8 +193,21 @@ def _store(
         return Written(versions.served(final, resource), warnings=warnings)
     if final == existing.obj or options.dry_run:
         return Written(versions.served(final, resource), warnings=warnings)
-    stored = backend.store.put(existing.key, final)
+    stored = _kept(
+        lambda obj: backend.store.put(existing.key, obj), final, is_lightened=is_lightened
+    )
     return Written(versions.served(stored.obj, resource), warnings=warnings)
+
+
+def _kept(keep: Callable[[JsonObject], Stored], obj: JsonObject, *, is_lightened: bool) -> Stored:
+    """Store an object; one that only its managed fields make too large goes without them."""
+    try:
+        return keep(obj)
+    except TooLargeError:
+        if not is_lightened or "managedFields" not in obj["metadata"]:
+            raise
+        metadata = {key: part for key, part in obj["metadata"].items() if key != "managedFields"}
+        return keep({**obj, "metadata": metadata})
 
 
 def _create_by_update(
