@@ -72,7 +72,7 @@ class Cluster:
         return self._send(operation) if operation.send else self._run(operation)
 
     def _send(self, operation: Operation) -> Answer:
-        method, _, path = self._filled(operation.send).partition(" ")
+        method, _, path = self._filled(operation.send, operation).partition(" ")
         base = urlsplit(self.url)
         connection = self._connection(base.netloc)
         headers = {
@@ -99,9 +99,9 @@ class Cluster:
         if operation.base64 is not None:
             return base64.b64decode(operation.base64)
         if operation.text is not None:
-            return self._filled(operation.text).encode()
+            return self._filled(operation.text, operation).encode()
         if operation.body is not None:
-            return self._filled(json.dumps(operation.body)).encode()
+            return self._filled(json.dumps(operation.body), operation).encode()
         return None
 
     def _run(self, operation: Operation) -> Answer:
@@ -112,8 +112,8 @@ class Cluster:
         }
         try:
             done = subprocess.run(
-                ["kubectl", *shlex.split(self._filled(operation.kubectl))],
-                input=self._filled(operation.input),
+                ["kubectl", *shlex.split(self._filled(operation.kubectl, operation))],
+                input=self._filled(operation.input, operation),
                 cwd=_REPOSITORY,
                 env=environment,
                 capture_output=True,
@@ -129,9 +129,10 @@ class Cluster:
             "errors": normal_lines(done.stderr),
         }
 
-    def _filled(self, text: str) -> str:
+    def _filled(self, text: str, operation: Operation) -> str:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return Template(text).safe_substitute(self.saved, now=now)
+        repeated = {name: part * times for name, (part, times) in operation.repeat.items()}
+        return Template(text).safe_substitute(self.saved, **repeated, now=now)
 
 
 def _content_type(operation: Operation) -> Mapping[str, str]:

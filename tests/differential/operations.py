@@ -5,6 +5,7 @@ a ``send`` (an HTTP request) or a ``kubectl`` (a command). ``${name}`` in it sta
 that an earlier operation saved from its answer, so each cluster sees its own resource versions.
 
 * ``body`` is sent as JSON, ``text`` and ``base64`` as they stand; ``type`` names the content type.
+* ``repeat`` says which ``${name}`` stands for a text, and how many times over.
 * ``save`` keeps parts of the answer, by path.
 * ``pick`` compares only one part of the answer, by path.
 * ``only`` compares only the printed lines that match an expression.
@@ -35,6 +36,7 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: str = ""
     headers: dict[str, str] = {}
     input: str = ""  # what kubectl reads from its standard input
+    repeat: dict[str, tuple[str, int]] = {}
     save: dict[str, str] = {}
     pick: str = ""
     only: str = ""

@@ -28,7 +28,7 @@ from karpenter.sandbox.status import (
     wrong_method,
 )
 from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.structure import not_registered
+from karpenter.sandbox.structure import not_registered, read_as
 from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs import (
     binding,
@@ -148,7 +148,8 @@ class ResourceApi:
             return self._create_part(request, target, writer, options)
         body = self._body(request, target)
         if reviews.is_review(target.resource):
-            content = _object(body.content)
+            resource = target.resource
+            content = read_as(_object(body.content), resource.api_version, resource.kind)
             return writer.object(
                 reviews.answer(self._backend, target.resource, content, request.user), 201
             )
@@ -165,6 +166,7 @@ class ResourceApi:
             case "binding":
                 return self._bind(body, target, writer, options)
             case "eviction":
+                body = read_as(body, "policy/v1", "Eviction")
                 named = (body.get("metadata") or {}).get("name", target.name)
                 if named != target.name:
                     raise bad_request("name in URL does not match name in Eviction object")
@@ -180,6 +182,7 @@ class ResourceApi:
     def _bind(
         self, body: JsonObject, target: Target, writer: Writer, options: WriteOptions
     ) -> Answer:
+        body = read_as(body, "v1", "Binding")
         name = target.name or (body.get("metadata") or {}).get("name", "")
         pods = self._backend.kinds.find("", "v1", "pods")
         assert pods is not None
@@ -235,7 +238,7 @@ class ResourceApi:
         kind, api_version = body.get("kind", "DeleteOptions"), str(body.get("apiVersion", "v1"))
         if kind != "DeleteOptions":
             raise bad_request(not_registered(api_version, str(kind)))
-        return body
+        return read_as(body, "v1", "DeleteOptions")
 
     def _body(self, request: Request, target: Target) -> bodies.Body:
         return bodies.read_object(request.body, request.header("content-type"), target.resource)

@@ -98,6 +98,24 @@ def unreadable(resource: Resource, problem: str) -> ApiError:
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
 
 
+def read_as(body: JsonObject, api_version: str, kind: str) -> JsonObject:
+    """A body that is no object of the cluster but a wish about one, such as ``DeleteOptions``.
+
+    Raises:
+        ApiError: a value has the wrong type.
+    """
+    try:
+        decoded = decode_object(body, api_version, kind)
+    except DecodeError as error:
+        if kind == "DeleteOptions":  # which every group has, so servers name no version
+            raise bad_request(error.message) from error
+        version = api_version.rpartition("/")[2]
+        problem = f'{kind} in version "{version}" cannot be handled as a {kind}: {error.message}'
+        raise bad_request(problem) from error
+    assert decoded is not None, "the kind is built in"
+    return decoded.object
+
+
 def completed(obj: JsonObject, resource: Resource, known: JsonObject | None) -> JsonObject:
     """An object with what is always written, as far as it differs from what was ``known``."""
     if known is None or known.keys() - obj.keys():

@@ -7,7 +7,6 @@ into their canonical form. Completing adds what is always written although nobod
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -224,7 +223,7 @@ def _read_bytes(text: str) -> str:
     compact = text.replace("\n", "").replace("\r", "")
     try:
         data = base64.b64decode(compact, validate=True)
-    except binascii.Error:
+    except ValueError:  # as wide as that because signs beyond ASCII raise no binascii.Error
         good = re.match(r"(?:[A-Za-z0-9+/]{4})*", compact)
         at = good.end() if good else 0
         raise DecodeError(f"illegal base64 data at input byte {at}") from None

@@ -15,11 +15,13 @@ from karpenter.sandbox.schema import Schema, builtin_schema
 from karpenter.sandbox.selectors import selector_text
 from karpenter.sandbox.status import bad_request, internal, invalid
 from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.structure import read_as
 from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs.patches import APPLY_PATCH, patched
 from karpenter.sandbox.verbs.read import find
 from karpenter.sandbox.verbs.writing import Written, replace
 
+_VERSION: Final = "autoscaling/v1"
 _SPEC: Final = ("spec", "replicas")
 _STATUS: Final = ("status", "replicas")
 _SUBRESOURCE: Final = "scale"
@@ -49,7 +51,7 @@ def scale_of(obj: JsonObject, resource: Resource) -> JsonObject:
     wanted = _value(obj, spec_path)
     return {
         "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
+        "apiVersion": _VERSION,
         "metadata": {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]},
         "spec": {"replicas": wanted} if wanted else {},
         "status": status,
@@ -62,14 +64,13 @@ def update_scale(
     """Set the number of replicas; the outcome is the new scale."""
     existing = find(backend, target)
     resource, name = target.resource, target.name
+    scale = read_as(scale, _VERSION, "Scale")
     if (scale.get("metadata") or {}).get("name", name) != name:
         raise bad_request(
             f"the name of the object ({scale['metadata']['name']}) does not match"
             f" the name on the URL ({name})"
         )
     replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise bad_request("spec.replicas must be an integer")
     if replicas < 0:
         detail = "must be greater than or equal to 0"
         error = FieldError(ErrorKind.INVALID, _SPEC, detail, replicas)
@@ -117,7 +118,7 @@ def patch_scale(
 
 
 def _schema() -> Schema | None:
-    return builtin_schema("autoscaling/v1", "Scale")
+    return builtin_schema(_VERSION, "Scale")
 
 
 def _object(body: Any) -> JsonObject:

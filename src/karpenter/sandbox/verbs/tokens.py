@@ -9,10 +9,10 @@ import msgspec
 
 from karpenter.admission.errors import ErrorKind, FieldError
 from karpenter.sandbox.backend import Backend, timestamp
-from karpenter.sandbox.status import bad_request, invalid
+from karpenter.sandbox.status import invalid
 from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.structure import read_as
 from karpenter.sandbox.target import Target
-from karpenter.sandbox.typed import DecodeError, decode_object
 from karpenter.sandbox.verbs.read import find
 
 _DEFAULT_SECONDS: Final = 3600
@@ -30,7 +30,7 @@ def request_token(backend: Backend, target: Target, body: JsonObject) -> JsonObj
         ApiError: there is no such account, or the request is not well formed, or the token would
             live too short or too long.
     """
-    request = _read(body)
+    request = read_as(body, f"{_GROUP}/v1", _KIND)
     account = find(backend, target).obj["metadata"]
     spec = request.get("spec") or {}
     seconds = spec.get("expirationSeconds", _DEFAULT_SECONDS)
@@ -68,16 +68,6 @@ def request_token(backend: Backend, target: Target, body: JsonObject) -> JsonObj
             "expirationTimestamp": timestamp(now + timedelta(seconds=seconds)),
         },
     }
-
-
-def _read(body: JsonObject) -> JsonObject:
-    try:
-        decoded = decode_object(body, f"{_GROUP}/v1", _KIND)
-    except DecodeError as error:
-        problem = f'{_KIND} in version "v1" cannot be handled as a {_KIND}: {error.message}'
-        raise bad_request(problem) from error
-    assert decoded is not None, "the kind is built in"
-    return decoded.object
 
 
 def _duration_errors(seconds: int) -> Iterator[FieldError]:
