@@ -10,8 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from karpenter.cli.app import app
@@ -27,11 +29,12 @@ needs_kubectl = pytest.mark.skipif(
 class Sandbox:
     """A running ``karpenter sandbox``."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, limits: str = ":") -> None:
         self.kubeconfig = folder / "kubeconfig"
+        self.rest = ""  # what it said after its greeting, once it is stopped
         command = [sys.executable, "-m", "karpenter", "sandbox", *options]
         self.process = subprocess.Popen(
-            [*command, "--kubeconfig", str(self.kubeconfig)],
+            [*limited(limits), *command, "--kubeconfig", str(self.kubeconfig)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -40,6 +43,15 @@ class Sandbox:
         assert self.process.stdout is not None
         # The third line is the last thing it says before it is ready
         self.greeting = [self.process.stdout.readline() for _ in range(3)]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        url = urlsplit(config["clusters"][0]["cluster"]["server"])
+        assert url.hostname is not None
+        assert url.port is not None
+        return url.hostname, url.port
 
     def kubectl(self, *arguments: str, check: bool = True, given: str | None = None) -> str:
         """Run kubectl and return what it prints."""
@@ -64,8 +76,13 @@ class Sandbox:
     def stop(self) -> int:
         """Press Ctrl-C and return the exit code."""
         self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=PATIENCE)
+        self.rest, _ = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode
+
+
+def limited(limits: str) -> list[str]:
+    """The beginning of a command that has less of something, in the words of a shell."""
+    return ["/bin/sh", "-c", f'{limits} && exec "$@"', "sh"]
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +215,34 @@ def test_an_example_that_was_kept_stays_as_it_was_left(tmp_path: Path) -> None:
         second.stop()
 
     assert "3" == replicas
+
+
+@pytest.mark.storm
+def test_more_clients_than_files_are_refused_without_many_words(tmp_path: Path) -> None:
+    running = Sandbox(tmp_path, "--no-controllers", limits="ulimit -n 300")
+    clients: list[socket.socket] = []
+    try:
+        address = running.address
+        for _ in range(600):
+            clients.append(socket.create_connection(address, timeout=PATIENCE))
+            clients[-1].sendall(b"GET /readyz HTTP/1.1\r\nHost: sandbox\r\n\r\n")
+        answers = [_first_line(client) for client in clients]
+    finally:
+        for client in clients:
+            client.close()
+        code = running.stop()
+
+    assert 140 == answers.count(b"HTTP/1.1 200 OK")
+    assert b"HTTP/1.1 429 Too Many Requests" in answers
+    assert (0, 1) == (code, len(running.rest.splitlines()))
+    assert "there are 140 connections; further ones are refused" in running.rest
+
+
+def _first_line(client: socket.socket) -> bytes:
+    try:
+        return client.recv(1000).partition(b"\r\n")[0]
+    except ConnectionError:  # sent away before it had said what it wanted
+        return b""
 
 
 def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path, runner: CliRunner) -> None:

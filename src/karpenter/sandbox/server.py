@@ -9,7 +9,6 @@ nor other users of the machine know the token, so neither can reach the cluster.
 
 import asyncio
 import base64
-import binascii
 import hmac
 import ipaddress
 import secrets
@@ -23,18 +22,27 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import yaml
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from karpenter.sandbox.api import Api, Request, Response, WatchResponse
 from karpenter.sandbox.bodies import LARGEST
+from karpenter.sandbox.connections import HEAD_SECONDS, Connections
 from karpenter.sandbox.messages import refused
-from karpenter.sandbox.status import not_simulated, too_large, unauthorized
+from karpenter.sandbox.status import (
+    ApiError,
+    bad_request,
+    not_simulated,
+    too_large,
+    too_slow,
+    unauthorized,
+)
 
 LOOPBACK: Final = "127.0.0.1"
 # What anybody may ask, as on a real server
 _PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version")
 _STOP_SECONDS: Final = 1.0
-# Clients that start many watches connect all at once
-_BACKLOG: Final = 1024
+# As long as an API server gives a request that does not go on for ever
+_BODY_SECONDS: Final = 60.0
 _OWNER_ONLY: Final = 0o600
 _PROXY_USER: Final = "sandbox"
 
@@ -58,10 +66,19 @@ class Server:
         port: int = 0,
         token: str | None = None,
         now: Callable[[], datetime] | None = None,
+        most_connections: int | None = None,
+        head_seconds: float = HEAD_SECONDS,
     ) -> None:
-        """Prepare to listen; port 0 is any free one.
+        """Prepare to listen.
 
-        Answers are dated by ``now``, for clusters whose time is not ours.
+        Args:
+            api: what answers.
+            host: the address to listen on.
+            port: the port to listen on; 0 is any free one.
+            token: what clients must know; none lets everybody in.
+            now: what dates the answers, for clusters whose time is not ours.
+            most_connections: how many clients are let in; as many as there are files for.
+            head_seconds: how long a client may take for the head of its first request.
 
         Raises:
             UnsafeAddressError: the address is not loopback and there is no token.
@@ -73,6 +90,10 @@ class Server:
         self._port = port
         self._api = api
         self._now = now
+        self._most_connections = most_connections
+        self._head_seconds = head_seconds
+        self._connections: Connections | None = None
+        self._listening: asyncio.Server | None = None
         self._runner: web.ServerRunner | None = None
         self._streams: set[asyncio.Task[object]] = set()
 
@@ -101,16 +122,19 @@ class Server:
 
     async def start(self) -> None:
         """Begin to listen."""
-        server = web.Server(self._answer, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
+        self._connections = Connections(
+            self._answer, most=self._most_connections, head_seconds=self._head_seconds
+        )
+        self._runner = web.ServerRunner(self._connections, shutdown_timeout=_STOP_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self.host, self._port, backlog=_BACKLOG)
-        await site.start()
-        addresses = self._runner.addresses
-        self._port = addresses[0][1]
+        self._listening = await self._connections.listen(self.host, self._port)
+        self._port = self._listening.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """End all watches and stop listening."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
         for stream in self._streams:
             stream.cancel()
         if self._runner is not None:
@@ -118,6 +142,14 @@ class Server:
             self._runner = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        assert self._connections is not None
+        self._connections.heard_of(request.protocol)
+        try:
+            return await self._answered(request)
+        except ApiError as error:
+            return _complete(refused(error))
+
+    async def _answered(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method == "CONNECT":
             return _tunnel_refused()
         path, _, query = _origin_form(request.raw_path).partition("?")
@@ -125,8 +157,6 @@ class Server:
         if not is_trusted and not path.startswith(_PUBLIC):
             return _complete(refused(unauthorized()))
         body = await _body(request)
-        if body is None:
-            return _complete(refused(too_large(LARGEST)))
         answer = self._api.handle(
             Request(
                 method=request.method,
@@ -237,7 +267,7 @@ def _password(header: str) -> str:
         return ""
     try:
         decoded = base64.b64decode(encoded.strip(), validate=True)
-    except binascii.Error:
+    except ValueError:  # which binascii.Error is one of, and what signs beyond ASCII raise
         return ""
     return decoded.decode(errors="replace").partition(":")[2]
 
@@ -246,23 +276,36 @@ def _origin_form(target: str) -> str:
     """What a request asks for, without the name of the server that a proxy is told."""
     if target.startswith("/"):
         return target
-    parts = urlsplit(target)
+    try:
+        parts = urlsplit(target)
+    except ValueError as error:
+        raise bad_request(f"the target of the request is no URL: {error}") from error
     path = parts.path or "/"
     return f"{path}?{parts.query}" if parts.query else path
 
 
-async def _body(request: web.BaseRequest) -> bytes | None:
-    """The body of a request, or None when it is too large."""
+async def _body(request: web.BaseRequest) -> bytes:
+    """The body of a request.
+
+    Raises:
+        ApiError: it is too large, or broken, or does not come.
+    """
     if not request.can_read_body:
         return b""
     if request.content_length is not None and request.content_length > LARGEST:
-        return None
+        raise too_large(LARGEST)
     parts, size = [], 0
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size > LARGEST:
-            return None
-        parts.append(part)
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.content.iter_any():
+                size += len(part)
+                if size > LARGEST:
+                    raise too_large(LARGEST)
+                parts.append(part)
+    except TimeoutError as error:
+        raise too_slow() from error
+    except (web.RequestPayloadError, HttpProcessingError) as error:
+        raise bad_request("the body of the request cannot be read") from error
     return b"".join(parts)
 
 

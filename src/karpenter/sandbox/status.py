@@ -210,6 +210,12 @@ def too_large(limit: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+def too_slow() -> ApiError:
+    """The answer to a request that takes longer than any may."""
+    message = "Timeout: request did not complete within the allotted timeout"
+    return ApiError(504, "Timeout", message, {})
+
+
 def expired(message: str) -> ApiError:
     """A 410: the history no longer reaches back to what was asked for."""
     return ApiError(410, "Expired", message)

@@ -1,0 +1,139 @@
+"""How many clients are let in at once, and how long they may take to say what they want.
+
+Each connection costs a file, and a process has only so many. When they are used up, nothing else
+works either and the event loop reports every attempt to let somebody in; so there is a limit below
+that, and who comes beyond it is told so and sent away. A client that has connected must send the
+head of its first request soon, and may not be idle for ever, with the times of an API server.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler
+
+from karpenter.sandbox.status import ApiError
+
+log = logging.getLogger(__name__)
+
+HEAD_SECONDS: Final = 32.0
+_IDLE_SECONDS: Final = 90.0
+# As many as a thousand watches need, and some for requests
+_MOST: Final = 1024
+_FEWEST: Final = 16
+# Files that are needed for anything else, and for those who are being sent away
+_RESERVED_FILES: Final = 160
+# Clients that start many watches connect all at once; few are let in before others are sent away,
+# since that takes some turns of the event loop, and a file each until it is done
+_BACKLOG: Final = 1024
+_LET_IN_AT_ONCE: Final = 16
+
+_Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def most_connections() -> int:
+    """How many connections this process can serve."""
+    if os.name != "posix":
+        return _MOST
+    import resource
+
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return _MOST
+    return min(_MOST, max(_FEWEST, files - _RESERVED_FILES))
+
+
+class Connections(web.Server):
+    """All connections to one server."""
+
+    def __init__(
+        self, handler: _Handler, *, most: int | None = None, head_seconds: float = HEAD_SECONDS
+    ) -> None:
+        super().__init__(
+            handler,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=_IDLE_SECONDS,
+            logger=_http_log(),
+        )
+        self._most = most or most_connections()
+        self._head_seconds = head_seconds
+        self._is_full = False
+        # Those that are let in, which many are before the first of them is connected
+        self._inside: set[RequestHandler] = set()
+        # Those whose first request has not come yet
+        self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
+
+    async def listen(self, host: str, port: int) -> asyncio.Server:
+        """Let clients in from now on."""
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(self._let_in, host, port, backlog=_LET_IN_AT_ONCE)
+        for each in listening.sockets:
+            # The queue of the system may be longer than what is taken from it at once
+            with socket.fromfd(each.fileno(), each.family, each.type) as same:
+                same.listen(_BACKLOG)
+        return listening
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """Begin to wait for the first request of a client."""
+        super().connection_made(handler, transport)
+        loop = asyncio.get_running_loop()
+        self._silent[handler] = loop.call_later(self._head_seconds, handler.force_close)
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget a client that is gone."""
+        self.heard_of(handler)
+        self._inside.discard(handler)
+        super().connection_lost(handler, exc)
+
+    def heard_of(self, handler: RequestHandler) -> None:
+        """Note that a client has said what it wants."""
+        timer = self._silent.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _let_in(self) -> asyncio.Protocol:
+        if len(self._inside) < self._most:
+            self._is_full = False
+            handler = self()
+            self._inside.add(handler)
+            return handler
+        if not self._is_full:  # said once, however many are sent away
+            self._is_full = True
+            log.warning("there are %d connections; further ones are refused", self._most)
+        return _Refusal()
+
+
+class _Refusal(asyncio.Protocol):
+    """Tells a client that there are too many, and ends the connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        message = "Too many connections, please try again later."
+        body = ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": 1}).encoded()
+        head = (
+            "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+        )
+        transport.write(head.encode() + body)
+        transport.close()
+
+
+class _OfTheServer(logging.Filter):
+    """Lets pass what is wrong here, and not what is wrong with what clients send."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HttpProcessingError | web.RequestPayloadError)
+
+
+def _http_log() -> logging.Logger:
+    logger = logging.getLogger(f"{__name__}.http")
+    if not logger.filters:
+        logger.addFilter(_OfTheServer())
+    return logger
