@@ -8,6 +8,7 @@ from clusters import World, in_virtual_time, running
 from karpenter.clock import run_virtual, running_clock
 from karpenter.sandbox.backend import Backend, Identity
 from karpenter.sandbox.conditions import find_condition
+from karpenter.sandbox.controllers.informer import Informer
 from karpenter.sandbox.controllers.runtime import Runtime
 from karpenter.sandbox.kinds import Registry
 from karpenter.sandbox.memory import Client
@@ -333,6 +334,45 @@ class TestPreemption:
             await world.pass_time(30)
 
             assert ("a", "") == (await world.place_of("high"), await world.place_of("also-low"))
+
+    @in_virtual_time
+    async def test_a_node_that_goes_meanwhile_costs_no_pod_its_place(self) -> None:
+        """The node is gone before its victims are: between two writes of the scheduler."""
+        clock = running_clock()
+        client = LosesNode(Backend(Store(), Registry(), clock, Identity(0)))
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+        await client.create(namespace)
+        runtime = Runtime(client, clock, is_strict=True)
+        runtime.add(Scheduler(runtime, client))
+        world = Place(client, clock)
+        await world.add_node(node("a", cpu="2"))
+        async with running(runtime.run()):
+            await runtime.started.wait()
+            await world.add_pod(pod("low", cpu="2"))
+            await world.settle()
+            client.nodes = runtime.informer("v1", "nodes")
+            await world.add_pod(pod("high", cpu="2", priority=100))
+            await world.settle()
+            await world.add_node(node("b", cpu="2"))
+            await world.pass_time(15)
+
+            assert "deletionTimestamp" not in (await world.get("v1", "Pod", "low"))["metadata"]
+            assert await world.place_of("high") == "b"
+
+
+class LosesNode(Client):
+    """Deletes the node "a" right after the first status of a pod that is written."""
+
+    nodes: Informer | None = None
+
+    async def patch_status(
+        self, api_version: str, resource: str, namespace: str | None, name: str, status: Json
+    ) -> Json:
+        written = await super().patch_status(api_version, resource, namespace, name, status)
+        if self.nodes is not None and self.nodes.get("", "a") is not None:
+            await self.delete("v1", "nodes", None, "a")
+            self.nodes.refresh()
+        return written
 
 
 class TestVolumes:

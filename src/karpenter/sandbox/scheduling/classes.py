@@ -170,11 +170,9 @@ class PodClass:
 
     def _top(self, group: Group) -> tuple[int, float, int, str]:
         heap = group.heap
-        while True:
-            entry = self._entries.get(heap[0][3])
-            if entry is not None and entry.stamp == heap[0][2]:
-                return heap[0]
+        while not self._is_current(heap[0]):
             heapq.heappop(heap)
+        return heap[0]
 
     def _look_at(self, name: str) -> None:
         node = self._cluster.nodes.get(name)
@@ -186,10 +184,16 @@ class PodClass:
             return
         if entry is None:
             entry = self._entries[name] = self._enter(node.facts)
-        if self._tallies:
-            for sibling in self._count(name, entry):
-                self._place(self._cluster.nodes[sibling], self._entries[sibling])
+        if self._tallies and self._count(name, entry):
+            self._place_all(entry.host)
         self._place(node, entry)
+
+    def _place_all(self, host: str | None) -> None:
+        """Place the nodes of a hostname again: they share a count, and it changed."""
+        for name in self._hosts.get(host or "", ()):
+            node = self._cluster.nodes.get(name)
+            if node is not None:  # else it is gone, and to be looked at later in this round
+                self._place(node, self._entries[name])
 
     def _enter(self, facts: NodeFacts) -> Entry:
         base = (
@@ -238,14 +242,19 @@ class PodClass:
             tally.domains[value] -= 1
             if not tally.domains[value]:
                 del tally.domains[value], tally.sums[value]
-        if entry.host is not None and name in self._hosts.get(entry.host, {}):
-            del self._hosts[entry.host][name]
         self._withdraw(entry)
         del self._entries[name]
+        siblings = self._hosts.get(entry.host or "", {})
+        if name in siblings:
+            del siblings[name]
+            if siblings:
+                self._place_all(entry.host)
+            else:
+                del self._hosts[entry.host or ""]
 
-    def _count(self, name: str, entry: Entry) -> tuple[str, ...]:
-        """Bring the tallies up to date; return other nodes whose group that changes."""
-        siblings: tuple[str, ...] = ()
+    def _count(self, name: str, entry: Entry) -> bool:
+        """Bring the tallies up to date; say whether that changes the group of other nodes."""
+        has_siblings = False
         for index, tally in enumerate(self._tallies):
             value = entry.values[index]
             if value is None:
@@ -255,8 +264,8 @@ class PodClass:
                 tally.sums[value] += count - entry.counts[index]
                 entry.counts[index] = count
                 if tally.is_host and len(self._hosts[value]) > 1:
-                    siblings += tuple(self._hosts[value])
-        return siblings
+                    has_siblings = True
+        return has_siblings
 
     def _place(self, node: NodeState, entry: Entry) -> None:
         failure = entry.fixed or fitting.dynamic_failure(self.shape, self.needs, node)
@@ -299,10 +308,12 @@ class PodClass:
 
     def _sweep(self, group: Group) -> None:
         """Drop what is outdated from a group's heap."""
-        group.heap = [
-            element for element in group.heap if self._entries[element[3]].stamp == element[2]
-        ]
+        group.heap = [element for element in group.heap if self._is_current(element)]
         heapq.heapify(group.heap)
+
+    def _is_current(self, element: tuple[int, float, int, str]) -> bool:
+        entry = self._entries.get(element[3])
+        return entry is not None and entry.stamp == element[2]
 
     def _key(self, entry: Entry) -> GroupKey:
         tallies, host = self._host_tallies, entry.host

@@ -246,6 +246,8 @@ class Scheduler:
             )
 
     async def _preempt(self, pod: PodInfo, candidate: Candidate) -> None:
+        if candidate.node not in self._cluster.nodes:
+            return  # it went while the pod was told, so nothing is to be had there
         await self._drop_lesser_nominations(pod, candidate.node)
         for victim in candidate.victims:
             if victim.is_terminating:
