@@ -5,6 +5,7 @@ import pytest
 from autoscaler import Autoscaler, autoscaler
 from clusters import in_virtual_time
 from invariants import problems
+from karpenter.model.quantity import millis, units
 from karpenter.sandbox.faults import Timing
 from walking import FIXED, app_pods, cpu_on, manifests, node_types, pending, placement, walk_cloud
 
@@ -70,7 +71,7 @@ def assert_told(run: Autoscaler) -> None:
 
 @pytest.mark.row("S3-18", "S3-22")
 @in_virtual_time
-async def test_a_node_is_not_ready_until_it_has_booted_which_takes_less_than_90_seconds() -> None:
+async def test_a_node_is_unknown_then_not_ready_then_ready_within_90_seconds() -> None:
     timing = Timing(boot=BOOT_SECONDS)
     async with autoscaler(*manifests("cluster.yaml"), make_cloud=walk_cloud, timing=timing) as run:
         await run.pass_time(BOOT_SECONDS)
@@ -84,7 +85,7 @@ async def test_a_node_is_not_ready_until_it_has_booted_which_takes_less_than_90_
             if (state := state_of_new_node(run)) is not None:
                 seen.setdefault(state, run.clock.monotonic() - began)
 
-        assert ["NotReady", "Ready"] == list(seen)
+        assert ["Unknown", "NotReady", "Ready"] == list(seen)
         assert seen["Ready"] < 90
 
 
@@ -94,7 +95,7 @@ def state_of_new_node(run: Autoscaler) -> str | None:
         if node["metadata"]["name"] != FIXED:
             conditions = node.get("status", {}).get("conditions", ())
             ready = [c["status"] for c in conditions if c["type"] == "Ready"]
-            return "Ready" if ready == ["True"] else "NotReady"
+            return {(): "Unknown", ("True",): "Ready"}.get(tuple(ready), "NotReady")
     return None
 
 
@@ -134,14 +135,18 @@ async def test_the_whole_walk_ends_where_it_began() -> None:
         await run.pass_time(60)
         assert (["m5.large", "t3a.2xlarge"], [1, 4]) == seen(run)
         assert 2125 == cpu_on(run, node_of(run, "t3a.2xlarge"))
+        assert shares(run, "t3a.2xlarge") == pytest.approx((26, 6), abs=1)
 
         await run.until(lambda: is_cordoned(run, "t3a.2xlarge"), seconds=1800)
+        assert 1 == len(run.claims), "no node is made before the old one drains"
         await run.until(lambda: len(run.claims) == 2, seconds=30)
         assert "t3a.2xlarge" in node_types(run), "the new node comes before the old one is gone"
         await run.until(lambda: len(run.nodes) == 2, seconds=120)
         await run.pass_time(10)
         assert (["m5.large", "c4.xlarge"], [1, 4]) == seen(run)
         assert 2125 == cpu_on(run, node_of(run, "c4.xlarge"))
+        assert shares(run, "c4.xlarge") == pytest.approx((54, 31), abs=1)
+        assert 2 == len(run.nodes)
 
         await run.pass_time(60)
         await run.scale("app", 0)
@@ -152,6 +157,22 @@ async def test_the_whole_walk_ends_where_it_began() -> None:
         await run.pass_time(60)
         assert (["m5.large"], []) == seen(run)
         assert ([], []) == (run.claims, problems(run))
+
+
+def shares(run: Autoscaler, kind: str) -> tuple[int, int]:
+    """Percent of cpu and memory that are requested on the node of a type, as ``describe`` has it."""
+    name = node_of(run, kind)
+    (node,) = [each for each in run.nodes if each["metadata"]["name"] == name]
+    asked = [
+        container.get("resources", {}).get("requests", {})
+        for pod in run.pods
+        if pod["spec"].get("nodeName") == name
+        for container in pod["spec"]["containers"]
+    ]
+    held = node["status"]["allocatable"]
+    cpu = sum(millis(each.get("cpu", 0)) for each in asked) * 100 // millis(held["cpu"])
+    memory = sum(units(each.get("memory", 0)) for each in asked) * 100 // units(held["memory"])
+    return cpu, memory
 
 
 def seen(run: Autoscaler) -> tuple[list[str], list[int]]:

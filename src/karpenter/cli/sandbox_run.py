@@ -27,6 +27,7 @@ from karpenter.manifests.reader import Document
 from karpenter.os_errors import os_reason
 from karpenter.sandbox.cluster import Cluster, last_moment
 from karpenter.sandbox.discovery import version_info
+from karpenter.sandbox.faults import Timing
 from karpenter.sandbox.journal import JournalError
 from karpenter.sandbox.server import (
     Server,
@@ -42,6 +43,7 @@ _MANAGER: Final = "karpenter-sandbox"
 _NAMESPACE: Final = "default"
 # What others live in or are made of comes first, whatever the order of the files
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass")
+_BOOT_SECONDS: Final = 3.0  # long enough to be seen not ready, short enough to wait for
 _REFRESH: Final = 1.0
 _SLOW_REFRESH: Final = 5.0
 _MANY_PODS: Final = 2000
@@ -81,7 +83,11 @@ async def _run(wishes: Wishes) -> None:
     feed = EventFeed()
     _catch_logs(feed)
     try:
-        cluster = Cluster(_clock(wishes), data_file=wishes.data)
+        cluster = Cluster(
+            _clock(wishes),
+            data_file=wishes.data,
+            timing=Timing(boot=_BOOT_SECONDS),
+        )
     except JournalError as error:
         output.fail(str(error))
     await cluster.start()

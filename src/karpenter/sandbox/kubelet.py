@@ -27,6 +27,8 @@ from karpenter.sandbox.pod_kubelet import PodKubelet
 
 JsonObject = dict[str, Any]
 
+_Health = tuple[Fault | None, bool]  # what is wrong with a machine, and whether it is booting
+
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 RENEW_PERIOD: Final = 10.0
@@ -46,8 +48,8 @@ class NodeKubelet(Controller):
         self._leases = runtime.informer("coordination.k8s.io/v1", "leases")
         self._nodes.add_index("address", addresses_of)
         self._addresses = Addresses(NODE_NETWORK, self._nodes, "address")
-        # Of each node: the version at which it said the right things, what was wrong, until when
-        self._settled: dict[str, tuple[str, Fault | None, datetime]] = {}
+        # Of each node: the version at which it said the right things, what it said, until when
+        self._settled: dict[str, tuple[str, _Health, datetime]] = {}
         self._nodes.on_change(self._enqueue)
 
     def _enqueue(self, old: JsonObject | None, new: JsonObject | None) -> None:
@@ -68,8 +70,9 @@ class NodeKubelet(Controller):
         if node is None or not is_simulated(node):
             return None
         now = self.clock.now()
-        if (boots_in := self._machines.boots_in(node, now)) > 0:
-            return boots_in
+        if (joins_in := self._machines.joins_in(node, now)) > 0:
+            return joins_in
+        boots_in = self._machines.boots_in(node, now)
         fault = self._machines.fault(node, now)
         if fault is Fault.DISAPPEARS:
             request = self._client.delete("v1", "nodes", None, key[1], uid=node["metadata"]["uid"])
@@ -77,27 +80,32 @@ class NodeKubelet(Controller):
             return None
         if fault is None or not fault.is_silent:
             await self._renew_lease(node, now)
-            await self._report(node, fault, now)
-        return RENEW_PERIOD
+            await self._report(node, (fault, boots_in > 0), now)
+        return min(RENEW_PERIOD, boots_in) if boots_in > 0 else RENEW_PERIOD
 
-    async def _report(self, node: JsonObject, fault: Fault | None, now: datetime) -> None:
+    async def _report(self, node: JsonObject, health: _Health, now: datetime) -> None:
         name, version = node["metadata"]["name"], node["metadata"]["resourceVersion"]
         settled = self._settled.get(name)
-        if settled is not None and settled[:2] == (version, fault) and now < settled[2]:
+        if settled is not None and settled[:2] == (version, health) and now < settled[2]:
             return
-        conditions = report.node_conditions(node, fault, timestamp(now))
+        fault, is_booting = health
+        conditions = report.node_conditions(node, fault, timestamp(now), is_booting=is_booting)
         ready = find_condition(node, "Ready")
         is_known = bool((node.get("status") or {}).get("nodeInfo", {}).get("kubeletVersion"))
         if ready is not None and is_known and report.says_the_same(node, conditions):
             last = ready.get("lastHeartbeatTime")
             due = parse_timestamp(last) + REPORT_PERIOD if last else now
             if now < due:
-                self._settled[name] = (version, fault, due)
+                self._settled[name] = (version, health, due)
                 return
         status: JsonObject = {"conditions": conditions}
         if not is_known:
             status |= report.node_status(node, self._addresses.next())
         await self._client.patch_status("v1", "nodes", None, name, status)
+        # after its status, so that one node's labels do not hold up the next node's report
+        if not is_known and (labels := report.node_labels(node)):
+            patch = {"metadata": {"labels": labels}}
+            await self._client.patch("merge", "v1", "nodes", None, name, patch)
 
     async def _renew_lease(self, node: JsonObject, now: datetime) -> None:
         metadata = node["metadata"]

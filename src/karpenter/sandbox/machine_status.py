@@ -15,6 +15,16 @@ _KUBELET_PORT: Final = 10250
 _ARCHITECTURE: Final = "kubernetes.io/arch"
 _OPERATING_SYSTEM: Final = "kubernetes.io/os"
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_REGION: Final = "topology.kubernetes.io/region"
+DEFAULT_REGION: Final = "sandbox"  # of nodes whose cloud names none
+# Kubernetes still writes the labels it wrote before these were stable
+_OLD_SPELLINGS: Final = {
+    "beta.kubernetes.io/arch": _ARCHITECTURE,
+    "beta.kubernetes.io/os": _OPERATING_SYSTEM,
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "failure-domain.beta.kubernetes.io/region": _REGION,
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+}
 # What kwok gives nodes that do not say how large they are
 _DEFAULT_CAPACITY: Final = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}
 _PRESSURES: Final = (
@@ -31,8 +41,16 @@ _PRESSURE_TEXTS: Final = {
     "SufficientPID": "kubelet has sufficient PID available",
 }
 
+_BROKEN: Final = "[container runtime is down, PLEG is not healthy]"
+_BOOTING: Final = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady"
+    " message:Network plugin returns error: cni plugin not initialized"
+)
 
-def node_conditions(node: JsonObject, fault: Fault | None, now: str) -> list[JsonObject]:
+
+def node_conditions(
+    node: JsonObject, fault: Fault | None, now: str, *, is_booting: bool = False
+) -> list[JsonObject]:
     """The conditions that a node's kubelet reports, keeping the times of those that stay."""
     conditions = [
         _node_condition(
@@ -43,14 +61,10 @@ def node_conditions(node: JsonObject, fault: Fault | None, now: str) -> list[Jso
         )
         for kind, pressure, bad, good in _PRESSURES
     ]
-    is_ready = fault is not Fault.NOT_READY
-    reason = "KubeletReady" if is_ready else "KubeletNotReady"
-    message = (
-        "kubelet is posting ready status"
-        if is_ready
-        else "[container runtime is down, PLEG is not healthy]"
-    )
-    conditions.append(_node_condition("Ready", is_ready, reason, message))
+    trouble = _BROKEN if fault is Fault.NOT_READY else _BOOTING if is_booting else ""
+    reason = "KubeletNotReady" if trouble else "KubeletReady"
+    message = trouble or "kubelet is posting ready status"
+    conditions.append(_node_condition("Ready", not trouble, reason, message))
     known = {c["type"]: c for c in (node.get("status") or {}).get("conditions") or ()}
     ours = {condition["type"] for condition in conditions}
     for condition in conditions:
@@ -74,6 +88,14 @@ def says_the_same(node: JsonObject, conditions: list[JsonObject]) -> bool:
 
 def _meaning(condition: JsonObject) -> tuple[object, ...]:
     return condition["type"], condition["status"], condition.get("reason"), condition.get("message")
+
+
+def node_labels(node: JsonObject) -> JsonObject:
+    """The labels that kubelet and cloud controller write on a node, as far as it lacks them."""
+    held = node["metadata"].get("labels") or {}
+    wanted = {_REGION: DEFAULT_REGION, **held}
+    wanted |= {old: wanted[now] for old, now in _OLD_SPELLINGS.items() if now in wanted}
+    return {key: value for key, value in wanted.items() if key not in held}
 
 
 def node_status(node: JsonObject, address: str) -> JsonObject:

@@ -21,6 +21,8 @@ JsonObject = dict[str, Any]
 
 NODE_NETWORK: Final = ipaddress.IPv4Address("172.18.0.1")
 POD_NETWORK: Final = ipaddress.IPv4Address("10.244.0.1")
+# The share of its boot after which a machine's kubelet reports; for the rest it waits for its network
+_KUBELET_STARTS_AT: Final = 2 / 3
 
 
 class KubeletClient(Protocol):
@@ -80,10 +82,17 @@ class Machines:
             return None
         return declared
 
-    def boots_in(self, node: JsonObject, now: datetime) -> float:
+    def joins_in(self, node: JsonObject, now: datetime) -> float:
         """Seconds until a node's kubelet first reports; zero or less when it has."""
+        return self._boot_delay(node) * _KUBELET_STARTS_AT - age(node, now)
+
+    def boots_in(self, node: JsonObject, now: datetime) -> float:
+        """Seconds until a node can be ready; zero or less when it can."""
+        return self._boot_delay(node) - age(node, now)
+
+    def _boot_delay(self, node: JsonObject) -> float:
         delay = seconds(node, BOOT_DELAY)
-        return (self.timing.boot if delay is None else delay) - age(node, now)
+        return self.timing.boot if delay is None else delay
 
     def is_up(self, node: JsonObject | None, now: datetime) -> bool:
         """Whether a node is simulated and its kubelet does its work."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from karpenter.sandbox.controllers.serviceaccounts import first_account, root_certificate
 from karpenter.sandbox.faults import SIMULATED
+from karpenter.sandbox.machine_status import DEFAULT_REGION
 
 JsonObject = dict[str, Any]
 
@@ -34,7 +35,7 @@ class NodeShape:
     memory: str = "16Gi"
     pods: str = "110"
     instance_type: str = "sandbox-4x16"
-    region: str = "sandbox"
+    region: str = DEFAULT_REGION
     zones: tuple[str, ...] = ("sandbox-a", "sandbox-b", "sandbox-c")
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

@@ -53,6 +53,7 @@ async def drain(cluster: World, node: str) -> int:
 async def test_a_deployment_runs_on_the_nodes_scales_and_goes_without_a_trace() -> None:
     async with virtual_cluster(nodes=3) as whole:
         cluster = World(whole.client, whole.clock)
+        await cluster.pass_time(1)  # until all nodes are ready, so that there is a choice
         await cluster.create(workload("Deployment", "web", replicas=3))
         await cluster.pass_time(10)
         first = await running_pods(cluster)

@@ -172,11 +172,45 @@ class TestNodes:
     @in_virtual_time
     async def test_booting_takes_as_long_as_declared(self) -> None:
         async with machinery(node(**{BOOT_DELAY: "90s"})) as world:
-            await world.pass_time(89)
+            await world.pass_time(59)
+            nothing = await world.condition("a")
+            await world.pass_time(1)
+            joined = await world.condition("a")
+            await world.pass_time(29)
             before = await world.condition("a")
             await world.pass_time(1)
 
-            assert ("", "True KubeletReady") == (before, await world.condition("a"))
+            assert ("", "False KubeletNotReady") == (nothing, joined)
+            assert (joined, "True KubeletReady") == (before, await world.condition("a"))
+
+    @in_virtual_time
+    async def test_a_machine_that_never_boots_says_nothing(self) -> None:
+        silent = node(**{BOOT_DELAY: "90s", FAULT: "never-boots"})
+        async with machinery(silent) as world:
+            await world.pass_time(200)
+
+            assert "" == await world.condition("a")
+
+    @in_virtual_time
+    async def test_nodes_get_their_region_and_the_labels_of_old(self) -> None:
+        here = node()
+        here["metadata"]["labels"] = {
+            "kubernetes.io/arch": "arm64",
+            "topology.kubernetes.io/zone": "zone-1",
+            "beta.kubernetes.io/os": "windows",
+        }
+        async with machinery(here) as world:
+            labels = (await world.get("v1", "Node", "a"))["metadata"]["labels"]
+
+            assert {
+                "beta.kubernetes.io/arch": "arm64",
+                "beta.kubernetes.io/os": "windows",
+                "failure-domain.beta.kubernetes.io/region": "sandbox",
+                "failure-domain.beta.kubernetes.io/zone": "zone-1",
+                "kubernetes.io/arch": "arm64",
+                "topology.kubernetes.io/region": "sandbox",
+                "topology.kubernetes.io/zone": "zone-1",
+            } == labels
 
     @in_virtual_time
     async def test_booting_takes_as_long_as_all_machines_take(self) -> None:
@@ -185,7 +219,8 @@ class TestNodes:
             before = await world.condition("a")
             await world.pass_time(1)
 
-            assert ("", "True KubeletReady") == (before, await world.condition("a"))
+            assert "False KubeletNotReady" == before
+            assert "True KubeletReady" == await world.condition("a")
 
     @in_virtual_time
     async def test_the_lease_is_renewed_every_ten_seconds(self) -> None:
