@@ -245,6 +245,38 @@ def _first_line(client: socket.socket) -> bytes:
         return b""
 
 
+def test_a_full_disk_is_said_in_one_sentence(tmp_path: Path) -> None:
+    # The first objects of a cluster take more than this file may have
+    command = [sys.executable, "-m", "karpenter", "sandbox", "--no-controllers"]
+
+    ended = subprocess.run(
+        [*limited("ulimit -f 64"), *command, "--data", "cluster.journal"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    expected = "error: cluster.journal: File too large; nothing can be changed until this is mended"
+    assert (1, "", [expected]) == (ended.returncode, ended.stdout, ended.stderr.splitlines())
+    assert ["cluster.journal"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_damaged_last_change_is_said(tmp_path: Path) -> None:
+    journal = tmp_path / "cluster.journal"
+    Sandbox(tmp_path, "--no-controllers", "--data", str(journal)).stop()
+    data = bytearray(journal.read_bytes())
+    data[-3] ^= 1
+    journal.write_bytes(bytes(data))
+
+    again = Sandbox(tmp_path, "--no-controllers", "--data", str(journal))
+    again.stop()
+
+    assert again.greeting[0].startswith(f"warning: {journal} is damaged at byte ")
+    assert again.greeting[0].endswith(" is lost; restore a copy if it matters\n")
+
+
 def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path, runner: CliRunner) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -37,6 +37,7 @@ from karpenter.sandbox.server import (
     write_kubeconfig,
 )
 from karpenter.sandbox.status import ApiError
+from karpenter.sandbox.store_errors import NotKeptError
 
 _CONTEXT: Final = "karpenter-sandbox"
 _MANAGER: Final = "karpenter-sandbox"
@@ -90,33 +91,47 @@ async def _run(wishes: Wishes) -> None:
         )
     except JournalError as error:
         output.fail(str(error))
-    await cluster.start()
+    if cluster.lost is not None:
+        output.warning(cluster.lost)
     try:
-        # What was kept of an example has perhaps been changed on purpose
-        new = [
-            each for each in _example(wishes) if await cluster.find(each.data, _NAMESPACE) is None
-        ]
-        await _load(cluster, [*new, *wishes.documents])
-        missing = wishes.nodes - cluster.store.count("", "nodes")
-        if missing > 0:
-            shape = first_nodes(wishes.provider, wishes.instance_types)
-            await cluster.add_nodes(missing, shape)
-        if not wishes.is_demo:  # which is about decisions, not about everything that happens
-            cluster.store.on_change(feed.follow)
-        server = Server(
-            cluster.api,
-            host=wishes.address,
-            port=wishes.port,
-            token=new_token(),
-            now=cluster.clock.now,
-        )
-        async with _listening(server), _reachable(server, wishes.kubeconfig):
-            stopped = _stop_signal()
-            _say_hello(server, wishes)
-            async with _controllers(cluster, feed, wishes):
-                await _until_stopped(cluster, feed, wishes, stopped)
+        await _live(cluster, feed, wishes)
+    except NotKeptError as error:
+        output.fail(str(error), output.EXIT_FAILED)
     finally:
+        await _stopped(cluster)
+
+
+async def _stopped(cluster: Cluster) -> None:
+    try:
         await cluster.stop()
+    except JournalError as error:
+        output.fail(str(error), output.EXIT_FAILED)
+
+
+async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
+    """Fill the cluster and serve it until somebody stops it."""
+    await cluster.start()
+    # What was kept of an example has perhaps been changed on purpose
+    new = [each for each in _example(wishes) if await cluster.find(each.data, _NAMESPACE) is None]
+    await _load(cluster, [*new, *wishes.documents])
+    missing = wishes.nodes - cluster.store.count("", "nodes")
+    if missing > 0:
+        shape = first_nodes(wishes.provider, wishes.instance_types)
+        await cluster.add_nodes(missing, shape)
+    if not wishes.is_demo:  # which is about decisions, not about everything that happens
+        cluster.store.on_change(feed.follow)
+    server = Server(
+        cluster.api,
+        host=wishes.address,
+        port=wishes.port,
+        token=new_token(),
+        now=cluster.clock.now,
+    )
+    async with _listening(server), _reachable(server, wishes.kubeconfig):
+        stopped = _stop_signal()
+        _say_hello(server, wishes)
+        async with _controllers(cluster, feed, wishes):
+            await _until_stopped(cluster, feed, wishes, stopped)
 
 
 @asynccontextmanager
@@ -251,11 +266,18 @@ async def _show(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
 
 
 async def _log(feed: EventFeed) -> None:
-    """Print each event as a line."""
-    while True:
-        for line in feed.taken():
-            print(line, flush=True)
-        await asyncio.sleep(_LOG_PAUSE)
+    """Print each event as a line, those of the last moment before the end included."""
+    try:
+        while True:
+            _print_new(feed)
+            await asyncio.sleep(_LOG_PAUSE)
+    finally:
+        _print_new(feed)
+
+
+def _print_new(feed: EventFeed) -> None:
+    for line in feed.taken():
+        print(line, flush=True)
 
 
 async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
@@ -265,6 +287,8 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
     for document in ranked:
         try:
             await _apply(cluster, document.data)
+        except NotKeptError:
+            raise  # which is nothing that a file could be blamed for
         except ApiError as error:
             title = inputs.title_of(document.data)
             output.error(f"{document.source.name}:{document.line()}: {title}: {error}")

@@ -109,6 +109,8 @@ class Cluster:
         self.clock: Final = clock
         self.store: Final = Store()
         self._journal = Journal(data_file, self.store) if data_file is not None else None
+        # What of the data file could not be read, as a sentence
+        self.lost: Final = self._journal.lost if self._journal is not None else None
         self.backend: Final = Backend(self.store, Registry(), clock, Identity(seed))
         CustomKinds(self.backend)
         self.client: Final = Client(self.backend)
@@ -136,6 +138,7 @@ class Cluster:
 
         Raises:
             ExceptionGroup: something went wrong while the cluster ran.
+            JournalError: the last changes cannot be written.
         """
         task, self._task = self._task, None
         try:

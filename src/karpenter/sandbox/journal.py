@@ -1,13 +1,19 @@
 """Keeping a store in a file, so that a cluster outlives its process.
 
 The file is a log: one line for each change, with a checksum. A line is written before the change
-is answered, so a crash of the process loses nothing that a client was told (a power cut may lose
-what the system had not written out yet); a line cut short by a crash is the last one and is
-dropped on the next start. When the log has grown to several times what it describes, it is
-rewritten: the new file is complete before it takes the place of the old one.
+happens, so a crash of the process loses nothing that a client was told (a power cut may lose what
+the system had not written out yet), and a change that finds no room on the disk does not happen. A
+line cut short by a crash is the last one, of a change nobody was told of, and is dropped on the
+next start; a last line that is complete but damaged is left out as well, and that is said. When
+the log has grown to several times what it describes, it is rewritten: the new file is complete
+before it takes the place of the old one.
 """
 
+import contextlib
+import errno
+import logging
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +22,9 @@ from typing import Final
 import msgspec
 
 from karpenter.sandbox.store import Event, Key, Store, Stored
+from karpenter.sandbox.store_errors import NotKeptError
+
+log = logging.getLogger(__name__)
 
 _HEADER: Final = b"karpenter-sandbox-journal 1\n"
 # Rewriting pays off only when most of the file is history
@@ -23,6 +32,8 @@ _GROWTH: Final = 4
 _SMALLEST_REWRITE: Final = 4 * 1024 * 1024
 _OWNER_ONLY: Final = 0o600
 _REMOVED: Final = b"null"
+# Resource, namespace and name, for as long as the damage is not right there
+_NAMED: Final = re.compile(rb'\[\d+,"[^"]*","([^"]+)","([^"]*)","([^"]+)",')
 
 
 class JournalError(Exception):
@@ -52,57 +63,104 @@ class Journal:
         Raises:
             JournalError: the file is damaged, not a journal, in use, or cannot be written.
         """
-        self._path = path
+        self._name = path
+        # A link stays one: what it leads to is rewritten
+        self._path = Path(os.path.realpath(path))
         self._store = store
         self._size = 0
         self._live = 0
+        self._next_rewrite = 0
+        self._is_failing = False  # and may have left half a line
+        self.lost: str | None = None  # what of the file could not be read, as a sentence
         try:
             if path.exists() and path.stat().st_size:
                 _make_sure_nobody_writes(path)
-                restore(path, store)
+                self.lost = restore(path, store)
             self._file = self._rewritten()
         except OSError as error:
-            raise JournalError(f"{path}: {error.strerror}; choose another file") from error
-        store.on_change(self._record)
+            advice = (
+                "make room, or choose another file" if _is_full(error) else "choose another file"
+            )
+            raise JournalError(f"{path}: {error.strerror}; {advice}") from error
+        store.record_with(self._record)
 
     def close(self) -> None:
-        """Write out what the system still holds back."""
-        os.fsync(self._file)
-        os.close(self._file)
+        """Write out what the system still holds back.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            problem = f"{self._name}: {error.strerror}; the last changes may be lost"
+            raise JournalError(problem) from error
+        finally:
+            os.close(self._file)
 
     def _record(self, event: Event) -> None:
         line = _line(event.stored, is_removed=event.type == "DELETED")
         try:
+            if self._is_failing:
+                # Half a line would make everything after it unreadable
+                os.ftruncate(self._file, self._size)
             _write(self._file, line)
         except OSError as error:
-            # Half a line would make everything after it unreadable
-            os.ftruncate(self._file, self._size)
-            raise JournalError(
-                f"{self._path}: {error.strerror}; the change is in memory only, make room for it"
-            ) from error
+            raise self._refusal(error) from error
+        self._is_failing = False
         self._size += len(line)
-        if self._size > max(_SMALLEST_REWRITE, _GROWTH * self._live):
-            old, self._file = self._file, self._rewritten()
+        if self._size > max(self._next_rewrite, _SMALLEST_REWRITE, _GROWTH * self._live):
+            self._rewrite(event)
+
+    def _refusal(self, error: OSError) -> NotKeptError:
+        problem = f"{self._name}: {error.strerror}; nothing can be changed until this is mended"
+        if not self._is_failing:  # said once, however many changes fail
+            self._is_failing = True
+            log.error("%s", problem)
+        return NotKeptError(problem)
+
+    def _rewrite(self, event: Event) -> None:
+        """Rewrite the file, or put it off when there is no room for a second one."""
+        try:
+            old, self._file = self._file, self._rewritten(event)
+        except OSError as error:
+            self._next_rewrite = 2 * self._size
+            log.warning("%s: %s; it is shortened later", self._name, error.strerror)
+        else:
             os.close(old)
 
-    def _rewritten(self) -> int:
+    def _rewritten(self, event: Event | None = None) -> int:
+        """Write a new file with what is in the store, and with the change about to happen."""
         partial = self._path.with_name(f".{self._path.name}.rewriting")
         partial.unlink(missing_ok=True)
         file = os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_APPEND, _OWNER_ONLY)
-        _lock(file)  # before it has the name that others look for
-        size = 0
-        for chunk in _snapshot(self._store):
-            _write(file, chunk)
-            size += len(chunk)
-        os.fsync(file)
-        partial.replace(self._path)
+        try:
+            _lock(file)  # before it has the name that others look for
+            size = 0
+            for chunk in _snapshot(self._store):
+                _write(file, chunk)
+                size += len(chunk)
+            if event is not None:
+                line = _line(event.stored, is_removed=event.type == "DELETED")
+                _write(file, line)
+                size += len(line)
+            os.fsync(file)
+            partial.replace(self._path)
+        except BaseException:
+            os.close(file)
+            partial.unlink(missing_ok=True)
+            raise
         _sync_folder(self._path.parent)
         self._size = self._live = size
+        self._next_rewrite = 0
         return file
 
 
-def restore(path: Path, store: Store) -> None:
+def restore(path: Path, store: Store) -> str | None:
     """Fill an empty store from a journal.
+
+    Returns:
+        What could not be read, as a sentence; nothing when all could.
 
     Raises:
         JournalError: the file is damaged or not a journal.
@@ -112,7 +170,8 @@ def restore(path: Path, store: Store) -> None:
         raise JournalError(f"{path} is not a journal of a sandbox cluster; choose another file")
     objects: dict[Key, Stored] = {}
     version = 0
-    for record in _records(content, path):
+    reading = _Reading(content, path)
+    for record in reading.records():
         version = max(version, record.rv)
         if not record.resource:
             continue
@@ -123,25 +182,52 @@ def restore(path: Path, store: Store) -> None:
         else:
             objects[key] = Stored(key, data, record.rv)
     store.restore(iter(objects.values()), version)
+    return reading.lost
 
 
-def _records(data: bytes, path: Path) -> Iterator[_Record]:
-    position = len(_HEADER)
-    while position < len(data):
-        end = data.find(b"\n", position)
-        line = data[position : end if end >= 0 else len(data)]
-        is_last = end < 0 or end + 1 == len(data)
-        record = _read(line)
-        if record is None:
-            if is_last:
+class _Reading:
+    """One pass over the lines of a journal."""
+
+    def __init__(self, data: bytes, path: Path) -> None:
+        self.lost: str | None = None
+        self._data = data
+        self._path = path
+
+    def records(self) -> Iterator[_Record]:
+        """The changes, up to the first that cannot be read."""
+        data, position = self._data, len(_HEADER)
+        while position < len(data):
+            end = data.find(b"\n", position)
+            if end < 0:
+                # Cut short, unless only the sign that ends the line is another one
+                whole = _read(data[position:-1])
+                if whole is not None:
+                    yield whole
                 return
+            record = _read(data[position:end])
+            if record is None:
+                self._damaged(position, end)
+                return
+            yield record
+            position = end + 1
+
+    def _damaged(self, position: int, end: int) -> None:
+        """Note a damaged last line, or refuse a file that is damaged before it."""
+        if end + 1 < len(self._data):
             raise JournalError(
-                f"{path} is damaged at byte {position}; restore a copy, or start without it"
+                f"{self._path} is damaged at byte {position}; restore a copy, or start without it"
             )
-        if end < 0:
-            return
-        yield record
-        position = end + 1
+        shown = _NAMED.search(self._data, position, end)
+        about = f", of {_readable(shown)}," if shown else ""
+        self.lost = (
+            f"{self._path} is damaged at byte {position}: the last change{about} is lost;"
+            " restore a copy if it matters"
+        )
+
+
+def _readable(found: re.Match[bytes]) -> str:
+    resource, namespace, name = (part.decode(errors="replace") for part in found.groups())
+    return "/".join(part for part in (resource, namespace, name) if part)
 
 
 def _read(line: bytes) -> _Record | None:
@@ -179,6 +265,11 @@ def _write(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
+def _is_full(error: OSError) -> bool:
+    """Whether there is no room left, on the disk or for its owner."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _make_sure_nobody_writes(path: Path) -> None:
     """Refuse a journal that another process writes to: two histories in one file are none."""
     file = os.open(path, os.O_WRONLY)
@@ -208,11 +299,15 @@ def _lock(file: int) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name of a file survive a power cut, where the system can."""
+    """Make the new name of a file survive a power cut, where the system can.
+
+    Where it cannot, the file has its name all the same, and must be written on.
+    """
     if os.name != "posix":
         return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -99,10 +99,15 @@ class Store:
         self._floor = 0
         self._collections: dict[tuple[str, str], Collection] = {}  # (group, plural) -> objects
         self._listeners: list[Callable[[Event], None]] = []
+        self._recorder: Callable[[Event], None] | None = None
 
     def on_change(self, listener: Callable[[Event], None]) -> None:
         """Call ``listener`` right after every change."""
         self._listeners.append(listener)
+
+    def record_with(self, recorder: Callable[[Event], None]) -> None:
+        """Let ``recorder`` write down every change before it happens; if it raises, none does."""
+        self._recorder = recorder
 
     def get(self, key: Key) -> JsonObject | None:
         """The object at ``key``, shared and read-only."""
@@ -154,6 +159,7 @@ class Store:
         Raises:
             AlreadyExistsError: there is an object at ``key``.
             TooLargeError: the object is too large to be kept.
+            NotKeptError: the change cannot be written down.
         """
         if self.find(key) is not None:
             raise AlreadyExistsError(key)
@@ -170,6 +176,7 @@ class Store:
             MissingError: there is no object at ``key``.
             ConflictError: the object is not at ``expected_rv``.
             TooLargeError: the object is too large to be kept.
+            NotKeptError: the change cannot be written down.
         """
         previous = self._existing(key, expected_rv)
         return self._happen("MODIFIED", key, obj, previous)
@@ -180,6 +187,7 @@ class Store:
         Raises:
             MissingError: there is no object at ``key``.
             ConflictError: the object is not at ``expected_rv``.
+            NotKeptError: the change cannot be written down.
         """
         previous = self._existing(key, expected_rv)
         return self._happen("DELETED", key, previous.obj, previous).obj
@@ -237,12 +245,14 @@ class Store:
     ) -> Stored:
         rv = self.resource_version + 1
         metadata = {**obj["metadata"], "resourceVersion": str(rv)}
-        # Encoding first: an object that is no JSON must change nothing
+        # Encoding and recording first: what cannot be kept must change nothing
         stored = Stored(key, msgspec.json.encode({**obj, "metadata": metadata}), rv)
         if len(stored.data) > LARGEST_OBJECT and change != "DELETED":
             raise TooLargeError(key, len(stored.data))
-        self.resource_version = rv
         event = Event(change, stored, previous)
+        if self._recorder is not None:
+            self._recorder(event)
+        self.resource_version = rv
         self.collection(key.group, key.resource).apply(event)
         # Last, because a listener may change the store in turn
         for listener in self._listeners:

@@ -18,6 +18,7 @@ class StoreError(Exception):
       x Gone                 the history no longer reaches back to a resource version
       x NotYet               a resource version that lies in the future
       x TooLargeError        an object that is too large to be kept (also an ApiError)
+      x NotKeptError         a change that cannot be written down (also an ApiError)
     """
 
 
@@ -64,3 +65,9 @@ class TooLargeError(StoreError, ApiError):
         self.size = size
 
 
+class NotKeptError(StoreError, ApiError):
+    """A change that cannot be written down, and so has not happened."""
+
+    def __init__(self, problem: str) -> None:
+        details = {"causes": [{"message": problem}]}
+        ApiError.__init__(self, 500, "InternalError", problem, details)

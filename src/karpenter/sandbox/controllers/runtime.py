@@ -20,6 +20,7 @@ from karpenter.sandbox.controllers.informer import (
     key_of,
 )
 from karpenter.sandbox.status import ApiError
+from karpenter.sandbox.store_errors import NotKeptError
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +119,8 @@ class Controller:
             again = await self.reconcile(key)
         except ApiError as error:
             seconds = self.queue.retry(key)
-            # Somebody else was faster: looking again settles it
-            if error.status not in (_CONFLICT, _NOT_FOUND):
+            # Somebody else was faster: looking again settles it; a full disk is the journal's to tell
+            if error.status not in (_CONFLICT, _NOT_FOUND) and not isinstance(error, NotKeptError):
                 log.warning("%s: %s: %s; next try in %gs", self.name, _text(key), error, seconds)
         except Exception as error:  # noqa: BLE001 one bad object must not stop the others
             self.runtime.report(f"{self.name}: {_text(key)}", error)

@@ -117,6 +117,7 @@ class PodQueue:
         waiting = self._pods.get(pod.key)
         if waiting is not None:
             waiting.since = now
+            waiting.is_active = False
             self._back_off(waiting)
 
     def changed(self, change: Change, now: float) -> None:

@@ -145,16 +145,24 @@ class Scheduler:
             await self._client.bind(namespace, name, pod.node_name, uid=pod.uid)
         except ApiError as error:
             log.debug("pod %s not bound to %s: %s", pod.name, pod.node_name, error)
-            self._feed.forget(pod)
+            self._take_back(pod)
             return
         message = f"Successfully assigned {pod.name} to {pod.node_name}"
         self._recorder.emit_series(pod.obj, NORMAL, "Scheduled", message, action="Binding")
+
+    def _take_back(self, pod: PodInfo) -> None:
+        """Let a pod that could not be bound be tried again after its back-off.
+
+        At once would be for ever, where every write is refused.
+        """
+        self._feed.forget(pod)
+        self._queue.retry(pod, self._clock.monotonic())
 
     async def _bind_with_volumes(self, pod: PodInfo, choice: dict[str, str]) -> None:
         try:
             await self._bind_volumes(pod, choice)
         except (ApiError, TimeoutError) as error:
-            self._feed.forget(pod)
+            self._take_back(pod)
             reason = str(error) or "context deadline exceeded"
             message = f'running PreBind plugin "VolumeBinding": binding volumes: {reason}'
             await self._tell(pod, message, "SchedulerError")
