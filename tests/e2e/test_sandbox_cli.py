@@ -217,6 +217,23 @@ def test_an_example_that_was_kept_stays_as_it_was_left(tmp_path: Path) -> None:
     assert "3" == replicas
 
 
+def test_a_second_sandbox_in_the_same_folder_does_not_take_the_first_one_over(
+    tmp_path: Path, runner: CliRunner
+) -> None:
+    first = Sandbox(tmp_path, "--no-controllers")
+    try:
+        before = first.kubeconfig.read_text()
+        second = runner.invoke(app, ["sandbox", "--kubeconfig", str(first.kubeconfig)])
+        after = first.kubeconfig.read_text()
+    finally:
+        code = first.stop()
+
+    assert (2, "", before) == (second.exit_code, second.stdout, after)
+    assert "leads to another sandbox, which still runs; stop that one" in second.stderr
+    assert 1 == len(second.stderr.splitlines())
+    assert (0, False) == (code, first.kubeconfig.exists())
+
+
 @pytest.mark.storm
 def test_more_clients_than_files_are_refused_without_many_words(tmp_path: Path) -> None:
     running = Sandbox(tmp_path, "--no-controllers", limits="ulimit -n 300")

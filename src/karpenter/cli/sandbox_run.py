@@ -16,11 +16,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from karpenter.cli import demo, inputs, output
 from karpenter.cli.cycles import collect_rarely
 from karpenter.cli.sandbox_cloud import check_cloud, first_nodes
+from karpenter.cli.sandbox_kubeconfig import make_way, published
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
 from karpenter.clock import Clock, PacedLoop, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
@@ -34,12 +33,10 @@ from karpenter.sandbox.server import (
     is_loopback,
     new_token,
     serving,
-    write_kubeconfig,
 )
 from karpenter.sandbox.status import ApiError
 from karpenter.sandbox.store_errors import NotKeptError
 
-_CONTEXT: Final = "karpenter-sandbox"
 _MANAGER: Final = "karpenter-sandbox"
 _NAMESPACE: Final = "default"
 # What others live in or are made of comes first, whatever the order of the files
@@ -73,7 +70,7 @@ def run(wishes: Wishes) -> None:
     """Run a sandbox until somebody stops it."""
     if wishes.provider:
         check_cloud(wishes.provider, wishes.instance_types)
-    _check_kubeconfig(wishes.kubeconfig)
+    make_way(wishes.kubeconfig)
     collect_rarely()
     factory = PacedLoop if wishes.speed != 1 else None
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -180,14 +177,8 @@ def _why_not_listening(server: Server, error: OSError) -> str:
 async def _reachable(server: Server, kubeconfig: Path) -> AsyncIterator[None]:
     """Let clients find the server for as long as it answers."""
     await _ask(server)
-    try:
-        write_kubeconfig(server, kubeconfig)
-    except OSError as error:
-        output.fail(f"{kubeconfig}: {os_reason(error)}", output.EXIT_FAILED)
-    try:
+    with published(server, kubeconfig):
         yield
-    finally:
-        _withdraw(kubeconfig)
 
 
 async def _ask(server: Server) -> None:
@@ -319,30 +310,6 @@ async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
 def _rank(obj: dict[str, Any]) -> int:
     kind = obj.get("kind")
     return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
-
-
-def _check_kubeconfig(path: Path) -> None:
-    """Make way for a new kubeconfig, unless the file is one that somebody needs."""
-    if not path.parent.is_dir():
-        output.fail(f"{path}: the folder {path.parent} does not exist")
-    if not path.exists():
-        return
-    try:
-        known = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        known = None
-    if not isinstance(known, dict) or known.get("current-context") != _CONTEXT:
-        output.fail(
-            f"{path} is not the kubeconfig of a sandbox and is left alone;"
-            " choose another file with --kubeconfig"
-        )
-    # Whoever waits for the file must not find that of an earlier run
-    path.unlink(missing_ok=True)
-
-
-def _withdraw(kubeconfig: Path) -> None:
-    """Take away a kubeconfig that leads nowhere from now on."""
-    kubeconfig.unlink(missing_ok=True)
 
 
 def _say_hello(server: Server, wishes: Wishes) -> None:

@@ -1,0 +1,135 @@
+"""The kubeconfig of a running sandbox: it is there for as long as the sandbox answers.
+
+The file is locked by whoever wrote it, so another sandbox in the same folder knows that the cluster
+it leads to still runs, and leaves it alone; the lock ends with the process, however that ends.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from karpenter.cli import output
+from karpenter.os_errors import os_reason
+from karpenter.sandbox.server import Server, kubeconfig
+
+_CONTEXT: Final = "karpenter-sandbox"
+_OWNER_ONLY: Final = 0o600
+
+
+def make_way(path: Path) -> None:
+    """Make way for a new kubeconfig, unless the file is one that somebody needs."""
+    if not path.parent.is_dir():
+        output.fail(f"{path}: the folder {path.parent} does not exist")
+    if not path.exists():
+        return
+    try:
+        known = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        known = None
+    if not isinstance(known, dict) or known.get("current-context") != _CONTEXT:
+        output.fail(
+            f"{path} is not the kubeconfig of a sandbox and is left alone;"
+            " choose another file with --kubeconfig"
+        )
+    if _is_held(path):
+        output.fail(_taken(path))
+    # Whoever waits for the file must not find that of an earlier run
+    _behind_links(path).unlink(missing_ok=True)
+
+
+@contextmanager
+def published(server: Server, path: Path) -> Iterator[None]:
+    """Let clients find a server for as long as a block runs."""
+    target = _behind_links(path)
+    try:
+        file = _written(target, kubeconfig(server))
+    except FileExistsError:
+        output.fail(_taken(path))
+    except OSError as error:
+        output.fail(f"{path}: {os_reason(error)}", output.EXIT_FAILED)
+    try:
+        yield
+    finally:
+        _withdraw(target, file)
+
+
+def _written(path: Path, text: str) -> int:
+    """Write a file that only its owner can read; it appears complete, and locked, or not at all.
+
+    Raises:
+        FileExistsError: somebody else was faster.
+    """
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    file = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY)
+    try:
+        _lock(file)
+        with open(file, "w", encoding="utf-8", closefd=False) as writer:
+            writer.write(text)
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system that knows no links
+            partial.replace(path)
+    except BaseException:
+        os.close(file)
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+    return file
+
+
+def _withdraw(path: Path, file: int) -> None:
+    """Take away a kubeconfig that leads nowhere from now on, if it is still the one we wrote."""
+    try:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(file), path.stat()):
+                path.unlink(missing_ok=True)
+    finally:
+        os.close(file)
+
+
+def _is_held(path: Path) -> bool:
+    """Whether the sandbox that wrote a kubeconfig still runs, where the system can tell."""
+    try:
+        file = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _lock(file)
+    finally:
+        os.close(file)
+
+
+def _lock(file: int) -> bool:
+    """Lock an open file; say whether nobody else has done so."""
+    if os.name != "posix":
+        return True
+    import fcntl
+
+    try:
+        # This one stays with the open file, whoever else in this process reads it meanwhile
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system that knows no locks
+        return True
+    return True
+
+
+def _behind_links(path: Path) -> Path:
+    """What a link leads to, which is written in its stead: the link stays one."""
+    return Path(os.path.realpath(path))
+
+
+def _taken(path: Path) -> str:
+    return (
+        f"{path} leads to another sandbox, which still runs;"
+        " stop that one, or choose another file with --kubeconfig"
+    )
