@@ -127,6 +127,7 @@ async def aws_sandbox(
         return provider
 
     async with autoscaler(starts=False, make_cloud=make_cloud, settings=given, wrap=wrap) as run:
+        run.cluster.backend.provider = "aws"
         kube = Client(MemoryTransport(run.cluster.api), run.clock)
         async with aws_world(run.clock, kube, region=region) as world:
             world.account.gaps.types = types

@@ -85,6 +85,7 @@ async def _run(wishes: Wishes) -> None:
             _clock(wishes),
             data_file=wishes.data,
             timing=Timing(boot=_BOOT_SECONDS),
+            provider=wishes.provider or "kwok",
         )
     except JournalError as error:
         output.fail(str(error))

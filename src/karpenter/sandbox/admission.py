@@ -31,6 +31,8 @@ _UNCHECKED: Final = wrong(
     " correct the existing errors to complete validation",
 )
 _LEGACY_WEBHOOK: Final = "validation.webhook.karpenter.sh"
+# Whose machines the node classes of a group describe
+_PROVIDERS: Final = {"karpenter.kwok.sh": "kwok", "karpenter.k8s.aws": "aws"}
 
 
 def admitted(
@@ -54,7 +56,7 @@ def admitted(
     """
     if resource.custom is not None:
         before = versions.served(old, resource) if old is not None else None
-        complete, warnings = _custom(resource, obj, before, subresource)
+        complete, warnings = _custom(backend, resource, obj, before, subresource)
         return versions.stored(complete, resource, _pool_expiry(backend)), warnings
     if versions.is_converted(resource):
         obj = versions.stored(obj, resource, _pool_expiry(backend))
@@ -106,7 +108,11 @@ def prepared(resource: Resource, new: JsonObject, old: JsonObject, subresource: 
 
 
 def _custom(
-    resource: Resource, obj: JsonObject, old: JsonObject | None, subresource: str
+    backend: Backend,
+    resource: Resource,
+    obj: JsonObject,
+    old: JsonObject | None,
+    subresource: str,
 ) -> tuple[JsonObject, list[str]]:
     version = resource.custom
     assert version is not None
@@ -116,9 +122,25 @@ def _custom(
     if errors:
         name = obj["metadata"].get("name", "")
         raise invalid(resource.group, resource.kind, name, errors)
-    if f"{resource.plural}.{resource.group}" in LEGACY and not subresource:
-        complete = _through_legacy_webhook(complete)
+    if not subresource:
+        warnings += _provider_warnings(backend.provider, complete)
+        if f"{resource.plural}.{resource.group}" in LEGACY:
+            complete = _through_legacy_webhook(backend, complete)
     return complete, warnings
+
+
+def _provider_warnings(provider: str, obj: JsonObject) -> list[str]:
+    """Say at once that a pool is for another cloud: the controllers here pass over it in silence."""
+    if obj["kind"] != "NodePool" or provider not in _PROVIDERS.values():
+        return []
+    reference = obj["spec"]["template"]["spec"]["nodeClassRef"]
+    group = reference.get("group") or str(reference.get("apiVersion", "")).partition("/")[0]
+    needed = _PROVIDERS.get(group, provider)
+    if needed == provider:
+        return []
+    kind = reference.get("kind") or "node class"
+    why = f"its {kind} ({group}) is for the provider {needed}, and this sandbox runs {provider}"
+    return [f"no nodes come of this NodePool here: {why}; start it with --provider {needed}"]
 
 
 def _schema_errors(
@@ -132,13 +154,26 @@ def _schema_errors(
     return [*shape, _UNCHECKED] if version.has_rules else shape
 
 
-def _through_legacy_webhook(obj: JsonObject) -> JsonObject:
-    complete = default_legacy(obj, provider="aws")
-    findings = legacy_findings(complete, provider="aws")
+def _through_legacy_webhook(backend: Backend, obj: JsonObject) -> JsonObject:
+    provider = backend.provider
+    complete = _with_class(
+        default_legacy(obj, backend.legacy_defaults, provider=provider), provider
+    )
+    findings = legacy_findings(complete, provider=provider)
     if findings.errors:
         problems = "; ".join(str(error) for error in findings.errors)
         raise bad_request(f'admission webhook "{_LEGACY_WEBHOOK}" denied the request: {problems}')
     return complete
+
+
+def _with_class(obj: JsonObject, provider: str) -> JsonObject:
+    """A Provisioner that names no class names the one that clouds without settings have."""
+    spec = obj.get("spec")
+    if provider == "aws" or obj["kind"] != "Provisioner" or not isinstance(spec, dict):
+        return obj
+    if spec.get("provider") is not None or spec.get("providerRef") is not None:
+        return obj
+    return {**obj, "spec": {**spec, "providerRef": {"name": "default"}}}
 
 
 def _pool_expiry(backend: Backend) -> versions.PoolExpiry:

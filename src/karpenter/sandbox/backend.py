@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
+from karpenter.admission.legacy import Profile
 from karpenter.sandbox.kinds import Registry, Resource
 from karpenter.sandbox.store import Key, Store
 
@@ -47,6 +48,9 @@ class Backend:
     kinds: Registry
     clock: Clock
     identity: Identity = field(default_factory=Identity)
+    # Whose rules and defaults the webhook of the alpha kinds goes by
+    provider: str = "kwok"
+    legacy_defaults: Profile = "late"
 
     def timestamp(self) -> str:
         """The time now, as objects write it."""

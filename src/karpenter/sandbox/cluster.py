@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from karpenter.admission.crds import builtin_crds
+from karpenter.admission.legacy import Profile
 from karpenter.clock import Clock, running_clock
 from karpenter.sandbox.api import Api
 from karpenter.sandbox.backend import Backend, Identity, parse_timestamp
@@ -92,6 +93,8 @@ class Cluster:
         seed: int | None = None,
         data_file: Path | None = None,
         timing: Timing | None = None,
+        provider: str = "kwok",
+        legacy_defaults: Profile = "late",
         is_strict: bool = False,
     ) -> None:
         """Make a cluster that does nothing yet.
@@ -101,6 +104,8 @@ class Cluster:
             seed: what names, identifiers and ties are drawn from; none draws them anew each time.
             data_file: where it is kept from one run to the next.
             timing: how long machines and pods take where nothing else is declared.
+            provider: whose rules Provisioners and AWSNodeTemplates are checked by.
+            legacy_defaults: which releases' defaults Provisioners get.
             is_strict: an error nobody foresaw ends the run; otherwise it is logged and retried.
 
         Raises:
@@ -111,7 +116,9 @@ class Cluster:
         self._journal = Journal(data_file, self.store) if data_file is not None else None
         # What of the data file could not be read, as a sentence
         self.lost: Final = self._journal.lost if self._journal is not None else None
-        self.backend: Final = Backend(self.store, Registry(), clock, Identity(seed))
+        self.backend: Final = Backend(
+            self.store, Registry(), clock, Identity(seed), provider, legacy_defaults
+        )
         CustomKinds(self.backend)
         self.client: Final = Client(self.backend)
         self.api: Final = Api(self.backend)

@@ -7,6 +7,7 @@ import pytest
 from karpenter.admission.crds import builtin_crds
 from serving import APPLY, JSON_PATCH, MERGE, STRATEGIC, TABLE, Cluster, cluster, crd, manifest
 
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GADGETS = "/apis/example.com/v1/namespaces/default/gadgets"
 SCHEMA: dict[str, Any] = {
@@ -393,3 +394,100 @@ class TestKarpenter:
         answer = own.call("POST", path, bad)
 
         assert answer.status in {400, 422}
+
+    @pytest.mark.row("S0-35")
+    @pytest.mark.parametrize(
+        ("provider", "spec", "named"),
+        [
+            pytest.param("kwok", {"weight": 10}, [], id="kwok takes a Provisioner without a class"),
+            pytest.param("aws", {"weight": 10}, ["providerRef or provider"], id="AWS asks for one"),
+            pytest.param("kwok", {"provider": {}}, [], id="kwok asks nothing of a provider"),
+            pytest.param(
+                "aws",
+                {"provider": {}},
+                ["spec.provider.subnetSelector", "spec.provider.securityGroupSelector"],
+                id="AWS asks for both selectors",
+            ),
+        ],
+    )
+    def test_provisioners_are_judged_by_the_rules_of_the_running_provider(
+        self, own: Cluster, provider: str, spec: dict[str, Any], named: list[str]
+    ) -> None:
+        own.backend.provider = provider
+        given = manifest(
+            "karpenter.sh/v1alpha5", "Provisioner", "default", namespace=None, spec=spec
+        )
+
+        answer = own.call("POST", "/apis/karpenter.sh/v1alpha5/provisioners", given)
+
+        assert (400 if named else 201) == answer.status, answer.body
+        assert named == [each for each in named if each in answer.body.get("message", "")]
+        assert bool(named) == (own.get(given).status == 404)
+
+    @pytest.mark.row("S1-21")
+    @pytest.mark.parametrize(
+        ("requirements", "stored"),
+        [
+            pytest.param(None, ["on-demand"], id="no requirements"),
+            pytest.param(["team"], ["on-demand"], id="other requirements"),
+            pytest.param([CAPACITY_TYPE], ["spot"], id="one that was chosen stays"),
+        ],
+    )
+    def test_a_provisioner_without_a_capacity_type_is_stored_with_on_demand(
+        self, own: Cluster, requirements: list[str] | None, stored: list[str]
+    ) -> None:
+        own.backend.provider = "aws"
+        spec: dict[str, Any] = {"providerRef": {"name": "mine"}}
+        if requirements is not None:
+            asked = [{"key": key, "operator": "In", "values": ["spot"]} for key in requirements]
+            spec["requirements"] = asked
+        given = manifest(
+            "karpenter.sh/v1alpha5", "Provisioner", "default", namespace=None, spec=spec
+        )
+        own.create(given)
+
+        found = own.get(given).body["spec"]["requirements"]
+
+        (capacity,) = [each for each in found if each["key"] == CAPACITY_TYPE]
+        assert {"key": CAPACITY_TYPE, "operator": "In", "values": stored} == capacity
+
+    @pytest.mark.parametrize("version", ["v1beta1", "v1"])
+    @pytest.mark.parametrize("provider", ["kwok", "aws"])
+    @pytest.mark.parametrize("is_changed", [False, True], ids=["created", "changed"])
+    def test_a_pool_of_another_providers_class_is_taken_with_a_warning(
+        self, own: Cluster, provider: str, version: str, is_changed: bool
+    ) -> None:
+        own.backend.provider = provider
+        own.create(self.pool(version))
+        path = f"/apis/karpenter.sh/{version}/nodepools"
+        again = self.pool(version)
+        if is_changed:
+            path = f"{path}/{again['metadata']['name']}"
+            answer = own.call("PATCH", path, {"spec": {"weight": 7}}, content_type=MERGE)
+        else:
+            again["metadata"]["name"] = "second"
+            answer = own.call("POST", path, again)
+
+        assert answer.status in {200, 201}
+        told = answer.headers.get("Warning", "")
+        assert (provider == "kwok") == ("no nodes come of this NodePool here" in told)
+        assert (provider == "kwok") == ("start it with --provider aws" in told)
+
+    @pytest.mark.parametrize("provider", ["kwok", "aws"])
+    def test_a_provisioner_gets_the_defaults_of_the_running_provider(
+        self, own: Cluster, provider: str
+    ) -> None:
+        own.backend.provider = provider
+        given = manifest(
+            "karpenter.sh/v1alpha5",
+            "Provisioner",
+            "default",
+            namespace=None,
+            spec={"providerRef": {"name": "mine"}},
+        )
+
+        stored = own.create(given)
+
+        keys = {each["key"] for each in stored["spec"]["requirements"]}
+        assert ("karpenter.k8s.aws/instance-category" in keys) is (provider == "aws")
+        assert {"name": "mine"} == stored["spec"]["providerRef"]
