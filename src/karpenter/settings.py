@@ -76,12 +76,19 @@ class Settings:
     scheduler_config: str = ""
     karpenter_service: str = ""
     legacy_node_repair: bool = False
+    # What Provisioners and AWSNodeTemplates on AWS leave to the settings of their controller
+    legacy_node_role: str = ""
+    legacy_instance_profile: str = ""
+    legacy_ami_family: str = ""
+    legacy_defaults: str = "late"
     early_binding: bool = False  # pods are bound to their nodes before these are ready
 
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "preference_policy": ("Respect", "Ignore"),
     "min_values_policy": ("Strict", "BestEffort"),
+    "legacy_ami_family": ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", ""),
+    "legacy_defaults": ("early", "late"),
     "log_level": ("debug", "info", "error", ""),
 }
 

@@ -11,12 +11,13 @@ from invariants import problems
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
 from karpenter.model import labels
 from karpenter.sandbox.machine_status import kubelet_version
+from karpenter.settings import Settings
 from walking import app_pods, cpu_on, manifests, node_types, pending, placement
 
 pytestmark = pytest.mark.storm
 
 REGION = "ap-northeast-1"
-WALK = "walk"
+WALK = "mz-karpenter"
 # What spot costs on the day of the walk; on demand is dearer everywhere
 PRICES = {"m5.large": 0.07, "c4.xlarge": 0.08, "t3a.2xlarge": 0.13, "m5.4xlarge": 0.4}
 EC2_CLASS: dict[str, Any] = {
@@ -130,9 +131,6 @@ PROVISIONER: dict[str, Any] = {
             {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]}
         ],
         "provider": {
-            # the images of the family this guide had end with Kubernetes 1.32
-            "amiFamily": "Bottlerocket",
-            "instanceProfile": "KarpenterNodeInstanceProfile",
             "subnetSelector": {labels.DISCOVERY_TAG: WALK},
             "securityGroupSelector": {labels.DISCOVERY_TAG: WALK},
         },
@@ -151,7 +149,9 @@ BOTH_SPELLINGS = {
 @pytest.mark.row("S3-10", "S3-27", "S3-28", "S3-40")
 @in_virtual_time
 async def test_134_a_provisioner_of_2022_with_an_inline_provider_gets_a_node_on_ec2() -> None:
-    async with aws_sandbox(region=REGION, has_class=False) as box:
+    # what such a manifest left to its controller; AL2, which it got, ends with Kubernetes 1.32
+    left_to_settings = Settings(legacy_node_role=NODE_ROLE, legacy_ami_family="AL2023")
+    async with aws_sandbox(region=REGION, has_class=False, settings=left_to_settings) as box:
         run = box.run
         discovered_as_walk(box)
         others = box.account.client("ec2").create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]

@@ -87,6 +87,15 @@ SETTINGS: Final = (
     Flag("scheduler_config", "YAML", "", "The defaults of the cluster's scheduler."),
     Flag("karpenter_service", "NAME", "", "Accepted and not used."),
     Flag("legacy_node_repair", _BOOLEAN, "false", "With NodeRepair: repair nodes the older way."),
+    Flag("legacy_node_role", "NAME", "", "The role of nodes of Provisioners that name no profile."),
+    Flag("legacy_instance_profile", "NAME", "", "The instance profile of such nodes instead."),
+    Flag("legacy_ami_family", "FAMILY", "", "Their images, where none are named; empty is AL2."),
+    Flag(
+        "legacy_defaults",
+        "RELEASES",
+        "late",
+        "early or late: which releases' default requirements Provisioners get.",
+    ),
     Flag("early_binding", _BOOLEAN, "false", "Bind pods to their nodes before these are ready."),
 )
 OTHERS: Final = (

@@ -83,6 +83,10 @@ def convert(
             show_default=False,
         ),
     ] = None,
+    ami_family: Annotated[
+        Literal["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"],
+        typer.Option(help="The images of nodes, where a manifest names none."),
+    ] = "AL2",
     default_node_class: Annotated[
         str | None,
         typer.Option(
@@ -100,6 +104,7 @@ def convert(
     options = Options(
         node_role=node_role,
         instance_profile=instance_profile,
+        ami_family=ami_family,
         default_node_class=default_node_class,
         ignore_defaults=ignore_defaults,
         legacy_defaults=legacy_defaults,

@@ -15,7 +15,7 @@ from karpenter.conversion.catalogue import Route
 from karpenter.conversion.draft import Draft, Origins
 from karpenter.conversion.intake import Item
 from karpenter.conversion.node_template import (
-    Identity,
+    NodeDefaults,
     node_class_of_provider,
     node_class_of_template,
 )
@@ -39,6 +39,7 @@ class Options:
 
     node_role: str | None = None
     instance_profile: str | None = None
+    ami_family: str = "AL2"
     default_node_class: str | None = None
     ignore_defaults: bool = False
     legacy_defaults: Profile = "late"
@@ -98,7 +99,7 @@ class Family:
 
     def add_template(self, item: Item) -> list[Produced]:
         """Convert an AWSNodeTemplate."""
-        produced = from_draft(item, node_class_of_template(item.object, self._identity()))
+        produced = from_draft(item, node_class_of_template(item.object, self._node_defaults()))
         self.add_class(item, produced)
         return produced
 
@@ -119,8 +120,10 @@ class Family:
             for produced in self._converted(user, assignments.get(user.item.index))
         ]
 
-    def _identity(self) -> Identity:
-        return Identity(self.options.node_role, self.options.instance_profile)
+    def _node_defaults(self) -> NodeDefaults:
+        return NodeDefaults(
+            self.options.node_role, self.options.instance_profile, self.options.ami_family
+        )
 
     def _user(self, item: Item) -> _User:
         source = class_source(item.object, self.options.default_node_class)
@@ -161,7 +164,7 @@ class Family:
         item = user.item
         if item.name in self.classes:
             item.blame([_taken(item.name, PROVIDER)])
-        draft = node_class_of_provider(provider, item.name or None, PROVIDER, self._identity())
+        draft = node_class_of_provider(provider, item.name or None, PROVIDER, self._node_defaults())
         for produced in from_draft(item, draft):
             if user.kubelet is not None:
                 _give_kubelet(produced, user)

@@ -48,26 +48,27 @@ _LAUNCH_TEMPLATE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Who nodes are where the manifest does not say: a role or an instance profile."""
+class NodeDefaults:
+    """What nodes are where the manifest does not say: their role or profile, and their images."""
 
     role: str | None = None
     instance_profile: str | None = None
+    ami_family: str = "AL2"
 
 
-def node_class_of_template(template: Mapping[str, Any], identity: Identity) -> Draft:
+def node_class_of_template(template: Mapping[str, Any], defaults: NodeDefaults) -> Draft:
     """Convert an AWSNodeTemplate to the EC2NodeClass of the same name."""
     return _node_class(
-        kept_metadata(template), section(template, "spec"), path=("spec",), identity=identity
+        kept_metadata(template), section(template, "spec"), path=("spec",), defaults=defaults
     )
 
 
 def node_class_of_provider(
-    provider: Mapping[str, Any], name: object, path: Path, identity: Identity
+    provider: Mapping[str, Any], name: object, path: Path, defaults: NodeDefaults
 ) -> Draft:
     """Convert the inline provider found at ``path`` to an EC2NodeClass called ``name``."""
     metadata = {} if name is None else {"name": name}
-    return _node_class(metadata, provider, path=path, identity=identity)
+    return _node_class(metadata, provider, path=path, defaults=defaults)
 
 
 @dataclass(slots=True)
@@ -90,7 +91,7 @@ class _Build:
 
 
 def _node_class(
-    metadata: JsonObject, fields: Mapping[str, Any], *, path: Path, identity: Identity
+    metadata: JsonObject, fields: Mapping[str, Any], *, path: Path, defaults: NodeDefaults
 ) -> Draft:
     fields = present(fields)
     if fields.get("launchTemplate"):
@@ -99,12 +100,12 @@ def _node_class(
     build = _Build(fields, path)
     build.origins["spec",] = Origin(path)
     _put_selectors(build)
-    _put_images(build)
-    _put_identity(build, identity)
+    _put_images(build, defaults.ami_family)
+    _put_identity(build, defaults)
     build.spec.update({key: fields[key] for key in _SAME if key in fields})
     _put_devices(build)
-    defaults = _WITH_SOME_OPTIONS if "metadataOptions" in fields else _WITHOUT_OPTIONS
-    build.spec["metadataOptions"] = {**defaults, **present(section(fields, "metadataOptions"))}
+    options = _WITH_SOME_OPTIONS if "metadataOptions" in fields else _WITHOUT_OPTIONS
+    build.spec["metadataOptions"] = {**options, **present(section(fields, "metadataOptions"))}
     shaped = {
         "apiVersion": AWS_V1,
         "kind": NODE_CLASS_KIND,
@@ -126,8 +127,8 @@ def _put_selectors(build: _Build) -> None:
         build.put_terms(target, source, terms)
 
 
-def _put_images(build: _Build) -> None:
-    family = build.fields.get("amiFamily") or "AL2"
+def _put_images(build: _Build, default: str) -> None:
+    family = build.fields.get("amiFamily") or default
     if family not in _FAMILIES:
         build.errors.append(
             FieldError(
@@ -146,12 +147,12 @@ def _put_images(build: _Build) -> None:
         build.put_terms("amiSelectorTerms", "amiSelector", terms)
 
 
-def _put_identity(build: _Build, identity: Identity) -> None:
-    profile = build.fields.get("instanceProfile") or identity.instance_profile
+def _put_identity(build: _Build, defaults: NodeDefaults) -> None:
+    profile = build.fields.get("instanceProfile") or defaults.instance_profile
     if profile:
         build.spec["instanceProfile"] = profile
-    elif identity.role:
-        build.spec["role"] = identity.role
+    elif defaults.role:
+        build.spec["role"] = defaults.role
     else:
         build.spec["role"] = ROLE_PLACEHOLDER
         build.warnings.append(

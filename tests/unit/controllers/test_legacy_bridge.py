@@ -30,11 +30,13 @@ from karpenter.conversion.convert import Options
 from karpenter.kube.transport import Transport
 from karpenter.model import labels
 from karpenter.model.conditions import find
+from karpenter.settings import Settings
 from provisioning_bench import FACTS
 
 V1 = "karpenter.sh/v1"
 V1ALPHA5 = "karpenter.sh/v1alpha5"
 AWS_FACTS = ProviderFacts("aws", (("karpenter.k8s.aws", "EC2NodeClass"),), labels.well_known("aws"))
+WITH_ROLE = Settings(legacy_node_role="KarpenterNodeRole")
 PROVIDER = {
     "subnetSelector": {"karpenter.sh/discovery": "mz"},
     "securityGroupSelector": {"karpenter.sh/discovery": "mz"},
@@ -130,6 +132,22 @@ async def test_a_provisioner_becomes_a_pool_that_belongs_to_it() -> None:
         assert (60.0, ("True", "Active")) == (again, run.active)
 
 
+@pytest.mark.parametrize("facts", [FACTS, AWS_FACTS], ids=["kwok", "aws"])
+@in_virtual_time
+async def test_a_provisioner_of_a_template_that_is_not_there_says_so_until_it_comes(
+    facts: ProviderFacts,
+) -> None:
+    async with bridged(by_reference("missing"), facts=facts, settings=WITH_ROLE) as run:
+        await run.look()
+        before = run.active
+        await run.at.client.create(node_template("missing"))
+        await run.at.clock.sleep(1)
+        await run.look()
+
+        assert ("False", "NodeClassNotFound") == before
+        assert ("True", "Active") == run.active
+
+
 @in_virtual_time
 async def test_a_changed_provisioner_changes_its_pool_and_never_makes_a_new_one() -> None:
     async with bridged(provisioner(weight=7, labels={"team": "a"})) as run:
@@ -188,7 +206,7 @@ async def test_a_pool_of_that_name_that_somebody_else_made_is_left_alone_and_tol
 
 @in_virtual_time
 async def test_a_provisioner_that_cannot_be_converted_says_why() -> None:
-    async with bridged(provisioner(), facts=AWS_FACTS) as run:
+    async with bridged(provisioner(), facts=AWS_FACTS, settings=WITH_ROLE) as run:
         await run.look()
         change = {"spec": {"kubeletConfiguration": {"containerRuntime": "dockerd"}}}
         await run.at.change(V1ALPHA5, "Provisioner", "default", change)
@@ -286,7 +304,8 @@ async def test_elsewhere_than_on_aws_labels_only_aws_knows_are_no_requirements()
 
 @in_virtual_time
 async def test_a_node_template_becomes_a_class_that_belongs_to_it() -> None:
-    async with bridged(node_template("shared"), by_reference("shared"), facts=AWS_FACTS) as run:
+    objects = node_template("shared"), by_reference("shared")
+    async with bridged(*objects, facts=AWS_FACTS, settings=WITH_ROLE) as run:
         await run.look()
 
         node_class = run.at.world.mirror(EC2NodeClass).get("shared")
@@ -398,3 +417,97 @@ async def test_a_deleted_provisioner_takes_its_pool_and_nodes_with_it() -> None:
             each["metadata"]["name"] for each in run.objects("karpenter.kwok.sh", "kwoknodeclasses")
         ]
         assert ["default"] == classes
+
+
+class TestSettingsOnAws:
+    @in_virtual_time
+    async def test_a_missing_role_is_a_condition_and_makes_nothing(self) -> None:
+        async with bridged(provisioner(), facts=AWS_FACTS) as run:
+            await run.look()
+
+            assert ("False", "SettingMissing") == run.active
+            assert "LEGACY_NODE_ROLE or LEGACY_INSTANCE_PROFILE" in message_of(run)
+            assert not run.at.has(NodePool, "default")
+            assert not run.at.has(EC2NodeClass, "default")
+
+    @in_virtual_time
+    async def test_a_template_without_a_role_keeps_its_provisioner_from_being_active(self) -> None:
+        objects = node_template("shared"), by_reference("shared")
+        async with bridged(*objects, facts=AWS_FACTS) as run:
+            await run.look()
+
+            assert ("False", "SettingMissing") == run.active
+            assert "AWSNodeTemplate shared: " in message_of(run)
+            assert not run.at.has(EC2NodeClass, "shared")
+
+    @pytest.mark.parametrize(
+        ("settings", "field", "expected"),
+        [
+            pytest.param(WITH_ROLE, "role", "KarpenterNodeRole", id="a role"),
+            pytest.param(
+                Settings(legacy_instance_profile="nodes"),
+                "instance_profile",
+                "nodes",
+                id="a profile",
+            ),
+        ],
+    )
+    @in_virtual_time
+    async def test_nodes_get_the_identity_of_the_settings(
+        self, settings: Settings, field: str, expected: str
+    ) -> None:
+        async with bridged(provisioner(), facts=AWS_FACTS, settings=settings) as run:
+            await run.look()
+
+            node_class = run.at.world.mirror(EC2NodeClass).get("default")
+            assert node_class is not None
+            assert (expected, ("True", "Active")) == (getattr(node_class.spec, field), run.active)
+
+    @in_virtual_time
+    async def test_images_and_defaults_follow_the_settings(self) -> None:
+        settings = Settings(
+            legacy_node_role="nodes", legacy_ami_family="AL2023", legacy_defaults="early"
+        )
+        async with bridged(provisioner(), facts=AWS_FACTS, settings=settings) as run:
+            await run.look()
+
+            node_class = run.at.world.mirror(EC2NodeClass).get("default")
+            assert node_class is not None
+            assert ["al2023@latest"] == [term.alias for term in node_class.spec.ami_selector_terms]
+            keys = {entry.key for entry in run.pool.spec.template.spec.requirements}
+            assert labels.INSTANCE_CATEGORY not in keys  # the late defaults exclude t3a
+
+    @pytest.mark.parametrize("names_family", [False, True])
+    @in_virtual_time
+    async def test_a_class_that_is_not_ready_keeps_its_provisioner_from_being_active(
+        self, names_family: bool
+    ) -> None:
+        inline = {**PROVIDER, "amiFamily": "AL2"} if names_family else PROVIDER
+        wanted = provisioner(provider=inline)
+        async with bridged(wanted, facts=AWS_FACTS, settings=WITH_ROLE) as run:
+            await run.look()
+            at = "2026-01-01T00:00:00Z"
+            condition = {"status": "False", "reason": "UnsupportedAlias", "lastTransitionTime": at}
+            ready = {**condition, "type": "Ready", "message": "AMIsReady=False"}
+            images = {**condition, "type": "AMIsReady", "message": "no AL2 for 1.35"}
+            await run.at.change(
+                "karpenter.k8s.aws/v1",
+                "EC2NodeClass",
+                "default",
+                {"status": {"conditions": [ready, images]}},
+                subresource="status",
+            )
+
+            await run.look()
+
+            assert ("False", "NodeClassNotReady") == run.active
+            assert "EC2NodeClass default: AMIsReady=False" in message_of(run)
+            assert ("LEGACY_AMI_FAMILY" in message_of(run)) is not names_family
+
+
+def message_of(run: Bridge) -> str:
+    found = run.at.world.mirror(Provisioner).get("default")
+    assert found is not None
+    condition = find(found.status.conditions, "Active")
+    assert condition is not None
+    return condition.message

@@ -7,7 +7,7 @@ import pytest
 from karpenter.admission.errors import ErrorKind, FieldError
 from karpenter.conversion.draft import Draft
 from karpenter.conversion.node_template import (
-    Identity,
+    NodeDefaults,
     node_class_of_provider,
     node_class_of_template,
 )
@@ -16,7 +16,7 @@ SELECTORS = {
     "subnetSelector": {"karpenter.sh/discovery": "c"},
     "securityGroupSelector": {"karpenter.sh/discovery": "c"},
 }
-ROLE = Identity(role="R")
+ROLE = NodeDefaults(role="R")
 
 
 def template(**spec: Any) -> dict[str, Any]:
@@ -222,28 +222,32 @@ def test_an_unknown_family_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "identity", "expected"),
+    ("spec", "defaults", "expected"),
     [
         pytest.param(
             {"instanceProfile": "own"},
-            Identity(role="R", instance_profile="P"),
+            NodeDefaults(role="R", instance_profile="P"),
             {"instanceProfile": "own"},
             id="the manifest's own profile wins",
         ),
         pytest.param(
             {},
-            Identity(role="R", instance_profile="P"),
+            NodeDefaults(role="R", instance_profile="P"),
             {"instanceProfile": "P"},
             id="then the profile of the command line",
         ),
-        pytest.param({}, Identity(role="R"), {"role": "R"}, id="then the role of the command line"),
-        pytest.param({}, Identity(), {"role": "${KARPENTER_NODE_ROLE}"}, id="else a placeholder"),
+        pytest.param(
+            {}, NodeDefaults(role="R"), {"role": "R"}, id="then the role of the command line"
+        ),
+        pytest.param(
+            {}, NodeDefaults(), {"role": "${KARPENTER_NODE_ROLE}"}, id="else a placeholder"
+        ),
     ],
 )
-def test_identity_of_the_nodes(
-    spec: dict[str, Any], identity: Identity, expected: dict[str, Any]
+def test_defaults_of_the_nodes(
+    spec: dict[str, Any], defaults: NodeDefaults, expected: dict[str, Any]
 ) -> None:
-    draft = node_class_of_template(template(**spec), identity)
+    draft = node_class_of_template(template(**spec), defaults)
 
     actual = {
         key: spec_of(draft)[key] for key in ("role", "instanceProfile") if key in spec_of(draft)
@@ -252,7 +256,7 @@ def test_identity_of_the_nodes(
 
 
 def test_the_placeholder_role_comes_with_a_warning() -> None:
-    draft = node_class_of_template(template(amiFamily="Bottlerocket"), Identity())
+    draft = node_class_of_template(template(amiFamily="Bottlerocket"), NodeDefaults())
 
     assert [warning.path for warning in draft.warnings] == [("spec", "instanceProfile")]
     assert "--node-role" in draft.warnings[0].message

@@ -13,7 +13,13 @@ from karpenter.api.codec import convert_as, model_for, to_plain
 from karpenter.api.karpenter import NodePool
 from karpenter.api.legacy import AWSNodeTemplate, Provisioner
 from karpenter.api.meta import Resource
-from karpenter.controllers.legacy.translation import AWS, DEFAULT_CLASS, Translation, translate
+from karpenter.controllers.legacy.translation import (
+    AWS,
+    CONVERSION_FAILED,
+    DEFAULT_CLASS,
+    Translation,
+    translate,
+)
 from karpenter.controllers.node_pools.served import node_class_mirrors
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
@@ -26,15 +32,18 @@ from karpenter.kube.errors import (
     InvalidError,
 )
 from karpenter.kube.events import WARNING, Event
-from karpenter.model.conditions import FALSE, TRUE, to_wire, with_condition
+from karpenter.model.conditions import FALSE, READY, TRUE, find, to_wire, with_condition
+from karpenter.settings import Settings
 
 ACTIVE: Final = "Active"
-CONVERSION_FAILED: Final = "ConversionFailed"
 NAME_TAKEN: Final = "NameTaken"
+NODE_CLASS_NOT_FOUND: Final = "NodeClassNotFound"
+NODE_CLASS_NOT_READY: Final = "NodeClassNotReady"
 
+_IMAGES_READY: Final = "AMIsReady"
 _ALL: Final = ("", "")  # legacy objects refer to each other, so they are looked at together
 _AGAIN: Final = 60.0
-_DEFAULTS: Final = Options(default_node_class=DEFAULT_CLASS)
+_NO_FAMILY: Final = "; it names no amiFamily, which stands for AL2: LEGACY_AMI_FAMILY sets another"
 
 
 class BridgeController(Controller):
@@ -43,9 +52,9 @@ class BridgeController(Controller):
     name = "legacy.bridge"
     workers = 1
 
-    def __init__(self, world: World, options: Options = _DEFAULTS) -> None:
+    def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._options = options
+        self._options = _options(world.settings)
         self._pools = world.mirror(NodePool)
         self._owned = [self._pools, *node_class_mirrors(world)]
         self._may_share_classes = world.cloud.facts.name != AWS
@@ -63,7 +72,7 @@ class BridgeController(Controller):
         translations = await self._translations(legacy)
         for translation in translations:
             try:
-                await self._honour(translation)
+                await self._honour(translation, translations)
             except (BadRequestError, ForbiddenError, InvalidError) as error:
                 # The others are honoured all the same
                 why = f"the API server refused what it stands for: {error}"
@@ -96,11 +105,11 @@ class BridgeController(Controller):
             self._translated = key, made
         return self._translated[1]
 
-    async def _honour(self, translation: Translation) -> None:
+    async def _honour(self, translation: Translation, others: list[Translation]) -> None:
         owner = translation.owner
         self._warn(translation)
         if translation.problem:
-            await self._report(owner, CONVERSION_FAILED, translation.problem)
+            await self._report(owner, translation.reason, translation.problem)
             return
         taken = [each for each in translation.objects if not await self._ensure(owner, each)]
         if taken:
@@ -108,7 +117,28 @@ class BridgeController(Controller):
             why = f"{names} was not made from it and is left alone; rename one of the two"
             await self._report(owner, NAME_TAKEN, why)
             return
-        await self._report(owner, "", "")
+        await self._report(owner, *self._class_problem(translation, others))
+
+    def _class_problem(self, of: Translation, others: list[Translation]) -> tuple[str, str]:
+        """Why the class of a Provisioner gives it no nodes, as reason and message."""
+        for pool in (each for each in of.objects if each["kind"] == "NodePool"):
+            name = section(pool, "spec", "template", "spec", "nodeClassRef").get("name")
+            for other in others:
+                is_its_own = isinstance(other.owner, AWSNodeTemplate)
+                if is_its_own and other.owner.metadata.name == name and other.problem:
+                    return other.reason, f"AWSNodeTemplate {name}: {other.problem}"
+            reference = convert_as(pool, NodePool).spec.template.spec.node_class_ref
+            found = self.world.state.snapshot().node_classes.get(reference)
+            if found is None and not _makes_class(others, reference.kind, reference.name):
+                why = f"there is no {reference.kind} {name}, and no AWSNodeTemplate of that name"
+                return NODE_CLASS_NOT_FOUND, why
+            ready = found and find(found.status.conditions, READY)
+            if found and ready and ready.status == FALSE:
+                images = find(found.status.conditions, _IMAGES_READY)
+                is_about_images = images is not None and images.status == FALSE
+                hint = _NO_FAMILY if is_about_images and not _names_family(of.owner) else ""
+                return NODE_CLASS_NOT_READY, f"{reference.kind} {name}: {ready.message}{hint}"
+        return "", ""
 
     async def _ensure(self, owner: Resource, wanted: JsonObject) -> bool:
         """Make an object what it should be; say whether that was for us to do."""
@@ -181,6 +211,30 @@ class BridgeController(Controller):
                 self._warned.add(text)
                 name = {owner.kind: {"name": owner.metadata.name}}
                 self.log.warning("legacy object is honoured in part", warning=warning, **name)
+
+
+def _options(settings: Settings) -> Options:
+    """What the settings of the controller say where legacy objects say nothing."""
+    return Options(
+        node_role=settings.legacy_node_role or None,
+        instance_profile=settings.legacy_instance_profile or None,
+        ami_family=settings.legacy_ami_family or "AL2",
+        default_node_class=DEFAULT_CLASS,
+        legacy_defaults="early" if settings.legacy_defaults == "early" else "late",
+    )
+
+
+def _makes_class(translations: list[Translation], kind: str, name: str) -> bool:
+    """Whether a node class is on its way: what was made just now is perhaps not seen yet."""
+    return any(
+        (made["kind"], made["metadata"]["name"]) == (kind, name)
+        for each in translations
+        for made in each.objects
+    )
+
+
+def _names_family(owner: Resource) -> bool:
+    return bool(section(to_plain(owner), "spec", "provider").get("amiFamily"))
 
 
 def difference(present: Resource, wanted: Mapping[str, Any]) -> JsonObject:

@@ -15,13 +15,20 @@ from karpenter.api.codec import KINDS, to_plain
 from karpenter.api.meta import Resource, kind_of
 from karpenter.cloud.types import ProviderFacts
 from karpenter.conversion.convert import Options, convert_all
+from karpenter.conversion.node_template import ROLE_PLACEHOLDER
 from karpenter.conversion.values import JsonObject, edited, section, without
 from karpenter.model import labels
 
 AWS: Final = "aws"
 DEFAULT_CLASS: Final = "default"
+CONVERSION_FAILED: Final = "ConversionFailed"
+SETTING_MISSING: Final = "SettingMissing"
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_NO_ROLE: Final = (
+    "it names no instanceProfile, and nothing says what its nodes may do: set LEGACY_NODE_ROLE or"
+    " LEGACY_INSTANCE_PROFILE of the controller, or name an instanceProfile"
+)
 _TEMPLATE: Final = ("spec", "template", "spec")
 # No other cloud has roles; naming one spares the advice to do so
 _ELSEWHERE: Final = Options(
@@ -35,6 +42,7 @@ class Translation:
 
     owner: Resource
     objects: tuple[JsonObject, ...] = ()
+    reason: str = ""  # of the problem, if there is one
     problem: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -53,15 +61,27 @@ def translate(
         made: Iterable[JsonObject] = result.objects
         if not is_aws:
             made = (translated for each in made for translated in _elsewhere(each, facts))
+        objects = tuple(_for_cluster(each) for each in made)
+        reason, problem = _problem(objects, "; ".join(map(str, result.errors)))
         translations.append(
             Translation(
                 owner,
-                tuple(_for_cluster(each) for each in made),
-                "; ".join(map(str, result.errors)),
+                () if reason == SETTING_MISSING else objects,
+                reason,
+                problem,
                 tuple(map(str, result.warnings)),
             )
         )
     return translations
+
+
+def _problem(objects: Iterable[JsonObject], errors: str) -> tuple[str, str]:
+    """Why objects may not be made, as reason and message; both are empty when they may."""
+    if errors:
+        return CONVERSION_FAILED, errors
+    if any(section(each, "spec").get("role") == ROLE_PLACEHOLDER for each in objects):
+        return SETTING_MISSING, _NO_ROLE
+    return "", ""
 
 
 def _manifest(resource: Resource) -> JsonObject:
