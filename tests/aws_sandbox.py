@@ -10,8 +10,8 @@ from autoscaler import Autoscaler, autoscaler
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import Made
 from karpenter.cloud.aws.provider import AwsProvider
-from karpenter.cloud.aws.simulated.account import SimulatedAccount
-from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
+from karpenter.cloud.aws.simulated.account import NODE_ROLE, SimulatedAccount
+from karpenter.cloud.aws.simulated.world import CLUSTER, AwsWorld, aws_world
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
@@ -110,6 +110,8 @@ async def aws_sandbox(
     *objects: JsonObject,
     types: frozenset[str] = FEW_TYPES,
     region: str = "us-west-2",
+    cluster: str = CLUSTER,
+    node_role: str = NODE_ROLE,
     has_class: bool = True,
     environment: Mapping[str, str] | None = None,
     settings: Settings | None = None,
@@ -129,7 +131,9 @@ async def aws_sandbox(
     async with autoscaler(starts=False, make_cloud=make_cloud, settings=given, wrap=wrap) as run:
         run.cluster.backend.provider = "aws"
         kube = Client(MemoryTransport(run.cluster.api), run.clock)
-        async with aws_world(run.clock, kube, region=region) as world:
+        async with aws_world(
+            run.clock, kube, cluster=cluster, region=region, node_role=node_role
+        ) as world:
             world.account.gaps.types = types
             world.environment = {**world.environment, **(environment or {})}
             boxes.append(AwsSandbox(run, world))

@@ -109,6 +109,29 @@ def test_the_example_is_scaled_looked_at_and_loses_a_node(tmp_path: Path) -> Non
     assert claim not in claims_after
 
 
+def test_a_provisioner_of_somebodys_own_account_is_honoured_on_the_simulated_one(
+    tmp_path: Path,
+) -> None:
+    options = (
+        "--cluster-name",
+        "mz-karpenter",
+        "--region",
+        "ap-northeast-1",
+        "--node-role",
+        "mine",
+    )
+    with sandbox(tmp_path, "--provider", "aws", "--speed", "10", *options) as cluster:
+        assert set() == cluster.names("ec2nodeclasses")  # nothing stands in the way
+        cluster("apply", "-f", str(EXAMPLE / "provisioner.yaml"), "-f", str(EXAMPLE / "app.yaml"))
+
+        until(lambda: placement(cluster, "app") == [1], "the pod runs", seconds=PATIENCE)
+        (node_class,) = cluster.items("ec2nodeclasses")
+        (node,) = cluster.items("nodes")
+
+    assert "mine" == node_class["spec"]["role"]
+    assert node["spec"]["providerID"].startswith("aws:///ap-northeast-1")
+
+
 def test_a_simulated_aws_launches_instances_and_takes_one_back(tmp_path: Path) -> None:
     with sandbox(tmp_path, "--provider", "aws", "--example", "--speed", "10") as cluster:
         until(lambda: is_ready(cluster, "nodepools"), "the pool is ready", seconds=PATIENCE)

@@ -29,6 +29,8 @@ EXAMPLES = """\
 _FASTEST: Final = 1000.0
 
 
+_SIMULATED_AWS = "The simulated account of --provider aws"
+
 sandbox = typer.Typer(invoke_without_command=True)
 
 
@@ -83,6 +85,43 @@ def run(
             show_default=False,
         ),
     ] = None,
+    cluster_name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            envvar="CLUSTER_NAME",
+            help="The name of the cluster there, and of its interruption queue.",
+            rich_help_panel=_SIMULATED_AWS,
+        ),
+    ] = "sandbox",
+    region: Annotated[
+        str,
+        typer.Option(
+            metavar="REGION",
+            envvar="AWS_REGION",
+            help="The region of the account.",
+            rich_help_panel=_SIMULATED_AWS,
+        ),
+    ] = "us-west-2",
+    discovery: Annotated[
+        str | None,
+        typer.Option(
+            "--discovery-tag",
+            metavar="VALUE",
+            help="The value of karpenter.sh/discovery on subnets and security groups; the name of "
+            "the cluster, if not given.",
+            show_default=False,
+            rich_help_panel=_SIMULATED_AWS,
+        ),
+    ] = None,
+    node_role: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The IAM role that nodes may have.",
+            rich_help_panel=_SIMULATED_AWS,
+        ),
+    ] = "KarpenterNodeRole",
     example: Annotated[
         bool,
         typer.Option("--example", help="Begin with a NodePool and a Deployment called inflate."),
@@ -109,6 +148,7 @@ def run(
         documents = loaded.documents
     with output.progress("starting the cluster"):
         from karpenter.cli import sandbox_run
+        from karpenter.cli.sandbox_cloud import Account, CloudWishes
 
     sandbox_run.run(
         sandbox_run.Wishes(
@@ -119,9 +159,12 @@ def run(
             nodes=nodes,
             speed=speed,
             documents=documents,
-            provider=provider if controllers or demo else "",
-            instance_types=str(instance_types or ""),
-            has_example=example or demo,
+            cloud=CloudWishes(
+                provider=provider if controllers or demo else "",
+                instance_types=str(instance_types or ""),
+                account=Account(cluster_name, region, node_role, discovery or ""),
+                has_example=example or demo,
+            ),
             is_demo=demo,
         )
     )

@@ -9,11 +9,10 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
 
 from karpenter.cli import output
 from karpenter.cli.decisions import decision_logger
-from karpenter.cli.sandbox_cloud import usable_settings
+from karpenter.cli.sandbox_cloud import AWS, CloudWishes, usable_settings
 from karpenter.cloud.kwok.provider import INSTANCE_TYPES_FILE_PATH
 from karpenter.cloud.metered import MeteredProvider
 from karpenter.cloud.provider import CloudProvider
@@ -28,28 +27,26 @@ from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.capacity import CloudCalls
 from karpenter.telemetry.logs import take_over
 
-_AWS: Final = "aws"
-
 
 @asynccontextmanager
 async def autoscaling(
-    cluster: Cluster, *, provider: str, instance_types: str, say: Callable[[str], object]
+    cluster: Cluster, wishes: CloudWishes, say: Callable[[str], object]
 ) -> AsyncIterator[Manager]:
     """Run the controllers on a cluster for as long as a block runs.
 
     What they log as decisions is shown by ``say``.
     """
-    settings = usable_settings()
+    settings = usable_settings(wishes)
     log = decision_logger(say, cluster.clock.now)
     take_over(quiet_logger())
     rng = random.Random()  # noqa: S311 nothing secret hangs on it
     metrics = Metrics()
     kube = Client(MemoryTransport(cluster.api), cluster.clock)
     environment = dict(os.environ)
-    if instance_types:
-        environment[INSTANCE_TYPES_FILE_PATH] = instance_types
+    if wishes.instance_types:
+        environment[INSTANCE_TYPES_FILE_PATH] = wishes.instance_types
     context = ProviderContext(kube, cluster.clock, settings, environment, rng, metrics)
-    async with _cloud(provider, cluster, context, say) as cloud:
+    async with _cloud(wishes, cluster, context, say) as cloud:
         process = Process(
             kube=kube,
             cloud=MeteredProvider(cloud, CloudCalls(metrics), cluster.clock.monotonic),
@@ -80,16 +77,18 @@ def told_when_over(ended: asyncio.Task[None], say: Callable[[str], object]) -> N
 
 @asynccontextmanager
 async def _cloud(
-    name: str, cluster: Cluster, context: ProviderContext, say: Callable[[str], object]
+    wishes: CloudWishes, cluster: Cluster, context: ProviderContext, say: Callable[[str], object]
 ) -> AsyncIterator[CloudProvider]:
     """The cloud of that name; of AWS, a simulated one."""
     try:
-        if name == _AWS:
+        if wishes.provider == AWS:
             from karpenter.cli.sandbox_aws import simulated_aws
 
-            async with simulated_aws(cluster, context, say) as provider:
+            async with simulated_aws(
+                cluster, context, wishes.account, say, has_example=wishes.has_example
+            ) as provider:
                 yield provider
         else:
-            yield load_provider(name)(context)
+            yield load_provider(wishes.provider)(context)
     except ProviderError as error:
         output.fail(str(error))

@@ -7,9 +7,11 @@ what ``karpenter sandbox interrupt`` sets, because the account is reached from t
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from karpenter.cli import output
+from karpenter.cli.sandbox_cloud import Account
 from karpenter.cloud.aws.simulated.account import SimulationMissingError
 from karpenter.cloud.aws.simulated.world import AwsWorld, NoSuchInstanceError, aws_world
 from karpenter.cloud.provider import CloudProvider
@@ -25,13 +27,34 @@ _CONFLICT: Final = 409
 
 @asynccontextmanager
 async def simulated_aws(
-    cluster: Cluster, context: ProviderContext, say: Callable[[str], object]
+    cluster: Cluster,
+    context: ProviderContext,
+    account: Account,
+    say: Callable[[str], object],
+    *,
+    has_example: bool,
 ) -> AsyncIterator[CloudProvider]:
-    """The AWS provider on a simulated account, for as long as a block runs."""
+    """The AWS provider on a simulated account, for as long as a block runs.
+
+    Args:
+        cluster: the sandbox.
+        context: what providers are made from.
+        account: how the account looks.
+        say: shows what happens in it.
+        has_example: whether there is the node class that the example's pool names; otherwise the
+            name is left to the user.
+    """
+    world_of = partial(
+        aws_world,
+        cluster=account.cluster_name,
+        region=account.region,
+        node_role=account.node_role,
+        discovery=account.discovery,
+    )
     try:
-        async with aws_world(cluster.clock, context.kube) as world:
+        async with world_of(cluster.clock, context.kube) as world:
             provider = world.make_provider(context)
-            for obj in world.first_objects():
+            for obj in world.first_objects() if has_example else ():
                 await _ensure(cluster, obj)
             asked: asyncio.Queue[str] = asyncio.Queue()
             cluster.store.on_change(lambda change: _note(change, asked))

@@ -1,10 +1,11 @@
 """What a sandbox settles about its cloud before anything is up: can it be had, and where is it?"""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from karpenter.admission.legacy import Profile
 from karpenter.cli import output
 from karpenter.cloud.kwok import catalogue
 from karpenter.cloud.kwok.entries import CatalogueError
@@ -16,45 +17,81 @@ from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_sc
 from karpenter.settings import SettingError, Settings, from_environment
 
 _KWOK: Final = "kwok"
-_AWS: Final = "aws"
+AWS: Final = "aws"
 # A machine of the simulated provider, so that it has a price
 _NODES: Final = NodeShape(instance_type="s-4x-amd64-linux")
 
 
-def check_cloud(provider: str, instance_types: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How the simulated account of AWS looks."""
+
+    cluster_name: str = "sandbox"
+    region: str = "us-west-2"
+    node_role: str = "KarpenterNodeRole"
+    discovery: str = ""  # the discovery tag of subnets and groups; empty: the cluster's name
+
+
+@dataclass(frozen=True, slots=True)
+class CloudWishes:
+    """Which cloud the controllers of a sandbox launch machines in."""
+
+    provider: str = ""  # none: there are no controllers
+    instance_types: str = ""  # a file in place of the provider's own catalogue
+    account: Account = field(default_factory=Account)
+    has_example: bool = False
+
+
+def check_cloud(wishes: CloudWishes) -> None:
     """End the command with one sentence where the controllers could not begin."""
-    usable_settings()
-    if instance_types:
-        _listed(instance_types)
-    if provider not in (_KWOK, _AWS):
+    usable_settings(wishes)
+    if wishes.instance_types:
+        _listed(wishes.instance_types)
+    if wishes.provider not in (_KWOK, AWS):
         try:
-            load_provider(provider)
+            load_provider(wishes.provider)
         except ProviderError as error:
             output.fail(str(error))
 
 
-def usable_settings() -> Settings:
-    """The settings of the environment, for controllers that have no rivals."""
+def usable_settings(wishes: CloudWishes) -> Settings:
+    """The settings of the environment, for controllers that have no rivals.
+
+    Provisioners that name neither a role nor images get those that the simulated account has.
+    """
     try:
         settings = from_environment(os.environ)
         parse_scheduler_config(settings.scheduler_config)
     except (SettingError, SchedulerConfigError) as error:
         output.fail(str(error))
-    return replace(settings, disable_leader_election=True)
+    settings = replace(settings, disable_leader_election=True)
+    if wishes.provider != AWS:
+        return settings
+    has_identity = settings.legacy_node_role or settings.legacy_instance_profile
+    return replace(
+        settings,
+        legacy_node_role=settings.legacy_node_role if has_identity else wishes.account.node_role,
+        legacy_ami_family=settings.legacy_ami_family or "AL2023",
+    )
 
 
-def first_nodes(provider: str, instance_types: str) -> NodeShape:
+def legacy_defaults(settings: Settings) -> Profile:
+    """Whose defaults the webhook of the alpha kinds fills in."""
+    return "early" if settings.legacy_defaults == "early" else "late"
+
+
+def first_nodes(wishes: CloudWishes) -> NodeShape:
     """How the nodes look that a sandbox begins with.
 
     They stand where the cloud sells machines: in a zone of their own, pods that spread over zones
     would want company that nobody can launch.
     """
-    if provider == _AWS:
-        from karpenter.cloud.aws.simulated.account import REGION
+    if wishes.provider == AWS:
+        from karpenter.cloud.aws.simulated.account import simulated_zones
 
-        zones = tuple(f"{REGION}{letter}" for letter in "abc")
-        return NodeShape(instance_type="m5.xlarge", region=REGION, zones=zones)
-    types = _listed(instance_types) if instance_types else catalogue.built_in()
+        region = wishes.account.region
+        return NodeShape("m5.xlarge", region=region, zones=simulated_zones(region))
+    types = _listed(wishes.instance_types) if wishes.instance_types else catalogue.built_in()
     sold_in = sorted({offering.zone for kind in types for offering in kind.offerings})
     return replace(_NODES, zones=tuple(sold_in)) if sold_in else _NODES
 

@@ -18,7 +18,13 @@ from typing import Any, Final
 
 from karpenter.cli import demo, inputs, output
 from karpenter.cli.cycles import collect_rarely
-from karpenter.cli.sandbox_cloud import check_cloud, first_nodes
+from karpenter.cli.sandbox_cloud import (
+    CloudWishes,
+    check_cloud,
+    first_nodes,
+    legacy_defaults,
+    usable_settings,
+)
 from karpenter.cli.sandbox_kubeconfig import make_way, published
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
 from karpenter.clock import Clock, PacedLoop, ScaledClock, SystemClock
@@ -60,16 +66,14 @@ class Wishes:
     nodes: int
     speed: float
     documents: Sequence[Document]
-    provider: str = ""  # whose machines the controllers launch; none: there are no controllers
-    instance_types: str = ""  # a file in place of the provider's own catalogue
-    has_example: bool = False
+    cloud: CloudWishes
     is_demo: bool = False
 
 
 def run(wishes: Wishes) -> None:
     """Run a sandbox until somebody stops it."""
-    if wishes.provider:
-        check_cloud(wishes.provider, wishes.instance_types)
+    if wishes.cloud.provider:
+        check_cloud(wishes.cloud)
     make_way(wishes.kubeconfig)
     collect_rarely()
     factory = PacedLoop if wishes.speed != 1 else None
@@ -85,7 +89,8 @@ async def _run(wishes: Wishes) -> None:
             _clock(wishes),
             data_file=wishes.data,
             timing=Timing(boot=_BOOT_SECONDS),
-            provider=wishes.provider or "kwok",
+            provider=wishes.cloud.provider or "kwok",
+            legacy_defaults=legacy_defaults(usable_settings(wishes.cloud)),
         )
     except JournalError as error:
         output.fail(str(error))
@@ -114,7 +119,7 @@ async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
     await _load(cluster, [*new, *wishes.documents])
     missing = wishes.nodes - cluster.store.count("", "nodes")
     if missing > 0:
-        shape = first_nodes(wishes.provider, wishes.instance_types)
+        shape = first_nodes(wishes.cloud)
         await cluster.add_nodes(missing, shape)
     if not wishes.is_demo:  # which is about decisions, not about everything that happens
         cluster.store.on_change(feed.follow)
@@ -135,14 +140,12 @@ async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
 @asynccontextmanager
 async def _controllers(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> AsyncIterator[None]:
     """Run the controllers beside the cluster, if they are wanted."""
-    if not wishes.provider:
+    if not wishes.cloud.provider:
         yield
         return
     # The cluster answers already; what the controllers need is loaded meanwhile
     module = await asyncio.to_thread(import_module, "karpenter.cli.sandbox_autoscaler")
-    async with module.autoscaling(
-        cluster, provider=wishes.provider, instance_types=wishes.instance_types, say=feed.add
-    ):
+    async with module.autoscaling(cluster, wishes.cloud, feed.add):
         yield
 
 
@@ -228,7 +231,7 @@ async def _demonstrate(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> Non
     """Scale the example up and down, and let people see the last of it."""
     from karpenter.cli.sandbox_prices import price_list
 
-    prices = await asyncio.to_thread(price_list, wishes.provider)
+    prices = await asyncio.to_thread(price_list, wishes.cloud.provider)
     await demo.demonstrate(cluster, feed.add, prices)
     feed.add("")
     feed.add("That was the demo; karpenter sandbox --example lets you try it yourself.")
@@ -242,7 +245,8 @@ async def _show(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
 
     from karpenter.cli.sandbox_prices import price_list
 
-    prices = await asyncio.to_thread(price_list, wishes.provider, wishes.instance_types)
+    cloud = wishes.cloud
+    prices = await asyncio.to_thread(price_list, cloud.provider, cloud.instance_types)
     console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
@@ -290,7 +294,7 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
 
 
 def _example(wishes: Wishes) -> Sequence[Document]:
-    return demo.example(wishes.provider or "kwok") if wishes.has_example else ()
+    return demo.example(wishes.cloud.provider or "kwok") if wishes.cloud.has_example else ()
 
 
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
@@ -320,7 +324,7 @@ def _say_hello(server: Server, wishes: Wishes) -> None:
     print(f"Use it in another terminal: export KUBECONFIG={wishes.kubeconfig.resolve()}")
     kept = f"it is kept in {wishes.data}" if wishes.data else "--data FILE keeps it for next time"
     print(f"Stop it with Ctrl-C; {kept}.", flush=True)
-    if wishes.has_example and not wishes.is_demo:
+    if wishes.cloud.has_example and not wishes.is_demo:
         print("Try this, and watch it here:")
         for command in demo.commands_to_try():
             print(f"  {command}", flush=True)

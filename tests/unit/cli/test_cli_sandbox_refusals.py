@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from karpenter.cli.sandbox_autoscaler import autoscaling, told_when_over
-from karpenter.cli.sandbox_cloud import first_nodes
+from karpenter.cli.sandbox_cloud import Account, CloudWishes, first_nodes
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.simulated.account import simulated_account
 from karpenter.sandbox.cluster import Cluster
@@ -56,7 +56,7 @@ async def test_a_scheduler_configuration_that_makes_no_sense_is_told_at_once(
     cluster = Cluster(SystemClock())
 
     with pytest.raises(typer.Exit) as ended:
-        async with autoscaling(cluster, provider="kwok", instance_types="", say=print):
+        async with autoscaling(cluster, CloudWishes("kwok"), print):
             pass
 
     assert 2 == ended.value.exit_code
@@ -125,12 +125,14 @@ def test_controllers_that_could_not_begin_are_refused_before_a_cluster_is_up(
 def test_the_first_nodes_stand_in_the_zones_of_the_simulated_cloud() -> None:
     zones = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
 
-    assert zones == first_nodes("kwok", "").zones
+    assert zones == first_nodes(CloudWishes("kwok")).zones
 
 
-def test_the_first_nodes_stand_in_the_zones_of_the_simulated_account() -> None:
-    with simulated_account(SystemClock()) as account:
-        assert tuple(account.subnets) == first_nodes("aws", "").zones
+@pytest.mark.parametrize("region", ["us-west-2", "ap-northeast-1"])  # the second has no zone b
+def test_the_first_nodes_stand_in_the_zones_of_the_simulated_account(region: str) -> None:
+    wishes = CloudWishes("aws", account=Account(region=region))
+    with simulated_account(SystemClock(), region=region) as account:
+        assert tuple(account.subnets) == first_nodes(wishes).zones
 
 
 def test_the_first_nodes_stand_in_zones_of_the_machines_that_are_listed(tmp_path: Path) -> None:
@@ -145,4 +147,4 @@ def test_the_first_nodes_stand_in_zones_of_the_machines_that_are_listed(tmp_path
     file = tmp_path / "types.json"
     file.write_text(json.dumps([kind]), "utf-8")
 
-    assert ("rack-1",) == first_nodes("kwok", str(file)).zones
+    assert ("rack-1",) == first_nodes(CloudWishes("kwok", str(file))).zones

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from karpenter.cli.sandbox_cloud import first_nodes
+from karpenter.cli.sandbox_cloud import CloudWishes, first_nodes
 from karpenter.cli.sandbox_prices import price_list
 from karpenter.cli.sandbox_view import (
     EventFeed,
@@ -135,7 +135,7 @@ def test_prices_are_those_of_the_simulated_provider(
         "zone": "topology.kubernetes.io/zone",
         "capacity": "karpenter.sh/capacity-type",
     }
-    given = {"type": first_nodes("kwok", "").instance_type, **labels}
+    given = {"type": first_nodes(CloudWishes("kwok")).instance_type, **labels}
 
     price = price_list().of({names[name]: value for name, value in given.items()})
 

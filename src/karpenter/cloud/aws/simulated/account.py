@@ -41,6 +41,8 @@ class SimulatedAccount:
 
     cluster: str
     region: str
+    node_role: str
+    discovery: str  # the value of the discovery tag of subnets and security groups
     session: SimulatedSession
     faults: Faults
     gaps: Gaps
@@ -87,6 +89,8 @@ def simulated_account(
     *,
     cluster: str = "sandbox",
     region: str = REGION,
+    node_role: str = NODE_ROLE,
+    discovery: str = "",
     kubernetes: str = KUBERNETES,
     is_bare: bool = False,
 ) -> Iterator[SimulatedAccount]:
@@ -96,6 +100,8 @@ def simulated_account(
         clock: what tells when something was made.
         cluster: the name of the cluster it is for.
         region: where it is.
+        node_role: the role that nodes may have.
+        discovery: the value that subnets and groups are tagged with; the cluster's name if empty.
         kubernetes: the version of the cluster.
         is_bare: whether there is only a network, and neither a cluster nor a role nor a queue.
 
@@ -124,10 +130,31 @@ def simulated_account(
         fleets = SimulatedFleets(clock, faults)
         session.handlers["ec2", "CreateFleet"] = fleets.create
         session.handlers["ec2", "DescribeInstances"] = fleets.describe
-        subnets, group = _network(session, cluster)
+        discovery = discovery or cluster
+        subnets, group = _network(session, cluster, discovery)
         if not is_bare:
+            iam = session.plain_client("iam")
+            iam.create_role(RoleName=node_role, AssumeRolePolicyDocument="{}")
             _others(session, cluster, kubernetes, list(subnets.values()))
-        yield SimulatedAccount(cluster, region, session, faults, gaps, fleets, subnets, group)
+        yield SimulatedAccount(
+            cluster,
+            region,
+            node_role,
+            discovery,
+            session,
+            faults,
+            gaps,
+            fleets,
+            subnets,
+            group,
+        )
+
+
+def simulated_zones(region: str) -> tuple[str, ...]:
+    """The zones of the account's subnets."""
+    listed = importlib.import_module("moto.ec2.models.availability_zones_and_regions")
+    zones = listed.RegionsAndZonesBackend.zones.get(region, ())
+    return tuple(sorted(zone.name for zone in zones)[:_MOST_ZONES])
 
 
 def _queues_on(clock: Clock) -> AbstractContextManager[object]:
@@ -140,13 +167,12 @@ def _queues_on(clock: Clock) -> AbstractContextManager[object]:
     )
 
 
-def _network(session: SimulatedSession, cluster: str) -> tuple[dict[str, str], str]:
+def _network(session: SimulatedSession, cluster: str, discovery: str) -> tuple[dict[str, str], str]:
     ec2 = session.plain_client("ec2")
-    tags = [{"Key": DISCOVERY_TAG, "Value": cluster}]
+    tags = [{"Key": DISCOVERY_TAG, "Value": discovery}]
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     networks = ipaddress.ip_network("10.0.0.0/16").subnets(new_prefix=18)
-    found = ec2.describe_availability_zones()["AvailabilityZones"]
-    zones = sorted(zone["ZoneName"] for zone in found)[:_MOST_ZONES]
+    zones = simulated_zones(session.region_name)
     subnets = {}
     for zone, network in zip(zones, networks, strict=False):
         made = ec2.create_subnet(
@@ -166,7 +192,6 @@ def _network(session: SimulatedSession, cluster: str) -> tuple[dict[str, str], s
 
 
 def _others(session: SimulatedSession, cluster: str, kubernetes: str, subnets: list[str]) -> None:
-    session.plain_client("iam").create_role(RoleName=NODE_ROLE, AssumeRolePolicyDocument="{}")
     session.plain_client("sqs").create_queue(QueueName=cluster)
     session.plain_client("eks").create_cluster(
         name=cluster,

@@ -106,13 +106,13 @@ class AwsWorld:
 
     def first_objects(self) -> Iterator[dict[str, Any]]:
         """A node class that works here, to begin with."""
-        selector = [{"tags": {DISCOVERY_TAG: self.account.cluster}}]
+        selector = [{"tags": {DISCOVERY_TAG: self.account.discovery}}]
         yield {
             "apiVersion": "karpenter.k8s.aws/v1",
             "kind": "EC2NodeClass",
             "metadata": {"name": "default"},
             "spec": {
-                "role": NODE_ROLE,
+                "role": self.account.node_role,
                 "amiSelectorTerms": [{"alias": "al2023@latest"}],
                 "subnetSelectorTerms": selector,
                 "securityGroupSelectorTerms": selector,
@@ -131,7 +131,10 @@ async def aws_world(
     clock: Clock,
     kube: Kube,
     *,
+    cluster: str = CLUSTER,
     region: str = REGION,
+    node_role: str = NODE_ROLE,
+    discovery: str = "",
     kubernetes: str = "1.33",
     boot_seconds: float = BOOT_SECONDS,
 ) -> AsyncIterator[AwsWorld]:
@@ -140,12 +143,19 @@ async def aws_world(
     Raises:
         SimulationMissingError: moto is not installed.
     """
-    with simulated_account(clock, cluster=CLUSTER, region=region, kubernetes=kubernetes) as account:
+    with simulated_account(
+        clock,
+        cluster=cluster,
+        region=region,
+        node_role=node_role,
+        discovery=discovery,
+        kubernetes=kubernetes,
+    ) as account:
         environment = {
-            "CLUSTER_NAME": CLUSTER,
+            "CLUSTER_NAME": cluster,
             "CLUSTER_ENDPOINT": ENDPOINT,
             "CLUSTER_CA_BUNDLE": _CA_BUNDLE,
-            "INTERRUPTION_QUEUE": CLUSTER,
+            "INTERRUPTION_QUEUE": cluster,
             "AWS_REGION": region,
         }
         world = AwsWorld(account, kube, clock, boot_seconds, environment)
