@@ -193,6 +193,66 @@ async def test_134_a_provisioner_of_2022_with_an_inline_provider_gets_a_node_on_
         assert {} == box.left_behind()
 
 
+@pytest.mark.row("S0-38")
+@pytest.mark.parametrize("kind", ["Node", "NodeClaim"])
+def test_what_is_deleted_leaves_no_instance_interface_or_volume(kind: str) -> None:
+    @in_virtual_time
+    async def run_it() -> None:
+        async with aws_sandbox(ec2_pool()) as box:
+            run = box.run
+            await run.apply(deployment("app", 2))
+            await run.until(lambda: len(run.running) == 2)
+            (claim,) = run.claims
+            (instance,) = box.account.running()
+            version = "v1" if kind == "Node" else "karpenter.sh/v1"
+            name = claim["status"]["nodeName"] if kind == "Node" else claim["metadata"]["name"]
+
+            await run.client.delete(version, kind, None, name)
+            await run.until(lambda: claim["metadata"]["name"] not in names(run.claims))
+            await run.until(lambda: len(run.running) == 2)
+
+            assert instance["InstanceId"] not in box.account.running_ids()
+            assert claim["status"]["nodeName"] not in names(run.nodes)
+            await run.scale("app", 0)
+            await run.until(lambda: not run.claims and not run.nodes, seconds=900)
+            await run.client.delete("karpenter.sh/v1", "NodePool", None, "default")
+            await box.remove_class()
+            await run.pass_time(120)
+            assert {} == box.left_behind()
+
+    run_it()
+
+
+def names(objects: list[dict[str, Any]]) -> set[str]:
+    return {each["metadata"]["name"] for each in objects}
+
+
+@pytest.mark.row("S2-95")
+@in_virtual_time
+async def test_a_gpu_pool_of_p3_types_serves_the_pods_that_ask_for_gpus_and_no_others() -> None:
+    gpus = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["p3.8xlarge", "p3.16xlarge"]}
+    taints = [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
+    general = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["m"]}
+    pools = [ec2_pool(gpus, name="gpu", template={"taints": taints}), ec2_pool(general)]
+    learning = deployment("learning", 1)
+    pod = learning["spec"]["template"]["spec"]
+    pod["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    types = frozenset({"p3.8xlarge", "p3.16xlarge", "m5.large", "m5.xlarge"})
+    async with aws_sandbox(*pools, learning, deployment("web", 3), types=types) as box:
+        await box.run.until(lambda: len(box.run.running) == 4)
+
+        kinds = {
+            node["metadata"]["name"]: node["metadata"]["labels"][labels.INSTANCE_TYPE]
+            for node in box.run.nodes
+        }
+        used = {"learning": set[str](), "web": set[str]()}
+        for each in box.run.running:
+            used[each["metadata"]["labels"]["app"]].add(kinds[each["spec"]["nodeName"]])
+        assert {"p3.8xlarge"} == used["learning"]
+        assert used["web"] <= {"m5.large", "m5.xlarge"}
+
+
 @pytest.mark.row("S0-53", "S0-50")
 @in_virtual_time
 async def test_ten_pods_of_a_batch_cost_a_fleet_per_node_of_the_whole_catalogue() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from aws_fakes import FakeAws, HandClock, moto_cloud, node_class, placement_group
 from karpenter.api.ec2 import (
@@ -30,6 +29,7 @@ from karpenter.cloud.aws.placement_groups import PlacementGroups
 from karpenter.cloud.aws.pricing import Pricing
 from karpenter.cloud.aws.reservations import CapacityReservations
 from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.simulated.gaps import described_types
 from karpenter.cloud.aws.unavailable import Place, UnavailableOfferings
 from karpenter.cloud.contract import type_problems
 from karpenter.cloud.types import InstanceType, Offering
@@ -123,7 +123,7 @@ async def test_the_whole_catalogue_is_well_formed(clock: HandClock) -> None:
         types = await shop.types.list(found(subnets=everywhere))
 
     zones = {name: entry.zones for name, entry in shop.types.catalogue.entries.items()}
-    assert 1255 == len(types)
+    assert 1258 == len(types)
     sold = [kind for kind in types if len(zones[kind.name]) == 4]
     assert len(sold) > 500
     assert [] == [problem for kind in sold for problem in type_problems(kind)]
@@ -437,7 +437,7 @@ def test_pools_choose_types_by_requirement(
 ) -> None:
     sold = that_suit()
 
-    expected = {name for name in sold if judge(name, INSTANCE_TYPES[name])}
+    expected = {name for name in sold if judge(name, described_types()[name])}
     assert 100 < len(expected) < len(sold)
     assert expected == that_suit(asked)
 

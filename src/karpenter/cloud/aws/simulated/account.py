@@ -14,7 +14,7 @@ from karpenter.cloud.aws.facts import facts_of, is_usable
 from karpenter.cloud.aws.price_estimates import estimated_price
 from karpenter.cloud.aws.simulated.faults import Faults
 from karpenter.cloud.aws.simulated.fleets import SimulatedFleets
-from karpenter.cloud.aws.simulated.gaps import Gaps, type_tables
+from karpenter.cloud.aws.simulated.gaps import Gaps, described_types, type_tables
 from karpenter.cloud.aws.simulated.session import SimulatedSession
 from karpenter.model.labels import DISCOVERY_TAG
 
@@ -203,6 +203,6 @@ def _others(session: SimulatedSession, cluster: str, kubernetes: str, subnets: l
 
 def simulated_prices() -> dict[str, float]:
     """What the types cost on demand here; AWS's own prices are not known offline."""
-    listed = type_tables().INSTANCE_TYPES
-    facts = (facts_of(entry) for entry in listed.values() if is_usable(entry))
+    listed = described_types().values()
+    facts = (facts_of(entry) for entry in listed if is_usable(entry))
     return {each.name: estimated_price(each) for each in facts}

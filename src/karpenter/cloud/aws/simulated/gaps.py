@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from karpenter.clock import Clock
 from karpenter.cloud.aws.simulated.faults import client_error
+from karpenter.cloud.aws.simulated.older_types import older_offerings, older_types
 from karpenter.cloud.aws.simulated.session import SimulatedSession
 
 Parameters = Mapping[str, Any]
@@ -71,7 +72,7 @@ class Gaps:
         if parameters.get("DryRun"):
             operation = "DescribeInstanceTypes"
             raise client_error(operation, "DryRunOperation", "it would have worked", 412)
-        listed = type_tables().INSTANCE_TYPES
+        listed = described_types()
         return {
             "InstanceTypes": [
                 entry for name, entry in listed.items() if not self.types or name in self.types
@@ -79,11 +80,11 @@ class Gaps:
         }
 
     def type_offerings(self, client: Any, parameters: Parameters) -> Answer:
-        listed = type_tables().INSTANCE_TYPE_OFFERINGS[parameters["LocationType"]][self.region]
+        listed = self._offered(parameters["LocationType"])
         return {"InstanceTypeOfferings": listed}
 
     def spot_price_history(self, client: Any, parameters: Parameters) -> Answer:
-        offered = type_tables().INSTANCE_TYPE_OFFERINGS["availability-zone"][self.region]
+        offered = self._offered("availability-zone")
         now = self.clock.now()
         return {
             "SpotPriceHistory": [
@@ -167,6 +168,10 @@ class Gaps:
         answer: Answer = client.delete_launch_template(**parameters)
         return answer
 
+    def _offered(self, location: str) -> list[Mapping[str, str]]:
+        listed = type_tables().INSTANCE_TYPE_OFFERINGS[location][self.region]
+        return [*listed, *older_offerings(listed)]
+
     def _spot(self, name: str, zone: str) -> float:
         known = self.spot_prices.get((name, zone))
         if known is not None:
@@ -178,6 +183,11 @@ def spot_price(name: str, zone: str, on_demand: float) -> float:
     """A price of spot; zones differ a little, always in the same way."""
     wobble = hashlib.sha256(f"{name}/{zone}".encode()).digest()[0] / 255
     return on_demand * SPOT_SHARE * (0.9 + 0.2 * wobble)
+
+
+def described_types() -> Mapping[str, Mapping[str, Any]]:
+    """What the account tells of instance types, by name."""
+    return {**type_tables().INSTANCE_TYPES, **older_types()}
 
 
 def type_tables() -> Any:
