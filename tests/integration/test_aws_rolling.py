@@ -14,7 +14,7 @@ from clusters import in_virtual_time
 from karpenter.clock import EPOCH
 from karpenter.cloud.aws.identity import instance_id_of
 from karpenter.cloud.aws.simulated.account import ACCOUNT
-from karpenter.cloud.aws.simulated.world import spot_warning
+from karpenter.cloud.aws.simulated.world import announcement
 from karpenter.cloud.aws.tags import cluster_tag
 from karpenter.model import labels
 
@@ -249,18 +249,18 @@ async def test_117_an_instance_nobody_knows_is_terminated_when_it_is_old_enough(
         assert ([], []) == (box.machines, run.nodes)
 
 
-def announcement(source: str, detail_type: str, **detail: Any) -> str:
+def message(source: str, detail_type: str, **detail: Any) -> str:
     body = {"version": "0", "source": source, "detail-type": detail_type, "detail": detail}
     return json.dumps({**body, "time": "2030-01-01T00:00:00Z"})
 
 
 def change_of_state(state: str, instance_id: str) -> str:
     kind = "EC2 Instance State-change Notification"
-    return announcement("aws.ec2", kind, state=state, **{"instance-id": instance_id})
+    return message("aws.ec2", kind, state=state, **{"instance-id": instance_id})
 
 
 def scheduled_change(instance_id: str) -> str:
-    return announcement(
+    return message(
         "aws.health",
         "AWS Health Event",
         service="EC2",
@@ -291,7 +291,7 @@ async def test_each_announcement_cordons_drains_and_replaces_the_node() -> None:
     async with aws_sandbox(ec2_pool()) as box:
         clock = box.run.clock
         await started(box, 1, terminationGracePeriodSeconds=10)
-        await announced(box, lambda each: spot_warning(each, clock), "SpotInterrupted")
+        await announced(box, lambda each: announcement("spot", each, clock), "SpotInterrupted")
         await announced(box, scheduled_change, "InstanceUnhealthy")
         await announced(box, lambda each: change_of_state("stopping", each), "InstanceStopping")
         await announced(

@@ -1,7 +1,7 @@
 """``karpenter sandbox``: a cluster in one process, to try things on with plain ``kubectl``."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -172,12 +172,20 @@ def run(
 
 @sandbox.command()
 def interrupt(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="The node whose instance goes.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node whose instance it is.")],
+    event: Annotated[
+        Literal["spot", "rebalance", "reservation", "scheduled-change", "stopping", "terminating"],
+        typer.Option(
+            help="What is announced: a spot interruption, a rebalance recommendation, the end of "
+            "a capacity reservation, a scheduled change (AWS Health), or a change of state."
+        ),
+    ] = "spot",
     kubeconfig: Annotated[
-        Path, typer.Option(metavar="FILE", help="The kubeconfig of the sandbox.")
+        Path,
+        typer.Option(metavar="FILE", envvar="KUBECONFIG", help="The kubeconfig of the sandbox."),
     ] = Path("karpenter.kubeconfig"),
 ) -> None:
-    """Let the simulated AWS of a running sandbox take a spot instance back."""
+    """Let the simulated AWS of a running sandbox announce something about an instance."""
     from karpenter.cli.sandbox_interrupt import ask_for_interruption
 
-    ask_for_interruption(node, kubeconfig)
+    ask_for_interruption(node, event, kubeconfig)

@@ -13,7 +13,12 @@ from typing import Final
 from karpenter.cli import output
 from karpenter.cli.sandbox_cloud import Account
 from karpenter.cloud.aws.simulated.account import SimulationMissingError
-from karpenter.cloud.aws.simulated.world import AwsWorld, NoSuchInstanceError, aws_world
+from karpenter.cloud.aws.simulated.world import (
+    ANNOUNCEMENTS,
+    AwsWorld,
+    NoSuchInstanceError,
+    aws_world,
+)
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.sandbox.cluster import Cluster
@@ -56,7 +61,7 @@ async def simulated_aws(
             provider = world.make_provider(context)
             for obj in world.first_objects() if has_example else ():
                 await _ensure(cluster, obj)
-            asked: asyncio.Queue[str] = asyncio.Queue()
+            asked: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
             cluster.store.on_change(lambda change: _note(change, asked))
             task = asyncio.create_task(_interrupt(cluster, world, asked, say), name="interrupts")
             try:
@@ -77,25 +82,31 @@ async def _ensure(cluster: Cluster, obj: dict[str, object]) -> None:
             raise
 
 
-def _note(change: Event, asked: asyncio.Queue[str]) -> None:
+def _note(change: Event, asked: "asyncio.Queue[tuple[str, str]]") -> None:
     key = change.stored.key
     if (key.group, key.resource) != ("", "nodes") or change.type == "DELETED":
         return
-    if INTERRUPT in (change.obj["metadata"].get("annotations") or {}):
-        asked.put_nowait(key.name)
+    event = (change.obj["metadata"].get("annotations") or {}).get(INTERRUPT)
+    if event is not None:
+        asked.put_nowait((key.name, event))
 
 
 async def _interrupt(
-    cluster: Cluster, world: AwsWorld, asked: asyncio.Queue[str], say: Callable[[str], object]
+    cluster: Cluster,
+    world: AwsWorld,
+    asked: "asyncio.Queue[tuple[str, str]]",
+    say: Callable[[str], object],
 ) -> None:
-    """Send the interruptions that are asked for."""
+    """Send the announcements that are asked for."""
     while True:
-        name = await asked.get()
+        name, event = await asked.get()
+        if event not in ANNOUNCEMENTS:
+            event = "spot"  # the annotation alone asks for an interruption
         patch = {"metadata": {"annotations": {INTERRUPT: None}}}
         try:
             await cluster.client.patch("merge", "v1", "Node", None, name, patch)
-            await world.interrupt(name)
-            say(f"{cluster.clock.now():%H:%M:%S} EC2 takes back the instance of {name}")
+            await world.interrupt(name, event)
+            say(f"{cluster.clock.now():%H:%M:%S} AWS announces {event} of the instance of {name}")
         except NoSuchInstanceError as error:
             say(f"! {error}")
         except ApiError:

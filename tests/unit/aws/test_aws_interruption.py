@@ -11,7 +11,7 @@ from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
 from karpenter.cloud.aws.interruption import ACT_ON_REBALANCE
-from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, spot_warning
+from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, announcement
 from karpenter.cloud.aws.unavailable import Place
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
@@ -60,7 +60,7 @@ def deleted(cloud: AwsCloud) -> float:
 async def test_120_a_spot_warning_makes_the_claim_go() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
-        cloud.account.send(spot_warning(instance_id(claim), cloud.clock))
+        cloud.account.send(announcement("spot", instance_id(claim), cloud.clock))
         await cloud.clock.sleep(5)
 
         assert await is_going(cloud, "one")
@@ -162,7 +162,7 @@ async def test_messages_that_mean_nothing_are_deleted(text: str, counted: float)
 @in_virtual_time
 async def test_126_an_instance_nobody_knows_is_no_obstacle() -> None:
     async with aws_cloud() as cloud:
-        cloud.account.send(spot_warning("i-0123456789abcdef0", cloud.clock))
+        cloud.account.send(announcement("spot", "i-0123456789abcdef0", cloud.clock))
         await cloud.clock.sleep(5)
 
         assert 0 == waiting(cloud)
@@ -173,7 +173,7 @@ async def test_a_message_that_cannot_be_deleted_is_acted_on_and_stays() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         cloud.account.faults.fail("DeleteMessage", "InternalError", status=500, times=5)
-        cloud.account.send(spot_warning(instance_id(claim), cloud.clock))
+        cloud.account.send(announcement("spot", instance_id(claim), cloud.clock))
         await cloud.clock.sleep(4)
 
         assert await is_going(cloud, "one")
@@ -185,7 +185,7 @@ async def test_the_same_message_twice_makes_a_claim_go_once() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         for _ in range(3):
-            cloud.account.send(spot_warning(instance_id(claim), cloud.clock))
+            cloud.account.send(announcement("spot", instance_id(claim), cloud.clock))
         await cloud.clock.sleep(5)
 
         assert (0, 3.0) == (waiting(cloud), received(cloud, "spot_interrupted"))

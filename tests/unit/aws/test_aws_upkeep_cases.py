@@ -11,7 +11,7 @@ from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.cloud.aws.class_hash import VERSION
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
-from karpenter.cloud.aws.simulated.world import spot_warning
+from karpenter.cloud.aws.simulated.world import announcement
 from karpenter.cloud.aws.status_poller import problems
 from karpenter.cloud.provider import CloudError, CreateError, NodeClassNotReadyError
 from karpenter.conversion.convert import convert_all
@@ -140,7 +140,7 @@ async def test_125_a_claim_that_could_not_be_deleted_is_deleted_when_the_message
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         cloud.transport.broken.add("DELETE")
-        cloud.account.send(spot_warning(instance_id(claim), cloud.clock))
+        cloud.account.send(announcement("spot", instance_id(claim), cloud.clock))
         await cloud.clock.sleep(10)
         assert not await is_going(cloud, "one")
         assert (1, 1.0) == (waiting(cloud), received(cloud, "spot_interrupted"))

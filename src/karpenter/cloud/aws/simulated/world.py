@@ -30,6 +30,16 @@ from karpenter.telemetry import Metrics
 
 CLUSTER: Final = "sandbox"
 ENDPOINT: Final = "https://sandbox.simulated"
+_STATE_CHANGE: Final = "EC2 Instance State-change Notification"
+_SOURCES: Final = {
+    "spot": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
+    "rebalance": ("aws.ec2", "EC2 Instance Rebalance Recommendation"),
+    "reservation": ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
+    "scheduled-change": ("aws.health", "AWS Health Event"),
+    "stopping": ("aws.ec2", _STATE_CHANGE),
+    "terminating": ("aws.ec2", _STATE_CHANGE),
+}
+ANNOUNCEMENTS: Final = tuple(_SOURCES)
 _CA_BUNDLE: Final = "c2ltdWxhdGVk"
 
 
@@ -91,8 +101,8 @@ class AwsWorld:
         self._tasks.append(asyncio.get_running_loop().create_task(_run(nodes)))
         return provider
 
-    async def interrupt(self, node: str) -> None:
-        """Let EC2 announce that it takes the spot instance of a node back.
+    async def interrupt(self, node: str, event: str = "spot") -> None:
+        """Let AWS announce something about the instance of a node: one of ``ANNOUNCEMENTS``.
 
         Raises:
             NoSuchInstanceError: the node has no instance.
@@ -102,7 +112,8 @@ class AwsWorld:
         instance_id = instance_id_of(found.spec.provider_id)
         if not instance_id:
             raise NoSuchInstanceError(f"node {node} is not an EC2 instance")
-        await asyncio.to_thread(self.account.send, spot_warning(instance_id, self.clock))
+        body = announcement(event, instance_id, self.clock, self.account.region)
+        await asyncio.to_thread(self.account.send, body)
 
     def first_objects(self) -> Iterator[dict[str, Any]]:
         """A node class that works here, to begin with."""
@@ -165,19 +176,31 @@ async def aws_world(
             world.stop()
 
 
-def spot_warning(instance_id: str, clock: Clock) -> str:
-    """What EventBridge sends two minutes before EC2 takes a spot instance back."""
+def announcement(event: str, instance_id: str, clock: Clock, region: str = REGION) -> str:
+    """What EventBridge sends about an instance: one of ``ANNOUNCEMENTS``."""
+    source, title = _SOURCES[event]
+    detail: dict[str, object] = {"instance-id": instance_id}
+    if event == "spot":
+        detail["instance-action"] = "terminate"
+    elif event in ("stopping", "terminating"):
+        detail["state"] = "stopping" if event == "stopping" else "shutting-down"
+    elif event == "scheduled-change":
+        detail = {
+            "service": "EC2",
+            "eventTypeCategory": "scheduledChange",
+            "affectedEntities": [{"entityValue": instance_id}],
+        }
     return json.dumps(
         {
             "version": "0",
             "id": instance_id,
-            "detail-type": "EC2 Spot Instance Interruption Warning",
-            "source": "aws.ec2",
+            "detail-type": title,
+            "source": source,
             "account": "123456789012",
             "time": clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "region": REGION,
+            "region": region,
             "resources": [],
-            "detail": {"instance-id": instance_id, "instance-action": "terminate"},
+            "detail": detail,
         }
     )
 
