@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from karpenter.cli import output
 from karpenter.cli.decisions import decision_logger
 from karpenter.cli.sandbox_cloud import AWS, CloudWishes, usable_settings
+from karpenter.cli.sandbox_view import show_logs
 from karpenter.cloud.kwok.provider import INSTANCE_TYPES_FILE_PATH
 from karpenter.cloud.metered import MeteredProvider
 from karpenter.cloud.provider import CloudProvider
@@ -39,6 +40,7 @@ async def autoscaling(
     settings = usable_settings(wishes)
     log = decision_logger(say, cluster.clock.now)
     take_over(quiet_logger())
+    show_logs(say)  # of the cluster, which is quiet unless something is wrong with it
     rng = random.Random()  # noqa: S311 nothing secret hangs on it
     metrics = Metrics()
     kube = Client(MemoryTransport(cluster.api), cluster.clock)

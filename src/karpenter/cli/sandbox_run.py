@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import errno
-import logging
 import os
 import shutil
 import signal
@@ -26,7 +25,7 @@ from karpenter.cli.sandbox_cloud import (
     usable_settings,
 )
 from karpenter.cli.sandbox_kubeconfig import make_way, published
-from karpenter.cli.sandbox_view import EventFeed, laid_out, overview
+from karpenter.cli.sandbox_view import EventFeed, laid_out, overview, show_logs
 from karpenter.clock import Clock, PacedLoop, ScaledClock, SystemClock
 from karpenter.manifests.reader import Document
 from karpenter.os_errors import os_reason
@@ -83,7 +82,7 @@ def run(wishes: Wishes) -> None:
 
 async def _run(wishes: Wishes) -> None:
     feed = EventFeed()
-    _catch_logs(feed)
+    show_logs(feed.add)
     try:
         cluster = Cluster(
             _clock(wishes),
@@ -330,16 +329,6 @@ def _say_hello(server: Server, wishes: Wishes) -> None:
             print(f"  {command}", flush=True)
     if not is_loopback(server.host):
         output.warning("whoever can reach this machine and knows the token can use the cluster")
-
-
-def _catch_logs(feed: EventFeed) -> None:
-    """Show what goes wrong inside among the events, where it does not break the screen."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            feed.add(f"         ! {self.format(record)}")
-
-    logging.basicConfig(level=logging.WARNING, handlers=[Handler()], force=True)
 
 
 def _is_terminal() -> bool:

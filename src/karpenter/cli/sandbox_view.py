@@ -4,6 +4,7 @@
 there is no terminal, each event becomes a line of its own.
 """
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -105,6 +106,21 @@ class EventFeed:
         lines = list(self.fresh)
         self.fresh.clear()
         return lines
+
+
+def show_logs(say: Callable[[str], object]) -> None:
+    """Show what goes wrong inside among the events, where it does not break the screen."""
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            first, *more = self.format(record).splitlines()
+            say(f"         ! {first}")
+            for line in more:
+                say(f"           {line}")
+
+    logging.basicConfig(
+        level=logging.WARNING, format="%(message)s", handlers=[Handler()], force=True
+    )
 
 
 def overview(
