@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from karpenter.admission.legacy import Profile
 from karpenter.sandbox.kinds import Registry, Resource
+from karpenter.sandbox.log_ring import LogSource
 from karpenter.sandbox.store import Key, Store
 
 # No vowels and no look-alikes, so that no generated name is a word or is misread
@@ -51,6 +52,8 @@ class Backend:
     # Whose rules and defaults the webhook of the alpha kinds goes by
     provider: str = "kwok"
     legacy_defaults: Profile = "late"
+    # What programs of this process log, for the pods that stand for them
+    logs: list[LogSource] = field(default_factory=list)
 
     def timestamp(self) -> str:
         """The time now, as objects write it."""

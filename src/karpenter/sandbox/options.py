@@ -1,7 +1,9 @@
 """The options of a request, read from its query string or body."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError
@@ -20,6 +22,9 @@ ORPHAN: Final = "Orphan"
 _META_GROUP: Final = "meta.k8s.io"
 _LONGEST_MANAGER: Final = 128
 _MOST_DIGITS: Final = 19
+_MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,20 @@ class DeleteOptions:
     propagation: str | None = None
     orphan_dependents: bool | None = None
     dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Which part of the log of which container of a pod to read, and how."""
+
+    container: str = ""
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    since_seconds: int | None = None
+    since_time: datetime | None = None
 
 
 def list_options(query: Query) -> ListOptions:
@@ -106,6 +125,24 @@ def write_options(query: Query, user_agent: str, *, kind: str) -> WriteOptions:
         field_validation=validation or WARN,
         force=_flag(query, "force") or False,
     )
+
+
+def log_options(query: Query, pod: str) -> LogOptions:
+    """Read the options of a request for the log of a pod."""
+    options = LogOptions(
+        container=_text(query, "container"),
+        follow=_flag(query, "follow") or False,
+        previous=_flag(query, "previous") or False,
+        timestamps=_flag(query, "timestamps") or False,
+        tail_lines=_integer(query, "tailLines"),
+        limit_bytes=_integer(query, "limitBytes"),
+        since_seconds=_integer(query, "sinceSeconds"),
+        since_time=_moment(query, "sinceTime"),
+    )
+    errors = _log_errors(options)
+    if errors:
+        raise invalid("", "PodLogOptions", pod, errors)
+    return options
 
 
 def delete_options(query: Query, body: Mapping[str, Any] | None) -> DeleteOptions:
@@ -177,6 +214,22 @@ def _list_errors(options: ListOptions) -> list[FieldError]:
     return errors
 
 
+def _log_errors(options: LogOptions) -> list[FieldError]:
+    tail, limit, seconds = options.tail_lines, options.limit_bytes, options.since_seconds
+    too_small, errors = "must be greater than 0", []
+    if tail is not None and tail < 0:
+        detail = "must be greater than or equal to 0"
+        errors.append(FieldError(ErrorKind.INVALID, ("tailLines",), detail, tail))
+    if limit is not None and limit < 1:
+        errors.append(FieldError(ErrorKind.INVALID, ("limitBytes",), too_small, limit))
+    if seconds is not None and options.since_time is not None:
+        detail = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        errors.append(FieldError(ErrorKind.FORBIDDEN, ("",), detail))
+    elif seconds is not None and seconds < 1:
+        errors.append(FieldError(ErrorKind.INVALID, ("sinceSeconds",), too_small, seconds))
+    return errors
+
+
 def _initial_events_errors(options: ListOptions) -> list[FieldError]:
     path = ("sendInitialEvents",)
     if options.initial_events is None:
@@ -226,6 +279,20 @@ def _flag(query: Query, name: str) -> bool | None:
     if name not in query:
         return None
     return _text(query, name).lower() not in {"false", "0"}
+
+
+def _moment(query: Query, name: str) -> datetime | None:
+    text = _text(query, name)
+    if not text:
+        return None
+    try:
+        if _MOMENT.fullmatch(text):
+            return datetime.fromisoformat(text)
+    except ValueError:  # the form is right and the day does not exist
+        pass
+    raise bad_request(
+        f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": {name} is no moment of that form'
+    )
 
 
 def _malformed(text: str, problem: str) -> ApiError:

@@ -33,6 +33,7 @@ from karpenter.sandbox.target import Target
 from karpenter.sandbox.verbs import (
     binding,
     eviction,
+    logs,
     patches,
     read,
     removing,
@@ -90,7 +91,7 @@ class ResourceApi:
         target = Target(resource, path.namespace, path.name, path.subresource)
         self._check_place(target, verb)
         if path.subresource in _NOT_SIMULATED and resource.subresource(path.subresource):
-            raise not_simulated(f"{path.resource}/{path.subresource}")
+            return self._program(request, path, target)
         if path.rest:
             raise unknown_path()
         verb = self._allowed(target, verb, request.method)
@@ -99,6 +100,15 @@ class ResourceApi:
         form = negotiate(request.header("accept"), _representations(target))
         include = request.query.get("includeObject", [""])[0]
         return self._verbs[verb](request, target, Writer(self._backend, target, form, include))
+
+    def _program(self, request: Request, path: ResourcePath, target: Target) -> Answer:
+        """Answer what only a program can: this process shows what it logs itself."""
+        is_log = (path.resource, path.subresource, request.method) == ("pods", "log", "GET")
+        if is_log and not path.rest:
+            answer = logs.read_log(self._backend, target, request.query)
+            if answer is not None:
+                return answer
+        raise not_simulated(f"{path.resource}/{path.subresource}")
 
     def _check_place(self, target: Target, verb: str | None) -> None:
         """Refuse paths that put a resource where it cannot be."""
