@@ -1,5 +1,7 @@
 """The main job as people try it first: ``karpenter sandbox`` as a process, and plain ``kubectl``."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -40,6 +42,37 @@ def sandbox(folder: Path, *options: str) -> Iterator[Kubectl]:
     finally:
         process.kill()
         process.wait()
+
+
+LOGS = ("logs", "-n", "karpenter", "-l", "app.kubernetes.io/name=karpenter", "-c", "controller")
+LIFE = [
+    "found provisionable pod(s)",
+    "computed new nodeclaim(s) to fit pod(s)",
+    "created nodeclaim",
+    "launched nodeclaim",
+    "registered nodeclaim",
+    "initialized nodeclaim",
+]
+
+
+@contextmanager
+def followed_logs(cluster: Kubectl, program: str, file: Path) -> Iterator[None]:
+    """Let ``kubectl`` follow the logs of the controllers into a file, while a block runs."""
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    with file.open("wb") as out:
+        process = subprocess.Popen([program, *LOGS, "-f"], stdout=out, env=environment)
+    try:
+        yield
+        assert process.poll() is None, "kubectl goes on until it is stopped"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def life(text: str) -> list[str]:
+    """What lines of the log tell of claims, each thing once."""
+    messages = [json.loads(line)["message"] for line in text.splitlines()]
+    return list(dict.fromkeys(message for message in messages if message in LIFE))
 
 
 def placement(cluster: Kubectl, app: str) -> list[int]:
@@ -107,6 +140,29 @@ def test_the_example_is_scaled_looked_at_and_loses_a_node(tmp_path: Path) -> Non
         assert word in told, word
     assert node not in after
     assert claim not in claims_after
+
+
+@pytest.mark.row("S2-76")
+def test_the_usual_logs_command_tells_the_life_of_a_claim(tmp_path: Path, kubectl: str) -> None:
+    file = tmp_path / "followed"
+    with sandbox(tmp_path, "--example", "--speed", "10") as cluster:
+        until(lambda: "starting" in cluster(*LOGS), "the controllers start", seconds=PATIENCE)
+        with followed_logs(cluster, kubectl, file):
+            until(lambda: b"starting" in file.read_bytes(), "kubectl follows", seconds=PATIENCE)
+            cluster("scale", "deployment", "inflate", "--replicas=3")
+            until(lambda: b"initialized" in file.read_bytes(), "a node comes", seconds=PATIENCE)
+        followed = file.read_text("utf-8")
+        told = cluster(*LOGS, "--tail=-1")
+        last = cluster(*LOGS, "--tail=1", "--timestamps")
+        (pod,) = cluster.items("pods", "-l", "app.kubernetes.io/name=karpenter")
+        shown = cluster("get", "pods", "-n", "karpenter", "--no-headers").split()
+
+    assert LIFE == life(followed) == life(told)
+    assert told.startswith(followed)
+    assert 1 == last.count("\n")
+    assert json.loads(last.partition(" ")[2])
+    assert ["1/1", "Running"] == shown[1:3]
+    assert "nodeName" not in pod["spec"]
 
 
 def test_a_provisioner_of_somebodys_own_account_is_honoured_on_the_simulated_one(

@@ -1,9 +1,10 @@
 """What the controllers decide, as sentences for people who watch a sandbox.
 
 Logs are for machines and say everything; here a few of their entries become one short line each,
-and the rest is left out unless it is an error.
+and the rest is left out unless it is an error. Who wants everything gets the lines of the log too.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, MutableMapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias, cast
@@ -12,17 +13,32 @@ import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from karpenter.cli import screen
+from karpenter.telemetry.logs import line_processors
 
 Entry: TypeAlias = Mapping[str, Any]
 _INFO: Final = 20
 
 
 def decision_logger(
-    say: Callable[[str], object], now: Callable[[], datetime]
+    say: Callable[[str], object],
+    now: Callable[[], datetime],
+    keep: Callable[[datetime, str], object] = lambda moment, line: None,
+    commit: str = "",
 ) -> FilteringBoundLogger:
-    """Return a logger that says the decisions among its entries."""
+    """Return a logger that says the decisions among its entries.
 
-    def tell(_: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
+    All of them go to ``keep`` as the lines that ``karpenter controller`` of that revision writes.
+    """
+    processors = line_processors(now, commit)
+
+    def write(target: WrappedLogger, method: str, event: Any) -> None:
+        with contextlib.suppress(structlog.DropEvent):  # of what repeats itself too often
+            for process in processors:
+                event = process(target, method, event)
+            keep(now(), str(event))
+
+    def tell(target: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
+        write(target, method, dict(event))
         text = sentence(method, str(event.get("event", "")), event)
         if text:
             say(f"{now():%H:%M:%S} {text}")

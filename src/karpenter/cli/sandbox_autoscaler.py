@@ -10,9 +10,11 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from karpenter import __version__
 from karpenter.cli import output
 from karpenter.cli.decisions import decision_logger
 from karpenter.cli.sandbox_cloud import AWS, CloudWishes, usable_settings
+from karpenter.cli.sandbox_deployment import deployed
 from karpenter.cli.sandbox_view import show_logs
 from karpenter.cloud.kwok.provider import INSTANCE_TYPES_FILE_PATH
 from karpenter.cloud.metered import MeteredProvider
@@ -23,10 +25,11 @@ from karpenter.controllers.manager import Manager, Process
 from karpenter.kube.client import Client
 from karpenter.kube.events import Recorder
 from karpenter.sandbox.cluster import Cluster
+from karpenter.sandbox.log_ring import LogRing
 from karpenter.sandbox.transport import MemoryTransport
 from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.capacity import CloudCalls
-from karpenter.telemetry.logs import take_over
+from karpenter.telemetry.logs import short_revision, take_over
 
 
 @asynccontextmanager
@@ -35,10 +38,12 @@ async def autoscaling(
 ) -> AsyncIterator[Manager]:
     """Run the controllers on a cluster for as long as a block runs.
 
-    What they log as decisions is shown by ``say``.
+    What they log as decisions is shown by ``say``; all of it is the log of their Deployment.
     """
     settings = usable_settings(wishes)
-    log = decision_logger(say, cluster.clock.now)
+    ring = LogRing()
+    commit = short_revision(os.environ.get("KARPENTER_COMMIT", ""))
+    log = decision_logger(say, cluster.clock.now, ring.write, commit)
     take_over(quiet_logger())
     show_logs(say)  # of the cluster, which is quiet unless something is wrong with it
     rng = random.Random()  # noqa: S311 nothing secret hangs on it
@@ -48,7 +53,7 @@ async def autoscaling(
     if wishes.instance_types:
         environment[INSTANCE_TYPES_FILE_PATH] = wishes.instance_types
     context = ProviderContext(kube, cluster.clock, settings, environment, rng, metrics)
-    async with _cloud(wishes, cluster, context, say) as cloud:
+    async with deployed(cluster, ring), _cloud(wishes, cluster, context, say) as cloud:
         process = Process(
             kube=kube,
             cloud=MeteredProvider(cloud, CloudCalls(metrics), cluster.clock.monotonic),
@@ -59,6 +64,7 @@ async def autoscaling(
             log=log,
             rng=rng,
         )
+        log.info("starting", version=__version__, provider=cloud.facts.name)
         manager = Manager(process, make_controllers)
         task = asyncio.create_task(manager.run(), name="controllers")
         task.add_done_callback(lambda ended: told_when_over(ended, say))

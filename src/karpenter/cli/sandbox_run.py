@@ -24,6 +24,7 @@ from karpenter.cli.sandbox_cloud import (
     legacy_defaults,
     usable_settings,
 )
+from karpenter.cli.sandbox_deployment import is_about_it, undeploy
 from karpenter.cli.sandbox_kubeconfig import make_way, published
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview, show_logs
 from karpenter.clock import Clock, PacedLoop, ScaledClock, SystemClock
@@ -81,7 +82,8 @@ def run(wishes: Wishes) -> None:
 
 
 async def _run(wishes: Wishes) -> None:
-    feed = EventFeed()
+    # The Deployment that stands for the controllers is no news; somebody's own one is
+    feed = EventFeed(is_hidden=is_about_it if wishes.cloud.provider else None)
     show_logs(feed.add)
     try:
         cluster = Cluster(
@@ -140,6 +142,7 @@ async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
 async def _controllers(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> AsyncIterator[None]:
     """Run the controllers beside the cluster, if they are wanted."""
     if not wishes.cloud.provider:
+        await undeploy(cluster)
         yield
         return
     # The cluster answers already; what the controllers need is loaded meanwhile

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from karpenter.cli import screen
+from karpenter.cli.sandbox_deployment import runs_here
 from karpenter.model.quantity import millis, units
 from karpenter.sandbox.backend import parse_timestamp
 from karpenter.sandbox.conditions import find_condition
@@ -84,7 +85,8 @@ class Overview:
 class EventFeed:
     """The latest events, as lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_hidden: Callable[[JsonObject], bool] | None = None) -> None:
+        self._is_hidden = is_hidden
         self.recent: deque[str] = deque(maxlen=_RECENT)
         self.fresh: deque[str] = deque(maxlen=1000)
 
@@ -93,7 +95,9 @@ class EventFeed:
         key = change.stored.key
         if (key.group, key.resource) == ("", "events") and change.type != "DELETED":
             # read anew, so that the store does not keep what only this line is made from
-            self.add(event_line(msgspec.json.decode(change.stored.data)))
+            event = msgspec.json.decode(change.stored.data)
+            if self._is_hidden is None or not self._is_hidden(event):
+                self.add(event_line(event))
 
     def add(self, line: str) -> None:
         """Show a line as the latest one."""
@@ -131,12 +135,14 @@ def overview(
     *,
     has_estimates: bool = False,
 ) -> Overview:
-    """Shrink a cluster to what a screen shows."""
+    """Shrink a cluster to what a screen shows: the pod of the controllers is not among it."""
     phases: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     cpu: Counter[str] = Counter()
     memory: Counter[str] = Counter()
     for pod in pods:
+        if runs_here(pod):
+            continue
         phases[_phase(pod)] += 1
         name = pod["spec"].get("nodeName")
         if not name or (pod.get("status") or {}).get("phase") in _FINISHED:

@@ -45,8 +45,14 @@ def configure_logging(
     now = now or _wall_clock
     sinks = _opened("LOG_OUTPUT_PATHS", settings.log_output_paths)
     failures = _opened("LOG_ERROR_OUTPUT_PATHS", settings.log_error_output_paths)
+    processors = line_processors(now, commit, is_debug=level == _DEBUG)
+    return _logger(Output(sinks, failures), processors, level)
+
+
+def line_processors(now: Now, commit: str, *, is_debug: bool = False) -> list[Processor]:
+    """What makes lines of a controller's entries, one after the other; the last gives the line."""
     processors: list[Processor] = [structlog.contextvars.merge_contextvars, Sampling(now)]
-    if level == _DEBUG:
+    if is_debug:
         parameters = {
             structlog.processors.CallsiteParameter.PATHNAME,
             structlog.processors.CallsiteParameter.LINENO,
@@ -54,7 +60,7 @@ def configure_logging(
         callsite = structlog.processors.CallsiteParameterAdder(parameters)
         processors += [callsite, with_traceback]
     processors.append(json_line(now, commit))
-    return _logger(Output(sinks, failures), processors, level)
+    return processors
 
 
 def take_over(log: FilteringBoundLogger) -> None:
