@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk test check slow control-plane bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow control-plane bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ run: install ## a cluster in this process, ready for kubectl; Ctrl-C stops it
 
 walk: install ## the scale walk of examples/scale-walk, with kubectl
 	$(BIN)/python examples/scale-walk/walk.py
+
+walk-aws: install ## the same on a simulated AWS
+	$(BIN)/python examples/scale-walk/walk.py --provider aws
 
 test: install ## the fast tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -q -m "not slow and not storm"
