@@ -1,6 +1,7 @@
 """Prices come from AWS where it can be asked, and are estimates where it cannot."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from karpenter.clock import SystemClock
 from karpenter.cloud.aws.errors import AwsError
 from karpenter.cloud.aws.price_estimates import estimated_price
 from karpenter.cloud.aws.pricing import PricesUnknownError, Pricing
+from karpenter.cloud.aws.type_tables import branch_interfaces_by_type, on_demand_prices
 from karpenter.model import labels
 
 TYPES = full_catalogue(["m5.large", "t3.micro", "m5.metal"])
@@ -217,16 +219,66 @@ async def test_the_log_says_so_when_prices_come_to_be_told(aws: FakeAws) -> None
 @pytest.mark.parametrize(
     ("name", "price"),
     [
-        pytest.param("m5.large", 0.096, id="by vCPU"),
-        pytest.param("t3.micro", 0.0104, id="burstable ones by memory"),
-        pytest.param("g5.2xlarge", 1.212, id="one GPU and eight vCPUs"),
-        pytest.param("g5.12xlarge", 5.672, id="four GPUs"),
-        pytest.param("inf1.24xlarge", 4.72, id="sixteen accelerators"),
-        pytest.param("p4d.24xlarge", 32.7744, id="a family that is sold whole"),
-        pytest.param("m8i.large", 0.1, id="a family that is not listed"),
+        ("m5.large", 0.096),
+        ("t3.micro", 0.0104),
+        ("g5.2xlarge", 1.212),
+        ("g6f.large", 0.202),
+        ("p5.48xlarge", 55.04),
+        ("p6-b200.48xlarge", 113.9328),
+        ("m8azn.medium", 0.10323),
+        ("m5.metal", 4.608),
     ],
 )
-def test_estimates_go_by_what_a_family_is_priced_for(name: str, price: float) -> None:
+def test_estimates_are_those_of_the_table(name: str, price: float) -> None:
     (facts,) = full_catalogue([name]).facts
 
-    assert price == pytest.approx(estimated_price(facts))
+    assert price == estimated_price(facts)
+
+
+@pytest.mark.parametrize(
+    ("like", "name", "price"),
+    [
+        pytest.param("m5.24xlarge", "m5.48xlarge", 9.216, id="a larger size of a listed family"),
+        pytest.param("m5.large", "m5.medium", 0.048, id="a smaller size of a listed family"),
+        pytest.param("m5.metal", "m5.metal-12xl", 2.304, id="bare metal of a listed family"),
+        pytest.param("p4d.24xlarge", "p3.24xlarge", 36.72, id="a family sold in other regions"),
+        pytest.param("m5.large", "m99.large", 0.1, id="a family nobody knows, by what it has"),
+        pytest.param("p4d.24xlarge", "p99.24xlarge", 16.64, id="and by its devices"),
+        pytest.param("m5.large", "m5.huge", 0.1, id="a size that says nothing"),
+    ],
+)
+def test_types_that_the_table_does_not_know_are_guessed(like: str, name: str, price: float) -> None:
+    (facts,) = full_catalogue([like]).facts
+
+    assert price == pytest.approx(estimated_price(replace(facts, name=name)), abs=0.01)
+
+
+def test_the_tables_hold_what_can_be_true() -> None:
+    prices, branches = on_demand_prices(), branch_interfaces_by_type()
+
+    assert (1345, 1202) == (len(prices), len(branches))
+    assert all(0.002 < price < 500 for price in prices.values())
+    assert all(0 < number <= 120 for number in branches.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reason"),
+    [
+        pytest.param(InGovCloud, {}, "GovCloud", id="GovCloud"),
+        pytest.param(FakeAws, {"is_isolated": True}, "ISOLATED_VPC", id="isolated"),
+    ],
+)
+async def test_where_the_price_list_is_not_asked_the_log_says_that_the_table_is_used(
+    kind: type[FakeAws], options: dict[str, Any], reason: str
+) -> None:
+    with moto_cloud(SystemClock()), capture_logs() as entries:
+        cloud = kind(SystemClock())
+        cloud.state.spot_prices = {("m5.large", "us-west-2a"): 0.04}
+        prices = pricing(cloud, **options)
+        await prices.refresh()
+        await prices.refresh()
+
+    (entry,) = entries
+    assert ("warning", 3) == (entry["log_level"], entry["estimated_types"])
+    assert reason in entry["event"]
+    assert "us-east-1" in entry["event"]

@@ -59,7 +59,6 @@ class TypeFacts:
     hypervisor: str  # empty on bare metal
     encrypts_in_transit: bool
     has_enclaves: bool
-    is_burstable: bool
     usage_classes: frozenset[str]
     placement_strategies: frozenset[str]
     cpu_features: frozenset[str]
@@ -112,7 +111,6 @@ def facts_of(entry: Mapping[str, Any]) -> TypeFacts:
         hypervisor=entry.get("Hypervisor", ""),
         encrypts_in_transit=bool(network.get("EncryptionInTransitSupported", False)),
         has_enclaves=entry.get("NitroEnclavesSupport") == "supported",
-        is_burstable=bool(entry.get("BurstablePerformanceSupported", False)),
         usage_classes=frozenset(entry.get("SupportedUsageClasses", ())),
         placement_strategies=frozenset(
             entry.get("PlacementGroupInfo", _NO_ENTRY).get("SupportedStrategies", ())

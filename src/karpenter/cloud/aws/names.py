@@ -15,12 +15,6 @@ def category_and_generation(name: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[3])
 
 
-def generation_of(name: str) -> int:
-    """The generation as a number; 0 when the name has none."""
-    found = category_and_generation(name)
-    return 0 if found is None else int(found[1])
-
-
 def family_and_size(name: str) -> tuple[str, str]:
     """``m5.large`` is m5 and large."""
     family, _, size = name.partition(".")

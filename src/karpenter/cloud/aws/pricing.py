@@ -100,7 +100,7 @@ class Pricing:
         self.sequence = 0  # grows with every change
         self._calls = calls
         self._clock = clock
-        self._asks_price_list = not (is_isolated or calls.region.startswith("us-gov"))
+        self._is_isolated = is_isolated
         self._estimates: dict[str, float] = {}
         self._on_demand: dict[str, float] = {}  # what AWS told
         self._spot: dict[tuple[str, str], float] = {}  # by type and zone
@@ -152,14 +152,26 @@ class Pricing:
             return
         self._estimates_told = count
         if count:
-            advice = "prices are rough estimates from a built-in table until AWS tells them"
-            log.warning(advice, estimated_types=count, types=len(self._estimates))
+            log.warning(self._advice(), estimated_types=count, types=len(self._estimates))
         else:
             log.info("all prices on demand are those of AWS", types=len(self._estimates))
 
+    def _advice(self) -> str:
+        """Why prices on demand are estimates, and until when."""
+        table = "prices on demand are estimates from a built-in table of us-east-1"
+        if self._is_isolated:
+            return f"{table}: the Price List service is not asked with ISOLATED_VPC"
+        if self._is_govcloud:
+            return f"{table}: the Price List service knows nothing of GovCloud"
+        return f"{table} until AWS tells them"
+
+    @property
+    def _is_govcloud(self) -> bool:
+        return self._calls.region.startswith("us-gov")
+
     async def refresh_on_demand(self) -> None:
         """Ask for prices on demand, unless the Price List service is out of reach."""
-        if not self._asks_price_list:
+        if self._is_isolated or self._is_govcloud:
             return
         tables = await asyncio.gather(*(self._listed(query) for query in _QUERIES))
         if not all(tables):
