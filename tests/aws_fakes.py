@@ -178,6 +178,10 @@ class FakeAws(AwsCalls):
 
         self._faults.setdefault((service, operation), []).append(Fault(error, times, when))
 
+    def clear(self) -> None:
+        """Let everything work again."""
+        self._faults.clear()
+
     def count(self, operation: str) -> int:
         """How often an operation was called."""
         return sum(made.operation == operation for made in self.made)
@@ -200,6 +204,9 @@ class FakeAws(AwsCalls):
         return await super()._attempt(client, service, operation, parameters)
 
     def _make_client(self, service: str, region: str) -> Any:
+        return _client(service, region)
+
+    def _make_patient_client(self, service: str, region: str, patience: float) -> Any:
         return _client(service, region)
 
 

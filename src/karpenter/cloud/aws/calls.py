@@ -8,6 +8,10 @@ A call names its service and its operation as AWS spells them::
 
 Retries are made here and not inside boto3, so that waiting is on the clock; one call keeps its
 idempotency token through all of its attempts, so a lost answer never launches twice.
+
+Services do not wait for each other: each has threads of its own, so that messages are read while
+EC2 hangs, and those that change something have others than those that look. Each operation has a
+pace of its own, because that is how AWS throttles.
 """
 
 import asyncio
@@ -19,7 +23,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from karpenter import __version__
 from karpenter.clock import Clock
@@ -33,12 +37,17 @@ from karpenter.cloud.aws.errors import (
 from karpenter.cloud.aws.pace import Pace
 from karpenter.cloud.registry import ProviderError
 
+T = TypeVar("T")
+
 ATTEMPTS: Final = 5
-WORKERS: Final = 64
+WORKERS: Final = 64  # calls of one service, of one sort, that may be under way at once
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 20.0
 _CONNECT_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 60.0
+# What answers only when its work is done: an instant fleet of a thousand instances takes minutes
+_SLOW_READ_SECONDS: Final = {("ec2", "CreateFleet"): 240.0}
+_LOOKING: Final = ("Describe", "Get", "List")  # how operations begin that change nothing
 _SUCCESS: Final = "200"
 
 
@@ -113,24 +122,19 @@ class AwsCalls:
             rng: where jitter and idempotency tokens come from.
             endpoint_url: where all services are, in place of AWS itself.
             observe: called after every call, in the thread of the event loop.
-            workers: how many calls may be under way at once.
+            workers: how many calls of a service that look, and how many that change something,
+                may be under way at once.
         """
         self.observe = observe
         self._session = session
         self._clock = clock
         self._rng = rng
         self._endpoint_url = endpoint_url or None
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="aws")
-        self._config = importlib.import_module("botocore.config").Config(
-            connect_timeout=_CONNECT_SECONDS,
-            read_timeout=_READ_SECONDS,
-            retries={"total_max_attempts": 1, "mode": "standard"},
-            max_pool_connections=workers,
-            user_agent_extra=f"karpenter.sh-{__version__}",
-        )
-        self._clients: dict[tuple[str, str], Any] = {}  # by service and region
+        self._workers = workers
+        self._pools: dict[str, ThreadPoolExecutor] = {}  # by service, looking and changing apart
+        self._clients: dict[tuple[str, str, float], Any] = {}  # by service, region and patience
         self._making_client = threading.Lock()
-        self._paces: dict[str, Pace] = {}  # by service
+        self._paces: dict[tuple[str, str, str], Pace] = {}  # by service, region and operation
 
     @property
     def region(self) -> str:
@@ -147,19 +151,21 @@ class AwsCalls:
         **parameters: Any,
     ) -> dict[str, Any]:
         """Make one call and return its answer."""
-        client = await self._client(service, region or self.region)
+        where = region or self.region
+        client = await self._client(service, where, operation)
         self._add_token(client, operation, parameters)
+        pace = self._pace(service, where, operation)
         began = self._clock.monotonic()
         attempts = 0
         code = _SUCCESS
         try:
             while True:
                 attempts += 1
-                await self._pace(service).take()
+                await pace.take()
                 try:
                     return await self._attempt(client, service, operation, parameters)
                 except RETRYABLE as error:
-                    self._pace(service).note(error)
+                    pace.note(error)
                     if not retries or attempts >= ATTEMPTS:
                         raise
                 await self._clock.sleep(self._delay(attempts))
@@ -169,7 +175,6 @@ class AwsCalls:
         finally:
             if self.observe is not None:
                 seconds = self._clock.monotonic() - began
-                where = region or self.region
                 made = Made(service, operation, parameters, code, seconds, attempts, where)
                 self.observe(made)
 
@@ -190,35 +195,71 @@ class AwsCalls:
 
     async def close(self) -> None:
         """Give back the threads; calls under way are left to end by themselves."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def _attempt(
         self, client: Any, service: str, operation: str, parameters: Mapping[str, Any]
     ) -> dict[str, Any]:
         work = partial(_call, client, service, operation, parameters)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        return await self._in_thread(_pool_name(service, operation), work)
 
-    async def _client(self, service: str, region: str) -> Any:
-        client = self._clients.get((service, region))
+    async def _in_thread(self, name: str, work: Callable[[], T]) -> T:
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = ThreadPoolExecutor(self._workers, thread_name_prefix=f"aws-{name}")
+            self._pools[name] = pool
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+    async def _client(self, service: str, region: str, operation: str = "") -> Any:
+        patience = _SLOW_READ_SECONDS.get((service, operation), _READ_SECONDS)
+        client = self._clients.get((service, region, patience))
         if client is not None:
             return client
-        work = partial(self._make_client, service, region)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        make = partial(self._make_client, service, region)
+        if patience != _READ_SECONDS:
+            make = partial(self._make_patient_client, service, region, patience)
+        return await self._in_thread(_pool_name(service, operation), make)
 
     def _make_client(self, service: str, region: str) -> Any:
+        return self._make_patient_client(service, region, _READ_SECONDS)
+
+    def _make_patient_client(self, service: str, region: str, patience: float) -> Any:
         # Reading the model of a service takes long, and a session is for one thread at a time
         with self._making_client:
-            if (service, region) not in self._clients:
-                self._clients[service, region] = self._session.client(
-                    service,
-                    region_name=region,
-                    endpoint_url=self._endpoint_url,
-                    config=self._config,
-                )
-            return self._clients[service, region]
+            key = (service, region, patience)
+            if key not in self._clients:
+                self._clients[key] = self._new_client(service, region, patience)
+            return self._clients[key]
 
-    def _pace(self, service: str) -> Pace:
-        return self._paces.setdefault(service, Pace(self._clock))
+    def _new_client(self, service: str, region: str, patience: float) -> Any:
+        try:
+            return self._session.client(
+                service,
+                region_name=region,
+                endpoint_url=self._endpoint_url,
+                config=self._config(patience),
+            )
+        except (importlib.import_module("botocore.exceptions").BotoCoreError, ValueError) as error:
+            told = f"{_one_line(error)}; correct AWS_REGION or AWS_ENDPOINT_URL, or update boto3"
+            raise AwsUnreachableError(
+                type(error).__name__, told, "(client)", service=service
+            ) from error
+
+    def _config(self, patience: float) -> Any:
+        return importlib.import_module("botocore.config").Config(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=patience,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=2 * self._workers,
+            user_agent_extra=f"karpenter.sh-{__version__}",
+        )
+
+    def _pace(self, service: str, region: str, operation: str) -> Pace:
+        key = (service, region, operation)
+        if key not in self._paces:
+            self._paces[key] = Pace(self._clock)
+        return self._paces[key]
 
     def _delay(self, attempts: int) -> float:
         longest = min(_FIRST_DELAY * 2.0 ** (attempts - 1), _LONGEST_DELAY)
@@ -259,10 +300,13 @@ def open_calls(
         raise ProviderError(f"AWS cannot be used as configured: {_one_line(error)}") from error
     if not session.region_name:
         raise ProviderError("no AWS region is set; set AWS_REGION to the region of the cluster")
-    if session.region_name not in _regions(session):
+    is_known = session.region_name in _regions(session)
+    if not is_known and not (
+        _is_well_formed(session.region_name) and _names_ec2(environment, endpoint_url)
+    ):
         raise ProviderError(
-            f"AWS_REGION: {session.region_name} is not a region boto3 knows; correct it, or update"
-            " boto3"
+            f"AWS_REGION: {session.region_name} is not a region boto3 knows; correct it, update"
+            " boto3, or say where EC2 is with AWS_ENDPOINT_URL_EC2"
         )
     if credentials is None:
         raise ProviderError(
@@ -324,6 +368,10 @@ def _call(
     return answer
 
 
+def _pool_name(service: str, operation: str) -> str:
+    return f"{service}-reads" if operation.startswith(_LOOKING) else service
+
+
 def _region_of_this_machine() -> str | None:
     """What the instance metadata service says; nothing anywhere but on EC2."""
     fetcher = importlib.import_module("botocore.utils").IMDSRegionProvider
@@ -338,6 +386,22 @@ def _regions(session: Any) -> set[str]:
         for partition in session.get_available_partitions()
         for region in session.get_available_regions("ec2", partition_name=partition)
     }
+
+
+def _is_well_formed(region: str) -> bool:
+    try:
+        importlib.import_module("botocore.utils").validate_region_name(region)
+    except importlib.import_module("botocore.exceptions").InvalidRegionError:
+        return False
+    return True
+
+
+def _names_ec2(environment: Mapping[str, str], endpoint_url: str) -> bool:
+    """Whether users say where EC2 is, as they do in a region of their own or in one too new."""
+    if environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return bool(endpoint_url)
+    named = ("AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL")
+    return bool(endpoint_url) or any(environment.get(each) for each in named)
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,10 +1,12 @@
-"""How fast one AWS service may be called: as fast as one likes, until it complains.
+"""How fast one operation of AWS may be called: as fast as one likes, until it complains.
 
-A service that throttles is called at half the rate from then on; every second without a complaint
-the rate grows again, until the limit is dropped. This keeps a controller that came up after an
-outage from spending its whole quota on retries.
+AWS throttles each operation by itself, so each has a pace of its own. One that complains is called
+at half the rate from then on; every second without a complaint the rate grows again, until the
+limit is dropped. This keeps a controller that came up after an outage from spending its whole quota
+on retries.
 """
 
+import asyncio
 from typing import Final
 
 from karpenter.clock import Clock
@@ -14,37 +16,47 @@ _STARTING_RATE: Final = 20.0  # calls per second after the first complaint
 _SLOWEST: Final = 0.5
 _GROWTH: Final = 1.0  # calls per second, gained each second
 _CAREFREE: Final = 100.0  # from this rate on there is no limit
+# Calls that were under way together are refused together: what they say is one complaint
+_SAME_COMPLAINT: Final = 1.0
+_LOOK_AGAIN: Final = 1.0  # who waits goes as soon as the rate has grown enough
+_TINY: Final = 1e-6  # seconds that are not worth waiting for
 
 
 class Pace:
-    """The rate of one service."""
+    """The rate of one operation."""
 
-    __slots__ = ("_changed_at", "_clock", "_free_at", "_rate")
+    __slots__ = ("_changed_at", "_clock", "_rate", "_taken_at", "_turn")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rate = 0.0  # no limit
         self._changed_at = 0.0
-        self._free_at = 0.0
+        self._taken_at = 0.0  # when the last call was let through
+        self._turn = asyncio.Lock()  # waiters go one after the other, in the order they came
 
     async def take(self) -> None:
         """Wait until a call may be made."""
-        rate = self._rate_now()
-        if not rate:
+        if not self._rate_now():
             return
-        now = self._clock.monotonic()
-        mine = max(self._free_at, now)
-        self._free_at = mine + 1.0 / rate
-        if mine > now:
-            await self._clock.sleep(mine - now)
+        async with self._turn:
+            while (wait := self._wait()) > _TINY:
+                await self._clock.sleep(min(wait, _LOOK_AGAIN))
+            self._taken_at = self._clock.monotonic()
 
     def note(self, error: AwsError) -> None:
         """Slow down if ``error`` is a complaint about too many calls."""
         if not isinstance(error, AwsThrottledError):
             return
+        now = self._clock.monotonic()
         rate = self._rate_now()
+        if rate and now - self._changed_at < _SAME_COMPLAINT:
+            return
         self._rate = max(rate / 2.0, _SLOWEST) if rate else _STARTING_RATE
-        self._changed_at = self._clock.monotonic()
+        self._changed_at = now
+
+    def _wait(self) -> float:
+        rate = self._rate_now()
+        return self._taken_at + 1.0 / rate - self._clock.monotonic() if rate else 0.0
 
     def _rate_now(self) -> float:
         if not self._rate:
