@@ -1,9 +1,10 @@
 """What AWS may answer in place of what was asked for, by class.
 
-Callers decide by class, never by text; the code that AWS gave stays readable for conditions,
+Callers decide by class, not by text; the code that AWS gave stays readable for conditions,
 metrics and tables of reasons.
 """
 
+import re
 from typing import Final
 
 from karpenter.cloud.provider import CloudError
@@ -145,6 +146,7 @@ _CLASSES: Final[tuple[tuple[frozenset[str], type[AwsError]], ...]] = (
     (_THROTTLED_CODES, AwsThrottledError),
     (_SERVER_CODES, AwsServerError),
 )
+_INSTANCE_ID: Final = re.compile(r"\bi-[0-9a-z]+\b")
 _FIRST_SERVER_STATUS: Final = 500
 _CLASS_OF: Final = {code: kind for codes, kind in _CLASSES for code in codes}
 
@@ -162,3 +164,16 @@ def error_of(
 def is_not_found(error: AwsError) -> bool:
     """Whether the thing is gone; EC2 has a not-found code for every kind of thing."""
     return isinstance(error, AwsNotFoundError) or error.code.endswith(".NotFound")
+
+
+def is_unknown_instance(error: AwsError) -> bool:
+    """Whether EC2 knows no instance of an id, or says that it cannot be one's."""
+    return error.code.startswith("InvalidInstanceID.")
+
+
+def instances_named_in(error: AwsError) -> frozenset[str]:
+    """The instances an error speaks of: EC2 refuses a call for many because of one of them.
+
+    It names them as in ``The instance IDs 'i-1, i-2' do not exist``.
+    """
+    return frozenset(_INSTANCE_ID.findall(error.message))

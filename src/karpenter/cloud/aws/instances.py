@@ -8,7 +8,7 @@ any more, and so never terminated.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,7 +20,14 @@ from karpenter.cloud.aws.batching import (
     BatchObserver,
 )
 from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import AwsError, AwsNotFoundError
+from karpenter.cloud.aws.errors import (
+    RETRYABLE,
+    AwsCredentialsError,
+    AwsError,
+    AwsUnauthorizedError,
+    instances_named_in,
+    is_unknown_instance,
+)
 from karpenter.cloud.aws.instance_record import ALIVE, InstanceRecord, record_of
 from karpenter.cloud.aws.tags import cluster_tag, tag_list
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
@@ -29,6 +36,8 @@ from karpenter.model import labels
 _PAGE: Final = 1000
 _MOST_NAMES: Final = 200  # values of one filter
 _INVISIBLE: Final = timedelta(seconds=60)
+# Errors that fewer instances in the call would not change
+_ABOUT_THE_CALL: Final = (*RETRYABLE, AwsCredentialsError, AwsUnauthorizedError)
 _ALIVE_FILTER: Final = {"Name": "instance-state-name", "Values": list(ALIVE)}
 
 
@@ -133,7 +142,9 @@ class Instances:
             return
         try:
             await self._terminating.ask(instance_id)
-        except AwsNotFoundError as error:
+        except AwsError as error:
+            if not is_unknown_instance(error):
+                raise
             if self._may_be_invisible(record):
                 raise CloudError(f"instance {instance_id} is not visible to EC2 yet") from error
             raise InstanceNotFoundError(f"there is no instance {instance_id}") from error
@@ -162,21 +173,44 @@ class Instances:
         )
 
     async def _describe(self, ids: Sequence[str]) -> list[InstanceRecord | Exception | None]:
-        found = await self._described(dict.fromkeys(ids))
-        missing = [each for each in dict.fromkeys(ids) if each not in found]
-        if missing and len(set(ids)) > 1:
-            # one id that EC2 does not know spoils the answer for all others
-            alone = await asyncio.gather(*(self._described([each]) for each in missing))
-            for each in alone:
-                found |= each
+        wanted = list(dict.fromkeys(ids))
+        unknown: set[str] = set()
+        found = await self._described(wanted, unknown)
+        silent = [each for each in wanted if each not in found and each not in unknown]
+        if silent and len(silent) < len(ids):
+            # nothing was said of them: they have ended, or a busy EC2 left them out
+            found |= await self._described(silent, unknown)
         return [found.get(each) for each in ids]
 
-    async def _described(self, ids: Iterable[str]) -> dict[str, InstanceRecord]:
-        try:
-            records = await self._pages(InstanceIds=list(ids), Filters=[_ALIVE_FILTER])
-        except AwsNotFoundError:
+    async def _described(self, ids: Sequence[str], unknown: set[str]) -> dict[str, InstanceRecord]:
+        """Those that are there; one that EC2 does not know spoils the answer for all others."""
+        left = list(ids)
+        while left:
+            try:
+                records = await self._pages(InstanceIds=left, Filters=[_ALIVE_FILTER])
+            except AwsError as error:
+                if not is_unknown_instance(error):
+                    raise
+                unknown |= instances_named_in(error)
+                known = [each for each in left if each not in unknown]
+                if len(known) == len(left):
+                    return await self._described_apart(left, unknown)
+                left = known
+            else:
+                return {record.id: record for record in records}
+        return {}
+
+    async def _described_apart(
+        self, ids: Sequence[str], unknown: set[str]
+    ) -> dict[str, InstanceRecord]:
+        """The same where EC2 does not say which of them it does not know."""
+        if len(ids) == 1:
+            unknown.update(ids)
             return {}
-        return {record.id: record for record in records}
+        first, second = await asyncio.gather(
+            *(self._described(half, unknown) for half in _halves(ids))
+        )
+        return first | second
 
     async def _search(self, names: Sequence[str]) -> list[InstanceRecord | Exception | None]:
         listed = list(dict.fromkeys(names))
@@ -210,21 +244,46 @@ class Instances:
         return is_owned and labels.NODEPOOL in record.tags
 
     async def _terminate(self, ids: Sequence[str]) -> list[Exception | None]:
-        try:
-            ended = await self._ended(list(dict.fromkeys(ids)))
-        except AwsError:
-            ended = set()
-        left = [each for each in dict.fromkeys(ids) if each not in ended]
-        alone = await asyncio.gather(*(self._end(each) for each in left))
-        errors = {each: error for each, error in zip(left, alone, strict=True) if error is not None}
+        errors = await self._end(list(dict.fromkeys(ids)))
         return [errors.get(each) for each in ids]
 
-    async def _end(self, instance_id: str) -> Exception | None:
-        try:
-            ended = await self._ended([instance_id])
-        except AwsError as error:
-            return error
-        return None if ended else CloudError(f"instance {instance_id} did not begin to shut down")
+    async def _end(self, ids: Sequence[str]) -> dict[str, Exception]:
+        """End instances; one that cannot be ended spoils the call for all others.
+
+        Returns the error of each instance that has not begun to shut down.
+        """
+        errors: dict[str, Exception] = {}
+        left = list(ids)
+        while left:
+            try:
+                ended = await self._ended(left)
+            except AwsError as error:
+                blamed = set() if isinstance(error, RETRYABLE) else instances_named_in(error)
+                others = [each for each in left if each not in blamed]
+                if len(others) == len(left):
+                    return errors | await self._end_apart(left, error)
+                errors |= {each: error for each in left if each in blamed}
+                left = others
+            else:
+                return errors | await self._end_stuck(left, ended)
+        return errors
+
+    async def _end_apart(self, ids: Sequence[str], error: AwsError) -> dict[str, Exception]:
+        """The same where EC2 does not say which of them it refuses."""
+        if len(ids) == 1 or isinstance(error, _ABOUT_THE_CALL):
+            return dict.fromkeys(ids, error)
+        first, second = await asyncio.gather(*(self._end(half) for half in _halves(ids)))
+        return first | second
+
+    async def _end_stuck(self, ids: Sequence[str], ended: set[str]) -> dict[str, Exception]:
+        """What EC2 took note of and did not end is asked for once more, alone."""
+        stuck = [each for each in ids if each not in ended]
+        if len(ids) == 1:
+            return {
+                each: CloudError(f"instance {each} did not begin to shut down") for each in stuck
+            }
+        alone = await asyncio.gather(*(self._end([each]) for each in stuck))
+        return {key: error for errors in alone for key, error in errors.items()}
 
     async def _ended(self, ids: list[str]) -> set[str]:
         answer = await self._calls.call("ec2", "TerminateInstances", InstanceIds=ids)
@@ -233,3 +292,8 @@ class Instances:
             for entry in answer.get("TerminatingInstances") or ()
             if (entry.get("CurrentState") or {}).get("Name") in ("shutting-down", "terminated")
         }
+
+
+def _halves(ids: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    middle = len(ids) // 2
+    return ids[:middle], ids[middle:]
