@@ -3,16 +3,22 @@
 import asyncio
 import base64
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
 
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodePool
+from karpenter.cloud.aws.launch_errors import TEMPLATE_NOT_FOUND
 from karpenter.cloud.aws.simulated.faults import SoldOut
 from karpenter.cloud.aws.simulated.gaps import type_tables
 from karpenter.cloud.aws.unavailable import Place
-from karpenter.cloud.provider import InsufficientCapacityError, NodeClassNotReadyError
+from karpenter.cloud.provider import (
+    CreateError,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
+)
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.settings import Settings
@@ -359,3 +365,34 @@ async def test_nine_describe_calls_are_enough_and_the_price_list_is_not_needed()
         await cloud.check()
         assert [] == cloud.instance_ids()
         assert cloud.provider.parts.pricing.is_estimate("m5.large")
+
+
+@in_virtual_time
+async def test_a_template_ec2_does_not_know_twice_is_looked_for_anew_the_next_time() -> None:
+    async with aws_cloud() as cloud:
+        await cloud.provider.create(await cloud.claim("one"))
+        cloud.account.faults.fail("CreateFleet", TEMPLATE_NOT_FOUND, times=2)
+        with pytest.raises(CreateError):
+            await cloud.provider.create(await cloud.claim("two"))
+        for name in cloud.template_names():
+            cloud.account.client("ec2").delete_launch_template(LaunchTemplateName=name)
+        before = len(cloud.calls)
+        await cloud.provider.create(await cloud.claim("three"))
+
+        # nothing is remembered that would make the first attempt fail once more
+        assert 1 == cloud.count("CreateFleet", before)
+        assert 2 == len(cloud.instance_ids())
+
+
+@in_virtual_time
+async def test_claims_that_are_refused_and_vanish_are_not_counted_for_ever() -> None:
+    async with aws_cloud() as cloud:
+        cloud.account.faults.fail("CreateFleet", "InvalidParameterValue", times=8)
+        with patch("karpenter.cloud.aws.launch._MOST_ATTEMPTS", 5):
+            for number in range(8):
+                with pytest.raises(CreateError):
+                    await cloud.provider.create(await cloud.claim(f"unlucky-{number}"))
+
+        assert 5 == len(cloud.provider.parts.launcher._attempts)
+
+

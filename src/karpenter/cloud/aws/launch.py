@@ -34,6 +34,7 @@ from karpenter.cloud.provider import CreateError
 from karpenter.model import labels
 
 _REMEMBERED: Final = 8  # designs
+_MOST_ATTEMPTS: Final = 10_000  # claims whose refusals are counted, those refused last
 _ALMOST_FULL: Final = 0.9  # of the user data EC2 takes
 
 log = structlog.get_logger(__name__)
@@ -159,23 +160,35 @@ class Launcher:
         uid = claim.metadata.uid
         attempt = self._attempts.get(uid, 0)
         ask = FleetAsk(prepared.request, claim.metadata.name, uid, attempt)
+        templates = [each.name for each in prepared.design.templates]
         try:
-            share = await self._fleets.launch(ask)
+            with self._templates.in_use(templates):
+                share = await self._fleets.launch(ask)
         except AwsError as error:
             self._subnets.release(prepared.choices)
             if not isinstance(error, RETRYABLE):
-                self._attempts[uid] = ask.attempt + 1
-            if error.code == TEMPLATE_NOT_FOUND and not is_last:
-                self._templates.forget([each.name for each in prepared.design.templates])
-                return None
+                self._refused(uid)
+            if error.code == TEMPLATE_NOT_FOUND:
+                self._templates.forget(templates)
+                if not is_last:
+                    return None
             raise error_of_call(error) from error
         self._shortages.note(share.errors, prepared.design.asked, claim)
-        if share.instance is None and not is_last and _is_template_missing(share.errors):
-            self._subnets.release(prepared.choices)
-            self._attempts[uid] = ask.attempt + 1
-            self._templates.forget([each.name for each in prepared.design.templates])
-            return None
+        if _is_template_missing(share.errors):
+            self._templates.forget(templates)
+            if share.instance is None and not is_last:
+                self._subnets.release(prepared.choices)
+                self._refused(uid)
+                return None
         return share
+
+    def _refused(self, uid: str) -> None:
+        """Take note of a refusal: asked with the same token, EC2 would only repeat it."""
+        attempts = self._attempts.pop(uid, 0)
+        self._attempts[uid] = attempts + 1
+        # claims that are never launched are deleted, and nobody says so here
+        while len(self._attempts) > _MOST_ATTEMPTS:
+            del self._attempts[next(iter(self._attempts))]
 
     def _settle(
         self, claim: NodeClaim, node_class: EC2NodeClass, prepared: _Prepared, share: FleetShare
@@ -183,7 +196,7 @@ class Launcher:
         instance = share.instance
         if instance is None:
             self._subnets.release(prepared.choices)
-            self._attempts[claim.metadata.uid] = self._attempts.get(claim.metadata.uid, 0) + 1
+            self._refused(claim.metadata.uid)
             raise error_of_fleet(share.errors)
         self._attempts.pop(claim.metadata.uid, None)
         self._subnets.release(prepared.choices, used={instance.subnet_id})

@@ -2,11 +2,16 @@
 
 A template's name follows from its content, so two processes that want the same one find the same
 one. What this process has used lately it remembers; what it forgets, it deletes.
+
+Others keep templates in the same account, some of them tagged as owned by the cluster as well: node
+groups, other tools, users. Only what carries our name and our tags is ever deleted.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
 
 import structlog
 from prometheus_client import Gauge
@@ -19,9 +24,14 @@ from karpenter.cloud.aws.errors import (
     AwsNotFoundError,
     is_not_found,
 )
-from karpenter.cloud.aws.launch_template_data import Blueprint, template_data, template_name
-from karpenter.cloud.aws.tags import cluster_tag, tag_list
-from karpenter.model.labels import EC2_NODE_CLASS
+from karpenter.cloud.aws.launch_template_data import (
+    NAME_PREFIX,
+    Blueprint,
+    template_data,
+    template_name,
+)
+from karpenter.cloud.aws.tags import tag_list, tags_of
+from karpenter.model.labels import EC2_NODE_CLASS, EKS_CLUSTER_NAME_TAG
 
 LIFETIME: Final = 60.0  # since its last use
 SWEEP: Final = 60.0
@@ -43,6 +53,7 @@ class LaunchTemplates:
         self._clock = clock
         self._cluster = cluster
         self._used_at: dict[str, float] = {}  # name -> last use
+        self._in_use: Counter[str] = Counter()  # name -> fleets that are under way with it
         self._making: dict[str, asyncio.Lock] = {}
 
     async def ensure(self, blueprint: Blueprint, name: str = "") -> str:
@@ -59,6 +70,21 @@ class LaunchTemplates:
             self._used_at[name] = self._clock.monotonic()
         return name
 
+    @contextmanager
+    def in_use(self, names: Sequence[str]) -> Iterator[None]:
+        """Keep templates for as long as a fleet may still ask for them: a busy EC2 takes minutes."""
+        self._in_use.update(names)
+        try:
+            yield
+        finally:
+            self._in_use.subtract(names)
+            now = self._clock.monotonic()
+            for name in names:
+                if not self._in_use[name]:
+                    del self._in_use[name]
+                if name in self._used_at:
+                    self._used_at[name] = now
+
     def forget(self, names: Sequence[str]) -> None:
         """Take note that templates have vanished."""
         for name in names:
@@ -67,24 +93,36 @@ class LaunchTemplates:
     async def adopt(self) -> None:
         """Remember all templates of the cluster, so that those nobody uses go in time."""
         now = self._clock.monotonic()
-        for name in await self._names({f"tag:{cluster_tag(self._cluster)}": "owned"}):
+        for name in await self._names():
             self._used_at.setdefault(name, now)
 
     async def sweep(self) -> None:
-        """Delete the templates that have not been used for a while."""
+        """Delete the templates that have not been used for a while.
+
+        One that cannot be deleted is tried again with the next sweep.
+        """
         due = self._clock.monotonic() - LIFETIME
         for name in [name for name, used in self._used_at.items() if used <= due]:
-            await self._drop(name, unless_used_after=due)
+            try:
+                await self._drop(name, unless_used_after=due)
+            except AwsError as error:
+                log.warning("launch template not deleted", name=name, error=str(error))
 
     async def delete_of(self, node_class: str) -> None:
-        """Delete every template of a node class, whoever made it."""
-        filters = {
-            f"tag:{cluster_tag(self._cluster)}": "owned",
-            f"tag:{EC2_NODE_CLASS}": node_class,
-        }
-        for name in await self._names(filters):
+        """Delete every template of a node class, whichever process made it.
+
+        Raises:
+            AwsError: one of them could not be deleted; the others have been.
+        """
+        failure: AwsError | None = None
+        for name in await self._names({f"tag:{EC2_NODE_CLASS}": node_class}):
             self.forget([name])
-            await self._delete(name)
+            try:
+                await self._delete(name)
+            except AwsError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
         if self._sizes is not None:
             self._sizes.remove(node_class)
 
@@ -96,9 +134,9 @@ class LaunchTemplates:
                 if not is_adopted:
                     await self.adopt()
                     is_adopted = True
-                await self.sweep()
             except AwsError as error:
-                log.warning("launch templates not looked after", error=str(error))
+                log.warning("launch templates of earlier processes not found", error=str(error))
+            await self.sweep()
             await self._clock.sleep(SWEEP)
 
     async def _exists(self, name: str) -> bool:
@@ -127,18 +165,25 @@ class LaunchTemplates:
             return  # another process was faster, and the name says that the content is the same
         log.debug("launch template created", name=name)
 
-    async def _names(self, filters: dict[str, str]) -> list[str]:
+    async def _names(self, more: Mapping[str, str] | None = None) -> list[str]:
+        """The templates that we made for this cluster; ``more`` are filters."""
+        filters = {f"tag:{EKS_CLUSTER_NAME_TAG}": self._cluster, **(more or {})}
         found = await self._calls.pages(
             "ec2",
             "DescribeLaunchTemplates",
             "LaunchTemplates",
             Filters=[{"Name": key, "Values": [value]} for key, value in filters.items()],
         )
-        return sorted(entry["LaunchTemplateName"] for entry in found)
+        return sorted(entry["LaunchTemplateName"] for entry in found if self._is_ours(entry))
+
+    def _is_ours(self, entry: Mapping[str, Any]) -> bool:
+        """Whether it may be deleted, which no filter is trusted to say."""
+        of_cluster = tags_of(entry.get("Tags")).get(EKS_CLUSTER_NAME_TAG) == self._cluster
+        return of_cluster and entry["LaunchTemplateName"].startswith(NAME_PREFIX)
 
     async def _drop(self, name: str, *, unless_used_after: float) -> None:
         async with self._making.setdefault(name, asyncio.Lock()):
-            if self._used_at.get(name, 0.0) > unless_used_after:
+            if name in self._in_use or self._used_at.get(name, 0.0) > unless_used_after:
                 return
             await self._delete(name)
             self._used_at.pop(name, None)
