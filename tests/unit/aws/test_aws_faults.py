@@ -203,6 +203,70 @@ async def test_a_fleet_of_many_whose_answer_is_lost_is_not_launched_twice() -> N
         assert 4 == len({each.provider_id for each in instances}) == len(cloud.instance_ids())
 
 
+def searches(cloud: AwsCloud, since: int = 0) -> int:
+    """How often instances were looked for by the names of claims."""
+    return sum(
+        any(each["Name"] == f"tag:{labels.NODECLAIM_TAG}" for each in made.parameters["Filters"])
+        for made in cloud.calls[since:]
+        if made.operation == "DescribeInstances" and "Filters" in made.parameters
+    )
+
+
+@in_virtual_time
+async def test_instances_are_searched_for_only_where_there_may_be_one() -> None:
+    async with aws_cloud() as cloud:
+        fresh = await cloud.claim("fresh")
+        await cloud.provider.create(fresh)
+        assert 0 == searches(cloud)
+
+        unlucky = await cloud.claim("unlucky")
+        cloud.account.faults.fail("CreateFleet", "InvalidParameterValue")
+        with pytest.raises(CreateError):
+            await cloud.provider.create(unlucky)
+        assert 0 == searches(cloud)
+        await cloud.provider.create(unlucky)
+        assert 1 == searches(cloud)
+
+        await cloud.crash()
+        cloud.make()
+        cloud.lead()
+        await cloud.clock.sleep(5)
+        before = len(cloud.calls)
+        again = await cloud.provider.create(fresh)
+        assert 1 == searches(cloud, before)
+        assert again.provider_id.rpartition("/")[2] in cloud.instance_ids()
+        assert 2 == len(cloud.instance_ids())
+
+
+@in_virtual_time
+async def test_a_process_that_leads_again_searches_for_what_came_in_between() -> None:
+    async with aws_cloud() as cloud:
+        await cloud.crash()  # the term is over, the process is not
+        theirs = await cloud.claim("theirs")
+        mine = cloud.provider
+        cloud.make()
+        launched = await cloud.provider.create(theirs)  # by whoever led then
+        cloud.provider = mine
+        cloud.lead()
+        found = await cloud.provider.create(theirs)
+        await cloud.clock.sleep(5)
+
+        assert launched.provider_id == found.provider_id
+        assert 1 == len(cloud.instance_ids())
+
+
+@in_virtual_time
+async def test_as_long_as_the_api_server_does_not_tell_claims_are_searched_for() -> None:
+    async with aws_cloud(is_leading=False) as cloud:
+        cloud.lead()
+        await cloud.ready()
+        await cloud.crash()
+        claim = await cloud.claim()
+        await cloud.provider.create(claim)
+
+        assert 1 == searches(cloud)
+
+
 @in_virtual_time
 async def test_an_instance_that_cannot_be_seen_yet_is_neither_lost_nor_launched_again() -> None:
     async with aws_cloud() as cloud:

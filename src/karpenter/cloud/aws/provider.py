@@ -2,6 +2,11 @@
 
 A claim's launch goes on when whoever asked for it stops waiting, and is found again by whoever asks
 next: in memory, by the name on the instance, or by the client token EC2 remembers.
+
+The token alone is not enough. It stands for all claims of a fleet and for what they asked, and a
+process that starts anew may gather others, or see other prices. So instances are searched for by
+the name of their claim wherever an earlier attempt may have brought one: after a failure, and for
+claims that were there before this process led.
 """
 
 import asyncio
@@ -121,7 +126,8 @@ class AwsProvider:
         uid = claim.metadata.uid
         launch = self._launches.get(uid)
         if launch is None or _has_failed(launch):
-            launch = asyncio.get_running_loop().create_task(self._launch(claim))
+            is_first = launch is None and self.parts.view.is_of_this_term(claim)
+            launch = asyncio.get_running_loop().create_task(self._launch(claim, is_first=is_first))
             self._remember(uid, launch)
         record = await asyncio.shield(launch)
         return await self._instance(record)
@@ -199,9 +205,9 @@ class AwsProvider:
         except ProviderError as error:
             raise CloudError(str(error)) from error
 
-    async def _launch(self, claim: NodeClaim) -> InstanceRecord:
+    async def _launch(self, claim: NodeClaim, *, is_first: bool) -> InstanceRecord:
         instances = self.parts.instances
-        found = await instances.of_claim(claim.metadata.name)
+        found = None if is_first else await instances.of_claim(claim.metadata.name)
         if found is None:
             found = await self._launch_new(claim)
         instances.remember(found)

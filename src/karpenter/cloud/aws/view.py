@@ -17,7 +17,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.identity import instance_id_of
 from karpenter.cloud.aws.overlay_prices import NONE_SUPPLIED, supplied_prices
 from karpenter.kube.client import Kube
-from karpenter.kube.errors import NotFoundError
+from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.guard import Guard, GuardObserver
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
@@ -27,6 +27,7 @@ R = TypeVar("R", bound=Resource)
 _BY_INSTANCE: Final = "instance"
 _BY_NODE_CLASS: Final = "node-class"
 NODE_CLASS_KIND: Final = "EC2NodeClass"
+_ASK_AGAIN: Final = 5.0
 
 
 class ClusterView:
@@ -63,13 +64,21 @@ class ClusterView:
         self._sees_overlays = sees_overlays
         self._clock = clock
         self._rng = rng
+        self._inherited: frozenset[str] | None = None  # uids; None while nobody knows
         self.claims.add_index(_BY_INSTANCE, lambda claim: _ids(claim.status.provider_id))
         self.claims.add_index(_BY_NODE_CLASS, _node_classes)
         self.nodes.add_index(_BY_INSTANCE, lambda node: _ids(node.spec.provider_id))
 
     async def run(self) -> None:
         """Keep the mirrors up to date, until cancelled."""
+        try:
+            await self._follow_all()
+        finally:
+            self._inherited = None
+
+    async def _follow_all(self) -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._count_inherited())
             group.create_task(self._follow(EC2NodeClass, self.node_classes))
             group.create_task(self._follow(NodeClaim, self.claims))
             group.create_task(self._follow(Node, self.nodes))
@@ -81,6 +90,20 @@ class ClusterView:
         """Wait until everything that was there at the start has been seen."""
         for mirror in (self.node_classes, self.claims, self.nodes, self.pools):
             await mirror.synced.wait()
+
+    def is_of_this_term(self, claim: NodeClaim) -> bool:
+        """Whether a claim came while this process led, so that no other can have launched it."""
+        return self._inherited is not None and claim.metadata.uid not in self._inherited
+
+    async def _count_inherited(self) -> None:
+        """Ask the API server itself: a mirror may still show what was there in an earlier term."""
+        while self._inherited is None:
+            try:
+                listed = await self.kube.list(NodeClaim)
+            except KubeError:
+                await self._clock.sleep(_ASK_AGAIN)
+            else:
+                self._inherited = frozenset(each.metadata.uid for each in listed)
 
     async def _follow(self, kind: type[R], mirror: Mirror[R]) -> None:
         await Reflector(self.kube, kind, mirror, self._clock, rng=self._rng).run()
