@@ -41,7 +41,10 @@ def offering(
 
 
 def kind(
-    name: str, *offerings: Offering, capacity: Mapping[str, int] | None = None, **held: str
+    name: str,
+    *offerings: Offering,
+    capacity: Mapping[str, int] | None = None,
+    held: Mapping[str, str] | None = None,
 ) -> InstanceType:
     family, _, size = name.partition(".")
     known = {
@@ -50,6 +53,7 @@ def kind(
         labels.INSTANCE_SIZE: size,
         labels.ARCH: "amd64",
         labels.OS: "linux",
+        **(held or {}),
     }
     amounts = {"cpu": 2000, "memory": 8 * 2**30, "pods": 29, **(capacity or {})}
     return InstanceType(

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -537,6 +537,69 @@ async def test_if_no_subnet_works_the_first_one_says_why() -> None:
 
 
 @in_virtual_time
+async def test_a_busy_ec2_says_nothing_though_other_subnets_were_refused() -> None:
+    async with bench() as run:
+        run.aws.fail("ec2", "RunInstances", "UnauthorizedOperation", status=403, times=2)
+        run.aws.fail("ec2", "RunInstances", "RequestLimitExceeded", status=503)
+        wait = await run.look()
+
+        assert 10.0 == wait
+        assert ("Unknown", "AwaitingReconciliation") == await run.condition("ValidationSucceeded")
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_the_order_of_subnets_decides_nothing(is_turned: bool) -> None:
+    @in_virtual_time
+    async def run_it() -> None:
+        async with bench() as run:
+            ids = sorted(
+                each["SubnetId"]
+                for each in run.account.ec2.describe_subnets(
+                    Filters=[{"Name": "tag-key", "Values": list(DISCOVERY)}]
+                )["Subnets"]
+            )
+            free = dict(zip(ids, (10, 20, 30) if is_turned else (30, 20, 10), strict=True))
+            with_addresses(run, free)
+            for subnet, code in zip(
+                ids, ("UnauthorizedOperation", "Strange", "Stranger"), strict=True
+            ):
+                run.aws.fail("ec2", "RunInstances", code, when=launching_into(subnet), times=9)
+            await run.look()
+            order = [each.id for each in (await run.node_class()).status.subnets]
+            assert order == sorted(ids, key=free.__getitem__, reverse=True)
+            assert ("False", "RunInstancesAuthCheckFailed") == await run.condition(
+                "ValidationSucceeded"
+            )
+            # pods come and go, and what EC2 said still counts
+            made = run.dry_runs()
+            with_addresses(run, {each: 60 - left for each, left in free.items()})
+            await run.clock.sleep(90.0)
+            await run.look()
+            turned = [each.id for each in (await run.node_class()).status.subnets]
+            assert order[::-1] == turned
+            assert made == run.dry_runs()
+
+    run_it()
+
+
+def with_addresses(run: Bench, free: Mapping[str, int]) -> None:
+    """Let subnets have so many addresses left."""
+    described = run.account.ec2.describe_subnets
+
+    def describe(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        answer = described(**{key: parameters[key] for key in ("Filters",) if key in parameters})
+        for subnet in answer["Subnets"]:
+            subnet["AvailableIpAddressCount"] = free[subnet["SubnetId"]]
+        return dict(answer)
+
+    run.aws.fakes["ec2", "DescribeSubnets"] = describe
+
+
+def launching_into(subnet: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda parameters: parameters["NetworkInterfaces"][0]["SubnetId"] == subnet
+
+
+@in_virtual_time
 async def test_37_dry_runs_can_be_turned_off() -> None:
     async with bench({"disable_dry_run": True}) as run:
         await run.look()
@@ -627,6 +690,60 @@ async def test_the_rehearsal_uses_a_type_its_pools_would_use() -> None:
     assert 3 == len(overrides)
     data = by_operation["CreateLaunchTemplate"]["LaunchTemplateData"]
     assert "dedicated" == data["Placement"]["Tenancy"]
+
+
+def pool_of(*requirements: Mapping[str, Any]) -> dict[str, Any]:
+    reference = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": NAME}
+    template = {"spec": {"nodeClassRef": reference, "requirements": list(requirements)}}
+    return {"metadata": {"name": "general"}, "spec": {"template": template}}
+
+
+def last(run: Bench, operation: str) -> Mapping[str, Any]:
+    return [made for made in run.aws.made if made.operation == operation][-1].parameters
+
+
+@in_virtual_time
+async def test_a_pool_that_says_nothing_of_tenancy_is_rehearsed_on_shared_hardware() -> None:
+    async with bench() as run:
+        await run.kube.create(NodePool, pool_of())
+        await run.settle()
+        await run.look()
+
+        data = last(run, "CreateLaunchTemplate")["LaunchTemplateData"]
+        assert "default" == data["Placement"]["Tenancy"]
+
+
+@in_virtual_time
+async def test_every_network_interface_of_the_class_is_rehearsed_with_its_tags() -> None:
+    interfaces = [
+        {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+        {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
+        {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+    ]
+    async with bench(networkInterfaces=interfaces, ipPrefixCount=2) as run:
+        # that of the cheapest price does not have such interfaces
+        run.aws.state.types = frozenset({"m5.large", "p4d.24xlarge"})
+        await run.parts.types.refresh()
+        await run.kube.create(NodePool, pool_of())
+        await run.settle()
+        await run.look()
+
+        request = last(run, "RunInstances")
+        assert "p4d.24xlarge" == request["InstanceType"]
+        assert [(0, 0, "interface", 2), (0, 1, "efa-only", None), (1, 1, "efa-only", None)] == [
+            (
+                each["NetworkCardIndex"],
+                each["DeviceIndex"],
+                each["InterfaceType"],
+                each.get("Ipv4PrefixCount"),
+            )
+            for each in request["NetworkInterfaces"]
+        ]
+        assert 1 == len({each["SubnetId"] for each in request["NetworkInterfaces"]})
+        assert all(each["Groups"] for each in request["NetworkInterfaces"])
+        tagged = {each["ResourceType"]: each["Tags"] for each in request["TagSpecifications"]}
+        assert {"instance", "volume", "network-interface"} == set(tagged)
+        assert tagged["instance"] == tagged["network-interface"]
 
 
 @in_virtual_time

@@ -18,7 +18,9 @@ from karpenter.cloud.aws.cache import TtlCache
 from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.capacity import Sizing, default_pods
 from karpenter.cloud.aws.catalogue import Catalogue, read_catalogue
+from karpenter.cloud.aws.compatibility import incompatibility
 from karpenter.cloud.aws.discovered import DiscoveredMemory
+from karpenter.cloud.aws.families import family_of_spec
 from karpenter.cloud.aws.kubelet import TypeKubelet
 from karpenter.cloud.aws.offerings import (
     Market,
@@ -166,6 +168,15 @@ class InstanceTypes:
             raise NoTypesError(f"EC2 lists no instance type {instance_type} in this region")
         sizing = self._sizing(node_class)
         return sizing.kubelet.on(entry.facts, default_pods(entry.facts, sizing))
+
+    def can_use(self, node_class: EC2NodeClass, instance_type: str) -> bool:
+        """Whether instances of a type can be had with a node class, sold out or not."""
+        entry = self._catalogue.entries.get(instance_type)
+        if entry is None:
+            return False
+        group = self._groups.known(node_class)
+        spec = node_class.spec
+        return incompatibility(entry.facts, spec, family_of_spec(spec), group) is None
 
     async def kubelet_problem(self, node_class: EC2NodeClass) -> str | None:
         """Why an expression of a class has no usable result on some type; None if all have."""

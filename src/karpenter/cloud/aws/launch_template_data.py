@@ -79,7 +79,7 @@ def template_data(blueprint: Blueprint) -> dict[str, Any]:
         "IamInstanceProfile": {"Name": status.instance_profile},
         "Monitoring": {"Enabled": bool(spec.detailed_monitoring)},
         "MetadataOptions": _metadata_options(blueprint),
-        "NetworkInterfaces": list(_network_interfaces(blueprint)),
+        "NetworkInterfaces": list(network_interfaces(blueprint)),
         "Placement": _placement(blueprint),
         "EnclaveOptions": {"Enabled": blueprint.has_enclave},
         "TagSpecifications": tag_specifications(blueprint),
@@ -148,7 +148,8 @@ def _volume(ebs: BlockDevice) -> dict[str, Any]:
     return {key: value for key, value in volume.items() if value is not None}
 
 
-def _network_interfaces(blueprint: Blueprint) -> Iterator[dict[str, Any]]:
+def network_interfaces(blueprint: Blueprint) -> Iterator[dict[str, Any]]:
+    """The network interfaces of an instance, without the subnet that a launch adds."""
     groups = [group.id for group in blueprint.node_class.status.security_groups]
     listed = blueprint.node_class.spec.network_interfaces
     if listed:

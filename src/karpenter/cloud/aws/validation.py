@@ -186,7 +186,12 @@ async def _tags(node_class: EC2NodeClass) -> Verdict:
 
 
 def _fingerprint(node_class: EC2NodeClass) -> bytes:
-    """What a verdict depends on; conditions change because of it, so they are left out."""
-    status = msgspec.structs.replace(node_class.status, conditions=())
+    """What a verdict depends on.
+
+    Conditions change because of it, so they are left out; subnets are listed by free addresses,
+    which change with every pod.
+    """
+    subnets = tuple(sorted(node_class.status.subnets, key=lambda each: each.id))
+    status = msgspec.structs.replace(node_class.status, conditions=(), subnets=subnets)
     annotations = dict(node_class.metadata.annotations)
     return msgspec.json.encode([node_class.spec, status, annotations], order="deterministic")
