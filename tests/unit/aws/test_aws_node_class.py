@@ -16,6 +16,7 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock, running_clock
 from karpenter.cloud.aws.class_hash import VERSION
+from karpenter.cloud.aws.errors import AwsUnauthorizedError
 from karpenter.cloud.aws.metrics import AwsMetrics
 from karpenter.cloud.aws.node_class import memory_discovery, node_class_controller
 from karpenter.cloud.aws.node_class_controller import NodeClassController
@@ -637,6 +638,24 @@ def test_a_profile_ec2_does_not_know(spec: dict[str, Any], expected: tuple[str, 
 
 
 @in_virtual_time
+async def test_a_role_that_does_not_exist_is_named_in_a_condition_until_it_does() -> None:
+    async with bench(role="NoSuchRole") as run:
+        await run.look()
+        held = {each.type: each for each in (await run.node_class()).status.conditions}
+        ready = held["InstanceProfileReady"]
+
+        assert ("False", "RoleNotFound") == (ready.status, ready.reason)
+        expected = "the role NoSuchRole does not exist; create it, or name another in spec.role"
+        assert expected == ready.message
+        assert "False" == held["Ready"].status
+
+        run.account.role("NoSuchRole")
+        await run.clock.sleep(61)
+        await run.look()
+        assert "True" == (await run.condition("InstanceProfileReady"))[0]
+
+
+@in_virtual_time
 async def test_user_data_that_is_too_large() -> None:
     async with bench() as run:
         message = "User data is limited to 16384 bytes"
@@ -771,6 +790,57 @@ async def test_39_a_class_that_is_deleted_waits_for_its_claims_and_leaves_nothin
         assert ([], []) == (templates, profiles)
         with pytest.raises(NotFoundError):
             await run.node_class()
+
+
+@in_virtual_time
+async def test_a_class_goes_though_profiles_may_not_be_listed_and_says_what_may_be_left() -> None:
+    async with bench() as run:
+        await run.look()
+        run.aws.fail("iam", "ListInstanceProfiles", "AccessDenied", status=403, times=99)
+        await run.kube.delete(EC2NodeClass, NAME)
+        await run.settle()
+        await run.look()
+        told = [entry.event for entry in run.parts.recorder._queue]
+
+        assert [] == run.account.iam.list_instance_profiles()["InstanceProfiles"]
+        assert [] == run.account.ec2.describe_launch_templates()["LaunchTemplates"]
+        with pytest.raises(NotFoundError):
+            await run.node_class()
+        assert "InstanceProfilesNotListed" == told[-1].reason
+        assert "iam:ListInstanceProfiles" in told[-1].message
+
+
+@pytest.mark.parametrize(
+    ("service", "operation"),
+    [
+        ("iam", "GetInstanceProfile"),
+        ("iam", "RemoveRoleFromInstanceProfile"),
+        ("iam", "DeleteInstanceProfile"),
+        ("ec2", "DescribeLaunchTemplates"),
+        ("ec2", "DeleteLaunchTemplate"),
+    ],
+)
+def test_a_class_that_cannot_be_deleted_names_the_permission(service: str, operation: str) -> None:
+    @in_virtual_time
+    async def run_it() -> None:
+        async with bench() as run:
+            await run.look()
+            run.aws.fail(service, operation, "UnauthorizedOperation", status=403, times=99)
+            await run.kube.delete(EC2NodeClass, NAME)
+            await run.settle()
+            with pytest.raises(AwsUnauthorizedError):
+                await run.look()
+            await run.settle()
+            assert ("False", "DeletionBlocked") == await run.condition("Ready")
+            conditions = (await run.node_class()).status.conditions
+            assert f"grant the controller {service}:{operation}" in conditions[-1].message
+            # once it is granted, the class goes
+            run.aws.clear()
+            await run.look()
+            with pytest.raises(NotFoundError):
+                await run.node_class()
+
+    run_it()
 
 
 @in_virtual_time

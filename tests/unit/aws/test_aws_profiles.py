@@ -10,7 +10,7 @@ import pytest
 from aws_fakes import Account, FakeAws, HandClock, moto_cloud, node_class
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.cloud.aws.class_conditions import with_status
-from karpenter.cloud.aws.errors import AwsNotFoundError
+from karpenter.cloud.aws.errors import AwsError, AwsNotFoundError
 from karpenter.cloud.aws.profiles import InstanceProfiles, legacy_name
 
 
@@ -158,3 +158,54 @@ async def test_all_profiles_of_a_class_go_with_it(place: Place) -> None:
 
 def test_the_name_old_releases_gave() -> None:
     assert "demo_4067990795380418201" == legacy_name("demo", "us-west-2", "default")
+
+
+def deny(place: Place, operation: str) -> None:
+    place.aws.fail("iam", operation, "AccessDenied", "not authorized", status=403, times=99)
+
+
+async def test_where_profiles_may_not_be_listed_those_known_by_name_go(place: Place) -> None:
+    first = await place.profiles.ensure(node_class())
+    second = await place.profiles.ensure(using(first, role="OtherRole"))
+    deny(place, "ListInstanceProfiles")
+    left = await place.profiles.delete_all(using(second, role="OtherRole"))
+
+    assert [] == place.names()
+    assert "grant it iam:ListInstanceProfiles" in left
+
+
+async def test_after_a_restart_the_profile_in_the_status_goes(place: Place) -> None:
+    made = await place.profiles.ensure(node_class())
+    deny(place, "ListInstanceProfiles")
+    restarted = InstanceProfiles(place.aws, place.clock, random.Random(2), "demo")
+    await restarted.delete_all(using(made))
+
+    assert [] == place.names()
+
+
+@pytest.mark.parametrize("spec", [{}, {"role": "", "instance_profile": "theirs"}])
+async def test_a_profile_of_the_user_stays_whatever_the_status_says(
+    place: Place, spec: dict[str, Any]
+) -> None:
+    place.account.iam.create_instance_profile(InstanceProfileName="theirs")
+    deny(place, "ListInstanceProfiles")
+    await place.profiles.delete_all(using("theirs", **spec))
+
+    assert ["theirs"] == place.names()
+
+
+async def test_a_profile_that_cannot_be_deleted_does_not_keep_the_others(place: Place) -> None:
+    names = [await place.profiles.ensure(node_class(f"class-{number}")) for number in range(3)]
+    place.clock.passed += 3601.0
+    stuck = sorted(names)[0]
+    place.aws.fail(
+        "iam",
+        "DeleteInstanceProfile",
+        "DeleteConflict",
+        status=409,
+        when=lambda parameters: parameters["InstanceProfileName"] == stuck,
+    )
+    with pytest.raises(AwsError, match="DeleteConflict"):
+        await place.profiles.collect_garbage([])
+
+    assert [stuck] == place.names()

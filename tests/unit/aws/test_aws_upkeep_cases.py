@@ -279,3 +279,14 @@ async def test_kubelet_settings_that_cannot_be_read_are_told() -> None:
         with pytest.raises(CreateError, match="holds no kubelet configuration"):
             await cloud.provider.create(await cloud.claim())
         assert [] == cloud.instance_ids()
+
+
+@in_virtual_time
+async def test_profiles_that_may_not_be_listed_are_not_asked_for_over_and_over() -> None:
+    async with aws_cloud() as cloud:
+        await cloud.lead_with("instanceprofile.garbagecollection")
+        cloud.account.faults.fail("ListInstanceProfiles", "AccessDenied", status=403, times=10_000)
+        before = cloud.count("ListInstanceProfiles")
+        await cloud.clock.sleep(timedelta(hours=2).total_seconds())
+
+        assert 2 <= cloud.count("ListInstanceProfiles") - before <= 5

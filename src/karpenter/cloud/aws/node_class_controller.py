@@ -14,6 +14,7 @@ from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
 from karpenter.cloud.aws import class_conditions, class_hash
+from karpenter.cloud.aws.errors import AwsUnauthorizedError
 from karpenter.cloud.aws.launch_templates import LaunchTemplates
 from karpenter.cloud.aws.node_class_status import NEVER, StatusSteps, StepFunction
 from karpenter.cloud.aws.profiles import InstanceProfiles
@@ -24,10 +25,13 @@ from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.events import WARNING, Event, Recorder
 from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
+from karpenter.model.conditions import FALSE, READY
 from karpenter.runtime import REASONABLE, KeyedController
 from karpenter.telemetry import Metrics
 
 _WAITING: Final = "WaitingOnNodeClaimTermination"
+_NOT_LISTED: Final = "InstanceProfilesNotListed"
+_BLOCKED: Final = "DeletionBlocked"
 _WAIT_FOR_CLAIMS: Final = 600.0
 _DRIFTED: Final = "Drifted"
 
@@ -140,18 +144,42 @@ class NodeClassController(KeyedController):
         if claims:
             shown = ", ".join(claims[:5]) + (" and others" if len(claims) > 5 else "")
             message = f"Waiting on NodeClaim termination for {shown}"
-            self._recorder.publish(
-                Event(node_class, WARNING, _WAITING, message, dedupe=(metadata.name,))
-            )
+            self._warn(node_class, _WAITING, message)
             return _WAIT_FOR_CLAIMS
-        if not self._is_isolated:
-            await self._profiles.delete_all(node_class)
-        await self._templates.delete_of(metadata.name)
+        try:
+            await self._clean_up(node_class)
+        except AwsUnauthorizedError as error:
+            await self._tell_blocked(node_class, error)
+            raise
         left = [each for each in metadata.finalizers if each != labels.AWS_TERMINATION]
         with suppress(NotFoundError):
             await self._patch(node_class, {"metadata": {"finalizers": left}})
         self._validation.forget(metadata.name)
         return None
+
+    async def _clean_up(self, node_class: EC2NodeClass) -> None:
+        """Delete what was made for a node class; what may not even be looked for is told."""
+        if not self._is_isolated:
+            left = await self._profiles.delete_all(node_class)
+            if left:
+                self._warn(node_class, _NOT_LISTED, left)
+        await self._templates.delete_of(node_class.metadata.name)
+
+    async def _tell_blocked(self, node_class: EC2NodeClass, error: AwsUnauthorizedError) -> None:
+        """Say on the class which permission its deletion waits for."""
+        permission = f"{error.service}:{error.operation}"
+        message = f"the node class cannot be deleted: grant the controller {permission} ({error})"
+        self._warn(node_class, _BLOCKED, message)
+        changed = class_conditions.with_condition(
+            node_class, READY, FALSE, _BLOCKED, message, now=self.clock.now()
+        )
+        body = class_conditions.status_body(node_class, changed)
+        if body:
+            await self._patch(node_class, {"status": body}, subresource="status")
+
+    def _warn(self, node_class: EC2NodeClass, reason: str, message: str) -> None:
+        dedupe = (node_class.metadata.name,)
+        self._recorder.publish(Event(node_class, WARNING, reason, message, dedupe=dedupe))
 
     async def _patch(
         self, node_class: EC2NodeClass, body: Mapping[str, Any], *, subresource: str = ""

@@ -19,7 +19,7 @@ from karpenter.cloud.aws.families import alias_of
 from karpenter.cloud.aws.image_aliases import unsupported_alias
 from karpenter.cloud.aws.images import Images
 from karpenter.cloud.aws.placement_groups import PlacementGroups
-from karpenter.cloud.aws.profiles import InstanceProfiles
+from karpenter.cloud.aws.profiles import InstanceProfiles, RoleMissingError
 from karpenter.cloud.aws.reservations import CAPACITY_BLOCK, ENDS_EARLY, CapacityReservations
 from karpenter.cloud.aws.security_groups import SecurityGroups
 from karpenter.cloud.aws.subnets import Subnets
@@ -143,9 +143,13 @@ class StatusSteps:
 
     async def instance_profile(self, node_class: EC2NodeClass) -> Step:
         """Find or make the instance profile."""
-        name = await self._discovery.profiles.ensure(node_class)
+        kind = class_conditions.INSTANCE_PROFILE
+        try:
+            name = await self._discovery.profiles.ensure(node_class)
+        except RoleMissingError as error:
+            return self._found(node_class, kind, SOON, "RoleNotFound", str(error))
         listed = with_status(node_class, instance_profile=name)
-        return self._found(listed, class_conditions.INSTANCE_PROFILE, NEVER)
+        return self._found(listed, kind, NEVER)
 
     def _found(
         self, node_class: EC2NodeClass, kind: str, wait: float, reason: str = "", message: str = ""

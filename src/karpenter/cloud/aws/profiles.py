@@ -8,7 +8,7 @@ were launched with, so an old one lives on until nothing names it any more.
 import random
 import re
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -17,7 +17,12 @@ from karpenter.api.ec2 import EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cache import TtlCache
 from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import AwsAlreadyExistsError, AwsError, AwsNotFoundError
+from karpenter.cloud.aws.errors import (
+    AwsAlreadyExistsError,
+    AwsError,
+    AwsNotFoundError,
+    AwsUnauthorizedError,
+)
 from karpenter.cloud.aws.tags import cluster_tag, tag_list
 from karpenter.model import labels
 from karpenter.model.hashstructure import fnv1_64
@@ -29,6 +34,17 @@ _RECREATED_LIFETIME: Final = timedelta(minutes=1)
 _PROTECTED_LIFETIME: Final = timedelta(hours=1)
 _FULL: Final = "LimitExceeded"  # a profile holds one role
 _LEGAL_NAME: Final = re.compile(r"[\w+=,.@-]{1,128}", re.ASCII)
+
+
+class RoleMissingError(AwsNotFoundError):
+    """The role that a node class names does not exist; the text says what to do."""
+
+    def __init__(self, role: str, error: AwsNotFoundError) -> None:
+        super().__init__(error.code, error.message, error.operation, error.http_status)
+        self.role = role
+
+    def __str__(self) -> str:
+        return f"the role {self.role} does not exist; create it, or name another in spec.role"
 
 
 class InstanceProfiles:
@@ -49,7 +65,8 @@ class InstanceProfiles:
         """The profile of a node class; one that fits is made if there is none.
 
         Raises:
-            AwsError: IAM refuses, or its role does not exist.
+            RoleMissingError: its role does not exist.
+            AwsError: IAM refuses.
         """
         spec = node_class.spec
         if spec.instance_profile:
@@ -70,27 +87,72 @@ class InstanceProfiles:
             self._protected.put(name, True)
         return made
 
-    async def delete_all(self, node_class: EC2NodeClass) -> None:
-        """Delete every profile made for a node class, the one of old releases included."""
-        for name in await self._names(self._path(node_class.metadata.uid)):
-            await self.delete(name)
+    async def delete_all(self, node_class: EC2NodeClass) -> str:
+        """Delete every profile made for a node class, the one of old releases included.
+
+        Where profiles may not be listed, those that are known by name are deleted.
+
+        Returns:
+            What may have been left behind, in one sentence; nothing if all were found.
+
+        Raises:
+            AwsError: one of them could not be deleted; the others have been.
+        """
+        left = ""
+        try:
+            names = await self._names(self._path(node_class.metadata.uid))
+        except AwsUnauthorizedError as error:
+            names = await self._known_names(node_class)
+            left = (
+                "instance profiles of earlier roles may be left behind: the controller may not list"
+                f" them; grant it iam:ListInstanceProfiles ({error})"
+            )
         legacy = legacy_name(self._cluster, self._calls.region, node_class.metadata.name)
         if _LEGAL_NAME.fullmatch(legacy):
-            await self.delete(legacy)
+            names.append(legacy)
+        await self._delete_each(names)
+        return left
 
     async def collect_garbage(self, named: Collection[str]) -> tuple[str, ...]:
         """Delete the profiles of this cluster that nothing needs, and return their names.
 
         Args:
             named: the profiles that node classes and claims name.
+
+        Raises:
+            AwsError: one of them could not be deleted; the others have been.
         """
         prefix = f"/karpenter/{self._calls.region}/{self._cluster}/"
-        deleted = []
-        for name in await self._names(prefix):
-            if name not in named and name not in self._protected:
+        found = await self._names(prefix)
+        garbage = [each for each in found if each not in named and each not in self._protected]
+        await self._delete_each(garbage)
+        return tuple(garbage)
+
+    async def _delete_each(self, names: Iterable[str]) -> None:
+        failure: AwsError | None = None
+        for name in names:
+            try:
                 await self.delete(name)
-                deleted.append(name)
-        return tuple(deleted)
+            except AwsError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def _known_names(self, node_class: EC2NodeClass) -> list[str]:
+        """The profiles of a class that this process or the class itself knows of."""
+        uid = node_class.metadata.uid
+        remembered = [name for name, _ in self._protected.items()]
+        candidates = (node_class.status.instance_profile, self._recreated.get(uid), *remembered)
+        found = []
+        for name in dict.fromkeys(filter(None, candidates)):
+            try:
+                profile = await self._get(name)
+            except AwsNotFoundError:
+                continue
+            # a profile that the class named at some time is its owner's
+            if profile.get("Path") == self._path(uid):
+                found.append(name)
+        return found
 
     async def delete(self, name: str) -> None:
         """Detach the role of a profile and delete it; one that is gone is fine."""
@@ -124,9 +186,11 @@ class InstanceProfiles:
         try:
             await self._attach(name, role)
         except AwsError as error:
-            if isinstance(error, AwsNotFoundError) and "role" in error.message.lower():
-                self._missing.put(role, error)
             await self._delete_quietly(name)
+            if isinstance(error, AwsNotFoundError) and "role" in error.message.lower():
+                missing = RoleMissingError(role, error)
+                self._missing.put(role, missing)
+                raise missing from error
             raise
         self._roles.put(name, role)
         return name

@@ -5,6 +5,7 @@ from typing import Final
 import structlog
 
 from karpenter.clock import Clock
+from karpenter.cloud.aws.errors import AwsUnauthorizedError
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
 from karpenter.cloud.aws.profiles import InstanceProfiles
 from karpenter.cloud.aws.view import ClusterView
@@ -34,6 +35,12 @@ class ProfileGarbage(Rounds):
         used = {each.status.instance_profile for each in self._view.node_classes.list()}
         for claim in self._view.claims.list():
             used.add(claim.metadata.annotations.get(AWS_INSTANCE_PROFILE_NAME, ""))
-        for name in await self._profiles.collect_garbage(used - {""}):
+        try:
+            deleted = await self._profiles.collect_garbage(used - {""})
+        except AwsUnauthorizedError as error:
+            # nothing that another attempt a moment later would change
+            log.warning("instance profiles nobody uses are left", error=str(error))
+            return PERIOD
+        for name in deleted:
             log.info("instance profile deleted", name=name)
         return PERIOD
