@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
@@ -300,3 +301,58 @@ async def test_the_sandbox_interrupts_a_node_by_its_name() -> None:
         assert ("SpotInterrupted", "Node") in await cloud.events()
         with pytest.raises(NoSuchInstanceError):
             await cloud.world.interrupt("odd")
+
+
+DEEP = json.dumps({"version": "0"})[:-1] + ',"detail":' + '{"a":' * 2000 + "1" + "}" * 2001
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(DEEP, id="nested 2,000 deep"),
+        pytest.param("[" * 100_000, id="nested 100,000 deep"),
+        pytest.param("\u0000\u2028", id="odd characters"),
+        pytest.param('{"version":"0","time":"9999-12-31T23:59:59-14:00"}', id="the end of time"),
+        pytest.param('{"version":"0","time":"0000-01-01T00:00:00Z"}', id="the year 0"),
+    ],
+)
+@in_virtual_time
+async def test_a_message_made_to_do_harm_is_deleted_and_the_others_are_acted_on(text: str) -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.send(text)
+        cloud.account.send(about(ec2("EC2 Spot Instance Interruption Warning"), claim))
+        await cloud.clock.sleep(5)
+
+        assert await is_going(cloud, "one")
+        assert 0 == waiting(cloud)
+
+
+@in_virtual_time
+async def test_a_message_that_nobody_foresaw_is_counted_logged_once_and_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with aws_cloud() as cloud:
+        one = await cloud.launch(await cloud.claim("one"))
+        two = await cloud.launch(await cloud.claim("two"))
+        departures = cloud.provider.parts.departures
+        tell = departures.tell
+
+        def raising(claim: NodeClaim, kind: str) -> None:
+            if claim.metadata.name == "one":
+                raise KeyError(kind)
+            tell(claim, kind)
+
+        monkeypatch.setattr(departures, "tell", raising)
+        with capture_logs() as lines:
+            for claim in (one, two):
+                cloud.account.send(about(ec2("EC2 Spot Instance Interruption Warning"), claim))
+            await cloud.clock.sleep(60)
+
+        assert await is_going(cloud, "two")
+        assert not await is_going(cloud, "one")
+        assert 0 == waiting(cloud)
+        failed = cloud.provider.parts.base.metrics.failed_messages._value.get()
+        told = [x for x in lines if x["event"] == "interruption message not understood"]
+        assert (1.0, 1) == (failed, len(told))
+        assert "KeyError" in told[0]["error"]

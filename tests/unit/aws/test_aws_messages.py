@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from karpenter.cloud.aws.messages import Message, MessageError, parse
@@ -136,6 +136,7 @@ json_values = st.recursive(
         json_values,
     ),
 )
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # of a busy machine
 def test_whatever_the_detail_is_reading_it_ends_well(
     source: str, detail_type: str, detail: dict[str, Any]
 ) -> None:

@@ -1,7 +1,9 @@
 """Acts on what AWS announces through an SQS queue: nodes that will be lost go in good order.
 
-A message is deleted once it has been acted on. If acting fails it comes back by itself, twenty
-seconds later; so every action may be repeated, and messages may come twice or out of order.
+A message is deleted once it has been acted on. If AWS or the API server refuse what it takes, it
+comes back by itself, twenty seconds later; so every action may be repeated, and messages may come
+twice or out of order. A message that cannot be read, or that nobody foresaw, is its own trouble: it
+is counted, logged and deleted, and all others are acted on.
 """
 
 import asyncio
@@ -139,17 +141,27 @@ class Interruption:
 
     async def _handle(self, received: Mapping[str, Any]) -> None:
         try:
-            message = messages.parse(received.get("Body") or "")
-        except MessageError as error:
-            log.warning("interruption message not understood", error=str(error))
-            await self._delete(received)
-            return
+            await self._take(received)
+        except (AwsError, KubeError):
+            raise
+        except Exception as error:
+            is_foreseen = isinstance(error, MessageError)
+            log.warning(
+                "interruption message not understood",
+                message_id=str(received.get("MessageId", "")),
+                error=str(error) if is_foreseen else f"{type(error).__name__}: {error}",
+                exc_info=None if is_foreseen else error,
+            )
+            self._metrics.failed_messages.inc()
+        await self._delete(received)
+
+    async def _take(self, received: Mapping[str, Any]) -> None:
+        message = messages.parse(received.get("Body") or "")
         self._metrics.received_messages.labels(message.kind).inc()
         await self._act(message)
         if message.time is not None:
             age = (self._clock.now() - message.time).total_seconds()
             self._metrics.message_age.observe(max(0.0, age))
-        await self._delete(received)
 
     async def _delete(self, received: Mapping[str, Any]) -> None:
         await self._queue.delete(received)

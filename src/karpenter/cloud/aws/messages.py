@@ -56,8 +56,10 @@ def parse(body: str) -> Message:
         return Message(NO_OP)
     try:
         envelope = msgspec.json.decode(body, type=_Envelope)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise MessageError(f"not an EventBridge event: {error}") from error
+    except RecursionError as error:
+        raise MessageError("not an EventBridge event: it is nested too deeply") from error
     read = _READERS.get((envelope.version, envelope.source, envelope.detail_type))
     kind, ids = (NO_OP, ()) if read is None else read(envelope.detail)
     when = envelope.time

@@ -54,6 +54,10 @@ class AwsMetrics:
         self.deleted_messages = make.counter(
             f"{interruption}_deleted_messages_total", "Messages dealt with."
         )
+        self.failed_messages = make.counter(
+            f"{interruption}_failed_messages_total",
+            "Messages that could not be read or acted on, and were deleted.",
+        )
         self.message_age = make.histogram(
             f"{interruption}_message_queue_duration_seconds",
             "How old an event was when it was dealt with.",
