@@ -132,3 +132,27 @@ async def test_credentials_that_expire_are_told_and_pods_run_once_they_are_renew
         await run.until(lambda: len(run.running) == PODS, seconds=1800)
         await emptied(box)
         assert {} == box.left_behind()
+
+
+@in_virtual_time
+async def test_a_dead_host_is_gone_in_minutes_though_it_drained_behind_a_budget_before() -> None:
+    guard = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "app", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "app"}}},
+    }
+    async with aws_sandbox(ec2_pool(), guard) as box:
+        run = box.run
+        await has_started(box)
+        await run.apply(deployment("app", 1, cpu="1500m"))
+        await run.until(lambda: len(run.running) == 1, seconds=600)
+        (dead,) = box.machines
+        event = {"Code": "instance-retirement", "Description": "The instance is degraded"}
+        box.account.gaps.statuses.append({"InstanceId": dead, "Events": [event]})
+        await run.pass_time(600)
+        assert dead in box.machines  # the node drains, and the budget keeps its pod
+        detail = {"Name": "reachability", "Status": "failed", "ImpairedSince": run.clock.now()}
+        box.account.gaps.statuses[0]["SystemStatus"] = {"Status": "impaired", "Details": [detail]}
+        await run.until(lambda: dead not in box.machines, seconds=360)
+        await run.until(lambda: len(run.running) == 1, seconds=600)

@@ -4,6 +4,7 @@ import json
 import re
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,11 +12,13 @@ from structlog.testing import capture_logs
 from clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
+from karpenter.cloud.aws.departures import Departures
 from karpenter.cloud.aws.interruption import ACT_ON_REBALANCE
 from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, announcement
 from karpenter.cloud.aws.unavailable import Place
-from karpenter.kube.errors import NotFoundError
+from karpenter.kube.errors import ConnectionLostError, NotFoundError
 from karpenter.model import labels
+from karpenter.model.conditions import moment_of, timestamp
 from unit.aws.aws_bed import POOL, AwsCloud, aws_cloud
 from unit.aws.test_aws_messages import ec2, health, state
 
@@ -263,6 +266,125 @@ async def test_128_a_scheduled_event_makes_a_node_go_in_good_order() -> None:
         assert await is_going(cloud, "one")
         stored = await cloud.kube.get(NodeClaim, "one")
         assert labels.TERMINATION_TIMESTAMP not in stored.metadata.annotations
+
+
+RETIREMENT = {"Code": "instance-retirement", "Description": "The instance is degraded"}
+
+
+def an_hour_ago(cloud: AwsCloud) -> Any:
+    return cloud.clock.now() - timedelta(hours=1)
+
+
+async def deadline(cloud: AwsCloud, name: str = "one") -> Any:
+    stored = await cloud.kube.get(NodeClaim, name)
+    return moment_of(stored.metadata.annotations.get(labels.TERMINATION_TIMESTAMP, ""))
+
+
+@pytest.mark.parametrize("check", ["SystemStatus", "InstanceStatus"])
+@in_virtual_time
+async def test_a_check_that_fails_beside_a_scheduled_event_is_no_less_urgent(check: str) -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        status = failing(check, claim, an_hour_ago(cloud)) | {"Events": [RETIREMENT]}
+        cloud.account.gaps.statuses.append(status)
+        await cloud.clock.sleep(65)
+
+        assert await is_going(cloud, "one")
+        assert await deadline(cloud) <= cloud.clock.now()
+
+
+@in_virtual_time
+async def test_what_is_said_of_an_instance_in_several_answers_counts_together() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.gaps.statuses += [
+            failing("SystemStatus", claim, an_hour_ago(cloud)),
+            {"InstanceId": instance_id(claim), "Events": [RETIREMENT]},
+        ]
+        await cloud.clock.sleep(65)
+
+        assert await deadline(cloud) <= cloud.clock.now()
+
+
+@in_virtual_time
+async def test_a_host_that_dies_while_its_node_drains_for_an_event_is_waited_for_no_longer() -> (
+    None
+):
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        cloud.account.gaps.statuses.append(
+            {"InstanceId": instance_id(claim), "Events": [RETIREMENT]}
+        )
+        await cloud.clock.sleep(65)
+        assert await is_going(cloud, "one")
+        assert await deadline(cloud) is None
+        cloud.account.gaps.statuses.append(failing("SystemStatus", claim, an_hour_ago(cloud)))
+        await cloud.clock.sleep(65)
+
+        assert await deadline(cloud) <= cloud.clock.now()
+        counted = cloud.provider.parts.base.metrics.unhealthy
+        assert [1.0, 1.0] == [
+            counted.labels(category)._value.get() for category in ("SystemStatus", "EventStatus")
+        ]
+
+
+@in_virtual_time
+async def test_a_host_that_dies_while_its_node_drains_for_any_reason_is_waited_for_no_longer() -> (
+    None
+):
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        await cloud.kube.delete(NodeClaim, "one")
+        await cloud.clock.sleep(5)
+        cloud.account.gaps.statuses.append(failing("InstanceStatus", claim, an_hour_ago(cloud)))
+        await cloud.clock.sleep(65)
+
+        assert await deadline(cloud) <= cloud.clock.now()
+        first = await deadline(cloud)
+        await cloud.clock.sleep(300)
+        assert first == await deadline(cloud)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+@in_virtual_time
+async def test_a_deadline_ahead_is_brought_forward_and_one_that_has_passed_stands(
+    hours: int,
+) -> None:
+    async with aws_cloud() as cloud:
+        before = timestamp(cloud.clock.now() + timedelta(hours=hours))
+        written = {labels.TERMINATION_TIMESTAMP: str(before)}
+        claim = await cloud.launch(await cloud.claim("one", annotations=written))
+        cloud.account.gaps.statuses.append(failing("SystemStatus", claim, an_hour_ago(cloud)))
+        await cloud.clock.sleep(65)
+
+        found = await deadline(cloud)
+        assert found <= cloud.clock.now()
+        assert (hours < 0) == (found == moment_of(str(before)))
+
+
+@in_virtual_time
+async def test_a_claim_that_cannot_be_reached_does_not_keep_the_next_one() -> None:
+    async with aws_cloud() as cloud:
+        claims = [await cloud.launch(await cloud.claim(name)) for name in ("one", "two")]
+        first, second = sorted(claims, key=instance_id)
+        remove = cloud.provider.parts.departures.remove
+
+        async def refuse_first(claim: NodeClaim, kind: str, *, forceful: bool = False) -> None:
+            if claim.metadata.name == first.metadata.name:
+                raise ConnectionLostError("the API server cannot be reached")
+            await remove(claim, kind, forceful=forceful)
+
+        with patch.object(Departures, "remove", side_effect=refuse_first):
+            for claim in (first, second):
+                cloud.account.gaps.statuses.append(
+                    failing("SystemStatus", claim, an_hour_ago(cloud))
+                )
+            await cloud.clock.sleep(65)
+
+        assert not await is_going(cloud, first.metadata.name)
+        assert await is_going(cloud, second.metadata.name)
+        await cloud.clock.sleep(65)
+        assert await is_going(cloud, first.metadata.name)
 
 
 @in_virtual_time

@@ -13,6 +13,7 @@ from karpenter.cloud.aws.view import ClusterView
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import NORMAL, WARNING, Event, Recorder
 from karpenter.model import labels
+from karpenter.model.conditions import moment_of, timestamp
 
 TERMINATING: Final = "TerminatingOnInterruption"
 CountDisrupted = Callable[[NodeClaim, str], None]  # claim and reason, as the metric has it
@@ -69,23 +70,33 @@ class Departures:
         self._publish(claim, notice.type, notice.reason, notice.message)
 
     async def remove(self, claim: NodeClaim, kind: str, *, forceful: bool = False) -> None:
-        """Delete a claim that is not going yet; ``forceful`` means that nobody is waited for."""
+        """Delete a claim that is not going yet.
+
+        ``forceful`` means that nobody is waited for from now on, not even where the claim was
+        going already: a host that is dead cannot drain.
+        """
         metadata = claim.metadata
-        if metadata.deletion_timestamp is not None or metadata.uid in self._gone:
-            return
-        kube = self._view.kube
         try:
-            if forceful and labels.TERMINATION_TIMESTAMP not in metadata.annotations:
-                now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-                body = {"metadata": {"annotations": {labels.TERMINATION_TIMESTAMP: now}}}
-                await kube.patch(NodeClaim, metadata.name, body)
-            await kube.delete(NodeClaim, metadata.name, uid=metadata.uid)
+            if forceful:
+                await self._end_waiting(claim)
+            if metadata.deletion_timestamp is not None or metadata.uid in self._gone:
+                return
+            await self._view.kube.delete(NodeClaim, metadata.name, uid=metadata.uid)
         except NotFoundError:
             return
         self._remember(metadata.uid)
         self._publish(claim, WARNING, TERMINATING, "the node is replaced because its instance goes")
         if self._count is not None:
             self._count(claim, kind)
+
+    async def _end_waiting(self, claim: NodeClaim) -> None:
+        """Let the deadline of a claim be now, unless it has passed already."""
+        now = self._clock.now()
+        known = moment_of(claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP, ""))
+        if known is not None and known <= now:
+            return
+        body = {"metadata": {"annotations": {labels.TERMINATION_TIMESTAMP: timestamp(now)}}}
+        self._view.claims.put(await self._view.kube.patch(NodeClaim, claim.metadata.name, body))
 
     def _publish(self, claim: NodeClaim, type_: str, reason: str, message: str) -> None:
         targets: list[Resource] = [claim, *self._nodes(claim)]

@@ -20,7 +20,7 @@ INSTANCE_STATUS: Final = "instance_status"
 SYSTEM_STATUS: Final = "system_status"
 EVENT_STATUS: Final = "event_status"
 
-_FORCEFUL: Final = (INSTANCE_STATUS, SYSTEM_STATUS)
+_FORCEFUL: Final = (SYSTEM_STATUS, INSTANCE_STATUS)  # a machine that is dead cannot drain
 _CATEGORIES: Final = {
     INSTANCE_STATUS: "InstanceStatus",
     SYSTEM_STATUS: "SystemStatus",
@@ -77,8 +77,13 @@ class StatusPoller:
             await self._clock.sleep(PERIOD)
 
     async def step(self) -> None:
-        """Look at all instances once."""
-        found: dict[str, dict[str, Any]] = {}
+        """Look at all instances once.
+
+        Raises:
+            AwsError: EC2 could not be asked.
+            KubeError: one of the claims could not be dealt with; the others have been.
+        """
+        found: dict[str, list[Mapping[str, Any]]] = {}
         for name, values in _QUERIES:
             entries = await self._calls.pages(
                 "ec2",
@@ -86,25 +91,53 @@ class StatusPoller:
                 "InstanceStatuses",
                 Filters=[{"Name": name, "Values": values}],
             )
-            found.update((entry["InstanceId"], entry) for entry in entries)
+            for entry in entries:
+                found.setdefault(entry["InstanceId"], []).append(entry)
         now = self._clock.now()
-        failing = {
+        failing = [
             (instance_id, kind)
             for instance_id in sorted(found)
-            for kind in problems(found[instance_id], now)
+            for kind in _worst_first(found[instance_id], now)
             if self._view.claims_of_instance(instance_id)
-        }
-        for _, kind in failing - self._known:
-            self._metrics.unhealthy.labels(_CATEGORIES[kind]).inc()
-        self._known = failing
-        for instance_id, kind in sorted(failing):
-            await self._act(instance_id, kind)
+        ]
+        is_new = {each: each not in self._known for each in failing}
+        self._known = set(failing)
+        failure: KubeError | None = None
+        for instance_id, kind in failing:
+            if is_new[instance_id, kind]:
+                self._metrics.unhealthy.labels(_CATEGORIES[kind]).inc()
+            try:
+                await self._act(instance_id, kind, is_new=is_new[instance_id, kind])
+            except KubeError as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
-    async def _act(self, instance_id: str, kind: str) -> None:
+    async def _act(self, instance_id: str, kind: str, *, is_new: bool) -> None:
         for claim in self._view.claims_of_instance(instance_id):
-            if claim.metadata.deletion_timestamp is None:
+            if is_new or claim.metadata.deletion_timestamp is None:
                 self._departures.tell(claim, kind)
-                await self._departures.remove(claim, kind, forceful=kind in _FORCEFUL)
+            await self._departures.remove(claim, kind, forceful=kind in _FORCEFUL)
+
+
+def _worst_first(entries: Iterable[Mapping[str, Any]], now: datetime) -> list[str]:
+    """What is wrong with an instance by all that was said of it, what cannot wait first."""
+    told = {kind for entry in entries for kind in _understood(entry, now)}
+    return [kind for kind in (*_FORCEFUL, EVENT_STATUS) if kind in told]
+
+
+def _understood(status: Mapping[str, Any], now: datetime) -> list[str]:
+    """What is wrong by one answer; one that cannot be read says nothing and is logged."""
+    try:
+        return [*problems(status, now)]
+    except Exception as error:
+        log.warning(
+            "status of an instance not understood",
+            instance=str(status.get("InstanceId", "")),
+            error=f"{type(error).__name__}: {error}",
+            exc_info=error,
+        )
+        return []
 
 
 def problems(status: Mapping[str, Any], now: datetime) -> Iterator[str]:
