@@ -7,12 +7,12 @@ import pytest
 
 from clusters import in_virtual_time
 from karpenter.api.ec2 import EC2NodeClass
-from karpenter.api.karpenter import NodeClaim
+from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import CloudError, InsufficientCapacityError
 from karpenter.cloud.registry import ProviderError
 from karpenter.model import labels
-from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
+from unit.aws.aws_bed import NODE_CLASS, POOL, AwsCloud, aws_cloud
 from unit.aws.test_aws_launch import reserve
 
 
@@ -141,6 +141,22 @@ async def test_another_placement_group_is_drift() -> None:
 
         assert "" == await cloud.provider.drift_reason(claim)
         assert "PlacementGroupDrift" == await cloud.provider.drift_reason(changed)
+
+
+@in_virtual_time
+async def test_a_claim_whose_pool_is_gone_does_not_drift() -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        await cloud.change_class(userData="echo other")
+        assert "NodeClassDrift" == await cloud.provider.drift_reason(claim)
+        await cloud.kube.delete(NodePool, POOL)
+        await cloud.clock.sleep(1)
+
+        assert "" == await cloud.provider.drift_reason(claim)
+        # and the same where the mirrors are not filled yet
+        await cloud.crash()
+        cloud.make()
+        assert "" == await cloud.provider.drift_reason(claim)
 
 
 @in_virtual_time

@@ -289,6 +289,21 @@ async def test_99_who_asks_for_efa_gets_every_efa_interface_of_the_type() -> Non
 
 
 @in_virtual_time
+async def test_a_class_that_lists_interfaces_for_efa_makes_nodes_that_advertise_it() -> None:
+    async with aws_cloud(types=frozenset({"p4d.24xlarge"})) as cloud:
+        await cloud.change_class(
+            networkInterfaces=[
+                {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+                {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+            ]
+        )
+        instance = await cloud.provider.create(await cloud.claim("one"))
+
+        assert "1" == instance.capacity["vpc.amazonaws.com/efa"]
+        assert "1" == instance.allocatable["vpc.amazonaws.com/efa"]
+
+
+@in_virtual_time
 async def test_107_a_launch_waits_until_the_service_network_is_known() -> None:
     async with aws_cloud() as cloud:
         cloud.provider.parts.cluster.service_cidr = ""
@@ -396,3 +411,67 @@ async def test_claims_that_are_refused_and_vanish_are_not_counted_for_ever() -> 
         assert 5 == len(cloud.provider.parts.launcher._attempts)
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "reason"),
+    [
+        ("VcpuLimitExceeded", "the quota is used up", "VCPULimitExceeded"),
+        ("MaxSpotInstanceCountExceeded", "the quota is used up", "SpotQuotaExceeded"),
+        ("MaxFleetCountExceeded", "the quota is used up", "FleetQuotaExceeded"),
+        ("UnauthorizedOperation", "you may not", "Unauthorized"),
+        ("InvalidAMIID.NotFound", "no such image", "AMINotFound"),
+        ("Strange", "nobody knows", "LaunchFailed"),
+        ("InsufficientInstanceCapacity", "sold out", "InsufficientInstanceCapacity"),
+    ],
+)
+@in_virtual_time
+async def test_launch_failures_are_counted_by_the_word_users_know(
+    code: str, message: str, reason: str
+) -> None:
+    async with aws_cloud() as cloud:
+        sold_out = SoldOut(code=code, message=message, capacity_type="on-demand")
+        cloud.account.faults.sold_out.append(sold_out)
+        with pytest.raises((CreateError, InsufficientCapacityError)):
+            await cloud.provider.create(await cloud.claim(requirements=[ON_DEMAND]))
+        counted = {
+            sample.labels["reason"]: sample.labels
+            for metric in cloud.provider.parts.base.metrics.launch_failures.collect()
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        }
+
+        assert [reason] == list(counted)
+        assert "on-demand" == counted[reason]["capacity_type"]
+        assert counted[reason]["zone"].startswith("us-west-2")
+        assert counted[reason]["zone_id"].startswith("usw2-az")
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        ({"ipFamily": "ipv6", "serviceIpv6Cidr": "fd12::/108"}, True),
+        (
+            {
+                "ipFamily": "ipv6",
+                "serviceIpv4Cidr": "172.20.0.0/16",
+                "serviceIpv6Cidr": "fd12::/108",
+            },
+            True,
+        ),
+        ({"ipFamily": "ipv4", "serviceIpv4Cidr": "172.20.0.0/16"}, False),
+    ],
+)
+@in_virtual_time
+async def test_a_cluster_without_kube_dns_is_asked_which_addresses_services_have(
+    network: dict[str, str], expected: bool
+) -> None:
+    image = {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}
+    async with aws_cloud(is_leading=False, spec=image) as cloud:
+        described = cloud.account.client("eks").describe_cluster(name=cloud.account.cluster)
+        described["cluster"]["kubernetesNetworkConfig"] = network
+        cloud.account.session.handlers["eks", "DescribeCluster"] = lambda *_: described
+        cloud.lead()
+        await cloud.ready()
+        await cloud.provider.create(await cloud.claim())
+
+        (interface,) = template_of(cloud)["NetworkInterfaces"]
+        assert expected == ("PrimaryIpv6" in interface)

@@ -134,6 +134,21 @@ def test_what_changes_something_is_granted_under_conditions_or_on_named_things()
         assert is_read or each["Resource"] != ["*"]
 
 
+def test_zonal_shifts_are_scoped_by_the_condition_key_because_the_service_ignores_resources() -> (
+    None
+):
+    (statement,) = json.loads((POLICIES / "zonal-shift.json").read_text("utf-8"))["Statement"]
+
+    assert ["*"] == statement["Resource"]
+    assert {
+        "StringEquals": {
+            "arc-zonal-shift:ResourceIdentifier": (
+                "arn:${Partition}:eks:${Region}:${AccountId}:cluster/${ClusterName}"
+            )
+        }
+    } == statement["Condition"]
+
+
 class Loader(yaml.SafeLoader):
     """Reads the short forms of CloudFormation's functions as what they are given."""
 

@@ -268,6 +268,19 @@ def test_71_interfaces_for_efa_alone_take_the_place_of_pods_and_of_efa() -> None
     assert 4 == Size("p4d.24xlarge").capacity["vpc.amazonaws.com/efa"]
 
 
+def test_interfaces_for_efa_alone_leave_fewer_pods_to_reserve_memory_for() -> None:
+    interfaces = (
+        NetworkInterface(interface_type="interface"),
+        NetworkInterface(device_index=1, interface_type="efa-only"),
+        NetworkInterface(network_card_index=1, device_index=1, interface_type="efa-only"),
+    )
+    size = Size("p4d.24xlarge", network_interfaces=interfaces)
+
+    # 14 of 15 interfaces of the first card serve pods; the other cards serve none anyway
+    assert (255 + 11 * (14 * 49 + 2)) * MIB == size.kube_reserved.memory
+    assert (255 + 11 * (15 * 49 + 2)) * MIB == Size("p4d.24xlarge").kube_reserved.memory
+
+
 @pytest.mark.parametrize(
     ("name", "branches"),
     [

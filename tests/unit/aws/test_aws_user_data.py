@@ -148,6 +148,29 @@ def test_al2_addresses(dns: str, kubelet: dict[str, Any], expected: str, absent:
     assert absent not in text
 
 
+@pytest.mark.parametrize(
+    ("dns", "services", "chosen", "expected"),
+    [
+        pytest.param("fd00::a", "fd00::/108", [], True, id="an IPv6 cluster"),
+        pytest.param("10.100.0.10", "10.100.0.0/16", [], False, id="an IPv4 cluster"),
+        pytest.param("", "fd00::/108", [], True, id="DNS under another name, IPv6"),
+        pytest.param("", "10.100.0.0/16", [], False, id="DNS under another name, IPv4"),
+        pytest.param("fd00::a", "", ["169.254.20.10"], True, id="a cache on the node, IPv6"),
+        pytest.param("10.100.0.10", "", ["fd00::53"], False, id="a cache on the node, IPv4"),
+        pytest.param("", "fd00::/108", ["169.254.20.10"], True, id="both of these, IPv6"),
+        pytest.param("", "10.100.0.0/16", ["fd00::53"], False, id="both of these, IPv4"),
+        pytest.param("", "", ["fd00::53"], True, id="nothing else is known"),
+        pytest.param("", "", [], False, id="nothing is known"),
+    ],
+)
+def test_ipv6_is_told_by_the_cluster_before_what_a_class_chose_for_dns(
+    dns: str, services: str, chosen: list[str], expected: bool
+) -> None:
+    found = inputs(cluster_dns=dns, service_cidr=services, kubelet={"clusterDNS": chosen})
+
+    assert expected == found.is_ipv6
+
+
 @pytest.mark.parametrize("family", ["AL2", "AL2023"])
 def test_106_the_parts_of_an_archive_are_kept_in_order(family: str) -> None:
     found = parts(boot(family, user_data=ARCHIVE))

@@ -31,10 +31,13 @@ async def describe_cluster(calls: Calls, name: str) -> Cluster:
             service="eks",
         ) from error
     network = found.get("kubernetesNetworkConfig") or {}
+    ranges = [network.get("serviceIpv4Cidr"), network.get("serviceIpv6Cidr")]
+    if network.get("ipFamily") == "ipv6":
+        ranges.reverse()
     return Cluster(
         arn=found.get("arn", ""),
         endpoint=found.get("endpoint", ""),
         ca_bundle=(found.get("certificateAuthority") or {}).get("data", ""),
         version=found.get("version", ""),
-        service_cidr=network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or "",
+        service_cidr=next(filter(None, ranges), ""),
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -81,6 +82,9 @@ class ClusterFacts:
             self.dns_address = (await self._kube.get(_Service, *_DNS)).spec.cluster_ip
         except KubeError:
             self.dns_address = ""  # the kubelet's own default, or what the node class says
+            # which leaves the addresses of services to tell whether the cluster speaks IPv6
+            with suppress(AwsError):
+                await self.load_service_cidr()
 
     async def load_service_cidr(self) -> str:
         """Find out which addresses services have, which some families must know.

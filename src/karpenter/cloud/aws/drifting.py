@@ -25,10 +25,13 @@ class Drifting:
     async def reason(self, claim: NodeClaim) -> str:
         """Why an instance is no longer what its node class asks for; nothing if it is.
 
+        A claim whose pool is gone has nothing it could be replaced by, and goes with its pool.
+
         Raises:
             CloudError: it cannot be told now.
         """
-        if not claim.metadata.labels.get(labels.NODEPOOL):
+        pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+        if not pool or not await self._parts.view.has_pool(pool):
             return NO_DRIFT
         node_class = await self._parts.view.node_class(claim.spec.node_class_ref.name)
         if node_class is None:

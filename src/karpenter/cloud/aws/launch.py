@@ -231,7 +231,7 @@ class Launcher:
             tenancy=asked.tenancy,
             placement_group=asked.group,
             partition=asked.partition,
-            efa_count=asked.efa_count(instance.instance_type, claim),
+            efa_count=asked.efa_count(instance.instance_type, claim, node_class),
         )
 
 

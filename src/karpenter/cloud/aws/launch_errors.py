@@ -16,6 +16,7 @@ TEMPLATE_NOT_FOUND: Final = "InvalidLaunchTemplateName.NotFoundException"
 TOO_FEW: Final = "InsufficientInstanceCapacity"
 _SPREAD_LIMIT: Final = "spread placement group"
 
+_NO_WORD: Final = "LaunchFailed"
 _DENIED: Final = ("UnauthorizedOperation", "AccessDenied", "AuthFailure")
 # What the text of an error holds -> its word; the first that is found counts
 _REASONS: Final = (
@@ -63,6 +64,16 @@ class FleetError:
         return self.code in CAPACITY_CODES
 
     @property
+    def reason(self) -> str:
+        """The word for it in metrics, as in the conditions of claims.
+
+        What is sold out has no word of its own, and keeps the code of EC2: it is what most errors
+        of fleets are about, and would otherwise look like a launch nobody understands.
+        """
+        word, _ = reason_of(self.code, self.message)
+        return self.code if word == _NO_WORD and self.is_capacity else word
+
+    @property
     def is_spread_limit(self) -> bool:
         """Whether a placement group has all the instances it may have in a zone."""
         return self.is_capacity and _SPREAD_LIMIT in self.message.lower()
@@ -80,7 +91,7 @@ def reason_of(code: str, message: str) -> tuple[str, str]:
             "SecurityGroupSubnetVPCMismatch",
             "the security groups and subnets of the node class belong to different VPCs",
         )
-    reason = next((word for part, word in _REASONS if part in text), "LaunchFailed")
+    reason = next((word for part, word in _REASONS if part in text), _NO_WORD)
     return reason, text
 
 

@@ -31,7 +31,7 @@ class AwsMetrics:
         cloud, interruption = "karpenter_cloudprovider", "karpenter_interruption"
         self.launch_failures = make.counter(
             f"{cloud}_instance_launch_failures_total",
-            "Errors of fleets, counted for everybody who asked.",
+            "Errors of fleets by their reason, counted for everybody who asked.",
             "zone zone_id capacity_type reason",
         )
         self.termination_failures = make.counter(

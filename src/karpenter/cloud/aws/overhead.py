@@ -28,8 +28,9 @@ def kube_reserved(
     """What the kubelet and the container runtime get; the class may replace each amount."""
     pods = capacity.pods
     if sizing.family.reserves_by_interfaces:
-        # The image works this out on its own, knowing neither maxPods nor reserved interfaces
-        pods = pods_by_interfaces(facts)
+        # The image works this out on its own, knowing neither maxPods nor reserved interfaces;
+        # interfaces for EFA alone are missing on the instance itself
+        pods = pods_by_interfaces(facts, sizing.efa_only_on_default_card)
     own = Resources(
         cpu=_reserved_millicores(facts.vcpus),
         memory=(_MIB_PER_POD * pods + _MIB_AT_LEAST) * MIB,

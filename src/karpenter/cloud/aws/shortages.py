@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.aws.capacity import EFA
 from karpenter.cloud.aws.fleet import reservation_of
@@ -35,9 +36,10 @@ class Asked:
                     return reservation_of(offering)
         return None
 
-    def efa_count(self, instance_type: str, claim: NodeClaim) -> int:
-        """How many EFA interfaces an instance has: none unless they were asked for."""
-        if not Resources.from_wire(claim.spec.resources.requests)[EFA]:
+    def efa_count(self, instance_type: str, claim: NodeClaim, node_class: EC2NodeClass) -> int:
+        """How many EFA interfaces an instance has: those asked for by pods or by its class."""
+        is_requested = bool(Resources.from_wire(claim.spec.resources.requests)[EFA])
+        if not is_requested and not node_class.spec.network_interfaces:
             return 0
         return next((kind.capacity[EFA] for kind in self.types if kind.name == instance_type), 0)
 
@@ -79,7 +81,7 @@ class Shortages:
         """Learn from the errors of a fleet, be it one that brought something."""
         for error in errors:
             self._metrics.launch_failures.labels(
-                error.zone, self._zone_id_of(error.zone), asked.capacity_type, error.code
+                error.zone, self._zone_id_of(error.zone), asked.capacity_type, error.reason
             ).inc()
             if error.code == SERVICE_LINKED_ROLE:
                 self._unavailable.mark_capacity_type(labels.SPOT)

@@ -121,6 +121,16 @@ class ClusterView:
         is_going = found is not None and found.metadata.deletion_timestamp is not None
         return None if is_going else found
 
+    async def has_pool(self, name: str) -> bool:
+        """Whether there is a NodePool of a name."""
+        if self.pools.is_synced:
+            return self.pools.get(name) is not None
+        try:
+            await self.kube.get(NodePool, name)
+        except NotFoundError:
+            return False
+        return True
+
     async def supplied_prices(self) -> Mapping[str, float]:
         """The prices that users supply by NodeOverlays, by instance type."""
         if not self._sees_overlays:

@@ -41,8 +41,15 @@ class BootInputs:
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether the cluster speaks IPv6, which its DNS address tells."""
-        return any(is_ipv6(address) for address in self.dns_addresses[:1])
+        """Whether the cluster speaks IPv6.
+
+        The address of its DNS service tells, or the range that services have theirs from. What the
+        node class chose for DNS says nothing as long as either is known: a cache on the node has an
+        address of its own, of either kind.
+        """
+        services, _, _ = self.service_cidr.partition("/")
+        told = (self.cluster_dns, services, *self.dns_addresses)
+        return is_ipv6(next(filter(None, told), ""))
 
 
 @dataclass(frozen=True, slots=True)
