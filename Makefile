@@ -66,7 +66,7 @@ bench-compare: install ## our solver and controller beside Karpenter's own (need
 	$(BIN)/python -m benchmarks.compare $(BENCH_FLAGS)
 	$(BIN)/python -m benchmarks.endtoend --beside $(BENCH_FLAGS)
 
-conformance: install ## which rows of the conformance ledger have a passing fast test
+conformance: install ## which rows of the conformance ledger have passing tests; those of `make slow` count if they ran on this tree
 	$(BIN)/python -m pytest -n auto -q -m "row and not slow and not storm" --conformance
 
 lock: ## resolve the pinned requirement files anew (needs uv)

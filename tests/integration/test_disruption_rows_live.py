@@ -7,6 +7,7 @@ import pytest
 from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
 from clusters import in_virtual_time
 from invariants import made_nodes, problems
+from karpenter.sandbox.status import ApiError
 
 V1 = "karpenter.sh/v1"
 ANY_NUMBER = [{"nodes": "100%"}]
@@ -154,6 +155,21 @@ async def test_a_protected_pod_keeps_its_node() -> None:
 
         assert [before] == [node["metadata"]["uid"] for node in made_nodes(run)]
         assert ("Node", "DisruptionBlocked") in [event[:2] for event in run.events]
+
+        await run.scale("job", 0)
+        await run.until(lambda: not made_nodes(run), seconds=300)
+
+
+@pytest.mark.row("S2-103")
+@in_virtual_time
+async def test_a_protection_without_quotes_is_refused() -> None:
+    job = deployment("job", 1)
+    job["spec"]["template"]["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": True}
+    async with autoscaler(kwok_pool("default")) as run:
+        with pytest.raises(ApiError, match="annotations"):
+            await run.apply(job)
+
+        assert [] == run.objects("apps", "deployments")
 
 
 @in_virtual_time

@@ -42,7 +42,6 @@ def added(obj: dict[str, Any], profile: Profile = "late") -> list[dict[str, Any]
     return result[len(written) :]
 
 
-@pytest.mark.row("S1-21")
 @pytest.mark.parametrize(
     ("key", "values", "expected"),
     [
@@ -76,7 +75,6 @@ def test_the_late_profile(key: str, values: list[str], expected: list[dict[str, 
     assert expected == added(provisioner(requirement(key, *values)))
 
 
-@pytest.mark.row("S1-21")
 def test_without_a_capacity_type_it_is_stored_as_on_demand() -> None:
     (manifest,) = seed("s001-provisioner-providerref")
 

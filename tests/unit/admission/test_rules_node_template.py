@@ -48,7 +48,6 @@ def test_required_selectors(spec: dict[str, Any], missing: list[str]) -> None:
     assert [f"spec.{field}" for field in missing] == refused(legacy_findings(template(**spec)))
 
 
-@pytest.mark.row("S2-19")
 @pytest.mark.parametrize(
     ("name", "missing"),
     [

@@ -127,7 +127,6 @@ def test_values_follow_the_label_grammar(value: str, places: list[str]) -> None:
         pytest.param("Equals", ["1"], "operator", id="an-unknown-operator"),
     ],
 )
-@pytest.mark.row("S0-37")
 def test_operators(operator: str, values: list[str], place: str | None) -> None:
     findings = legacy_findings(
         provisioner(requirements=[requirement("example.com/size", operator, *values)])
@@ -192,7 +191,6 @@ def test_exactly_one_of_provider_and_provider_ref(
     assert places == refused(legacy_findings(obj, provider=cloud))
 
 
-@pytest.mark.row("S0-35")
 @pytest.mark.parametrize(
     ("cloud", "places"),
     [
@@ -210,7 +208,6 @@ def test_an_empty_inline_provider(cloud: str, places: list[str]) -> None:
     assert places == refused(findings)
 
 
-@pytest.mark.row("S0-35")
 def test_the_seed_with_an_empty_inline_provider() -> None:
     (manifest,) = seed("s000-provisioner-default")
 
@@ -306,8 +303,8 @@ def test_emptiness_and_consolidation(spec: dict[str, Any], places: list[str]) ->
 
 
 @pytest.mark.row("S1-38", "S2-19")
-def test_the_seed_with_both_exclusive_settings_is_refused_with_the_reason() -> None:
-    _, manifest = seed("bad-s001-combined-ttl-and-consolidation")
+def test_both_exclusive_settings_are_refused_with_the_reason() -> None:
+    manifest = provisioner(ttlSecondsAfterEmpty=30, consolidation={"enabled": True})
 
     (error,) = legacy_findings(manifest).errors
 
@@ -317,7 +314,6 @@ def test_the_seed_with_both_exclusive_settings_is_refused_with_the_reason() -> N
     ) == ("spec.ttlSecondsAfterEmpty", EMPTINESS_EXCLUDES_CONSOLIDATION)
 
 
-@pytest.mark.row("S2-19")
 @pytest.mark.parametrize(
     ("name", "places"),
     [
@@ -432,9 +428,11 @@ def test_eviction_thresholds(field: str, signal: str, threshold: str, accepted: 
 
 @pytest.mark.row("S1-26")
 def test_soft_eviction_needs_the_same_keys_in_both_maps() -> None:
-    (manifest,) = seed("s001-provisioner-kubeletconfiguration")
-    kubelet = manifest["spec"]["kubeletConfiguration"]
-    periods = kubelet["evictionSoftGracePeriod"]
+    periods = {"memory.available": "1m", "nodefs.available": "90s", "nodefs.inodesFree": "2m"}
+    kubelet = {
+        "evictionSoft": {"memory.available": "500Mi", **dict.fromkeys(list(periods)[1:], "15%")},
+        "evictionSoftGracePeriod": periods,
+    }
 
     assert kubelet_places(kubelet) == []
     for dropped in periods:

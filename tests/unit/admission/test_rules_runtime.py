@@ -197,7 +197,6 @@ def test_a_misspelt_key_is_a_custom_label_and_warned_about() -> None:
     ]
 
 
-@pytest.mark.row("S2-85")
 def test_the_seed_pool_that_excludes_types_passes_without_a_word() -> None:
     (pool,) = seed("s002-nodepool-notin-instancetype")
 

@@ -145,7 +145,6 @@ def test_nothing_else_is_defaulted() -> None:
     assert expected == admit({}).object
 
 
-@pytest.mark.row("S2-21")
 def test_applying_the_stored_object_again_changes_nothing() -> None:
     stored = admit({"kubelet": {"maxPods": 20}}).object
 

@@ -428,7 +428,6 @@ def test_metadata_options_default_one_by_one(given: dict[str, Any], stored: dict
     assert stored == admit(given).object["spec"]["metadataOptions"]
 
 
-@pytest.mark.row("S2-21")
 def test_applying_the_stored_object_again_changes_nothing() -> None:
     stored = admit({}).object
 

@@ -126,7 +126,6 @@ def test_refused(field: str, value: object, at: str) -> None:
     assert {at} == wrong_fields(replaced(POOL, field, value))
 
 
-@pytest.mark.row("S0-37")
 @pytest.mark.parametrize(
     "given",
     [*accepted_operators(V1_OPERATORS), *ODD_BUT_ACCEPTED_VALUES, *NOT_IN_WITHOUT_VALUES],
@@ -135,7 +134,6 @@ def test_a_requirement_is_accepted(given: dict[str, Any]) -> None:
     assert errors_of(with_requirement(given)) == []
 
 
-@pytest.mark.row("S0-37")
 @pytest.mark.parametrize(("given", "field"), refused_operators(V1_OPERATORS))
 def test_a_requirement_is_refused(given: dict[str, Any], field: str) -> None:
     assert {f"{REQUIREMENTS}[0].{field}"} == wrong_fields(with_requirement(given))
@@ -201,7 +199,6 @@ def test_a_pool_with_replicas(spec: dict[str, Any], wrong: set[str]) -> None:
             [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}],
             [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c5.large"]}],
             id="other-instance-types",
-            marks=pytest.mark.row("S2-12"),
         ),
     ],
 )
@@ -252,7 +249,6 @@ def test_defaults_fill_only_what_is_missing(field: str, given: object, stored: o
     assert stored == at_path(admit(replaced(POOL, field, given)).object, field)
 
 
-@pytest.mark.row("S2-21")
 @pytest.mark.parametrize(
     "given",
     [

@@ -54,7 +54,6 @@ ACCEPTED = [
             f"operator-{operator}",
             "spec.requirements",
             [requirement(operator, values=["1"])],
-            rows=["S0-37"],
         )
         for operator in OLD_OPERATORS
     ),

@@ -11,7 +11,7 @@ from karpenter.cloud.contract import Bed, ProviderContract
 from unit.aws.aws_bed import AwsBed, aws_cloud
 
 
-@pytest.mark.row("S0-12", "S3-01")
+@pytest.mark.row("S3-01")
 class TestAws(ProviderContract):
     @asynccontextmanager
     async def bed(self) -> AsyncIterator[Bed]:

@@ -43,7 +43,6 @@ def notes(ran: Ran) -> list[str]:
     return [line for line in ran.err.splitlines() if line.startswith("note: ")]
 
 
-@pytest.mark.row("S2-01")
 def test_the_smallest_pool_provisions() -> None:
     plan = planned(put("c.json", pool(), pod()))
 
@@ -58,7 +57,6 @@ def test_a_pool_without_requirements_considers_the_whole_catalogue() -> None:
     assert 144 == len(claim["instanceTypes"])
 
 
-@pytest.mark.row("S0-20")
 def test_without_a_pool_nothing_is_launched_and_the_output_says_so() -> None:
     file = put("c.json", pod())
 

@@ -15,7 +15,7 @@ from unit.cloud.kwok_cloud import KwokCloud, kwok_cloud
 
 
 @pytest.mark.row("S0-49")
-@pytest.mark.row("S0-12", "S3-01")
+@pytest.mark.row("S3-01")
 class TestKwok(ProviderContract):
     @asynccontextmanager
     async def bed(self) -> AsyncIterator[Bed]:

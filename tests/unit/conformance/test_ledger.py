@@ -1,5 +1,6 @@
 """The ledger is whole: every promised row once, with an owner and a check in one sentence."""
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -53,36 +54,169 @@ def test_checks_are_all_different() -> None:
     assert [] == repeated
 
 
+TESTS = Path(__file__).parents[2]
+CONFTEST = TESTS.joinpath("conftest.py").read_text("utf-8")
+MARKERS = "[pytest]\nmarkers =\n    row\n    slow\n    storm\n"
+BEDS = pytest.mark.parametrize(
+    "workers",
+    [
+        pytest.param((), id="one process"),
+        pytest.param(("-n", "2"), id="workers", marks=pytest.mark.slow),
+    ],
+)
+
+
+def bed(pytester: pytest.Pytester, tests: str, *rows: str) -> None:
+    """A project with this plugin, a ledger of ``rows`` and a file of tests."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makeini(MARKERS)
+    listed = "".join(f"- {{id: {row}, owner: api, check: of {row}}}\n" for row in rows)
+    pytester.mkdir("conformance").joinpath("rows.yaml").write_text(listed)
+    pytester.makepyfile(test_some="import pytest\nrow = pytest.mark.row\n" + tests)
+
+
 def test_a_row_counts_only_when_all_its_tests_pass(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(Path(__file__).parents[2].joinpath("conftest.py").read_text("utf-8"))
-    pytester.mkdir("conformance").joinpath("rows.yaml").write_text(
-        "- {id: A, owner: api, check: works}\n- {id: B, owner: api, check: fails}\n"
-        "- {id: C, owner: cli, check: untested}\n"
-    )
-    pytester.makepyfile(
-        """
-        import pytest
+    tests = """
+@row("A")
+def test_a(): pass
 
-        @pytest.mark.row("A")
-        def test_a(): pass
+@row("A", "B")
+def test_ab(): pass
 
-        @pytest.mark.row("A", "B")
-        def test_ab(): pass
-
-        @pytest.mark.row("B")
-        def test_b(): assert False
-        """
-    )
+@row("B")
+def test_b(): assert False
+"""
+    bed(pytester, tests, "A", "B", "C")
 
     result = pytester.runpytest_subprocess("--conformance", "-p", "no:cacheprovider")
 
+    result.stdout.fnmatch_lines(["api * 1 / 3", "*B *failing*", "*C *open*", "covered 1 / total 3"])
+
+
+def test_no_row_rests_on_files_outside_the_project() -> None:
+    """A fresh clone and one with the seed manifests beside it say the same of every row."""
+    outside = re.compile(r"\b(SEEDS|SPECIFICATION|BAD|GOOD|seed\()")
+    found = [
+        f"{file.name}: {node.name}"
+        for file in TESTS.rglob("test_*.py")
+        if re.search(r"SEEDS|import .*\bseed\b", text := file.read_text("utf-8"))
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and any("mark.row(" in ast.unparse(each) for each in node.decorator_list)
+        and outside.search(ast.unparse(node))
+    ]
+
+    assert [] == found
+
+
+def test_a_skipped_test_leaves_its_row_open(pytester: pytest.Pytester) -> None:
+    tests = """
+@row("A")
+def test_a(): pass
+
+@row("A")
+def test_needs_more(): pytest.skip("not on this machine")
+
+@row("B")
+@pytest.mark.skipif(True, reason="never")
+def test_b(): pass
+
+@row("C")
+@pytest.mark.xfail
+def test_c(): assert False
+"""
+    bed(pytester, tests, "A", "B", "C")
+
+    result = pytester.runpytest_subprocess("--conformance")
+
     result.stdout.fnmatch_lines(
-        ["api * 1 / 2", "*B *failing*", "cli * 0 / 1", "*C *open*", "covered 1 / total 3"]
+        ["*A *skipped*", "*B *skipped*", "*C *skipped*", "covered 0 / total 3"]
     )
 
 
+TIERS = """
+@row("A")
+def test_a(): pass
+
+@row("A", "B")
+@pytest.mark.slow
+def test_slow(): pass
+
+@row("C")
+@pytest.mark.storm
+def test_storm(): pass
+"""
+FAST = ("-m", "row and not slow and not storm", "--conformance")
+
+
+@BEDS
+def test_tests_of_all_tiers_count_once_they_ran(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    bed(pytester, TIERS, "A", "B", "C")
+
+    first = pytester.runpytest_subprocess(*FAST, *workers)
+    pytester.runpytest_subprocess("-m", "slow", *workers)
+    then = pytester.runpytest_subprocess(*FAST, *workers)
+
+    first.stdout.fnmatch_lines(
+        [
+            "tests of the tier fast: 1 of 1 ran",
+            "tests of the tier slow: 0 of 1 ran; *make slow",
+            "tests of the tier storm: 0 of 1 ran; *make slow",
+            "*A *not run*",
+            "*B *not run*",
+            "*C *not run*",
+            "covered 0 / total 3",
+        ]
+    )
+    then.stdout.fnmatch_lines(
+        [
+            "tests of the tier slow: 1 of 1 ran",
+            "tests of the tier storm: 0 of 1 ran; *make slow",
+            "*C *not run*",
+            "covered 2 / total 3",
+        ]
+    )
+
+
+def test_what_ran_on_other_sources_counts_no_longer(pytester: pytest.Pytester) -> None:
+    bed(pytester, TIERS, "A", "B", "C")
+    source = pytester.mkdir("src").joinpath("program.py")
+    source.write_text("ANSWER = 1\n")
+    pytester.runpytest_subprocess()
+    same = pytester.runpytest_subprocess(*FAST)
+
+    source.write_text("ANSWER = 2\n")
+    changed = pytester.runpytest_subprocess(*FAST)
+
+    same.stdout.fnmatch_lines(["covered 3 / total 3"])
+    changed.stdout.fnmatch_lines(["*slow: 0 of 1 ran; *", "covered 0 / total 3"])
+
+
+def test_a_test_that_fails_now_outweighs_that_it_passed_before(pytester: pytest.Pytester) -> None:
+    tests = """
+import os
+
+@row("A")
+@pytest.mark.slow
+def test_a(): assert "BROKEN" not in os.environ
+"""
+    bed(pytester, tests, "A")
+    pytester.runpytest_subprocess()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BROKEN", "1")
+        broken = pytester.runpytest_subprocess("-m", "slow", "--conformance")
+        pytester.runpytest_subprocess("-m", "slow")
+    kept = pytester.runpytest_subprocess(*FAST)
+
+    broken.stdout.fnmatch_lines(["*A *failing*", "covered 0 / total 1"])
+    kept.stdout.fnmatch_lines(["*A *failing*", "covered 0 / total 1"])
+
+
 def test_an_unknown_row_is_refused(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(Path(__file__).parents[2].joinpath("conftest.py").read_text("utf-8"))
+    pytester.makeconftest(CONFTEST)
     pytester.mkdir("conformance").joinpath("rows.yaml").write_text(
         "- {id: A, owner: api, check: works}\n"
     )

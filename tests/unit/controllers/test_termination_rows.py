@@ -47,7 +47,6 @@ def budget(app: str, available: int) -> JsonObject:
     }
 
 
-@pytest.mark.row("S0-38")
 @pytest.mark.parametrize("kind", ["Node", "NodeClaim"])
 def test_what_is_deleted_is_cordoned_emptied_and_gone_with_its_machine(kind: str) -> None:
     @in_virtual_time

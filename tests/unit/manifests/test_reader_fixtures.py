@@ -34,7 +34,6 @@ def test_a_manifest_that_parses(name: str) -> None:
     assert plain == [document.data for document in documents]
 
 
-@pytest.mark.row("S1-15", "S2-55")
 @pytest.mark.parametrize("name", BAD)
 def test_a_manifest_that_does_not_parse(name: str) -> None:
     with pytest.raises(ManifestError) as refused:

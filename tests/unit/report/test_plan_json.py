@@ -228,7 +228,6 @@ def test_a_pod_left_over_has_a_reason_for_each_pool_even_those_that_cannot_be_us
     assert all(reason["detail"] for reason in entry["reasons"])
 
 
-@pytest.mark.row("S0-20")
 def test_without_any_pool_nothing_is_launched_and_each_pod_says_so() -> None:
     document = planned(*pods(2))
 

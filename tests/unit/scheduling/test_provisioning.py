@@ -1,7 +1,6 @@
 """One pass over a cluster accounts for every pod and says what users would be told."""
 
 import msgspec
-import pytest
 
 from builders import (
     APP_T,
@@ -69,7 +68,6 @@ def everyone(outcome: ProvisioningPlan) -> list[str]:
     )
 
 
-@pytest.mark.row("S2-01")
 def test_the_smallest_pool_provisions() -> None:
     outcome = planned(cluster(node_pool(), pod("web", cpu="1")))
 
@@ -77,7 +75,6 @@ def test_the_smallest_pool_provisions() -> None:
     assert () == outcome.events
 
 
-@pytest.mark.row("S0-20")
 def test_without_any_pool_nothing_is_launched_and_the_reason_says_so() -> None:
     outcome = planned(cluster(pod("web")))
 

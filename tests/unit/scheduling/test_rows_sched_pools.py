@@ -161,7 +161,7 @@ def test_types_excluded_by_not_in_are_never_launched() -> None:
     assert all(TYPES_OF_F >= set(claim.instance_types) for claim in answer.claims)
 
 
-@pytest.mark.row("S2-92", "S2-95")
+@pytest.mark.row("S2-92")
 def test_gpu_pods_get_gpu_nodes_and_ordinary_pods_never_do() -> None:
     gpu = node_pool(
         "gpu",
