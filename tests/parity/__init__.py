@@ -1,0 +1,1 @@
+"""Decisions beside Karpenter's own on random problems."""
