@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 BENCH_FLAGS ?=
+SEEDS ?= 1..2000
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow control-plane bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow control-plane parity bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,6 +47,9 @@ slow: install ## the slower tests: a real control plane, crashes at every write,
 
 control-plane: install ## build a real control plane for the slow tests (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build
+
+parity: install ## our decisions beside Karpenter's on random problems; SEEDS=1..10000 for more (needs Go)
+	PYTHONPATH=tests $(BIN)/python -m parity $(SEEDS)
 
 bench: install ## the benchmarks, with their figures; three quarters of an hour in all
 	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
