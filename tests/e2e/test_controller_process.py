@@ -122,7 +122,8 @@ def holder(cluster: Cluster) -> str:
 @pytest.mark.row("S2-16", "S2-76")
 async def test_a_pod_becomes_a_node_and_a_signal_ends_it_in_order(tmp_path: Path) -> None:
     async with sandbox(tmp_path) as (cluster, kubeconfig):
-        for obj in (kwok_class(), kwok_pool("default"), deployment("inflate", 1)):
+        limited = kwok_pool("default", limits={"cpu": "100"})
+        for obj in (kwok_class(), limited, deployment("inflate", 1)):
             await cluster.client.create(obj)
         async with controller(kubeconfig, "--batch-idle-duration=100ms") as running:
             line = await running.until("initialized nodeclaim")
@@ -146,6 +147,7 @@ async def test_a_pod_becomes_a_node_and_a_signal_ends_it_in_order(tmp_path: Path
     post = 'kind="NodeClaim",subresource="",verb="POST",version="v1"'
     for name in (
         "# TYPE karpenter_nodepools_usage gauge",
+        'karpenter_nodepools_limit{nodepool="default",resource_type="cpu"} 100\n',
         "karpenter_nodeclaims_created_total{",
         "karpenter_nodes_allocatable{",
         "process_resident_memory_bytes ",

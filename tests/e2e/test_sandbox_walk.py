@@ -56,11 +56,11 @@ LIFE = [
 
 
 @contextmanager
-def followed_logs(cluster: Kubectl, program: str, file: Path) -> Iterator[None]:
-    """Let ``kubectl`` follow the logs of the controllers into a file, while a block runs."""
+def followed(cluster: Kubectl, program: str, file: Path, *words: str) -> Iterator[None]:
+    """Let ``kubectl`` follow something into a file, while a block runs."""
     environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
     with file.open("wb") as out:
-        process = subprocess.Popen([program, *LOGS, "-f"], stdout=out, env=environment)
+        process = subprocess.Popen([program, *words], stdout=out, env=environment)
     try:
         yield
         assert process.poll() is None, "kubectl goes on until it is stopped"
@@ -97,12 +97,28 @@ def types(cluster: Kubectl) -> list[str]:
     return sorted(row[-1] for row in rows if row[0] != FIXED)
 
 
-@pytest.mark.row("S3-15", "S3-17", "S3-19", "S3-23", "S3-29", "S3-31", "S3-38", "S3-39", "S3-41")
+def steps(shown: str) -> dict[str, list[str]]:
+    """What ``kubectl get node -w`` showed of each machine that was launched, repetitions aside."""
+    found: dict[str, list[str]] = {}
+    for name, status, *_ in (line.split() for line in shown.splitlines()):
+        told = found.setdefault(name, [])
+        if told[-1:] != [status]:
+            told.append(status)
+    del found[FIXED]
+    return found
+
+
+@pytest.mark.row(
+    "S3-15", "S3-17", "S3-18", "S3-19", "S3-23", "S3-29", "S3-31", "S3-38", "S3-39", "S3-41"
+)
 @pytest.mark.parametrize("pool", ["provisioner.yaml", "nodepool.yaml"])
-def test_the_scale_walk(tmp_path: Path, pool: str) -> None:
-    with sandbox(tmp_path, *WALK) as cluster:
+def test_the_scale_walk(tmp_path: Path, pool: str, kubectl: str) -> None:
+    file = tmp_path / "watched"
+    watch = ("get", "node", "-w", "--no-headers")
+    with sandbox(tmp_path, *WALK) as cluster, followed(cluster, kubectl, file, *watch):
         # A pod that comes before the fixed machine is ready would get one of its own
         until(lambda: has_settled(cluster), "the fixed machine is ready", seconds=PATIENCE)
+        until(lambda: FIXED in file.read_text("utf-8"), "kubectl watches", seconds=PATIENCE)
         cluster("apply", "-f", str(EXAMPLE / pool), "-f", str(EXAMPLE / "app.yaml"))
         until(lambda: [1] == placement(cluster, "app"), "one pod runs", seconds=PATIENCE)
         assert ([], set()) == (types(cluster), cluster.names("nodeclaims"))
@@ -119,6 +135,12 @@ def test_the_scale_walk(tmp_path: Path, pool: str) -> None:
         cluster("scale", "deployment", "app", "--replicas=0")
         until(lambda: {FIXED} == cluster.names("nodes"), "empty nodes go", seconds=PATIENCE)
         until(lambda: not cluster.names("nodeclaims"), "their claims go", seconds=PATIENCE)
+        life_of_a_node = ["Unknown", "NotReady", "Ready", "Ready,SchedulingDisabled"]
+        until(
+            lambda: [life_of_a_node] * 2 == list(steps(file.read_text("utf-8")).values()),
+            "kubectl showed every step of both nodes",
+            seconds=PATIENCE,
+        )
 
 
 def test_the_example_is_scaled_looked_at_and_loses_a_node(tmp_path: Path) -> None:
@@ -147,18 +169,18 @@ def test_the_usual_logs_command_tells_the_life_of_a_claim(tmp_path: Path, kubect
     file = tmp_path / "followed"
     with sandbox(tmp_path, "--example", "--speed", "10") as cluster:
         until(lambda: "starting" in cluster(*LOGS), "the controllers start", seconds=PATIENCE)
-        with followed_logs(cluster, kubectl, file):
+        with followed(cluster, kubectl, file, *LOGS, "-f"):
             until(lambda: b"starting" in file.read_bytes(), "kubectl follows", seconds=PATIENCE)
             cluster("scale", "deployment", "inflate", "--replicas=3")
             until(lambda: b"initialized" in file.read_bytes(), "a node comes", seconds=PATIENCE)
-        followed = file.read_text("utf-8")
+        seen = file.read_text("utf-8")
         told = cluster(*LOGS, "--tail=-1")
         last = cluster(*LOGS, "--tail=1", "--timestamps")
         (pod,) = cluster.items("pods", "-l", "app.kubernetes.io/name=karpenter")
         shown = cluster("get", "pods", "-n", "karpenter", "--no-headers").split()
 
-    assert LIFE == life(followed) == life(told)
-    assert told.startswith(followed)
+    assert LIFE == life(seen) == life(told)
+    assert told.startswith(seen)
     assert 1 == last.count("\n")
     assert json.loads(last.partition(" ")[2])
     assert ["1/1", "Running"] == shown[1:3]

@@ -154,7 +154,6 @@ def holder_at(moment: datetime, held: Sequence[Request]) -> str:
     return next((each.account for each in reversed(held) if each.received <= moment), "")
 
 
-@pytest.mark.row("S2-16")
 def test_the_leader_is_killed_under_load_and_the_other_goes_on(tmp_path: Path) -> None:
     replicas = 60
     with two_replicas(tmp_path) as (cluster, first, second):

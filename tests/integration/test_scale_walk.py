@@ -69,7 +69,7 @@ def assert_told(run: Autoscaler) -> None:
     assert any("0/1 nodes are available: 1 Insufficient cpu" in message for message in messages)
 
 
-@pytest.mark.row("S3-18", "S3-22")
+@pytest.mark.row("S3-22")
 @in_virtual_time
 async def test_a_node_is_unknown_then_not_ready_then_ready_within_90_seconds() -> None:
     timing = Timing(boot=BOOT_SECONDS)

@@ -18,6 +18,12 @@ def test_defaults_hold_for_an_empty_environment() -> None:
     assert Settings() == from_environment({})
 
 
+@pytest.mark.row("S2-16")
+def test_metrics_are_served_on_port_8080_unless_something_else_is_asked_for() -> None:
+    assert 8080 == Settings().metrics_port
+    assert 9090 == from_environment({"METRICS_PORT": "9090"}).metrics_port
+
+
 @pytest.mark.parametrize(
     ("name", "text", "field", "expected"),
     [

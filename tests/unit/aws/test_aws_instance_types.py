@@ -114,7 +114,6 @@ async def test_77_zones_without_a_subnet_are_shown_and_cannot_be_had(shop: Shop)
     assert {"usw2-az1", "usw2-az2", "usw2-az3"} == kind.requirements[labels.ZONE_ID].values
 
 
-@pytest.mark.row("S0-50")
 async def test_the_whole_catalogue_is_well_formed(clock: HandClock) -> None:
     with moto_cloud(clock) as aws:
         shop = Shop(aws, clock)
