@@ -3,6 +3,7 @@
 They live beside the repository; where they are not there, what needs them is skipped by name.
 """
 
+import importlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from karpenter.cloud.aws.simulated.account import ACCOUNT, SimulatedAccount
 from karpenter.manifests.reader import read
+from karpenter.model.labels import DISCOVERY_TAG
 
 SEEDS: Final = Path(__file__).parents[2] / "shared" / "fixtures" / "seeds"
 ABSENT: Final = f"seed fixtures are absent: {SEEDS}"
@@ -57,3 +60,14 @@ def as_applied(obj: dict[str, Any]) -> dict[str, Any]:
     metadata = obj["metadata"]
     said = {**metadata.get("annotations", {}), _LAST_APPLIED: json.dumps(obj)}
     return {**obj, "metadata": {**metadata, "annotations": said}}
+
+
+def register_image(account: SimulatedAccount) -> None:
+    """An image of one's own, tagged as the node class of the seeds selects it."""
+    ec2 = account.client("ec2")
+    image = ec2.register_image(Name="mine", RootDeviceName="/dev/xvda")["ImageId"]
+    tags = [{"Key": DISCOVERY_TAG, "Value": account.discovery}]
+    ec2.create_tags(Resources=[image], Tags=tags)
+    backends = importlib.import_module("moto.backends").get_backend("ec2")
+    # moto does not take it from the request
+    backends[ACCOUNT][account.region].amis[image].architecture = "x86_64"

@@ -1,23 +1,39 @@
 """The seed manifests, unaltered, on a real API server with the CRDs and roles of the installation.
 
 ``kubectl apply`` takes what is good, a v1beta1 object is refused with a sentence that names
-``karpenter convert``, what that makes of it is taken, and Provisioners end in nodes of the kwok
-provider.
+``karpenter convert``, what that makes of it is taken, Provisioners end in nodes of the kwok
+provider, and what was converted ends in EC2 instances, with the rights of the controller's roles.
 """
 
+import asyncio
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from karpenter.clock import SystemClock
+from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
+from karpenter.cloud.registry import ProviderContext
+from karpenter.controllers.everything import make_controllers
+from karpenter.controllers.manager import Manager, Process
+from karpenter.kube.client import Client
+from karpenter.kube.config import load_config
+from karpenter.kube.events import Recorder
+from karpenter.kube.http import HttpTransport
+from karpenter.settings import Settings
+from karpenter.telemetry import Metrics, recording_logger
 from real_cluster import RealCluster, controller, real_cluster, until
-from seeds import SEEDS, entries, load, needs_seeds
+from rights import AWS as AWS_ROLES
+from seeds import SEEDS, entries, load, needs_seeds, register_image
 
 pytestmark = [
     pytest.mark.slow,
@@ -53,6 +69,9 @@ WORKLOADS = (
     "s002-pod-do-not-disrupt.yaml",
 )
 PODS = 203
+ROLE = "KarpenterNodeRole-karpenter-demo"
+TEAM_WORKLOAD, TEAM_PODS = "s002-deployment-workload-my-team.yaml", 200
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +164,88 @@ def test_provisioners_end_in_nodes_for_the_workloads_of_the_seeds(cluster: RealC
     assert {"default", "foo-provisioner"} >= {
         node["metadata"]["labels"]["karpenter.sh/nodepool"] for node in nodes
     }
+
+
+def test_a_nodepool_for_ec2_ends_in_instances_for_its_workload(tmp_path: Path) -> None:
+    with real_cluster(tmp_path, audits=False) as cluster:
+        nodes, instances = ec2_story(cluster)
+
+    assert instances
+    assert instances == {
+        node["spec"]["providerID"].rpartition("/")[2]: node["metadata"]["labels"][INSTANCE_TYPE]
+        for node in nodes
+    }
+    assert set(instances.values()) <= {"m5.xlarge", "m5.2xlarge", "c5.2xlarge"}
+
+
+def ec2_story(cluster: RealCluster) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The nodes of the team's workload, and the types of the instances of the account."""
+    files = ("s002-ec2nodeclass.yaml", "s002-nodepool-default-team.yaml")
+    command = [sys.executable, "-m", "karpenter", "convert", *CONVERT]
+    converted = run([*command, *(str(SEEDS / name) for name in files)])
+    assert 0 == converted.returncode, converted.stderr
+    cluster("apply", "-f", str(AWS_ROLES))
+    cluster("apply", "-f", "-", given=converted.stdout)
+    cluster("apply", "-f", str(SEEDS / TEAM_WORKLOAD))
+
+    async def story() -> tuple[list[dict[str, Any]], dict[str, str]]:
+        async with aws_controllers(cluster) as world:
+            register_image(world.account)
+            await asyncio.to_thread(
+                until,
+                lambda: of_team(cluster) == TEAM_PODS,
+                "the team's pods run",
+                seconds=PATIENCE,
+            )
+            nodes = await asyncio.to_thread(cluster.items, "nodes", "-l", "billing-team=my-team")
+            instances = world.account.running()
+        return nodes, {each["InstanceId"]: each["InstanceType"] for each in instances}
+
+    return asyncio.run(story())
+
+
+@asynccontextmanager
+async def aws_controllers(cluster: RealCluster) -> AsyncIterator[AwsWorld]:
+    """Our controllers in this process, on a simulated AWS whose instances join the real cluster."""
+    clock, rng, settings, metrics = SystemClock(), random.Random(0), Settings(), Metrics()
+    async with AsyncExitStack() as stack:
+
+        def client(kubeconfig: Path) -> Client:
+            config = load_config({"KUBECONFIG": str(kubeconfig)})
+            transport = HttpTransport(config, clock, user_agent="karpenter", environment={})
+            stack.push_async_callback(transport.close)
+            return Client(transport, clock)
+
+        kubelets = client(cluster.kubeconfig)
+        world = await stack.enter_async_context(
+            aws_world(clock, kubelets, cluster="karpenter-demo", node_role=ROLE, boot_seconds=1)
+        )
+        world.account.gaps.types = frozenset({"m5.xlarge", "m5.2xlarge", "c5.2xlarge"})
+        kube = client(cluster.account())
+        log, lines = recording_logger()
+        process = Process(
+            kube=kube,
+            cloud=world.make_provider(ProviderContext(kube, clock, settings, {}, rng, metrics)),
+            clock=clock,
+            settings=settings,
+            recorder=Recorder(kube, clock, rng=rng),
+            metrics=metrics,
+            log=log,
+            rng=rng,
+        )
+        running = asyncio.create_task(Manager(process, make_controllers).run())
+        try:
+            yield world
+            assert not running.done(), lines[-5:]
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def of_team(cluster: RealCluster) -> int:
+    """How many pods of the team's workload run."""
+    pods = cluster.items("pods", "-l", "app=workload-my-team")
+    return sum(pod["status"].get("phase") == "Running" for pod in pods)
 
 
 KWOK_CLASS = {

@@ -4,7 +4,6 @@ Each file is applied as ``kubectl apply`` does. Where nodes should come, pods wa
 of the same documents, or pods that tolerate whatever a pool asks of them.
 """
 
-import importlib
 import json
 import random
 from collections.abc import AsyncIterator
@@ -19,7 +18,6 @@ from aws_sandbox import AwsSandbox, aws_sandbox
 from clusters import in_virtual_time
 from karpenter.admission.crds import builtin_crds
 from karpenter.clock import Clock, running_clock
-from karpenter.cloud.aws.simulated.account import ACCOUNT
 from karpenter.cloud.kwok.catalogue import load as load_types
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider
@@ -29,7 +27,7 @@ from karpenter.model import labels
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.status import ApiError
 from karpenter.settings import Settings
-from seeds import as_applied, each_entry, is_refused, load, needs_seeds
+from seeds import as_applied, each_entry, is_refused, load, needs_seeds, register_image
 
 pytestmark = pytest.mark.storm
 
@@ -304,20 +302,9 @@ async def demo_account(
         types=frozenset(types),
     ) as box:
         if has_image:
-            register_image(box)
+            register_image(box.account)
         await applied(box.run, "s002-ec2nodeclass.yaml")
         yield box
-
-
-def register_image(box: AwsSandbox) -> None:
-    """An image of one's own, tagged as the node class selects it."""
-    ec2 = box.account.client("ec2")
-    image = ec2.register_image(Name="mine", RootDeviceName="/dev/xvda")["ImageId"]
-    tags = [{"Key": labels.DISCOVERY_TAG, "Value": box.account.discovery}]
-    ec2.create_tags(Resources=[image], Tags=tags)
-    backends = importlib.import_module("moto.backends").get_backend("ec2")
-    # moto does not take it from the request
-    backends[ACCOUNT][box.account.region].amis[image].architecture = "x86_64"
 
 
 # Each with the workload that suits it, how many pods that has, and where its zones are
