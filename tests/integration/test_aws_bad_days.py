@@ -1,12 +1,18 @@
 """Whatever AWS does wrong, pods run in the end, users are told, and nothing is left to pay for."""
 
+import functools
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from autoscaler import deployment
 from aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
 from clusters import in_virtual_time
+from karpenter.cloud.aws import status_poller
+from karpenter.cloud.aws.housekeeping.tagging import NAME, Tagging
+from karpenter.cloud.aws.memory_discovery import MemoryDiscovery
 
 pytestmark = pytest.mark.storm
 
@@ -156,3 +162,55 @@ async def test_a_dead_host_is_gone_in_minutes_though_it_drained_behind_a_budget_
         box.account.gaps.statuses[0]["SystemStatus"] = {"Status": "impaired", "Details": [detail]}
         await run.until(lambda: dead not in box.machines, seconds=360)
         await run.until(lambda: len(run.running) == 1, seconds=600)
+
+
+@in_virtual_time
+async def test_what_works_in_the_background_goes_on_after_errors_nobody_foresaw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raised, went_well = Counter[str](), Counter[str]()
+
+    def trouble(owner: Any, name: str) -> None:
+        works = getattr(owner, name)
+
+        @functools.wraps(works)
+        def hostile(*args: Any) -> Any:
+            if raised[name] < 2:
+                raised[name] += 1
+                raise RecursionError(f"trouble of {name}")
+            went_well[name] += 1
+            return works(*args)
+
+        monkeypatch.setattr(owner, name, hostile)
+
+    trouble(Tagging, "tag")
+    trouble(MemoryDiscovery, "learn")
+    trouble(status_poller, "problems")
+    apart = {
+        "labelSelector": {"matchLabels": {"app": "app"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    async with aws_sandbox(ec2_pool()) as box:
+        run = box.run
+        await has_started(box)
+        await run.apply(deployment("app", 4, affinity=rule))
+        await run.until(lambda: len(run.running) == 4)
+        await run.until(lambda: sorted(tagged(box)) == sorted(box.machines))
+        failing = box.machines[0]
+        event = {"Code": "instance-retirement", "Description": "The instance is degraded"}
+        box.account.gaps.statuses.append({"InstanceId": failing, "Events": [event]})
+        await run.until(lambda: failing not in box.machines, seconds=1800)
+        await run.until(lambda: len(run.running) == 4)
+
+    assert {"tag": 2, "learn": 2, "problems": 2} == raised
+    assert went_well.keys() == raised.keys()
+
+
+def tagged(box: AwsSandbox) -> list[str]:
+    """The instances that say which node they are."""
+    return [
+        entry["InstanceId"]
+        for entry in box.account.running()
+        if any(tag["Key"] == NAME for tag in entry.get("Tags", ()))
+    ]
