@@ -43,6 +43,7 @@ Json = dict[str, Any]
 
 ENTRIES: Final = 6_000  # what fits into an object that an API server takes
 ORDINARY: Final = 500
+NAMESPACES: Final = 500  # those who may make pods seldom make namespaces
 # A pass is part of the wait for a node; the rest is no slower. Twice the wait is the promise
 MOST_SECONDS_MORE: Final = 1.0
 MOST_MEMORY_MORE: Final = 100_000_000  # bytes
@@ -187,6 +188,16 @@ HARMS: Final[dict[str, Callable[[int], Json]]] = {
             {"name": f"v{i}", "persistentVolumeClaim": {"claimName": f"c{i}"}} for i in range(n)
         ]
     },
+    # each selects namespaces in its own way
+    "namespaces": lambda n: _weighted(
+        "podAffinity",
+        [_term(i, labels.ZONE) | {"namespaceSelector": _selector(i)} for i in range(n)],
+    ),
+    "needs-namespaces": lambda n: _affinity(
+        "podAntiAffinity",
+        _REQUIRED,
+        [_term(i, labels.ZONE) | {"namespaceSelector": _selector(i)} for i in range(n)],
+    ),
     "nothing": lambda n: {},
     "classes": lambda n: {},
     "budgets": lambda n: {},
@@ -245,6 +256,7 @@ def _measured(name: str, entries: int, is_smoke: bool) -> Figures:
             unbound_pods=pods,
             node_pools={"general": node_pool},
             pdbs=budgets if hostile else {},
+            **(around if hostile else {}),
         )
         gc.collect()
         began = time.process_time()
@@ -260,12 +272,14 @@ def _measured(name: str, entries: int, is_smoke: bool) -> Figures:
 
     harmful: dict[str, Pod] = {}
     budgets: dict[str, PodDisruptionBudget] = {}
+    around: dict[str, Any] = {}
     planned(False)
     planned(True)
     before = peak_memory()
     harmful.update(_harmful(name, entries))
     if name == "budgets":
         budgets.update(_budgets(entries))
+    around.update(_around(name, entries))
     rounds = [(planned(False), planned(True)) for _ in range(1 if is_smoke else _ROUNDS)]
     plan = rounds[-1][1][1].plan
     placed = {pod for claim in plan.claims for pod in claim.pods}
@@ -317,6 +331,28 @@ def _budgets(entries: int) -> dict[str, PodDisruptionBudget]:
         assert isinstance(budget, PodDisruptionBudget)
         found[f"default/b{number}"] = budget
     return found
+
+
+def _around(name: str, entries: int) -> Json:
+    """What the pod needs to do its harm: namespaces to select among, or its claims."""
+    if name in ("namespaces", "needs-namespaces"):
+        names = [f"n{number}" for number in range(min(entries, NAMESPACES))]
+        return {"namespaces": {name: convert(_object("v1", "Namespace", name)) for name in names}}
+    if name != "claims":
+        return {}
+    late = _object("storage.k8s.io/v1", "StorageClass", "late") | {
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    claims = {}
+    for name in (f"c{number}" for number in range(entries)):
+        claim = _object("v1", "PersistentVolumeClaim", name, namespace="default")
+        claims[f"default/{name}"] = convert(claim | {"spec": {"storageClassName": "late"}})
+    return {"pvcs": claims, "storage_classes": {"late": convert(late)}}
+
+
+def _object(api_version: str, kind: str, name: str, **metadata: str) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **metadata}}
 
 
 def _waiting(pod: Pod) -> Pod:
