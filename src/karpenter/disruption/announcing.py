@@ -1,11 +1,11 @@
 """What users are told: about machines that stay, and about commands that are begun."""
 
-from collections.abc import Iterable
+import math
 from typing import Final
 
+from karpenter.disruption.balanced import LEAST_SCORE
 from karpenter.disruption.candidates import Blocked, Candidate, Why
-from karpenter.disruption.commands import MULTI, SINGLE, Command, Decision
-from karpenter.disruption.consolidation import is_balanced
+from karpenter.disruption.commands import MULTI, SINGLE, Command, Decision, Score
 from karpenter.scheduling.provisioning import Announcement
 from karpenter.state.departing import annotation_problem
 from karpenter.state.nodes import StateNode
@@ -28,7 +28,7 @@ def announced(verdict: Blocked, snapshot: Snapshot) -> list[Announcement]:
     targets = _targets(machine)
     if is_warning:
         targets.append(f"NodePool/{machine.node_pool}")
-    return [Announcement(target, reason, verdict.detail, is_warning) for target in targets]
+    return [Announcement(target, reason, verdict.message, is_warning) for target in targets]
 
 
 def announced_pods(snapshot: Snapshot) -> list[Announcement]:
@@ -48,31 +48,50 @@ def announced_command(command: Command) -> list[Announcement]:
         return []
     told = []
     if command.decision is Decision.REPLACE:
-        told += _to_each(command.candidates, "ConsolidationCandidate", _said(command))
-    if command.score is not None:
-        message = f"{_said(command)}, score {command.score:.2f}"
+        told += [
+            Announcement(target, "ConsolidationCandidate", message, is_warning=False)
+            for candidate in command.candidates
+            for message in (
+                f"Consolidation candidate: {summary(command, candidate)} {saved(command)}",
+            )
+            for target in _targets(candidate.machine)
+        ]
+    for score in command.scores:
+        message = _approved(score)
+        targets = [f"NodePool/{score.node_pool}"]
         if command.method == SINGLE:
-            told += _to_each(command.candidates, "ConsolidationApproved", message)
-        else:
-            pools = sorted({each.pool for each in command.candidates if is_balanced(each)})
-            told += [
-                Announcement(f"NodePool/{pool}", "ConsolidationApproved", message, is_warning=False)
-                for pool in pools
-            ]
+            targets = [each for c in command.candidates for each in _targets(c.machine)]
+        told += [
+            Announcement(target, "ConsolidationApproved", message, is_warning=False)
+            for target in targets
+        ]
     return told
 
 
-def _to_each(candidates: Iterable[Candidate], reason: str, message: str) -> list[Announcement]:
-    return [
-        Announcement(target, reason, message, is_warning=False)
-        for candidate in candidates
-        for target in _targets(candidate.machine)
-    ]
+def summary(command: Command, candidate: Candidate) -> str:
+    """A command in a few words for one of its candidates."""
+    if len(command.candidates) > 1:
+        part = f"(part of {len(command.candidates)}-node consolidation)"
+        return f"{command.decision}: [{candidate.name}] {part}"
+    if not command.replacements:
+        return f"{command.decision}: [{candidate.name}]"
+    count = len(command.replacements)
+    plural = "" if count == 1 else "s"
+    return f"{command.decision}: [{candidate.name}] -> [{count} replacement{plural}]"
 
 
-def _said(command: Command) -> str:
-    names = ", ".join(command.names)
-    return f"consolidating {names} saves {command.about}${command.savings:.2f}/h"
+def saved(command: Command) -> str:
+    """What a command saves an hour, and whether that is a guess."""
+    guess = ", by estimated prices" if command.is_estimate else ""
+    return f"(savings: ${command.savings:.2f}){guess}"
+
+
+def _approved(score: Score) -> str:
+    value = f"{score.value:.2f}" if math.isfinite(score.value) else "+Inf"
+    return (
+        f"score {value} >= threshold {LEAST_SCORE:.2f} (k: {round(1 / LEAST_SCORE)},"
+        f" savings {score.savings:.1%}, disruption {score.disruption:.1%})"
+    )
 
 
 def _targets(machine: StateNode) -> list[str]:

@@ -41,7 +41,14 @@ def score(savings: float, disruption: float, pool_cost: float, pool_disruption: 
 
 def _score(view: Pass, pool: str, own: list[Candidate], savings: float) -> Score:
     cost, disruption = view.totals(pool)
-    value = score(savings, sum(candidate.cost for candidate in own), cost, disruption)
+    disturbed = sum(candidate.cost for candidate in own)
+    value = score(savings, disturbed, cost, disruption)
     # the same sums in another order must not turn exactly enough into too little
     is_enough = value >= LEAST_SCORE or math.isclose(value, LEAST_SCORE, rel_tol=1e-9)
-    return Score(pool, value, is_enough)
+    return Score(
+        pool,
+        value,
+        is_enough,
+        savings / cost if cost > 0 else 0.0,
+        disturbed / disruption if disruption > 0 else 0.0,
+    )

@@ -17,12 +17,14 @@ from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.costs import BASE_COST, lifetime_cost, offering_of, reschedule_cost
 from karpenter.model import labels
+from karpenter.model.conditions import timestamp
 from karpenter.state.departing import (
     Budgets,
     is_evictable,
     is_protected,
     is_reschedulable,
     must_move,
+    protected_until,
     protection_in_words,
 )
 from karpenter.state.nodes import StateNode
@@ -70,6 +72,13 @@ class Blocked:
     why: Why
     detail: str
     has_event: bool = True
+    # What its event says, which begins with Karpenter's words where it has any; the same verdict
+    told: str = field(default="", compare=False)
+
+    @property
+    def message(self) -> str:
+        """What users are told."""
+        return self.told or self.detail
 
 
 @dataclass(frozen=True)
@@ -179,57 +188,89 @@ class Inspection:
             return _quietly(machine, Why.IN_PROGRESS, "it is being disrupted already")
         if machine.node_claim is None:
             return _quietly(machine, Why.NOT_MANAGED, "it has no NodeClaim, so it is not ours")
-        for applies, why, detail in (
+        is_registered = machine.is_registered
+        missing = "its node is gone"
+        if not machine.has_condition("Registered"):
+            missing = "its node has not appeared yet"
+        for applies, why, detail, told in (
             (
                 machine.node is None,
                 Why.NO_NODE,
-                "its node is gone"
-                if machine.has_condition("Registered")
-                else "its node has not appeared yet",
+                missing,
+                f"Nodeclaim does not have an associated node: {missing}",
             ),
-            (machine.is_rebooting, Why.REBOOTING, "it is being rebooted"),
-            (machine.is_deleting, Why.DELETING, "it is on its way out"),
+            (machine.is_rebooting, Why.REBOOTING, "it is being rebooted", "Node is rebooting"),
+            (
+                machine.is_deleting,
+                Why.DELETING,
+                "it is on its way out",
+                "Node is deleting or marked for deletion",
+            ),
             (
                 not machine.is_initialized,
                 Why.NOT_INITIALIZED,
                 "it is not initialized"
-                if machine.is_registered
+                if is_registered
                 else "it is neither initialized nor registered",
+                f"Node isn't initialized{'' if is_registered else ' nor registered'}",
             ),
-            (machine.is_nominated(self.now), Why.NOMINATED, "pods are expected on it"),
+            (
+                machine.is_nominated(self.now),
+                Why.NOMINATED,
+                "pods are expected on it",
+                "Node is nominated for a pending pod",
+            ),
             (
                 machine.annotations.get(labels.DO_NOT_DISRUPT) == "true",
                 Why.DO_NOT_DISRUPT,
                 f"the node has the annotation {labels.DO_NOT_DISRUPT}",
+                f'Disruption is blocked through the "{labels.DO_NOT_DISRUPT}" annotation',
             ),
         ):
             if applies:
-                return Blocked(machine.name, why, detail)
+                return Blocked(machine.name, why, detail, told=told)
         return None
 
     def pool_blocker(self, machine: StateNode) -> Blocked | None:
         """What about its pool stands in the way."""
         pool = machine.node_pool
         if not pool:
-            return Blocked(machine.name, Why.NO_POOL, f"it has no label {labels.NODEPOOL}")
+            told = f"Node doesn't have required label (label={labels.NODEPOOL})"
+            detail = f"it has no label {labels.NODEPOOL}"
+            return Blocked(machine.name, Why.NO_POOL, detail, told=told)
+        told = f"NodePool not found (NodePool={pool})"
         if pool not in self.snapshot.node_pools:
-            return Blocked(machine.name, Why.NO_POOL, f"there is no NodePool {pool}")
+            return Blocked(machine.name, Why.NO_POOL, f"there is no NodePool {pool}", told=told)
         if not self.types.get(pool):
-            return Blocked(
-                machine.name, Why.NO_TYPES, f"NodePool {pool} has no instance types to choose from"
-            )
+            detail = f"NodePool {pool} has no instance types to choose from"
+            return Blocked(machine.name, Why.NO_TYPES, detail, told=f"{told}: {detail}")
         return None
 
     def pod_blocker(self, machine: StateNode) -> Blocked | None:
         """The first pod, or budget, that stands in the way."""
         for pod in machine.pods:
             if is_active(pod) and is_protected(pod, now=self.now):
-                return Blocked(machine.name, Why.POD_DO_NOT_DISRUPT, protection_in_words(pod))
+                detail, until = protection_in_words(pod), protected_until(pod)
+                told = f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={key_of(pod)})'
+                told += f" until {timestamp(until)}" if until is not None else ""
+                return Blocked(machine.name, Why.POD_DO_NOT_DISRUPT, detail, told=told)
         for pod in machine.pods:
             detail = self.held_by(pod)
             if detail:
-                return Blocked(machine.name, Why.PDB, detail)
+                return Blocked(machine.name, Why.PDB, detail, told=self._held_by_budgets(pod))
         return None
+
+    def _held_by_budgets(self, pod: Pod) -> str:
+        """What Karpenter says of budgets in the way, and of which pod and how many they are."""
+        matching = self.pdbs.matching(pod)
+        names = " ".join(
+            f"{pdb.metadata.namespace or 'default'}/{pdb.metadata.name}" for pdb in matching
+        )
+        if len(matching) > 1:
+            said = f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{names}])"
+        else:
+            said = f"Pdb prevents pod evictions (PodDisruptionBudget=[{names}])"
+        return f"{said}: {self.held_by(pod)}"
 
     def held_by(self, pod: Pod) -> str:
         """Say which disruption budgets keep a pod from being evicted; nothing when none does."""

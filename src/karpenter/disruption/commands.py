@@ -40,6 +40,17 @@ class Decision(StrEnum):
     REBOOT = "reboot"
 
 
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a pool that weighs savings against disruption judges a move."""
+
+    node_pool: str
+    value: float
+    is_approved: bool
+    savings: float = 0.0  # the part of the pool's cost that is saved
+    disruption: float = 0.0  # the part of the disruption that moving the whole pool would be
+
+
 @dataclass(frozen=True)
 class Command:
     """Machines that go together, and what has to stand before they do."""
@@ -51,7 +62,7 @@ class Command:
     replacements: tuple[PlannedClaim, ...] = ()
     placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # machine -> pods
     savings: float = 0.0  # dollars an hour
-    score: float | None = None  # of the strictest pool that weighs savings against disruption
+    scores: tuple[Score, ...] = ()  # of the pools that weigh savings against disruption
     terminate_first_reason: str = ""
     drain_bound: timedelta | None = None  # pods are gone that long after the deletion
     repair: Repair | None = None  # what is wrong with the machine
@@ -60,6 +71,11 @@ class Command:
     def names(self) -> tuple[str, ...]:
         """The names of the machines that go."""
         return tuple(candidate.name for candidate in self.candidates)
+
+    @property
+    def score(self) -> float | None:
+        """The score of the strictest pool, if any of them weighs savings against disruption."""
+        return min((score.value for score in self.scores), default=None)
 
     @property
     def is_estimate(self) -> bool:
@@ -81,15 +97,6 @@ class Command:
     def is_static(self) -> bool:
         """Whether replacements are made from the pool's template, for no pod in particular."""
         return any(candidate.is_static for candidate in self.candidates)
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """How a pool that weighs savings against disruption judges a move."""
-
-    node_pool: str
-    value: float
-    is_approved: bool
 
 
 @dataclass(frozen=True)

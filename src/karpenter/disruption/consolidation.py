@@ -24,6 +24,7 @@ from karpenter.disruption.detection import (
 )
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.replacements import (
+    FILTERING,
     Option,
     Refused,
     option_of,
@@ -47,27 +48,39 @@ def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
         detail = f"NodePool {candidate.pool} has a fixed number of nodes"
         return Blocked(name, Why.STATIC, detail, has_event=False)
     problem = unreadable(pool)
-    for applies, detail in (
-        (bool(problem), problem),
+    type_name = held.get(labels.INSTANCE_TYPE, "")
+    for applies, detail, told in (
+        (bool(problem), problem, ""),
         (
             candidate.instance_type is None,
-            f"instance type {held.get(labels.INSTANCE_TYPE, '')!r} is not known",
+            f"instance type {type_name!r} is not known",
+            f'Instance Type "{type_name}" not found',
         ),
-        (not held.get(labels.CAPACITY_TYPE), f"it has no label {labels.CAPACITY_TYPE}"),
-        (not held.get(labels.ZONE), f"it has no label {labels.ZONE}"),
-        (
-            disruption.consolidate_after == NEVER,
-            f"NodePool {candidate.pool} has consolidation turned off",
+        *(
+            (not held.get(label), f"it has no label {label}", f'Node does not have label "{label}"')
+            for label in (labels.CAPACITY_TYPE, labels.ZONE)
         ),
     ):
         if applies:
-            return Blocked(name, Why.UNCONSOLIDATABLE, detail)
+            return Blocked(name, Why.UNCONSOLIDATABLE, detail, told=told)
+    if disruption.consolidate_after == NEVER:
+        return turned_off(candidate)
     if candidate.is_empty:
         return Blocked(name, Why.NOT_DISRUPTED, "it is empty", has_event=False)
     if disruption.consolidation_policy == WHEN_EMPTY:
         detail = f"NodePool {candidate.pool} consolidates only empty nodes"
-        return Blocked(name, Why.UNCONSOLIDATABLE, detail)
+        told = (
+            f'NodePool "{candidate.pool}" has consolidation policy WhenEmpty, but node is not empty'
+        )
+        return Blocked(name, Why.UNCONSOLIDATABLE, detail, told=told)
     return in_peace(candidate, view)
+
+
+def turned_off(candidate: Candidate) -> Blocked:
+    """A machine of a pool that is not consolidated at all."""
+    detail = f"NodePool {candidate.pool} has consolidation turned off"
+    told = f'NodePool "{candidate.pool}" has consolidation disabled'
+    return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, told=told)
 
 
 def unreadable(pool: NodePool) -> str:
@@ -129,7 +142,7 @@ class Consolidation:
         except NoPoolsError as error:
             return Refused(str(error))
         if answer.stranded:
-            return Refused(without_place(answer))
+            return Refused(without_place(answer), told=not_all_placed(answer))
         return answer
 
     def command(self, method: str, candidates: Sequence[Candidate]) -> Command | Refused:
@@ -150,13 +163,16 @@ class Consolidation:
         if not answer.claims:
             return found
         if len(answer.claims) > 1:
-            return Refused(f"it would take {len(answer.claims)} nodes to replace what it holds")
+            count = len(answer.claims)
+            detail = f"it would take {count} nodes to replace what it holds"
+            return Refused(detail, told=f"Can't remove without creating {count} candidates")
         option = self._replacement(answer, chosen, price)
         if isinstance(option, Refused):
             return option
         written = answer.written(option.claim)
         if written is None:
-            return Refused("the instance types that fit offer less choice than minValues asks for")
+            detail = "the instance types that fit offer less choice than minValues asks for"
+            return Refused(detail, told=f"{FILTERING}: {detail}")
         return replace(
             found,
             decision=Decision.REPLACE,
@@ -178,7 +194,7 @@ class Consolidation:
             detail = f"saving {saved} is not worth it: score {worst.value:.2f}"
             detail += f" of NodePool {worst.node_pool} is below {LEAST_SCORE:.2f}"
             return Refused(detail, is_silent=True), scores
-        return replace(command, score=worst.value), scores
+        return replace(command, scores=scores), scores
 
     def _replacement(
         self, answer: Answer, candidates: tuple[Candidate, ...], price: float
@@ -210,6 +226,11 @@ def without_place(answer: Answer) -> str:
         return f"no place for {_first_few(lost)}"
     machines = _first_few(sorted({unfinished[pod] for pod in early}))
     return f"{_first_few(early)} would have to wait for {machines}, not up yet"
+
+
+def not_all_placed(answer: Answer) -> str:
+    """What Karpenter says of pods without a place, and who they are."""
+    return f"Not all pods would schedule, {without_place(answer)}"
 
 
 def _first_few(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from karpenter.disruption.commands import (
     decision_of,
     saved_by,
 )
-from karpenter.disruption.consolidation import without_place
+from karpenter.disruption.consolidation import not_all_placed, without_place
 from karpenter.disruption.detection import DRIFTED
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
@@ -90,10 +90,17 @@ def _replaced(view: Pass, candidate: Candidate, simulation: Simulation) -> Comma
         command = _terminated_first(view, candidate, simulation)
         if command is not None:
             return command
-    detail = (
-        without_place(answer) if answer.stranded else "its replacement offers too little choice"
-    )
-    return Blocked(candidate.name, Why.UNSCHEDULABLE, detail)
+    return no_replacement(candidate, answer)
+
+
+def no_replacement(candidate: Candidate, answer: Answer) -> Blocked:
+    """A machine that stays because nothing can take its place."""
+    if answer.stranded:
+        detail, told = without_place(answer), not_all_placed(answer)
+    else:
+        detail = "its replacement offers too little choice"
+        told = f"Not all pods would schedule, {detail}"
+    return Blocked(candidate.name, Why.UNSCHEDULABLE, detail, told=told)
 
 
 def _terminated_first(view: Pass, candidate: Candidate, simulation: Simulation) -> Command | None:

@@ -3,7 +3,7 @@
 from karpenter.disruption import budgets
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import EMPTY, Command, Decision, Finding
-from karpenter.disruption.consolidation import in_peace, unreadable
+from karpenter.disruption.consolidation import in_peace, turned_off, unreadable
 from karpenter.disruption.detection import NEVER
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.single import over_budget
@@ -57,9 +57,9 @@ def _verdict(candidate: Candidate, view: Pass) -> Blocked | None:
     if problem:
         return Blocked(candidate.name, Why.UNCONSOLIDATABLE, problem, has_event=False)
     if candidate.node_pool.spec.disruption.consolidate_after == NEVER:
-        detail = f"NodePool {candidate.pool} has consolidation turned off"
-        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail)
+        return turned_off(candidate)
     if candidate.name in view.buffered:
         detail = "it is kept as the spare capacity of a CapacityBuffer"
-        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, has_event=False)
+        told = f'Node "{candidate.name}" has buffer pods'
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, told=told)
     return in_peace(candidate, view)

@@ -48,7 +48,11 @@ def too_many_fail(node: Node, others: Sequence[Node], policies: Sequence[RepairP
     if failing <= most:
         return ""
     where = f"NodePool {pool}" if pool else "the cluster"
-    return f"{failing} of {len(kin)} nodes of {where} are unhealthy, more than {most}"
+    # As Karpenter words and spells it, since people look for its words
+    said = f"more than {_MOST_UNHEALTHY:.0%} nodes are unhealthy in the nodepool"
+    if not pool:
+        said = f"more then {_MOST_UNHEALTHY:.0%} nodes are unhealthy in the cluster"
+    return f"{said}: {failing} of {len(kin)} nodes of {where} are unhealthy, more than {most}"
 
 
 def deadline(stated: str | None, *, now: datetime) -> datetime:

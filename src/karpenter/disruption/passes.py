@@ -263,4 +263,5 @@ class Pass:
 
 def _culprit(closed: Allowance) -> str:
     """Which kind of budget allows nothing."""
-    return f"unreadable budget: {closed.problem}" if closed.problem else "blocking budget"
+    problem = f", which cannot be read: {closed.problem}" if closed.problem else ""
+    return f"blocking budget{problem}"

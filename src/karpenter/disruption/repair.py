@@ -27,11 +27,11 @@ from karpenter.disruption.commands import (
     decision_of,
     saved_by,
 )
-from karpenter.disruption.consolidation import without_place
+from karpenter.disruption.drift import no_replacement
 from karpenter.disruption.passes import Pass
 from karpenter.disruption.simulation import NoPoolsError, Simulation
 from karpenter.disruption.single import over_budget
-from karpenter.disruption.static_drift import AT_LIMIT, RESERVATIONS_FULL
+from karpenter.disruption.static_drift import at_limit, reservations_full
 from karpenter.disruption.static_pools import (
     is_usable,
     static_replacement,
@@ -152,13 +152,15 @@ def _as_patient(view: Pass, machine: StateNode, repair: Repair) -> Patient | Blo
         return blocked
     if machine.annotations.get(labels.DO_NOT_REPAIR) == "true":
         detail = f"the node has the annotation {labels.DO_NOT_REPAIR}"
-        return Blocked(machine.name, Why.DO_NOT_REPAIR, detail)
+        told = f'repair is blocked through the "{labels.DO_NOT_REPAIR}" annotation'
+        return Blocked(machine.name, Why.DO_NOT_REPAIR, detail, told=told)
     candidate = look.described(machine)
     deadline = _grace_period(candidate)
     if repair.grace_period is None and deadline is None:
         held = look.pod_blocker(machine)
         if held is not None:
-            return held
+            told = "repair requires a termination grace period to bypass blocking pods"
+            return replace(held, told=f"{told}: {held.detail}")
     bound = repair.grace_period
     if bound is not None and deadline is not None:
         bound = min(bound, deadline)
@@ -168,7 +170,9 @@ def _as_patient(view: Pass, machine: StateNode, repair: Repair) -> Patient | Blo
 def _machine_blocker(view: Pass, machine: StateNode) -> Blocked | None:
     look = view.inspection
     if not machine.node_pool:
-        return look.pool_blocker(machine)
+        blocked = look.pool_blocker(machine)
+        told = "repair requires a NodePool to construct and budget a safe replacement"
+        return None if blocked is None else replace(blocked, told=told)
     blocked = look.machine_blocker(machine)
     if blocked is None:
         return None
@@ -223,10 +227,7 @@ def _dynamic(view: Pass, patient: Patient, simulation: Simulation) -> Command | 
                 placements=again.outcome.existing,
                 terminate_first_reason=NO_RESERVED_CAPACITY,
             )
-    detail = (
-        without_place(answer) if answer.stranded else "its replacement offers too little choice"
-    )
-    return Blocked(candidate.name, Why.UNSCHEDULABLE, detail)
+    return no_replacement(candidate, answer)
 
 
 def _static(view: Pass, patient: Patient) -> Command | Blocked:
@@ -240,11 +241,10 @@ def _static(view: Pass, patient: Patient) -> Command | Blocked:
     types = view.inspection.types[candidate.pool]
     full = may_go_first and is_full(candidate.node_pool, types)
     if full and not holds_slot(candidate, types, view.facts):
-        return Blocked(name, Why.UNSCHEDULABLE, RESERVATIONS_FULL)
+        return reservations_full(candidate)
     if full or not count.slots(1):
         if not may_go_first or not is_usable(view, candidate.node_pool):
-            detail = RESERVATIONS_FULL if full else AT_LIMIT
-            return Blocked(name, Why.UNSCHEDULABLE, detail)
+            return reservations_full(candidate) if full else at_limit(candidate)
         reason = NO_RESERVED_CAPACITY if full else STATIC_AT_LIMIT
         return replace(_command(patient, Decision.TERMINATE_FIRST), terminate_first_reason=reason)
     replacements = (static_replacement(view, candidate),)
@@ -295,4 +295,7 @@ class _Failing:
             f"{failing} of {total} nodes of NodePool {candidate.pool} are unhealthy,"
             f" and no more than {most} may be for any of them to be repaired"
         )
-        return Blocked(candidate.name, Why.REPAIR_BLOCKED, detail)
+        told = (
+            f'more than {_MOST_UNHEALTHY:.0%} of nodes in nodepool "{candidate.pool}" are unhealthy'
+        )
+        return Blocked(candidate.name, Why.REPAIR_BLOCKED, detail, told=f"{told}: {detail}")

@@ -28,6 +28,9 @@ from karpenter.scheduling.universe import Universe
 # So many cheaper types a spot machine needs before another spot machine takes its place; fewer
 # would make it walk down the ladder of prices, one interruption after the other
 LEAST_SPOT_TYPES: Final = 15
+# How Karpenter begins what it says of prices and of minValues
+FILTERING: Final = "Filtering by price"
+_NOT_CHEAPER: Final = "Can't replace with a cheaper node"
 _NEXT_TO_NOTHING: Final = 0.0001  # dollars an hour; less is written with an exponent otherwise
 _LAUNCH_ORDER: Final = (labels.RESERVED, labels.SPOT, labels.ON_DEMAND)
 
@@ -38,6 +41,7 @@ class Refused:
 
     detail: str
     is_silent: bool = False  # users are not told each time
+    told: str = ""  # what an event says, which begins with Karpenter's words where it has any
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +98,21 @@ def replacement(
 def cheaper_than(option: Option, price: float) -> Option | Refused:
     """Keep the types that cost less whichever of their offerings is launched."""
     if not option.wanted:
-        return Refused("no instance type that fits can be launched")
+        return _no_cheaper("no instance type that fits can be launched")
     about = _about(option)
     if option.cheapest >= price:
-        return Refused(
+        return _no_cheaper(
             f"the cheapest replacement is {_cheapest(option)}, not below {about}{_hourly(price)}"
         )
     kept = _surely_cheaper(option.template.universe, option.wanted, price)
     if not kept:
         detail = f"the cheapest replacement is {_cheapest(option)}, but not in every zone"
-        return Refused(f"{detail} it is sure to cost less than {about}{_hourly(price)}")
+        return _no_cheaper(f"{detail} it is sure to cost less than {about}{_hourly(price)}")
     return _narrowed(option, kept)
+
+
+def _no_cheaper(detail: str) -> Refused:
+    return Refused(detail, told=f"{_NOT_CHEAPER}: {detail}")
 
 
 def _price_of_what_could_stay(option: Option, candidates: Iterable[Candidate]) -> float | None:
@@ -148,7 +156,10 @@ def _spot_to_spot(
     option: Option, count: int, price: float, *, is_allowed: bool
 ) -> Option | Refused:
     if not is_allowed:
-        return Refused("SpotToSpotConsolidation is off, so spot does not replace spot")
+        return Refused(
+            "SpotToSpotConsolidation is off, so spot does not replace spot",
+            told="SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
+        )
     pinned = _on_spot(option)
     if isinstance(pinned, Refused):
         return pinned
@@ -159,7 +170,9 @@ def _spot_to_spot(
     if found < LEAST_SPOT_TYPES:
         return Refused(
             f"spot replaces spot only with {LEAST_SPOT_TYPES} cheaper instance types"
-            f" to choose from, and there are {found}"
+            f" to choose from, and there are {found}",
+            told=f"SpotToSpotConsolidation requires {LEAST_SPOT_TYPES} cheaper instance type options"
+            f" than the current candidate to consolidate, got {found}",
         )
     return _cheapest_few(cheaper)
 
@@ -196,7 +209,7 @@ def _on_spot(option: Option) -> Option | Refused:
     spot = template.universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
     shape = template.shapes.settled(option.claim.shape, labels.CAPACITY_TYPE, (labels.SPOT,))
     if shape is None or not option.wanted & spot:
-        return Refused("no instance type that fits has spot capacity")
+        return _no_cheaper("no instance type that fits has spot capacity")
     pinned = _copy(option.claim, shape, option.claim.bits & spot)
     return _checked(Option(template, pinned, shape.requirements, option.wanted & spot))
 
@@ -209,7 +222,7 @@ def _narrowed(option: Option, kept: int) -> Option | Refused:
 def _checked(option: Option) -> Option | Refused:
     """Refuse a claim that keeps less choice than its pool asks for, even at best effort."""
     short = option.template.shortfalls(option.held, option.claim.bits)
-    return Refused(str(short[0])) if short else option
+    return Refused(str(short[0]), told=f"{FILTERING}: {short[0]}") if short else option
 
 
 def _surely_cheaper(universe: Universe, wanted: int, price: float) -> int:

@@ -52,7 +52,11 @@ def find_single(consolidation: Consolidation) -> Finding:
             search.command = found
             break
         search.verdicts[candidate.name] = Blocked(
-            candidate.name, Why.UNCONSOLIDATABLE, found.detail, has_event=not found.is_silent
+            candidate.name,
+            Why.UNCONSOLIDATABLE,
+            found.detail,
+            has_event=not found.is_silent,
+            told=found.told,
         )
     pools = {candidate.pool for candidate in ordered}
     return Finding(

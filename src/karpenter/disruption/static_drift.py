@@ -1,5 +1,7 @@
 """Drift in static pools: one node for another, straight from the template, several at a time."""
 
+from typing import Final
+
 from karpenter.api.karpenter import NodePool
 from karpenter.disruption import budgets
 from karpenter.disruption.candidates import Blocked, Candidate, Why
@@ -23,8 +25,11 @@ from karpenter.disruption.static_pools import (
 )
 from karpenter.disruption.terminate_first import holds_slot, is_full
 
-AT_LIMIT = "its NodePool has as many nodes as limits.nodes allows"
-RESERVATIONS_FULL = "the reservations of its NodePool are full"
+_NO_STAGE: Final = "cannot stage a replacement"
+_AT_LIMIT: Final = "its NodePool has as many nodes as limits.nodes allows"
+_TOLD_AT_LIMIT: Final = f"static NodePool is at its node limit and {_NO_STAGE}"
+_RESERVATIONS_FULL: Final = "the reservations of its NodePool are full"
+_TOLD_FULL: Final = f"static NodePool's capacity reservations are full and {_NO_STAGE}"
 
 
 def find_static_drift(view: Pass) -> Finding:
@@ -65,20 +70,30 @@ def _of_pool(view: Pass, candidates: list[Candidate]) -> list[Command | Blocked]
         return [
             _going_first(view, pool, each, NO_RESERVED_CAPACITY)
             if holds_slot(each, types, view.facts)
-            else Blocked(each.name, Why.UNSCHEDULABLE, RESERVATIONS_FULL)
+            else reservations_full(each)
             for each in ordered[:allowed]
         ] + [over_budget(each) for each in ordered[allowed:]]
     chosen = candidates[:allowed]
     slots = count.slots(len(chosen))
     if slots:
         rest = [
-            Blocked(each.name, Why.UNSCHEDULABLE, AT_LIMIT, has_event=False)
+            Blocked(each.name, Why.UNSCHEDULABLE, _AT_LIMIT, has_event=False)
             for each in chosen[slots:]
         ]
         return [*(_replaced(view, each) for each in chosen[:slots]), *rest, *late]
     if may_go_first:
         return [*(_going_first(view, pool, each, STATIC_AT_LIMIT) for each in chosen), *late]
-    return [*(Blocked(each.name, Why.UNSCHEDULABLE, AT_LIMIT) for each in chosen), *late]
+    return [*map(at_limit, chosen), *late]
+
+
+def at_limit(candidate: Candidate) -> Blocked:
+    """A machine that stays because its pool may have no more machines, even for a while."""
+    return Blocked(candidate.name, Why.UNSCHEDULABLE, _AT_LIMIT, told=_TOLD_AT_LIMIT)
+
+
+def reservations_full(candidate: Candidate) -> Blocked:
+    """A machine that stays because there is no reserved one to take its place."""
+    return Blocked(candidate.name, Why.UNSCHEDULABLE, _RESERVATIONS_FULL, told=_TOLD_FULL)
 
 
 def _replaced(view: Pass, candidate: Candidate) -> Command:
@@ -98,7 +113,8 @@ def _going_first(
 ) -> Command | Blocked:
     if not is_usable(view, pool):
         detail = f"NodePool {pool.metadata.name} is not ready to make another node"
-        return Blocked(candidate.name, Why.UNSCHEDULABLE, detail)
+        told = _TOLD_AT_LIMIT if reason == STATIC_AT_LIMIT else _TOLD_FULL
+        return Blocked(candidate.name, Why.UNSCHEDULABLE, detail, told=f"{told}: {detail}")
     return Command(
         STATIC_DRIFT,
         budgets.DRIFTED,

@@ -34,6 +34,11 @@ from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 COSTLY_TO_PLAN: Final = "CostlyToPlan"  # the reason of an event
+# How Karpenter begins what it tells, which people look for
+_FAILED: Final = "FailedScheduling"
+_FAILED_TO_SCHEDULE: Final = "Failed to schedule pod"
+_NOTHING_LEFT: Final = "NodePool requirements filtered out all compatible available instance types"
+_MIN_VALUES_LEFT_NOTHING: Final = f"{_NOTHING_LEFT} due to minValues incompatibility"
 
 Catalogue: TypeAlias = Callable[[NodePool], tuple[InstanceType, ...]]
 
@@ -257,21 +262,28 @@ def _announced(
     outcomes = tuple(_buffer_outcome(buffer, outcome.plan, owner) for buffer in buffers)
     plan = _without(outcome.plan, owner) if owner else outcome.plan
     events = [
-        Announcement(f"Pod/{entry.pod}", "FailedScheduling", entry.detail)
+        Announcement(f"Pod/{entry.pod}", _FAILED, f"{_FAILED_TO_SCHEDULE}, {entry.detail}")
         for entry in outcome.ignored
         if entry.has_event
     ]
     if outcome.pools.dynamic:
         events += [
-            Announcement(f"Pod/{entry.pod}", "FailedScheduling", failure_message(entry))
+            Announcement(
+                f"Pod/{entry.pod}", _FAILED, f"{_FAILED_TO_SCHEDULE}, {failure_message(entry)}"
+            )
             for entry in plan.unplaced
         ]
     events += [
         Announcement(f"Pod/{pod}", COSTLY_TO_PLAN, told) for pod, told in plan.costly.items()
     ]
     events += [
-        Announcement(f"NodePool/{reason.node_pool}", "NoCompatibleInstanceTypes", reason.detail)
+        Announcement(
+            f"NodePool/{reason.node_pool}",
+            "NoCompatibleInstanceTypes",
+            f"{said}: {reason.detail}",
+        )
         for reason in plan.empty_pools
+        for said in (_MIN_VALUES_LEFT_NOTHING if reason.why is Why.MIN_VALUES else _NOTHING_LEFT,)
     ]
     return replace(outcome, plan=plan, buffers=outcomes, events=tuple(events))
 

@@ -141,9 +141,17 @@ def _protection_period(pod: Pod) -> timedelta | None:
 def annotation_problem(annotations: Mapping[str, str]) -> str | None:
     """Say what is wrong with a pod's do-not-disrupt annotation, or None when nothing is."""
     wish = annotations.get(DO_NOT_DISRUPT)
-    if wish is None or wish == _FOREVER or (go_duration(wish) or 0) > 0:
+    if wish is None or wish == _FOREVER:
         return None
-    return f'{DO_NOT_DISRUPT} is {wish!r} and has no effect; use "true" or a duration such as 30m'
+    length = go_duration(wish)
+    if length is None:
+        wrong = f'failed to parse "{wish}" as a duration'
+    elif length <= 0:
+        wrong = f'duration "{wish}" must be positive'
+    else:
+        return None
+    advice = 'use "true" or a duration such as 30m'
+    return f"Invalid {DO_NOT_DISRUPT} annotation: {wrong}, ignoring annotation; {advice}"
 
 
 def _always_lets_go(pdb: PodDisruptionBudget, pod: Pod) -> bool:

@@ -148,7 +148,7 @@ async def test_a_schedule_that_never_comes_is_told_and_nothing_goes() -> None:
         ),
         pytest.param(
             {"consolidation_policy": "WhenEmptyOrUnderutilized", "consolidate_after": "Never"},
-            "NodePool np has consolidation turned off",
+            'NodePool "np" has consolidation disabled',
             id="a policy that removes and a time that never comes",
         ),
     ],
@@ -201,17 +201,21 @@ def everything(name: str, *, allowed: int) -> JsonObject:
     [
         pytest.param(
             [everything("all", allowed=0)],
-            "PDB default/all allows 0 of 2 for pod default/a",
+            "Pdb prevents pod evictions (PodDisruptionBudget=[default/all]):"
+            " PDB default/all allows 0 of 2 for pod default/a",
             id="one that selects everything and allows nothing",
         ),
         pytest.param(
             [everything("all", allowed=5), pdb("web", allowed=5)],
-            "pod default/a is selected by several budgets: all, web",
+            "Eviction does not support multiple PDBs (PodDisruptionBudget(s)="
+            "[default/all default/web]): pod default/a is selected by several budgets: all, web",
             id="two that overlap, both open",
         ),
         pytest.param(
             [everything("all", allowed=5), everything("more", allowed=5), pdb("web", allowed=5)],
-            "pod default/a is selected by several budgets: all, more, web",
+            "Eviction does not support multiple PDBs (PodDisruptionBudget(s)="
+            "[default/all default/more default/web]):"
+            " pod default/a is selected by several budgets: all, more, web",
             id="three that overlap",
         ),
     ],
@@ -291,7 +295,9 @@ async def test_nodes_without_a_claim_and_claims_without_a_node_stay() -> None:
         assert [("NodeClaim", "lost-claim")] == list(
             dict.fromkeys(found.heard("DisruptionBlocked"))
         )
-        assert {"its node is gone"} == set(found.messages("DisruptionBlocked"))
+        assert {"Nodeclaim does not have an associated node: its node is gone"} == set(
+            found.messages("DisruptionBlocked")
+        )
 
 
 class TestClocksInTheFuture:
@@ -364,7 +370,8 @@ class TestClocksInTheFuture:
 
             assert [] == found.tainted()
             assert ("Node", "n1") in found.heard("DisruptionBlocked")
-            said = f"pod default/a has the annotation {labels.DO_NOT_DISRUPT} until 2031-01-01T01:00:00Z"
+            said = f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod=default/a)'
+            said += " until 2031-01-01T01:00:00Z"
             assert {said} == set(found.messages("DisruptionBlocked"))
 
     @in_virtual_time

@@ -134,7 +134,9 @@ class TestConsolidation:
                 assert lost == failed(found, "single")
                 told = {("Node", "n1"), ("NodeClaim", "n1-claim")}
                 assert told == set(found.heard("ConsolidationRejected"))
-                assert all(f"({why})" in each for each in found.messages("ConsolidationRejected"))
+                assert all(
+                    f", reason: {why} (" in each for each in found.messages("ConsolidationRejected")
+                )
                 assert all("$0.30" in each for each in found.messages("ConsolidationRejected"))
 
         run_virtual(scene())

@@ -177,7 +177,7 @@ class TestUnconsolidatable:
         [
             pytest.param(
                 [pool(disruption={"consolidateAfter": "Never"}), machine("n1")],
-                "turned off",
+                "has consolidation disabled",
                 id="161 a pool that never consolidates",
             ),
             pytest.param(
@@ -187,7 +187,7 @@ class TestUnconsolidatable:
             ),
             pytest.param(
                 [pool(disruption={"consolidationPolicy": "WhenEmpty"}), machine("n1")],
-                "only empty",
+                "but node is not empty",
                 id="186 a pool that consolidates only empty nodes",
             ),
             pytest.param(

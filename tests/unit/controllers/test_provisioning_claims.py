@@ -176,7 +176,7 @@ async def test_a_pod_nobody_can_serve_is_told_why_once() -> None:
         told = run.events("FailedScheduling")
         assert {"namespace": "default", "name": "web"} == line["Pod"]
         assert "nodepool np" in line["error"]
-        assert ("web", line["error"]) == told[0]
+        assert ("web", f"Failed to schedule pod, {line['error']}") == told[0]
         assert 1.0 == run.world.metrics.registry.get_sample_value(
             "karpenter_scheduler_unschedulable_pods_count", {"controller": "provisioner"}
         )

@@ -65,7 +65,7 @@ async def test_h125_a_pod_is_told_of_a_choice_that_cannot_be_had() -> None:
 @pytest.mark.parametrize(
     ("skipped", "place"),
     [
-        pytest.param((), "nodeclaim/n1-claim as node/n1", id="of ours"),
+        pytest.param((), "nodeclaim/n1-claim, node/n1", id="of ours"),
         pytest.param(("NodeClaim",), "node/n1", id="of nobody"),
     ],
 )
@@ -78,5 +78,5 @@ async def test_pods_are_told_of_a_node_that_is_there(skipped: tuple[str, ...], p
 
         await run.provision()
 
-        told = [("p", f"pod is expected to run on {place}")]
+        told = [("p", f"Pod should schedule on: {place}")]
         assert (told, ()) == (run.events("Nominated"), run.planned.pods_of("n1-claim"))

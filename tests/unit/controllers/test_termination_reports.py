@@ -18,7 +18,7 @@ BEGAN = NOW - timedelta(minutes=10)
 @pytest.mark.parametrize(
     ("count", "sentence"),
     [
-        pytest.param(1, "Failed to drain node, 1 pod is waiting to be evicted", id="one pod"),
+        pytest.param(1, "Failed to drain node, 1 pods are waiting to be evicted", id="one pod"),
         pytest.param(2, "Failed to drain node, 2 pods are waiting to be evicted", id="two pods"),
     ],
 )
@@ -31,8 +31,8 @@ def test_how_many_pods_are_waited_for(count: int, sentence: str) -> None:
     [
         pytest.param(1, "v0", id="one volume"),
         pytest.param(5, "v0, v1, v2, v3, v4", id="as many as are named"),
-        pytest.param(6, "v0, v1, v2, v3, v4 and 1 more", id="one more than are named"),
-        pytest.param(20, "v0, v1, v2, v3, v4 and 15 more", id="many volumes"),
+        pytest.param(6, "v0, v1, v2, v3, v4 and 1 other(s)", id="one more than are named"),
+        pytest.param(20, "v0, v1, v2, v3, v4 and 15 other(s)", id="many volumes"),
     ],
 )
 def test_which_volumes_are_waited_for(count: int, listed: str) -> None:
@@ -40,7 +40,7 @@ def test_which_volumes_are_waited_for(count: int, listed: str) -> None:
 
     told = reports.volumes_attached(node(), attached)
 
-    assert f"Awaiting the detachment of volumes: {listed}" == told.message
+    assert f"Awaiting deletion of bound volumeattachments ({listed})" == told.message
 
 
 @pytest.mark.parametrize(

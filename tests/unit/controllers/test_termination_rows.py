@@ -204,7 +204,7 @@ async def test_f_78_users_read_on_the_node_which_pod_its_budget_holds() -> None:
         await run.pass_time(10)
 
         told = [text for kind, reason, text in run.events if (kind, reason) == FAILED_DRAINING]
-        assert ["Failed to drain node, 1 pod is waiting to be evicted"] == told[:1]
+        assert ["Failed to drain node, 1 pods are waiting to be evicted"] == told[:1]
         assert [True] == [f"default/{held}" in text and "budget" in text for text in told[1:]]
 
 

@@ -247,7 +247,7 @@ def test_135_an_expired_claim_goes_whatever_budgets_say() -> None:
         pytest.param("0", "blocking budget", id="136 one that allows nothing"),
         pytest.param(
             "many",
-            "unreadable budget: spec.disruption.budgets[0]:"
+            "blocking budget, which cannot be read: spec.disruption.budgets[0]:"
             " 'many' is neither a number of nodes nor a percentage",
             id="131 one that cannot be read",
         ),

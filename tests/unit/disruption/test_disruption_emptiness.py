@@ -127,7 +127,7 @@ def test_167_a_machine_kept_for_a_buffer_stays() -> None:
 
     assert ["n2"] == going(found)
     kept = found.verdicts["n1"]
-    assert ("it is kept as the spare capacity of a CapacityBuffer", False) == (
+    assert ("it is kept as the spare capacity of a CapacityBuffer", True) == (
         kept.detail,
         kept.has_event,
     )

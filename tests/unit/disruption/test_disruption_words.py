@@ -226,7 +226,7 @@ def test_219_what_pools_are_told_of_a_move_of_several() -> None:
 
     events = planned(*nodes, unmanaged_node("other"), pools=pools).events
 
-    message = "consolidating a1, b1 saves $0.80/h, score 1.00"
+    message = "score 1.00 >= threshold 0.50 (k: 2, savings 100.0%, disruption 100.0%)"
     assert [
         ("NodePool/a", "ConsolidationApproved", message, False),
         ("NodePool/b", "ConsolidationApproved", message, False),

@@ -201,8 +201,18 @@ def test_the_health_of_the_others(count: int, total: int, node_pool: str, is_blo
 @pytest.mark.parametrize(
     ("node_pool", "said"),
     [
-        pytest.param("np", "3 of 5 nodes of NodePool np are unhealthy, more than 1", id="268"),
-        pytest.param("", "3 of 10 nodes of the cluster are unhealthy, more than 2", id="270"),
+        pytest.param(
+            "np",
+            "more than 20% nodes are unhealthy in the nodepool:"
+            " 3 of 5 nodes of NodePool np are unhealthy, more than 1",
+            id="268",
+        ),
+        pytest.param(
+            "",
+            "more then 20% nodes are unhealthy in the cluster:"
+            " 3 of 10 nodes of the cluster are unhealthy, more than 2",
+            id="270",
+        ),
     ],
 )
 def test_how_many_of_whom_are_unhealthy(node_pool: str, said: str) -> None:

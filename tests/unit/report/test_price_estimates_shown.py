@@ -224,6 +224,6 @@ def test_what_users_read_on_their_nodes_marks_savings() -> None:
 
     plan = planned(machine("old", pod_on("web", cpu="1")), types=types)
 
-    said = [event.message for event in plan.events if "saves" in event.message]
+    said = [event.message for event in plan.events if "savings" in event.message]
     assert said
-    assert all("saves ~$0.50/h" in each for each in said)
+    assert all("(savings: $0.50), by estimated prices" in each for each in said)

@@ -280,7 +280,7 @@ def test_an_annotation_without_effect_is_complained_about(wish: str, is_wrong: b
     problem = annotation_problem({DO_NOT_DISRUPT: wish})
 
     assert is_wrong is (problem is not None)
-    assert not is_wrong or repr(wish) in str(problem)
+    assert not is_wrong or f'"{wish}"' in str(problem)
 
 
 def test_a_pod_without_the_annotation_is_not_complained_about() -> None:

@@ -6,7 +6,6 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Resource
-from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.identity import instance_id_of
 from karpenter.cloud.aws.view import ClusterView
@@ -28,23 +27,28 @@ class Notice:
     type: str = WARNING
 
 
+def _unhealthy(why: str) -> Notice:
+    said = "An unhealthy warning was triggered for the instance"
+    return Notice("InstanceUnhealthy", f"{said}: {why}")
+
+
 NOTICES: Final = {
-    "spot_interrupted": Notice("SpotInterrupted", "EC2 takes this spot instance back in 2 minutes"),
+    "spot_interrupted": Notice("SpotInterrupted", "Spot interruption warning was triggered"),
     "rebalance_recommendation": Notice(
         "SpotRebalanceRecommendation",
-        "EC2 sees a higher risk of taking this spot instance back",
+        "Spot rebalance recommendation was triggered",
         NORMAL,
     ),
-    "instance_stopped": Notice("InstanceStopping", "the instance is being stopped"),
-    "instance_terminated": Notice("InstanceTerminating", "the instance is being terminated"),
-    "scheduled_change": Notice("InstanceUnhealthy", "AWS has announced a change to the instance"),
+    "instance_stopped": Notice("InstanceStopping", "Instance is stopping"),
+    "instance_terminated": Notice("InstanceTerminating", "Instance is terminating"),
+    "scheduled_change": _unhealthy("AWS has announced a change to it"),
     "capacity_reservation_interrupted": Notice(
         "CapacityReservationInstanceInterrupted",
         "the owner of the capacity reservation takes this instance back",
     ),
-    "instance_status": Notice("InstanceUnhealthy", "the instance fails its status check"),
-    "system_status": Notice("InstanceUnhealthy", "the host of the instance fails its status check"),
-    "event_status": Notice("InstanceUnhealthy", "EC2 has scheduled an event for the instance"),
+    "instance_status": _unhealthy("it fails its status check"),
+    "system_status": _unhealthy("its host fails its status check"),
+    "event_status": _unhealthy("EC2 has scheduled an event for it"),
 }
 
 
@@ -67,7 +71,8 @@ class Departures:
     def tell(self, claim: NodeClaim, kind: str) -> None:
         """Say what happens to an instance, on its claim and its node."""
         notice = NOTICES[kind]
-        self._publish(claim, notice.type, notice.reason, notice.message)
+        for target in self._targets(claim):
+            self._publish(target, notice.type, notice.reason, notice.message)
 
     async def remove(self, claim: NodeClaim, kind: str, *, forceful: bool = False) -> None:
         """Delete a claim that is not going yet.
@@ -85,7 +90,9 @@ class Departures:
         except NotFoundError:
             return
         self._remember(metadata.uid)
-        self._publish(claim, WARNING, TERMINATING, "the node is replaced because its instance goes")
+        for target in self._targets(claim):
+            message = f"Interruption triggered termination for the {target.kind}"
+            self._publish(target, WARNING, TERMINATING, message)
         if self._count is not None:
             self._count(claim, kind)
 
@@ -98,15 +105,13 @@ class Departures:
         body = {"metadata": {"annotations": {labels.TERMINATION_TIMESTAMP: timestamp(now)}}}
         self._view.claims.put(await self._view.kube.patch(NodeClaim, claim.metadata.name, body))
 
-    def _publish(self, claim: NodeClaim, type_: str, reason: str, message: str) -> None:
-        targets: list[Resource] = [claim, *self._nodes(claim)]
-        for target in targets:
-            self._recorder.publish(
-                Event(target, type_, reason, message, dedupe=(target.metadata.name,))
-            )
+    def _publish(self, target: Resource, type_: str, reason: str, message: str) -> None:
+        # By uid: a node may have the name of its claim, and both have users who look at them
+        self._recorder.publish(Event(target, type_, reason, message, (target.metadata.uid,)))
 
-    def _nodes(self, claim: NodeClaim) -> list[Node]:
-        return self._view.nodes_of_instance(instance_id_of(claim.status.provider_id))
+    def _targets(self, claim: NodeClaim) -> list[Resource]:
+        instance = instance_id_of(claim.status.provider_id)
+        return [claim, *self._view.nodes_of_instance(instance)]
 
     def _remember(self, uid: str) -> None:
         self._gone[uid] = None

@@ -22,7 +22,7 @@ from karpenter.cloud.aws.validation import Validation
 from karpenter.cloud.aws.view import ClusterView
 from karpenter.cloud.provider import CloudError
 from karpenter.kube.errors import KubeError, NotFoundError
-from karpenter.kube.events import WARNING, Event, Recorder
+from karpenter.kube.events import NORMAL, WARNING, Event, Recorder
 from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
 from karpenter.model.conditions import FALSE, READY
@@ -142,9 +142,9 @@ class NodeClassController(KeyedController):
             return None
         claims = sorted(c.metadata.name for c in self._view.claims_of_class(metadata.name))
         if claims:
-            shown = ", ".join(claims[:5]) + (" and others" if len(claims) > 5 else "")
-            message = f"Waiting on NodeClaim termination for {shown}"
-            self._warn(node_class, _WAITING, message)
+            more = f" and {len(claims) - 5} other(s)" if len(claims) > 5 else ""
+            message = f"Waiting on NodeClaim termination for {', '.join(claims[:5])}{more}"
+            self._tell(node_class, NORMAL, _WAITING, message)
             return _WAIT_FOR_CLAIMS
         try:
             await self._clean_up(node_class)
@@ -162,14 +162,14 @@ class NodeClassController(KeyedController):
         if not self._is_isolated:
             left = await self._profiles.delete_all(node_class)
             if left:
-                self._warn(node_class, _NOT_LISTED, left)
+                self._tell(node_class, WARNING, _NOT_LISTED, left)
         await self._templates.delete_of(node_class.metadata.name)
 
     async def _tell_blocked(self, node_class: EC2NodeClass, error: AwsUnauthorizedError) -> None:
         """Say on the class which permission its deletion waits for."""
         permission = f"{error.service}:{error.operation}"
         message = f"the node class cannot be deleted: grant the controller {permission} ({error})"
-        self._warn(node_class, _BLOCKED, message)
+        self._tell(node_class, WARNING, _BLOCKED, message)
         changed = class_conditions.with_condition(
             node_class, READY, FALSE, _BLOCKED, message, now=self.clock.now()
         )
@@ -177,9 +177,9 @@ class NodeClassController(KeyedController):
         if body:
             await self._patch(node_class, {"status": body}, subresource="status")
 
-    def _warn(self, node_class: EC2NodeClass, reason: str, message: str) -> None:
-        dedupe = (node_class.metadata.name,)
-        self._recorder.publish(Event(node_class, WARNING, reason, message, dedupe=dedupe))
+    def _tell(self, node_class: EC2NodeClass, type_: str, reason: str, message: str) -> None:
+        dedupe = (node_class.metadata.uid,)
+        self._recorder.publish(Event(node_class, type_, reason, message, dedupe=dedupe))
 
     async def _patch(
         self, node_class: EC2NodeClass, body: Mapping[str, Any], *, subresource: str = ""

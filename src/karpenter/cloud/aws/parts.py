@@ -191,7 +191,9 @@ def _role_warning(recorder: Recorder) -> Callable[[NodeClaim], None]:
                 claim,
                 WARNING,
                 "SpotServiceLinkedRoleCreationFailure",
-                "spot instances need the service-linked role AWSServiceRoleForEC2Spot; create it"
+                "Attempted to launch a spot instance but failed due to"
+                ' "AuthFailure.ServiceLinkedRoleCreationNotPermitted":'
+                " spot instances need the service-linked role AWSServiceRoleForEC2Spot; create it"
                 " with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
                 dedupe=("service-linked-role",),
             )

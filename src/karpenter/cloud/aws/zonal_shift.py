@@ -100,30 +100,34 @@ class ZonalShifts:
             self.sequence += 1
         for zone_id in sorted(after - before):
             log.info("zonal shift began", zone_id=zone_id)
-            self._tell(zone_id, WARNING, "ZonalShiftActive", "is shifted away from; not used")
+            self._tell(zone_id, WARNING, "ZonalShiftActive", "detected", "unavailable")
         for zone_id in sorted(before - after):
             log.info("zonal shift ended", zone_id=zone_id)
-            self._tell(zone_id, NORMAL, "ZonalShiftCleared", "is in use again")
+            self._tell(zone_id, NORMAL, "ZonalShiftCleared", "cleared", "restored")
 
-    def _tell(self, zone_id: str, type_: str, reason: str, what: str) -> None:
+    def _tell(self, zone_id: str, type_: str, reason: str, what: str, now: str) -> None:
         for pool in self._view.pools.list():
-            if self._can_use(pool, zone_id):
-                message = f"zone {zone_id} {what}"
-                dedupe = (pool.metadata.name, zone_id)
+            zone = self._zone_of(pool, zone_id)
+            if zone:
+                where = f"offerings in zone {zone} ({zone_id})"
+                message = f"Zonal shift {what}: {where} are {now} for this NodePool"
+                dedupe = (pool.metadata.uid, zone_id)
                 self._recorder.publish(Event(pool, type_, reason, message, dedupe))
 
-    def _can_use(self, pool: NodePool, zone_id: str) -> bool:
-        """Whether the node class of a pool has a subnet there that the pool would take."""
+    def _zone_of(self, pool: NodePool, zone_id: str) -> str:
+        """The zone's name, if the pool's class has a subnet there that the pool would take."""
         node_class = self._view.node_classes.get(pool.spec.template.spec.node_class_ref.name)
         if node_class is None:
-            return False
+            return ""
         wanted = Requirements.from_wire(pool.spec.template.spec.requirements)
-        return any(
-            subnet.zone_id == zone_id
+        found = (
+            subnet.zone
+            for subnet in node_class.status.subnets
+            if subnet.zone_id == zone_id
             and wanted[labels.ZONE].has(subnet.zone)
             and wanted[labels.ZONE_ID].has(zone_id)
-            for subnet in node_class.status.subnets
         )
+        return next(found, "")
 
 
 def _active(shifts: Any, now: datetime) -> dict[str, datetime]:

@@ -104,7 +104,9 @@ class RebootController(Controller):
             reboot = reboot_of(claim)
         except RequestError as error:
             node = found[0] if len(found) == 1 else None
-            await self._ends_of.refuse(claim, node, INVALID_REQUEST, str(error))
+            await self._ends_of.refuse(
+                claim, node, INVALID_REQUEST, f"invalid reboot request: {error}"
+            )
             return None
         visit = _Visit(claim, found[0] if len(found) == 1 else None, reboot, now)
         if reboot.is_issued:
@@ -117,7 +119,7 @@ class RebootController(Controller):
         has_node = visit.node is not None
         deadline = visit.reboot.issuing_deadline(self._issuing.get(uid), has_node=has_node)
         if deadline is not None and visit.now >= deadline:
-            detail = "the restart was not accepted in time"
+            detail = "reboot was not issued within the issuance timeout"
             await self._give_up(claim, visit.node, PROVIDER_ERROR, detail)
             return None
         if visit.node is None:
@@ -142,7 +144,10 @@ class RebootController(Controller):
         try:
             await self.world.cloud.reboot(claim, operation_of(claim, reboot, boot))
         except _FOR_GOOD as error:
-            await self._give_up(claim, node, PROVIDER_ERROR, str(error))
+            said = "reboot rejected by the cloud provider"
+            if isinstance(error, RebootNotImplementedError):
+                said = "reboot not implemented by the cloud provider"
+            await self._give_up(claim, node, PROVIDER_ERROR, f"{said}: {error}")
             return False
         return True
 
@@ -162,7 +167,7 @@ class RebootController(Controller):
         """Wait until a machine is back."""
         claim, node, now = visit.claim, visit.node, visit.now
         if now >= visit.reboot.recovery_deadline:
-            detail = "the node did not come back in time"
+            detail = "node did not recover within the observation window"
             await self._give_up(claim, node, RECOVERY_TIMEOUT, detail)
             return None
         left = (visit.reboot.recovery_deadline - now).total_seconds()

@@ -92,9 +92,8 @@ class RebootEnds:
         except RequestError as error:
             reboot = error.reboot
         self._count(result, reboot)
-        message = f"Reboot failed ({result}): {detail}"
         self._world.recorder.publish(
-            Event(claim, WARNING, "RebootFailed", message, _episode(claim, reboot), _DEDUPE_SECONDS)
+            Event(claim, WARNING, "RebootFailed", detail, _episode(claim, reboot), _DEDUPE_SECONDS)
         )
         self._log.error("reboot failed", NodeClaim={"name": claim.metadata.name}, error=detail)
 
@@ -107,7 +106,7 @@ class RebootEnds:
 
 def observed(claim: NodeClaim, reboot: Reboot) -> Event:
     """A machine that has booted anew."""
-    message = "The node has restarted and is expected to become ready"
+    message = "New boot observed (bootID changed); awaiting node readiness"
     dedupe = _episode(claim, reboot)
     return Event(claim, NORMAL, "RebootObserved", message, dedupe, _DEDUPE_SECONDS)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
+from karpenter.disruption.announcing import saved, summary
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command
 from karpenter.kube.events import NORMAL, WARNING, Event
@@ -32,11 +33,9 @@ def announced(announcement: Announcement, target: Resource) -> Event:
 
 def rejected(command: Command, why: str, detail: str) -> Iterator[Event]:
     """Machines whose consolidation no longer held when it was looked at again."""
-    message = (
-        f"Consolidation was abandoned ({why}), which would have saved an estimated"
-        f" ${command.savings:.2f} an hour: {detail}"
-    )
     for candidate in command.candidates:
+        told = f"{summary(command, candidate)}, reason: {why} {saved(command)}"
+        message = f"Consolidation rejected: {told}: {detail}"
         for target in both(candidate.machine):
             dedupe = (target.metadata.uid, ",".join(command.names), why)
             yield Event(target, NORMAL, "ConsolidationRejected", message, dedupe)

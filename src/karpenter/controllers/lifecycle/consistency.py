@@ -81,7 +81,10 @@ class ConsistencyController(Controller):
             )
         now = self.clock.now()
         if issues:
-            reason, message = "ConsistencyCheckFailed", "; ".join(issues)
+            reason, message = (
+                "ConsistencyCheckFailed",
+                f"Consistency Check Failed: {'; '.join(issues)}",
+            )
             changed = conditioned(claim, _CONSISTENT, FALSE, reason, message, now=now)
         else:
             changed = conditioned(claim, _CONSISTENT, TRUE, now=now)
@@ -99,8 +102,8 @@ def shortfalls(claim: NodeClaim, node: Node) -> list[str]:
     found = Resources.from_wire(node.status.capacity)
     wanted = Resources.from_wire(claim.spec.resources.requests)
     return [
-        f"expected {format_amount(name, expected[name])} of {name},"
-        f" but Node {node.metadata.name} has {format_amount(name, found[name])}"
+        f"expected {format_amount(name, expected[name])} of resource {name}, but found"
+        f" {format_amount(name, found[name])} ({found[name] / expected[name]:.1%} of expected)"
         for name, _ in wanted.items()
         if found[name] * 100 < expected[name] * _LEAST_PERCENT
     ]

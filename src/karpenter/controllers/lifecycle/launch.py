@@ -110,8 +110,9 @@ class Launch:
         return conditioned(launched, LAUNCHED, TRUE, now=self._world.clock.now())
 
     async def _without_capacity(self, claim: NodeClaim, error: Exception) -> Step:
-        text = shortened(f"NodeClaim {claim.metadata.name} could not be launched: {error}")
-        self._publish(claim, text)
+        name = f"NodeClaim {claim.metadata.name}"
+        self._publish(claim, shortened(f"{name} event: {error}"))
+        text = shortened(f"{name} nominated for this pod failed to launch: {error}")
         for pod in self._pods_waiting_for(claim):
             if self._pod_events.try_take():
                 self._publish(pod, text)

@@ -117,8 +117,9 @@ class Registration:
                 claim,
                 WARNING,
                 "UnregisteredTaintMissing",
-                f"Node {name} joined without taint {labels.UNREGISTERED}:NoExecute,"
-                " so pods may have been placed before it was registered",
+                f"Missing {labels.UNREGISTERED} taint which prevents registration related race"
+                f" conditions on Karpenter-managed nodes: Node {name} joined without it, so pods"
+                " may have been placed before it was registered",
                 dedupe=(claim.metadata.uid,),
             )
         )

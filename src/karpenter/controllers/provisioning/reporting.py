@@ -65,7 +65,7 @@ class Reporter:
         """Tell pods where they are expected to run."""
         targets = [f"nodeclaim/{claim}"] if claim else []
         targets += [f"node/{node}"] if node else []
-        message = f"pod is expected to run on {' as '.join(targets)}"
+        message = f"Pod should schedule on: {', '.join(targets)}"
         async for pod in paced(pods):
             self._publish(pod, NORMAL, NOMINATED, message)
 

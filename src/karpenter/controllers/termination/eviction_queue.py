@@ -131,14 +131,17 @@ class EvictionQueue(Controller):
         if isinstance(error, NotFoundError | ConflictError):
             self._drop(_key(pod))
             return None
-        if not isinstance(error, TooManyRequestsError) and _SEVERAL_BUDGETS not in str(error):
+        are_several = _SEVERAL_BUDGETS in str(error)
+        if not isinstance(error, TooManyRequestsError) and not are_several:
             raise error
         node = self._nodes.get(pod.spec.node_name)
         if node is None:
             # Nobody drains it any more, and the pod goes with what is left of its node
             self._drop(_key(pod))
             return None
-        self.world.recorder.publish(reports.budget_in_the_way(node, pod, str(error)))
+        self.world.recorder.publish(
+            reports.budget_in_the_way(node, pod, str(error), are_several=are_several)
+        )
         told = min(error.retry_after or 0.0, self.backoff.last)
         return self._wait(pod, entry, at_least=told)
 
@@ -154,7 +157,7 @@ class EvictionQueue(Controller):
             self._drop(_key(pod))
             return None
         self.world.metrics.pods_drained_total.labels(reason=self._reason_of(pod)).inc()
-        self.world.recorder.publish(reports.disrupted(pod, deadline))
+        self.world.recorder.publish(reports.disrupted(pod, deadline, grace=grace))
         return _UNHEARD_SECONDS
 
     def _wait(self, pod: Pod, entry: _Entry, *, at_least: float = 0.0) -> float:

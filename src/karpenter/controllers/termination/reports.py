@@ -27,35 +27,42 @@ def expiring(target: Node | NodeClaim, deadline: str) -> Event:
 
 def waiting(node: Node, count: int) -> Event:
     """Pods keep a node from being empty."""
-    pods = "1 pod is" if count == 1 else f"{count} pods are"
-    return _failed_draining(node, f"Failed to drain node, {pods} waiting to be evicted")
+    # In the plural, of one pod too: people look for Karpenter's words
+    return _failed_draining(node, f"{count} pods are waiting to be evicted")
 
 
-def budget_in_the_way(node: Node, pod: Pod, refusal: str) -> Event:
-    """A disruption budget does not let a pod go now."""
-    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+def budget_in_the_way(node: Node, pod: Pod, refusal: str, *, are_several: bool = False) -> Event:
+    """A disruption budget does not let a pod go now, or several together never do."""
+    said = "evicting pod violates a PDB"
+    if are_several:
+        said = "eviction does not support multiple PDBs"
+    name = f"(Pod={pod.metadata.namespace}/{pod.metadata.name})"
     # Beside how many pods are waiting, which is told first and must not drown out why
-    return _failed_draining(node, f"Failed to evict pod {name}: {refusal}", _BUDGET)
+    return _failed_draining(node, f"{said} {name}: {refusal}", _BUDGET)
 
 
 def volumes_attached(node: Node, attachments: Sequence[VolumeAttachment]) -> Event:
     """Volumes keep a machine from being ended."""
     names = [attachment.metadata.name for attachment in attachments]
     more = len(names) - _MOST_NAMED
-    listed = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    message = f"Awaiting the detachment of volumes: {listed}"
+    listed = ", ".join(names[:_MOST_NAMED]) + (f" and {more} other(s)" if more > 0 else "")
+    message = f"Awaiting deletion of bound volumeattachments ({listed})"
     return Event(node, "Normal", "AwaitingVolumeDetachment", message, (node.metadata.name,))
 
 
 def evicted(pod: Pod, reason: str) -> Event:
     """A pod was asked to leave."""
-    message = f"Evicted pod: {reason}" if reason else "Evicted pod"
-    return Event(pod, "Normal", "Evicted", message, (pod.metadata.uid,))
+    return Event(pod, "Normal", "Evicted", f"Evicted pod: {reason}", (pod.metadata.uid,))
 
 
-def disrupted(pod: Pod, deadline: datetime) -> Event:
-    """A pod was deleted because of the deadline of its node."""
-    message = f"Deleted the pod to end it before its node does at {timestamp(deadline)}"
+def disrupted(pod: Pod, deadline: datetime, *, grace: int) -> Event:
+    """A pod was deleted because of the deadline of its node, with so many seconds to end."""
+    message = (
+        f"Deleting the pod to accommodate the terminationTime {deadline:%Y-%m-%d %H:%M:%S +0000 UTC}"
+        f" of the node. The pod was granted {grace} seconds of grace-period of its"
+        f" {pod.spec.termination_grace_period_seconds or 0} terminationGracePeriodSeconds."
+        " This bypasses the PDB of the pod and the do-not-disrupt annotation."
+    )
     return Event(pod, "Normal", "Disrupted", message, (pod.metadata.uid,))
 
 
@@ -69,13 +76,14 @@ def protection(pod: Pod, *, now: datetime) -> Event | None:
         return None
     else:
         kind, reason = "Normal", "DoNotDisruptUntil"
-        message = f"The pod is not disrupted until {timestamp(end)}"
+        message = f"The {DO_NOT_DISRUPT} grace period will elapse at {timestamp(end)}"
         if now >= end:
             reason = "DoNotDisruptGracePeriodElapsed"
-            message = f"The pod may be disrupted since {timestamp(end)}"
+            message = f"The {DO_NOT_DISRUPT} grace period has elapsed, pod is now disruptable"
     value = pod.metadata.annotations[DO_NOT_DISRUPT]
     return Event(pod, kind, reason, message, (pod.metadata.uid, value))
 
 
-def _failed_draining(node: Node, message: str, *about: str) -> Event:
+def _failed_draining(node: Node, why: str, *about: str) -> Event:
+    message = f"Failed to drain node, {why}"
     return Event(node, "Warning", "FailedDraining", message, (node.metadata.name, *about))
