@@ -206,6 +206,15 @@ class AwsCloud:
         items, _ = await self.memory.list("v1", "Event")
         return [(each["reason"], each["involvedObject"]["kind"]) for each in items]
 
+    async def told(self, *reasons: str) -> list[tuple[str, str, str, str]]:
+        """Object, type, reason and message of all events of these reasons."""
+        items, _ = await self.memory.list("v1", "Event")
+        return sorted(
+            (each["involvedObject"]["kind"], each["type"], each["reason"], each["message"])
+            for each in items
+            if each["reason"] in reasons
+        )
+
     def instance_ids(self) -> list[str]:
         return [entry["InstanceId"] for entry in self.account.running()]
 

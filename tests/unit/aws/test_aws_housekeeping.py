@@ -1,5 +1,6 @@
 """What the provider does by itself: tags, drift, reservations that end, zones to keep away from."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -236,7 +237,10 @@ async def test_136_a_zone_that_is_shifted_away_from_is_left_alone_until_it_is_ov
         there = {"key": labels.ZONE, "operator": "In", "values": [zone]}
         with pytest.raises(InsufficientCapacityError):
             await cloud.provider.create(await cloud.claim("two", requirements=[there]))
-        assert ("ZonalShiftActive", "NodePool") in await cloud.events()
+        said = f"offerings in zone {zone} ({zone_id}) are unavailable for this NodePool"
+        assert [
+            ("NodePool", "Warning", "ZonalShiftActive", f"Zonal shift detected: {said}")
+        ] == await cloud.told("ZonalShiftActive")
 
         await cloud.clock.sleep(601)
         await cloud.provider.create(await cloud.claim("three", requirements=[there]))
@@ -256,7 +260,12 @@ async def test_a_shift_that_is_cancelled_is_over_at_once() -> None:
         await cloud.clock.sleep(31)
 
         assert {"usw2-az2"} == cloud.provider.parts.shifts.shifted()
-        assert ("ZonalShiftCleared", "NodePool") in await cloud.events()
+        ((kind, type_, _, said),) = await cloud.told("ZonalShiftCleared")
+        assert ("NodePool", "Normal") == (kind, type_)
+        assert re.fullmatch(
+            r"Zonal shift cleared: offerings in zone \S+ \(usw2-az1\) are restored for this NodePool",
+            said,
+        )
 
 
 @in_virtual_time

@@ -81,6 +81,63 @@ async def test_120_a_spot_warning_makes_the_claim_go() -> None:
         assert ("TerminatingOnInterruption", "NodeClaim") in told
 
 
+@pytest.mark.parametrize(
+    ("text", "type_", "reason", "words"),
+    [
+        pytest.param(
+            ec2("EC2 Spot Instance Interruption Warning"),
+            "Warning",
+            "SpotInterrupted",
+            "Spot interruption warning was triggered",
+            id="spot",
+        ),
+        pytest.param(
+            ec2("EC2 Instance Rebalance Recommendation"),
+            "Normal",
+            "SpotRebalanceRecommendation",
+            "Spot rebalance recommendation was triggered",
+            id="rebalance",
+        ),
+        pytest.param(
+            state("stopping"), "Warning", "InstanceStopping", "Instance is stopping", id="stopping"
+        ),
+        pytest.param(
+            state("terminated"),
+            "Warning",
+            "InstanceTerminating",
+            "Instance is terminating",
+            id="terminating",
+        ),
+        pytest.param(
+            health("EC2", "scheduledChange", "i-1"),
+            "Warning",
+            "InstanceUnhealthy",
+            "An unhealthy warning was triggered for the instance: AWS has announced a change to it",
+            id="scheduled change",
+        ),
+    ],
+)
+@in_virtual_time
+async def test_users_read_what_they_know_on_the_claim_and_on_a_node_of_the_same_name(
+    text: str, type_: str, reason: str, words: str
+) -> None:
+    async with aws_cloud() as cloud:
+        claim = await cloud.launch(await cloud.claim("one"))
+        body = {"metadata": {"name": "one"}, "spec": {"providerID": claim.status.provider_id}}
+        await cloud.kube.create(Node, body)
+        await cloud.clock.sleep(1)
+        cloud.account.send(about(text, claim))
+        await cloud.clock.sleep(5)
+
+        assert [(kind, type_, reason, words) for kind in ("Node", "NodeClaim")] == (
+            await cloud.told(reason)
+        )
+        goes = "TerminatingOnInterruption"
+        said = "Interruption triggered termination for the"
+        ends = [(kind, "Warning", goes, f"{said} {kind}") for kind in ("Node", "NodeClaim")]
+        assert (ends if type_ == "Warning" else []) == await cloud.told(goes)
+
+
 @pytest.mark.row("S2-86")
 @pytest.mark.parametrize(
     ("text", "event"),

@@ -159,8 +159,9 @@ async def test_93_without_the_role_for_spot_on_demand_still_works() -> None:
         await cloud.clock.sleep(1)
 
         assert "on-demand" == instance.labels[labels.CAPACITY_TYPE]
-        told = ("SpotServiceLinkedRoleCreationFailure", "NodeClaim")
-        assert told in await cloud.events()
+        ((kind, type_, _, said),) = await cloud.told("SpotServiceLinkedRoleCreationFailure")
+        assert ("NodeClaim", "Warning") == (kind, type_)
+        assert said.startswith(f'Attempted to launch a spot instance but failed due to "{code}": ')
 
 
 @in_virtual_time
@@ -398,7 +399,10 @@ async def test_a_class_that_does_not_exist_is_insufficient_capacity() -> None:
         await refused(cloud, claim, InsufficientCapacityError)
         await cloud.clock.sleep(1)
 
-        assert ("FailedResolvingNodeClass", "NodeClaim") in await cloud.events()
+        said = "Failed resolving NodeClass: there is no EC2NodeClass nowhere"
+        assert [("NodeClaim", "Warning", "FailedResolvingNodeClass", said)] == await cloud.told(
+            "FailedResolvingNodeClass"
+        )
 
 
 @in_virtual_time

@@ -785,7 +785,7 @@ async def test_39_a_class_that_is_deleted_waits_for_its_claims_and_leaves_nothin
         assert profile
         assert 600.0 == wait
         assert (labels.AWS_TERMINATION,) == waiting.metadata.finalizers
-        assert "WaitingOnNodeClaimTermination" == event.reason
+        assert ("Normal", "WaitingOnNodeClaimTermination") == (event.type, event.reason)
         assert "Waiting on NodeClaim termination for one" == event.message
         assert ([], []) == (templates, profiles)
         with pytest.raises(NotFoundError):

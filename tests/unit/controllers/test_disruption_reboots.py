@@ -94,6 +94,9 @@ class Reboots:
     def pod(self, name: str) -> Pod | None:
         return self.bench.world.mirror(Pod).get(name, "default")
 
+    def told(self, reason: str) -> list[str]:
+        return [event.message for event in self.bench.events.heard if event.reason == reason]
+
 
 def requested(
     *, grace: str = "", boot: str = "", issued: bool = False, period: str | None = None
@@ -257,14 +260,26 @@ class TestRefusals:
             assert ("True", "RebootIssued") == found.condition()
 
     @pytest.mark.parametrize(
-        "failure",
+        ("failure", "said"),
         [
-            pytest.param(RebootNotImplementedError(), id="V15-D31 not implemented"),
-            pytest.param(RebootFailedError("never"), id="V15-D31 refused for good"),
-            pytest.param(InstanceNotFoundError("gone"), id="V15-D31 not found"),
+            pytest.param(
+                RebootNotImplementedError(),
+                "reboot not implemented by the cloud provider",
+                id="V15-D31 not implemented",
+            ),
+            pytest.param(
+                RebootFailedError("never"),
+                "reboot rejected by the cloud provider: never",
+                id="V15-D31 refused for good",
+            ),
+            pytest.param(
+                InstanceNotFoundError("gone"),
+                "reboot rejected by the cloud provider: gone",
+                id="V15-D31 not found",
+            ),
         ],
     )
-    def test_a_restart_that_will_never_happen(self, failure: Exception) -> None:
+    def test_a_restart_that_will_never_happen(self, failure: Exception, said: str) -> None:
         async def scene() -> None:
             async with rebooting(requested(grace="0s"), failures=[failure]) as found:
                 await found.clock.sleep(1)
@@ -272,7 +287,7 @@ class TestRefusals:
                 assert found.is_going
                 assert not found.is_closed()
                 assert 1 == found.count("provider_error")
-                assert "RebootFailed" in found.bench.events.reasons
+                assert [True] == [each.startswith(said) for each in found.told("RebootFailed")]
 
         run_virtual(scene())
 
@@ -286,6 +301,8 @@ class TestRefusals:
 
             assert (False, True) == (before, found.is_going)
             assert 1 == found.count("provider_error")
+            said = "reboot was not issued within the issuance timeout"
+            assert [said] == found.told("RebootFailed")
 
     @pytest.mark.parametrize("text", ["banana", "-1m"])
     def test_v15_d35_a_grace_period_nobody_understands_ends_the_restart_only(
@@ -301,6 +318,8 @@ class TestRefusals:
                 assert (False, False) == (found.is_going, found.is_closed())
                 assert BOOT not in found.claim.metadata.annotations
                 assert 1 == found.count("invalid_request")
+                (said,) = found.told("RebootFailed")
+                assert said.startswith("invalid reboot request: ")
                 assert [] == found.calls
 
         run_virtual(scene())
@@ -325,7 +344,8 @@ class TestComingBack:
             await found.clock.sleep(1)
 
             assert not found.is_closed()
-            assert "RebootObserved" in found.bench.events.reasons
+            said = "New boot observed (bootID changed); awaiting node readiness"
+            assert {said} == set(found.told("RebootObserved"))
             assert ("True", "RebootIssued") == found.condition()
 
             await found.boot(ready="True")
@@ -359,7 +379,8 @@ class TestComingBack:
             deadline = found.claim.metadata.annotations[labels.TERMINATION_TIMESTAMP]
             assert later(1200 + 300) == deadline
             assert 1 == found.count("recovery_timeout")
-            assert "RebootFailed" in found.bench.events.reasons
+            said = "node did not recover within the observation window"
+            assert [said] == found.told("RebootFailed")
 
     @in_virtual_time
     async def test_v15_d34_one_that_was_never_initialized_has_as_long_to_come_back(self) -> None:

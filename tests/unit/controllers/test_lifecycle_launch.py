@@ -214,6 +214,7 @@ async def test_a07_without_capacity_the_claim_is_given_up() -> None:
         assert [("NodeClaim", "Warning", "InsufficientCapacityError")] == [
             (event.target.kind, event.type, event.reason) for event in run.bench.events.heard
         ]
+        assert f"NodeClaim {NAME} event: sold out" == run.bench.events.heard[0].message
 
 
 @in_virtual_time
@@ -392,6 +393,8 @@ async def test_v15_d43_pods_that_wait_for_the_claim_are_told() -> None:
             if isinstance(event.target, Resource)
         ]
         assert {"InsufficientCapacityError"} == set(run.bench.events.reasons)
+        said = f"NodeClaim {NAME} nominated for this pod failed to launch: "
+        assert run.bench.events.heard[1].message.startswith(said)
 
 
 @in_virtual_time

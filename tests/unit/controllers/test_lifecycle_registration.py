@@ -98,9 +98,14 @@ async def test_b13_a_node_without_the_taint_registers_with_a_warning() -> None:
         await run.look()
 
         assert ("True", "Registered") == run.condition("Registered")
-        assert [("Warning", "UnregisteredTaintMissing")] == [
-            (event.type, event.reason) for event in run.bench.events.heard
+        assert [("NodeClaim", "Warning", "UnregisteredTaintMissing")] == [
+            (event.target.kind, event.type, event.reason) for event in run.bench.events.heard
         ]
+        said = (
+            "Missing karpenter.sh/unregistered taint which prevents registration related race"
+            " conditions on Karpenter-managed nodes: Node node-1 joined without it"
+        )
+        assert run.bench.events.heard[0].message.startswith(said)
 
 
 @in_virtual_time

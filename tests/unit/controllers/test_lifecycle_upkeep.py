@@ -74,6 +74,10 @@ def test_consistency(memory: str, status: str) -> None:
             assert 600.0 == again
             expected = ["FailedConsistencyCheck"] if status == "False" else []
             assert expected == at_work.events.reasons
+            said = "expected 8Gi of resource memory, but found 6963Mi (85.0% of expected)"
+            assert [("NodeClaim", "Warning", said)] * len(expected) == [
+                (event.target.kind, event.type, event.message) for event in at_work.events.heard
+            ]
             assert at_work.claim(NAME).metadata.deletion_timestamp is None
 
     check()
