@@ -43,4 +43,4 @@ async def test_285_without_its_claims_nodes_stay_whatever_becomes_of_their_pods(
         assert before == uids(run)
         assert [] == [claim for claim in run.claims if "deletionTimestamp" in claim["metadata"]]
         told = {message for kind, reason, message in run.events if reason == "DisruptionBlocked"}
-        assert "there is no NodePool default" in told
+        assert "NodePool not found (NodePool=default)" in told

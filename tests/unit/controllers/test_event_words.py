@@ -419,7 +419,7 @@ class TestDisruption:
                 types=TYPES,
                 repair_policies=(RepairPolicy("BadNode", "False", _AN_HOUR),),
             )
-            crowd = [machine(f"h{number}") for number in range(4)]
+            crowd: list[Any] = [machine(f"h{number}") for number in range(4)]
             crowd += [running(f"h{number}", f"h{number}") for number in range(4)]
             async with disrupting(*ILL, *crowd, *objects, cloud=cloud, on=["NodeRepair"]) as found:
                 await found.pass_time(3601)
