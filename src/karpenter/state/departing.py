@@ -5,6 +5,7 @@ never gives way, and its kind, since daemons and mirrored pods go down with thei
 is held is not planned for, because nobody knows when it will move.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -143,11 +144,11 @@ def annotation_problem(annotations: Mapping[str, str]) -> str | None:
     wish = annotations.get(DO_NOT_DISRUPT)
     if wish is None or wish == _FOREVER:
         return None
-    length = go_duration(wish)
+    length, quoted = go_duration(wish), json.dumps(wish, ensure_ascii=False)
     if length is None:
-        wrong = f'failed to parse "{wish}" as a duration'
+        wrong = f"failed to parse {quoted} as a duration"
     elif length <= 0:
-        wrong = f'duration "{wish}" must be positive'
+        wrong = f"duration {quoted} must be positive"
     else:
         return None
     advice = 'use "true" or a duration such as 30m'

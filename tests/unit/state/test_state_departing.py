@@ -283,6 +283,12 @@ def test_an_annotation_without_effect_is_complained_about(wish: str, is_wrong: b
     assert not is_wrong or f'"{wish}"' in str(problem)
 
 
+def test_an_annotation_of_several_lines_is_complained_about_in_one() -> None:
+    problem = annotation_problem({DO_NOT_DISRUPT: 'a\n"b"'})
+
+    assert 'failed to parse "a\\n\\"b\\"" as a duration' in str(problem)
+
+
 def test_a_pod_without_the_annotation_is_not_complained_about() -> None:
     assert annotation_problem({}) is None
 
