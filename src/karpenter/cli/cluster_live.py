@@ -136,6 +136,7 @@ async def _read(
             nothing = ProviderFacts("", (), frozenset())
             return LiveCluster(snapshot, {}, nothing, (), now, is_simulated)
         await _ask_for_prices(cloud)
+        _foresee(cloud, snapshot)
         snapshot = await _with_provider_drift(snapshot, cloud)
         types = await _types(snapshot.node_pools.values(), cloud)
         return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
@@ -250,6 +251,28 @@ class KnowsPrices(Protocol):
         Raises:
             CloudError: they were not all told.
         """
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """A provider that finds out by launching what is sold out, though it could be told before."""
+
+    def foresee(self, node_classes: Iterable[object]) -> None:
+        """Know what can be had with these node classes.
+
+        Raises:
+            CloudError: that cannot be made out for one of them.
+        """
+
+
+def _foresee(cloud: CloudProvider, snapshot: Snapshot) -> None:
+    """Let nobody plan with what the first launch would find sold out."""
+    if not isinstance(cloud, Foresees):
+        return
+    try:
+        cloud.foresee(snapshot.node_classes.values())
+    except CloudError as error:
+        output.warning(f"no node can be launched with a node class: {error}")
 
 
 async def _ask_for_prices(cloud: CloudProvider) -> None:

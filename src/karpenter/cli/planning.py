@@ -1,6 +1,6 @@
 """What ``plan`` and ``explain`` ask the planners: the same question, put together in one place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,8 @@ from karpenter.cli import output, plan_settings
 from karpenter.os_errors import os_reason
 
 if TYPE_CHECKING:
+    from karpenter.api.karpenter import NodeClassReference, NodePool
+    from karpenter.cloud.kwok.faults import OfferingPattern
     from karpenter.cloud.provider import RepairPolicy
     from karpenter.cloud.types import InstanceType, ProviderFacts
     from karpenter.disruption.commands import Command
@@ -253,7 +255,9 @@ def _from_cluster(
 
 def _market(file: str | None, *, with_repair: bool) -> "Callable[[Snapshot], Market]":
     """The machines of a file, or those of the simulated provider; what a cluster leaves of them."""
+    from karpenter.api.karpenter import NodeClassReference
     from karpenter.cloud.kwok import catalogue
+    from karpenter.cloud.kwok.faults import without
     from karpenter.cloud.kwok.leftovers import taken_by, what_is_left
 
     types, facts = catalogue.built_in() if file is None else _listed(file), catalogue.FACTS
@@ -264,9 +268,45 @@ def _market(file: str | None, *, with_repair: bool) -> "Callable[[Snapshot], Mar
     def left_of(snapshot: "Snapshot") -> Market:
         used = taken_by(machine.labels for machine in snapshot.nodes)
         left = what_is_left(types, used)
-        return Market(lambda pool: left, facts, policies)
+        sold_out = _sold_out(snapshot)
+        # one object for pools alike: a catalogue is compiled once for all that share it
+        shown = {patterns: without(left, patterns) for patterns in {(), *sold_out.values()}}
+
+        def catalogue_of(pool: "NodePool") -> "tuple[InstanceType, ...]":
+            reference = pool.spec.template.spec.node_class_ref
+            return shown[sold_out.get(reference, everywhere)]
+
+        everywhere = sold_out[NodeClassReference()]
+        return Market(catalogue_of, facts, policies)
 
     return left_of
+
+
+def _sold_out(
+    snapshot: "Snapshot",
+) -> "Mapping[NodeClassReference, tuple[OfferingPattern, ...]]":
+    """What the environment and node classes declare sold out; what all share under no name."""
+    import os
+
+    from karpenter.api.karpenter import NodeClassReference
+    from karpenter.api.kwok import KWOKNodeClass
+    from karpenter.cloud.kwok.faults import PatternError, declared, declared_everywhere
+
+    try:
+        everywhere = declared_everywhere(os.environ)
+    except PatternError as error:
+        output.fail(str(error))
+    found = {NodeClassReference(): everywhere}
+    for reference, node_class in snapshot.node_classes.items():
+        if not isinstance(node_class, KWOKNodeClass):
+            continue
+        try:
+            own = declared(node_class.metadata.annotations, node_class.metadata.name)
+        except PatternError as error:
+            output.warning(f"no node can be launched with a node class: {error}")
+            continue
+        found[reference] = (*everywhere, *own)
+    return found
 
 
 def _simulated_policies() -> "Sequence[RepairPolicy]":

@@ -23,7 +23,7 @@ from karpenter.model.resources import CPU, MEMORY, NODES, Resources, format_amou
 from karpenter.report.disruption import reasons_told
 from karpenter.report.provisioning import estimate_mark, launch_document
 from karpenter.scheduling.plan import Launch
-from karpenter.scheduling.templates import template_requirements
+from karpenter.scheduling.templates import is_sold_out, template_requirements
 from karpenter.scheduling.universe import Universe
 
 SOLD_OUT: Final = "SoldOut"
@@ -174,6 +174,8 @@ def _fate(
         return 0, (SOLD_OUT, "no offering is available")
     for requirement in wanted:
         bits &= universe.matching(requirement)
+        if not bits and is_sold_out(kind, wanted):
+            return 0, (SOLD_OUT, "sold out: what the pool asks for is unavailable now")
         if not bits:
             return 0, (REQUIREMENT, _needs(requirement))
     bits &= universe.launchable

@@ -28,6 +28,7 @@ class Why(StrEnum):
     REQUIREMENT_CONFLICT = "RequirementConflict"
     INSUFFICIENT_RESOURCES = "InsufficientResources"
     NO_OFFERING = "NoOffering"
+    SOLD_OUT = "SoldOut"
     LIMIT_EXCEEDED = "LimitExceeded"
     MIN_VALUES = "MinValues"
     TOPOLOGY = "Topology"

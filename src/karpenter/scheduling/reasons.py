@@ -8,7 +8,9 @@ Where a single change would have been enough, the reason says so.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 
+from karpenter.cloud.types import InstanceType
 from karpenter.model.min_values import Shortfall
+from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, NODES, readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
 from karpenter.scheduling.claims import OpenClaim
@@ -28,6 +30,8 @@ from karpenter.scheduling.topology import (
     open_hosts,
 )
 
+_ANYTHING = Requirements()
+_TYPES_SHOWN = 3
 _A_MILLION_CPUS = 1_000_000_000  # in millicores
 
 
@@ -229,14 +233,21 @@ def _limits(
 
 def _room(template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, str] | None:
     shape = template.shapes.merged(template.shape, stage.requirements)
+    wanted = stage.requirements
     if not template.offered:
-        return Why.NO_INSTANCE_TYPES, "no instance type satisfies the pool's own requirements"
+        return nothing_offered(template)
     if shape is None or not template.offered & shape.bits:
-        wanted = stage.requirements
+        if gone := template.sold_out(wanted):
+            return Why.SOLD_OUT, f"sold out: {_types(gone)} with {wanted}, unavailable now"
         return Why.NO_OFFERING, f"no available offering has {wanted}"
     allowed = template.base & shape.bits
     if _fitting(template, allowed, pod_class):
         return None
+    if large := [kind for kind in template.sold_out(wanted) if _holds(kind, pod_class)]:
+        more = (
+            f"; of what is left, {_nearest_miss(template, allowed, pod_class)}" if allowed else ""
+        )
+        return Why.SOLD_OUT, f"sold out: {_types(large)} with room for it, unavailable now{more}"
     offered = template.offered & shape.bits
     told = "daemons alone need more than any type it could use has"
     if allowed:
@@ -246,6 +257,26 @@ def _room(template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, s
     if blamed := blame_on_new_nodes(template, offered, pod_class.needs):
         told = f"{told}; would fit but for {blamed}" if allowed else f"{told}; would fit otherwise"
     return Why.INSUFFICIENT_RESOURCES, told
+
+
+def nothing_offered(template: Template) -> tuple[Why, str]:
+    """Why a pool has nothing to buy, whatever pods ask for."""
+    if gone := template.sold_out(_ANYTHING):
+        return Why.SOLD_OUT, (
+            f"sold out: every offering that the pool's requirements allow ({_types(gone)}) is"
+            " unavailable now"
+        )
+    return Why.NO_INSTANCE_TYPES, "no instance type satisfies the pool's own requirements"
+
+
+def _types(types: Sequence[InstanceType]) -> str:
+    if len(types) <= _TYPES_SHOWN:
+        return ", ".join(kind.name for kind in types)
+    return f"{len(types)} instance types"
+
+
+def _holds(kind: InstanceType, pod_class: PodClass) -> bool:
+    return all(kind.allocatable[name] >= amount for name, amount in pod_class.needs)
 
 
 def _nearest_miss(template: Template, allowed: int, pod_class: PodClass) -> str:

@@ -18,7 +18,7 @@ from karpenter.scheduling.joining import Joining
 from karpenter.scheduling.packing import Packer, Packing
 from karpenter.scheduling.plan import Plan, PlannedClaim, Reason, Unplaced, Why
 from karpenter.scheduling.problem import Problem
-from karpenter.scheduling.reasons import Diagnosis
+from karpenter.scheduling.reasons import Diagnosis, nothing_offered
 from karpenter.scheduling.reservations import Reservations
 from karpenter.scheduling.result import ClaimWriter
 from karpenter.scheduling.world import Haste, World
@@ -253,8 +253,7 @@ def _empty_pools(world: World) -> tuple[Reason, ...]:
     found = []
     for template in world.templates:
         if not template.offered:
-            detail = "no instance type satisfies the pool's requirements"
-            found.append(Reason(template.name, Why.NO_INSTANCE_TYPES, detail))
+            found.append(Reason(template.name, *nothing_offered(template)))
             continue
         short = template.shortfalls(template.requirements, template.offered)
         if short and not world.problem.options.best_effort_min_values:

@@ -12,7 +12,7 @@ from typing import Final
 from karpenter.api.karpenter import NodePool
 from karpenter.api.nodes import Taint
 from karpenter.api.pods import Toleration
-from karpenter.cloud.types import ProviderFacts
+from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.model import labels
 from karpenter.model.min_values import Shortfall
 from karpenter.model.requirement import Operator, requirement
@@ -47,6 +47,7 @@ class Template:
     __slots__ = (
         "_domains",
         "_hash",
+        "_sold_out",
         "base",
         "daemon_groups",
         "has_reserved",
@@ -99,6 +100,7 @@ class Template:
         self.base: Final = self.offered & self.room.possible  # less what daemons would overfill
         self.shape: Final = shapes.of(self.requirements)
         self._hash = ""
+        self._sold_out: dict[Requirements, tuple[InstanceType, ...]] = {}
         self._domains: dict[str, set[str]] = {}
 
     def levels(self, name: str) -> Levels:
@@ -168,6 +170,22 @@ class Template:
         self._domains[key] = found
         return found
 
+    def sold_out(self, wanted: Requirements) -> tuple[InstanceType, ...]:
+        """The types that the pool, narrowed to what is wanted, could have were they not sold out.
+
+        Only what has no such offering available at all counts; it is looked at when a pod fails.
+        """
+        known = self._sold_out.get(wanted)
+        if known is None:
+            both = self.requirements & wanted
+            available = set(self.universe.types_in(self.universe.allowed(both)))
+            known = self._sold_out[wanted] = tuple(
+                kind
+                for index, kind in enumerate(self.universe.types)
+                if index not in available and is_sold_out(kind, both)
+            )
+        return known
+
     @property
     def hash(self) -> str:
         """The hash of the pool as it was compiled, whatever its annotations still say."""
@@ -188,6 +206,13 @@ class Template:
             if not advertised.complement:
                 values |= advertised.values
         return values
+
+
+def is_sold_out(kind: InstanceType, wanted: Requirements) -> bool:
+    """Whether a type has an offering as it is wanted, but one that cannot be had now."""
+    return kind.requirements.intersects(wanted) and any(
+        not each.available and each.requirements.intersects(wanted) for each in kind.offerings
+    )
 
 
 def template_requirements(node_pool: NodePool) -> Requirements:

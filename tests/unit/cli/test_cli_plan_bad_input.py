@@ -239,7 +239,7 @@ def _no_offering() -> list[dict[str, Any]]:
         pytest.param(
             [pool(), pod()],
             _no_offering,
-            {"default/web": ["NoCompatibleInstanceTypes"]},
+            {"default/web": ["SoldOut"]},
             id="a catalogue with no offering",
         ),
     ],

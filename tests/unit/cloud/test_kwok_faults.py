@@ -6,6 +6,9 @@ import pytest
 
 from builders import node_pool
 from clusters import in_virtual_time
+from karpenter.api.karpenter import NodeClassReference
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.meta import ObjectMeta
 from karpenter.cloud.kwok.faults import OfferingPattern, PatternError, parse_patterns
 from karpenter.cloud.provider import CreateError, InsufficientCapacityError
 from karpenter.model import labels
@@ -95,6 +98,36 @@ async def test_a_node_class_can_declare_offerings_sold_out_which_a_launch_finds_
         assert "on-demand" == instance.labels[labels.CAPACITY_TYPE]
         assert {("b", "on-demand"), ("c", "on-demand"), ("d", "on-demand")} == after
         assert 8 == len(await available(cloud))
+
+
+@in_virtual_time
+async def test_whoever_never_launches_can_know_beforehand_what_a_class_declares_sold_out() -> None:
+    annotations = {labels.KWOK_DOMAIN + "/sold-out": "c-2x-*/*/spot"}
+    async with kwok_cloud() as cloud:
+        declaring = KWOKNodeClass(metadata=ObjectMeta(name="default", annotations=annotations))
+        cloud.provider.foresee([declaring])
+        mine = await available(cloud)
+        other = NodeClassReference(labels.KWOK_DOMAIN, "KWOKNodeClass", "other")
+        pool = node_pool("theirs", node_class=other)
+        theirs = await cloud.provider.instance_types(pool)
+
+    assert {"on-demand"} == {way for _, way in mine}
+    assert theirs is cloud.types
+
+
+@in_virtual_time
+async def test_a_class_that_cannot_be_read_keeps_no_other_from_being_known() -> None:
+    unreadable = {labels.KWOK_DOMAIN + "/sold-out": "spot"}
+    annotations = {labels.KWOK_DOMAIN + "/sold-out": "*/*/spot"}
+    async with kwok_cloud() as cloud:
+        classes = [
+            KWOKNodeClass(metadata=ObjectMeta(name="broken", annotations=unreadable)),
+            KWOKNodeClass(metadata=ObjectMeta(name="default", annotations=annotations)),
+        ]
+        with pytest.raises(CreateError, match="KWOKNodeClass broken: 'spot' names no"):
+            cloud.provider.foresee(classes)
+
+        assert {"on-demand"} == {way for _, way in await available(cloud)}
 
 
 @in_virtual_time

@@ -1,26 +1,33 @@
 """What goes wrong in the simulated cloud: offerings sold out, launches that are slow or fail.
 
 An offering is named ``type/zone/capacity-type``, each part a pattern such as ``c-*`` or ``*``. It
-is sold out when a program says so, or when the annotation ``karpenter.kwok.sh/sold-out`` of a
-KWOKNodeClass lists it; in the second case, as with a real cloud, nobody knows before a launch has
-failed, and it is remembered for three minutes.
+is sold out when a program says so, or, for machines of a KWOKNodeClass, when its annotation
+``karpenter.kwok.sh/sold-out`` lists it; in the second case, as with a real cloud, nobody who
+launches knows before a launch has failed, and it is remembered for three minutes. Whoever plans
+without ever launching reads the annotation.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from karpenter.api.times import later
-from karpenter.clock import Clock
 from karpenter.cloud.types import InstanceType, Offering
 
+if TYPE_CHECKING:  # plans of files need what is sold out, and nobody's clock
+    from karpenter.clock import Clock
+
 SOLD_OUT: Final = "karpenter.kwok.sh/sold-out"
+KWOK_SOLD_OUT: Final = "KWOK_SOLD_OUT"
 REMEMBERED: Final = timedelta(minutes=3)
 
+EVERYBODY: Final = ""  # in place of the name of a node class
+
 _PARTS: Final = 3
+_MOST_SHOWN: Final = 16
 
 
 class PatternError(ValueError):
@@ -62,24 +69,68 @@ def parse_patterns(text: str) -> tuple[OfferingPattern, ...]:
     return tuple(found)
 
 
+def declared(annotations: Mapping[str, str], node_class: str) -> tuple[OfferingPattern, ...]:
+    """What the annotations of a KWOKNodeClass say is sold out.
+
+    Raises:
+        PatternError: they cannot be read.
+    """
+    try:
+        return parse_patterns(annotations.get(SOLD_OUT, ""))
+    except PatternError as error:
+        raise PatternError(
+            f"annotation {SOLD_OUT} of KWOKNodeClass {node_class}: {error}"
+        ) from None
+
+
+def declared_everywhere(environment: Mapping[str, str]) -> tuple[OfferingPattern, ...]:
+    """What the environment says nobody can have.
+
+    Raises:
+        PatternError: that cannot be read.
+    """
+    try:
+        return parse_patterns(environment.get(KWOK_SOLD_OUT, ""))
+    except PatternError as error:
+        raise PatternError(f"{KWOK_SOLD_OUT}: {error}") from None
+
+
+def without(
+    types: tuple[InstanceType, ...], patterns: Iterable[OfferingPattern]
+) -> tuple[InstanceType, ...]:
+    """The types with the offerings that are meant marked as not available."""
+    meant = tuple(patterns)
+    return tuple(_without(kind, meant) for kind in types) if meant else types
+
+
 class Faults:
     """Everything that is wrong now; empty unless somebody says otherwise."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: "Clock") -> None:
         self.launch_seconds = 0.0  # how long a launch takes before its answer comes
         self._clock = clock
-        self._sold_out: dict[OfferingPattern, datetime | None] = {}  # -> until when, if not ever
+        # (node class, offerings) -> until when, if not ever
+        self._sold_out: dict[tuple[str, OfferingPattern], datetime | None] = {}
         self._errors: deque[Callable[[], Exception]] = deque()
-        self._shown: tuple[frozenset[OfferingPattern], tuple[InstanceType, ...]] | None = None
+        self._shown: dict[frozenset[OfferingPattern], tuple[InstanceType, ...]] = {}
 
-    def sell_out(self, *patterns: OfferingPattern, lasts: timedelta | None = None) -> None:
-        """Let nobody have some offerings, for a time or, if it is not said, until restocked."""
+    def sell_out(
+        self,
+        *patterns: OfferingPattern,
+        lasts: timedelta | None = None,
+        node_class: str = EVERYBODY,
+    ) -> None:
+        """Let nobody, or nobody with a node class, have some offerings.
+
+        That is for a time or, if none is said, until they are restocked.
+        """
         for pattern in patterns:
-            is_for_good = pattern in self._sold_out and self._sold_out[pattern] is None
+            key = (node_class, pattern)
+            is_for_good = key in self._sold_out and self._sold_out[key] is None
             if lasts is None or is_for_good:
-                self._sold_out[pattern] = None
+                self._sold_out[key] = None
             else:
-                self._sold_out[pattern] = later(self._clock.now(), lasts)
+                self._sold_out[key] = later(self._clock.now(), lasts)
 
     def restock(self) -> None:
         """Let everybody have everything again."""
@@ -97,26 +148,32 @@ class Faults:
             make = self._errors.popleft()
             raise make()
 
-    def show(self, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
-        """The types as they can be had now; the same object for as long as nothing changes."""
-        active = self._active()
+    def show(
+        self, types: tuple[InstanceType, ...], node_class: str = EVERYBODY
+    ) -> tuple[InstanceType, ...]:
+        """The types as they can be had now with a node class.
+
+        They are the same object for as long as nothing changes.
+        """
+        active = self._active(node_class)
         if not active:
             return types
-        if self._shown is None or self._shown[0] != active:
-            self._shown = (active, tuple(_without(kind, active) for kind in types))
-        return self._shown[1]
+        if active not in self._shown:
+            if len(self._shown) >= _MOST_SHOWN:
+                self._shown.clear()
+            self._shown[active] = without(types, active)
+        return self._shown[active]
 
-    def _active(self) -> frozenset[OfferingPattern]:
+    def _active(self, node_class: str) -> frozenset[OfferingPattern]:
         now = self._clock.now()
-        ended = [p for p, until in self._sold_out.items() if until is not None and until <= now]
-        for pattern in ended:
-            del self._sold_out[pattern]
-        return frozenset(self._sold_out)
+        ended = [key for key, until in self._sold_out.items() if until is not None and until <= now]
+        for key in ended:
+            del self._sold_out[key]
+        concerned = (EVERYBODY, node_class)
+        return frozenset(pattern for name, pattern in self._sold_out if name in concerned)
 
 
-def _without(kind: InstanceType, patterns: Iterable[OfferingPattern]) -> InstanceType:
-    """The type with the offerings that are meant marked as not available."""
-    meant = tuple(patterns)
+def _without(kind: InstanceType, meant: tuple[OfferingPattern, ...]) -> InstanceType:
     offerings = tuple(
         replace(offering, available=False)
         if any(pattern.matches(kind, offering) for pattern in meant)

@@ -7,7 +7,7 @@ launch survives the process that began it.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -21,10 +21,11 @@ from karpenter.cloud.kwok.arrivals import Arrivals, registration_delay, remove_n
 from karpenter.cloud.kwok.entries import CatalogueError
 from karpenter.cloud.kwok.faults import (
     REMEMBERED,
-    SOLD_OUT,
     Faults,
+    OfferingPattern,
     PatternError,
-    parse_patterns,
+    declared,
+    declared_everywhere,
 )
 from karpenter.cloud.kwok.machine import (
     LAUNCH_FAILED,
@@ -55,7 +56,6 @@ from karpenter.kube.errors import NotFoundError
 from karpenter.os_errors import os_reason
 
 INSTANCE_TYPES_FILE_PATH: Final = "INSTANCE_TYPES_FILE_PATH"
-KWOK_SOLD_OUT: Final = "KWOK_SOLD_OUT"
 
 REPAIR_POLICIES: Final = (
     RepairPolicy(
@@ -135,7 +135,8 @@ class KwokProvider:
         node_class = await self._node_class(claim.spec.node_class_ref.name)
         self._discover_sold_out(node_class)
         async with self._choosing:
-            shown = {kind.name: kind for kind in await self._shown()}
+            node_class_name = node_class.metadata.name
+            shown = {kind.name: kind for kind in await self._shown(node_class_name)}
             kind, offering = choose(
                 claim, [shown[name] for name in listed], self._facts.well_known_labels
             )
@@ -164,7 +165,23 @@ class KwokProvider:
         return [instance_of(n) for n in nodes if n.spec.provider_id.startswith(PROVIDER_PREFIX)]
 
     async def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        return await self._shown()
+        return await self._shown(pool.spec.template.spec.node_class_ref.name)
+
+    def foresee(self, node_classes: Iterable[object]) -> None:
+        """Know from now on what node classes declare sold out, which else only launches find out.
+
+        Raises:
+            CreateError: what one of them declares cannot be read; the others are known.
+        """
+        unreadable: CreateError | None = None
+        for each in node_classes:
+            if isinstance(each, KWOKNodeClass):
+                try:
+                    self.faults.sell_out(*_declared(each), node_class=each.metadata.name)
+                except CreateError as error:
+                    unreadable = error
+        if unreadable is not None:
+            raise unreadable
 
     async def drift_reason(self, claim: NodeClaim) -> str:
         return ""
@@ -185,8 +202,8 @@ class KwokProvider:
     async def run(self) -> None:
         await self._arrivals.run()
 
-    async def _shown(self) -> tuple[InstanceType, ...]:
-        return await self._reservations.show(self.faults.show(self._types))
+    async def _shown(self, node_class: str) -> tuple[InstanceType, ...]:
+        return await self._reservations.show(self.faults.show(self._types, node_class))
 
     async def _promised(self, name: str) -> Instance | None:
         """The instance an earlier call launched, be it by a process that died since."""
@@ -214,12 +231,15 @@ class KwokProvider:
 
     def _discover_sold_out(self, node_class: KWOKNodeClass) -> None:
         """Find out, and remember, what the node class declares sold out."""
-        try:
-            patterns = parse_patterns(node_class.metadata.annotations.get(SOLD_OUT, ""))
-        except PatternError as error:
-            where = f"annotation {SOLD_OUT} of KWOKNodeClass {node_class.metadata.name}"
-            raise CreateError(LAUNCH_FAILED, f"{where}: {error}") from error
-        self.faults.sell_out(*patterns, lasts=REMEMBERED)
+        name = node_class.metadata.name
+        self.faults.sell_out(*_declared(node_class), lasts=REMEMBERED, node_class=name)
+
+
+def _declared(node_class: KWOKNodeClass) -> tuple[OfferingPattern, ...]:
+    try:
+        return declared(node_class.metadata.annotations, node_class.metadata.name)
+    except PatternError as error:
+        raise CreateError(LAUNCH_FAILED, str(error)) from error
 
 
 def make_provider(context: ProviderContext) -> KwokProvider:
@@ -230,10 +250,9 @@ def make_provider(context: ProviderContext) -> KwokProvider:
     """
     provider = KwokProvider(context.kube, context.clock, _types(context.environment))
     try:
-        patterns = parse_patterns(context.environment.get(KWOK_SOLD_OUT, ""))
+        provider.faults.sell_out(*declared_everywhere(context.environment))
     except PatternError as error:
-        raise ProviderError(f"{KWOK_SOLD_OUT}: {error}") from error
-    provider.faults.sell_out(*patterns)
+        raise ProviderError(str(error)) from error
     return provider
 
 

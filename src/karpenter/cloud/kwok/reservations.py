@@ -10,6 +10,7 @@ from karpenter.cloud.types import InstanceType
 from karpenter.kube.client import Kube
 from karpenter.model import labels
 
+_MOST_SHOWN: Final = 16
 _Shown = tuple[tuple[InstanceType, ...], Counter[str], tuple[InstanceType, ...]]
 
 
@@ -20,16 +21,19 @@ class Reservations:
         self._kube = kube
         self._arrivals = arrivals
         self.exist: Final = any(each.is_reserved for kind in types for each in kind.offerings)
-        self._shown: _Shown | None = None
+        self._shown: dict[int, _Shown] = {}  # by identity of the types, which are kept for it
 
     async def show(self, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
         """The types with what is left; the same object for as long as nothing changes."""
         if not self.exist:
             return types
         used = await self._used()
-        if self._shown is None or self._shown[0] is not types or self._shown[1] != used:
-            self._shown = (types, used, what_is_left(types, used))
-        return self._shown[2]
+        shown = self._shown.get(id(types))
+        if shown is None or shown[1] != used:
+            if len(self._shown) >= _MOST_SHOWN:
+                self._shown.clear()
+            shown = self._shown[id(types)] = (types, used, what_is_left(types, used))
+        return shown[2]
 
     async def _used(self) -> Counter[str]:
         # first those on their way: one that comes meanwhile may be missing from the list
