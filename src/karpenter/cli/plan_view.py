@@ -70,7 +70,7 @@ def _totals(outcome: ProvisioningPlan) -> _Parts:
         yield words(_nothing_to_create(outcome), TITLE)
     new = sum(len(claim.pods) for claim in plan.claims)
     old = sum(len(pods) for pods in plan.existing.values())
-    later = len(plan.deferred) + len(plan.unevaluated)
+    later = len(plan.deferred) + len(plan.unevaluated) + len(outcome.next_passes)
     shares = [
         (new, "on new nodes"),
         (old, "on nodes that exist"),

@@ -105,15 +105,41 @@ class Question:
         """Plan one pass; a ``witness`` is shown what the plan was made from."""
         from karpenter.scheduling.provisioning import plan_provisioning
 
-        return plan_provisioning(
+        has_time = plan_settings.stopwatch(self.time_budget)
+        market, settings = self.market, self.settings.planning
+        made = plan_provisioning(
             self.snapshot,
-            self.market.catalogue,
-            self.market.facts,
-            self.settings.planning,
+            market.catalogue,
+            market.facts,
+            settings,
             now=self.now,
-            has_time=plan_settings.stopwatch(self.time_budget),
+            has_time=has_time,
+            last=self._imagined(),
             witness=witness,
         )
+        if not (made.plan.unplaced and (made.plan.claims or made.plan.existing)):
+            return made
+        from karpenter.report.later_passes import with_later_passes
+
+        return with_later_passes(
+            made,
+            self.snapshot,
+            market.catalogue,
+            market.facts,
+            settings,
+            now=self.now,
+            has_time=has_time,
+        )
+
+    def _imagined(self) -> frozenset[str]:
+        """The pods that workloads are yet to make, where others exist already and so come first.
+
+        In manifests alone nobody exists, and all pods would come at once.
+        """
+        pods = self.snapshot.pods.values()
+        if not any(pod.metadata.creation_timestamp is not None for pod in pods):
+            return frozenset()
+        return frozenset(p.metadata.uid for p in pods if p.metadata.creation_timestamp is None)
 
     def disruption(self) -> "DisruptionPlan":
         """Plan everything that would be removed now."""

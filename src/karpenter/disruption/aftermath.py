@@ -1,7 +1,8 @@
 """A cluster right after commands were begun: nothing has come up or gone yet, but all is promised.
 
 Candidates are marked and their pods look for room. Replacements have launched and are not there
-yet, and machines that are to take pods wait for them.
+yet, and machines that are to take pods wait for them. What a provisioning plan decides can be taken
+as carried out altogether.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,11 +13,15 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool
 from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.nodes import Node, NodeSpec, NodeStatus
+from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.disruption.commands import Command, Decision
-from karpenter.scheduling.plan import PlannedClaim
+from karpenter.model import labels
+from karpenter.scheduling.plan import Plan, PlannedClaim
 from karpenter.scheduling.provisioning import Catalogue
 from karpenter.state.nodes import StateNode
+from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 
@@ -50,6 +55,35 @@ class Aftermath:
             for machine in self.snapshot.nodes
         )
         self.snapshot = replace(self.snapshot, nodes=nodes)
+
+    def carry_out(self, plan: Plan) -> None:
+        """Let everything of a provisioning plan be there: its nodes, with their pods on them."""
+        going = {name: pods for name, pods in plan.existing.items() if pods}
+        made: list[StateNode] = []
+        for claim in plan.claims:
+            # plans made one after the other give the same names to what is no longer the same
+            name = f"{claim.name}-{len(self.snapshot.nodes) + len(made)}"
+            machine = self._launched(replace(claim, name=name))
+            if machine is not None:
+                made.append(_up(machine))
+                going[name] = claim.pods
+        target = {pod: name for name, pods in going.items() for pod in pods}
+        pods = {
+            key: _bound(pod, target[key]) if key in target else pod
+            for key, pod in self.snapshot.pods.items()
+        }
+        nodes = [
+            replace(
+                machine,
+                pods=(
+                    *(pod for pod in machine.pods if key_of(pod) not in target),
+                    *(pods[each] for each in going.get(machine.name, ()) if each in pods),
+                ),
+            )
+            for machine in (*self.snapshot.nodes, *made)
+        ]
+        unbound = {key: pod for key, pod in self.snapshot.unbound_pods.items() if key not in target}
+        self.snapshot = replace(self.snapshot, nodes=tuple(nodes), pods=pods, unbound_pods=unbound)
 
     def begin(self, command: Command, *, until: datetime) -> None:
         """Begin a command; machines that take pods wait for them until then."""
@@ -120,6 +154,31 @@ class Aftermath:
         taken = self.taken.get(offering.reservation_id, 0)
         left = max(0, offering.reservation_capacity - taken)
         return replace(offering, reservation_capacity=left)
+
+
+def _up(machine: StateNode) -> StateNode:
+    """A machine that has launched, once its Node is there and has everything it was promised."""
+    claim = machine.node_claim
+    assert claim is not None
+    name = claim.metadata.name
+    started = {labels.REGISTERED: "true", labels.INITIALIZED: "true", labels.HOSTNAME: name}
+    node = Node(
+        metadata=ObjectMeta(name=name, uid=name, labels={**claim.metadata.labels, **started}),
+        spec=NodeSpec(provider_id=claim.status.provider_id, taints=claim.spec.taints),
+        status=NodeStatus(
+            capacity=claim.status.capacity,
+            allocatable=claim.status.allocatable,
+            conditions=(Condition(type="Ready", status="True"),),
+        ),
+    )
+    return replace(machine, node=node)
+
+
+def _bound(pod: Pod, node: str) -> Pod:
+    """A pod that runs on a node, and waits for none."""
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    status = msgspec.structs.replace(pod.status, phase="Running", conditions=())
+    return msgspec.structs.replace(pod, spec=spec, status=status)
 
 
 def _marked(machine: StateNode) -> StateNode:

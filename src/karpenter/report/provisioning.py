@@ -21,6 +21,7 @@ class WhyDeferred(StrEnum):
     RESERVED_CAPACITY = "ReservedCapacityTaken"
     NOT_EVALUATED = "NotEvaluated"
     NOT_SYNCED = "ClusterStateNotSynced"
+    FITS_LATER = "NextPass"
 
 
 def provisioning_document(outcome: ProvisioningPlan) -> dict[str, Any]:
@@ -124,6 +125,8 @@ def deferred_with_reasons(
         if pod in outcome.plan.costly:
             late = "a pass affords only so many pods that are costly to plan for; a later one does"
         yield pod, WhyDeferred.NOT_EVALUATED, late
+    for pod, detail in outcome.next_passes.items():
+        yield pod, WhyDeferred.FITS_LATER, detail
 
 
 def _unplaced(outcome: ProvisioningPlan) -> Iterator[tuple[Unplaced, list[dict[str, Any]]]]:

@@ -4,7 +4,7 @@ Everything the controller and the command line have in common stands here. It is
 snapshot: reading the cluster and acting on the outcome are left to others.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
@@ -88,6 +88,7 @@ class ProvisioningPlan:
     refused_overlays: tuple[RefusedOverlay, ...] = ()
     events: tuple[Announcement, ...] = ()
     waiting_for: tuple[str, ...] = ()  # claims that must launch before anything is planned
+    next_passes: Mapping[str, str] = field(default_factory=dict)  # pod -> why a later one takes it
 
 
 def plan_provisioning(
@@ -99,6 +100,7 @@ def plan_provisioning(
     now: datetime,
     has_time: HasTime = always,
     first: Sequence[str] = (),
+    last: Collection[str] = (),
     compiler: Compiler | None = None,
     witness: Witness | None = None,
 ) -> ProvisioningPlan:
@@ -122,7 +124,7 @@ def plan_provisioning(
         plan = Plan(unplaced=tuple(_without_pools(pod, ground.pools) for pod in pods))
     else:
         problem, failures = ground.problem(pods)
-        plan = solve(problem, has_time, first, compiler, witness)
+        plan = solve(problem, has_time, first, compiler, witness, last=last)
         unplaced = [failures[uid] for uid in sorted(failures)]
         plan = replace(plan, unplaced=(*plan.unplaced, *unplaced))
     return _announced(replace(outcome, plan=plan), ground.buffers, ground.virtual)

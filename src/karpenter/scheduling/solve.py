@@ -6,7 +6,7 @@ behind. Mostly there is Karpenter's alone.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from karpenter.api.pods import Pod
@@ -47,6 +47,8 @@ def solve(
     first: Sequence[str] = (),
     compiler: Compiler | None = None,
     witness: Witness | None = None,
+    *,
+    last: Collection[str] = (),
 ) -> Plan:
     """Plan where the pods of a problem go.
 
@@ -56,11 +58,12 @@ def solve(
         first: uids of pods to begin with, in this order: those the last pass did not come to.
         compiler: what was compiled for earlier passes, to be used again.
         witness: is shown the packing that the plan was made from, to look back at it.
+        last: uids of pods that come after all others, such as those nobody has created so far.
     """
     if not problem.pools:
         return _without_pools(problem)
     world = World(problem, compiler, Haste(has_time, first))
-    found = list(_packings(world, has_time, first))
+    found = list(_packings(world, has_time, first, last))
     attempt, plan = min(found, key=lambda each: each[1].left_out)
     if witness is not None:
         witness(world, attempt)
@@ -75,18 +78,18 @@ def _without_pools(problem: Problem) -> Plan:
 
 
 def _packings(
-    world: World, has_time: HasTime, first: Sequence[str]
+    world: World, has_time: HasTime, first: Sequence[str], last: Collection[str]
 ) -> Iterator[tuple[Attempt, Plan]]:
     """Yield the packings to choose from, each with the plan it makes.
 
     A claim for the best domain of a spread may use up limits or reservations that another pod would
     have needed, so where pods are left out it is tried whether more fit on fewer claims.
     """
-    attempt = pack(world, has_time, first)
+    attempt = pack(world, has_time, first, last=last)
     plan = _plan(world, attempt)
     yield attempt, plan
     if plan.left_out and attempt.packing.has_insisted and has_time():
-        attempt = pack(world, has_time, first, insists=False)
+        attempt = pack(world, has_time, first, insists=False, last=last)
         yield attempt, _plan(world, attempt)
 
 
@@ -96,6 +99,7 @@ def pack(
     first: Sequence[str] = (),
     *,
     insists: bool = True,
+    last: Collection[str] = (),
 ) -> Attempt:
     """Place the pods of a world's problem greedily, in Karpenter's order.
 
@@ -128,7 +132,7 @@ def pack(
         told_labels=world.told_labels,
         insists=insists,
     )
-    order = pod_order(problem.pods, world.class_of, first)
+    order = pod_order(problem.pods, world.class_of, first, last)
     packing = packer.pack(order, world.class_of, has_time)
     well_known = problem.facts.well_known_labels
     return Attempt(packing, Diagnosis(world.templates, states, joining, well_known))
@@ -147,7 +151,10 @@ def devices_for(world: World, classes: Iterable[PodClass]) -> Devices:
 
 
 def pod_order(
-    pods: Sequence[Pod], class_of: Sequence[PodClass], first: Sequence[str] = ()
+    pods: Sequence[Pod],
+    class_of: Sequence[PodClass],
+    first: Sequence[str] = (),
+    last: Collection[str] = (),
 ) -> list[int]:
     """The order in which pods are tried: largest cpu, then memory, then oldest, then by uid.
 
@@ -172,6 +179,8 @@ def pod_order(
     if first:
         place = {uid: number for number, uid in enumerate(first)}
         order.sort(key=lambda n: (class_of[n].is_costly, place.get(uids[n], len(place))))
+    if last:
+        order.sort(key=lambda n: uids[n] in last)
     return order
 
 
