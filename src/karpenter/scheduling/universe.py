@@ -5,8 +5,8 @@ Notation
     bits, mask  a set of offerings, held in one ``int``
 
 Bits are ordered by price, and offerings that cannot be launched (used-up reservations) come after
-all others, so the cheapest offering of a mask is its lowest set bit. Among equally dear ones size
-and names decide, never the order they came in. A requirement on a label, and a demand for room, are
+all others, so the cheapest offering of a mask is its lowest set bit. Among equally dear ones those
+come first whose price somebody has told, then size and names decide, never the order they came in. A requirement on a label, and a demand for room, are
 each a mask that is computed once and remembered. A universe is built once per catalogue and never
 changes.
 """
@@ -166,6 +166,7 @@ class _Rank(NamedTuple):
 
     is_used_up: bool
     price: float
+    is_estimate: bool  # a price that nobody has told wins no tie
     smallness: tuple[int, int, int]  # of two types at one price the larger comes first
     type_name: str
     zone: str
@@ -180,6 +181,7 @@ def _rank(instance_type: InstanceType, offering: Offering, index: int, position:
     return _Rank(
         is_used_up=capacity_type == labels.RESERVED and offering.reservation_capacity <= 0,
         price=comparable_price(offering.price),
+        is_estimate=offering.is_estimate,
         smallness=(-size.cpu, -size.memory, -size.pods),
         type_name=instance_type.name,
         zone=offering.zone,

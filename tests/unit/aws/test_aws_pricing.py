@@ -242,9 +242,9 @@ def test_estimates_are_those_of_the_table(name: str, price: float) -> None:
         pytest.param("m5.large", "m5.medium", 0.048, id="a smaller size of a listed family"),
         pytest.param("m5.metal", "m5.metal-12xl", 2.304, id="bare metal of a listed family"),
         pytest.param("p4d.24xlarge", "p3.24xlarge", 36.72, id="a family sold in other regions"),
-        pytest.param("m5.large", "m99.large", 0.1, id="a family nobody knows, by what it has"),
-        pytest.param("p4d.24xlarge", "p99.24xlarge", 16.64, id="and by its devices"),
-        pytest.param("m5.large", "m5.huge", 0.1, id="a size that says nothing"),
+        pytest.param("m5.large", "m99.large", 0.3, id="a family nobody knows, by what it has"),
+        pytest.param("p4d.24xlarge", "p99.24xlarge", 104.0, id="and by its devices"),
+        pytest.param("m5.large", "m5.huge", 0.3, id="a size that says nothing"),
     ],
 )
 def test_types_that_the_table_does_not_know_are_guessed(like: str, name: str, price: float) -> None:

@@ -17,10 +17,11 @@ from karpenter.cloud.aws.type_tables import on_demand_prices
 
 # Dollars per vCPU of families that are sold elsewhere, but no longer or not in us-east-1
 _PER_VCPU: Final = {"p3": 0.3825, "dl1": 0.1366}
-# For families that are not listed: dollars per vCPU and per device, and per GiB of memory
-_PER_UNLISTED_VCPU: Final = 0.03
-_PER_UNLISTED_DEVICE: Final = 1.0
-_PER_UNLISTED_GIB: Final = 0.005
+# For families that are not listed: dollars per vCPU and per device, and per GiB of memory. On the
+# high side of what is listed: nobody should get a machine because its price was guessed too low
+_PER_UNLISTED_VCPU: Final = 0.1
+_PER_UNLISTED_DEVICE: Final = 10.0
+_PER_UNLISTED_GIB: Final = 0.0125
 _MIB_PER_GIB: Final = 1024
 # How many xlarge a size is worth
 _SMALL_SIZES: Final = {
