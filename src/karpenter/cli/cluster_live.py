@@ -8,6 +8,7 @@ are not served where that is usual.
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -70,7 +71,10 @@ _RARE: Final[frozenset[type[Resource]]] = frozenset(
         devices.ResourceSlice,
     }
 )
+_KWOK: Final = "kwok"
 _AWS: Final = "aws"
+BY_NODE_CLASSES: Final = ""  # in place of the name of a provider
+_PROVIDERS: Final = {kind_of(KWOKNodeClass): _KWOK, kind_of(EC2NodeClass): _AWS}
 _SANDBOX: Final = "+sandbox"
 _AT_ONCE: Final = 6
 _PAGE: Final = 500
@@ -98,7 +102,7 @@ def read_cluster(
     Args:
         environment: the environment variables of the process.
         context: the context of the kubeconfig; its current one when empty.
-        provider: whose machines to list; None for nobody's.
+        provider: whose machines to list, or ``BY_NODE_CLASSES``; None for nobody's.
         settings: what the provider is told.
     """
     try:
@@ -122,15 +126,19 @@ async def _read(
     )
     try:
         kube = Client(transport, clock, may_write=lambda: False)
-        make = load_provider(provider) if provider is not None else None
-        is_simulated = provider == _AWS and await _is_sandbox(kube)
-        cloud = None
-        if make is not None and not is_simulated:
-            rng = random.Random()  # noqa: S311 nothing secret hangs on it
-            cloud = make(ProviderContext(kube, clock, settings, environment, rng))
+        if provider:
+            load_provider(provider)  # which may be unknown, and nothing is read then
         reading = _Reading(kube)
         snapshot = await reading.snapshot()
         reading.say_what_is_missing()
+        if provider == BY_NODE_CLASSES:
+            provider = provider_of(snapshot.node_pools.values())
+        is_simulated = provider == _AWS and await _is_sandbox(kube)
+        cloud = None
+        if provider is not None and not is_simulated:
+            rng = random.Random()  # noqa: S311 nothing secret hangs on it
+            make = load_provider(provider)
+            cloud = make(ProviderContext(kube, clock, settings, environment, rng))
         now = await _time_there(transport)
         if cloud is None:
             nothing = ProviderFacts("", (), frozenset())
@@ -142,6 +150,13 @@ async def _read(
         return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
     finally:
         await transport.close()
+
+
+def provider_of(pools: Iterable[NodePool]) -> str:
+    """The provider whose node classes most pools name; the simulated one where nobody can tell."""
+    kinds = (pool.spec.template.spec.node_class_ref.kind for pool in pools)
+    named = Counter(_PROVIDERS[kind] for kind in kinds if kind in _PROVIDERS)
+    return max((_KWOK, *named), key=lambda name: (named[name], name == _KWOK))
 
 
 async def _is_sandbox(kube: Client) -> bool:

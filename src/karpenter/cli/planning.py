@@ -37,8 +37,8 @@ Provider: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Whose machines to choose from; kwok unless CLOUD_PROVIDER says otherwise. "
-        "For files: kwok, or aws on a simulated account.",
+        help="Whose machines to choose from; unless CLOUD_PROVIDER says it, that of the node classes "
+        "the pools name. For files: kwok, or aws on a simulated account.",
         show_default=False,
     ),
 ]
@@ -256,12 +256,12 @@ def _from_cluster(
 ) -> "tuple[Snapshot, Market, datetime | None]":
     import os
 
-    from karpenter.cli.cluster_live import read_cluster
+    from karpenter.cli.cluster_live import BY_NODE_CLASSES, read_cluster
 
     left_of = None
     if source.instance_types is not None:
         left_of = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
-    provider = source.provider or os.environ.get("CLOUD_PROVIDER") or KWOK
+    provider = source.provider or os.environ.get("CLOUD_PROVIDER") or BY_NODE_CLASSES
     with output.progress("reading the cluster"):
         live = read_cluster(
             os.environ,
