@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -56,8 +56,6 @@ POOL_EXAMPLES = """\
 
   karpenter explain nodepool general cluster.yaml --now 2026-08-01T12:00:00Z
 """
-_LAUNCHED: Final = "Launched"
-
 Files: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
@@ -154,10 +152,12 @@ def node(
 
 def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
     """Say of a claim that there is nothing to tell about its node, and why there is none."""
+    from karpenter.model.conditions import LAUNCHED, find, in_words
+
     for claim in snapshot.unlaunched:
         if claim.metadata.name == name:
-            found = [each for each in claim.status.conditions if each.type == _LAUNCHED]
-            why = "".join(f": {each.message}" for each in found if each.message)
+            found = find(claim.status.conditions, LAUNCHED)
+            why = f": {in_words(found)}" if found is not None else ""
             output.fail(f"NodeClaim {name} has no node, as it has not launched{why}")
 
 

@@ -72,6 +72,8 @@ def _amounts(requests: Resources) -> str:
 def _add_place(tree: Tree, place: Place, pools: Sequence[PoolVerdict]) -> None:
     pool = f" of pool {place.node_pool}" if place.node_pool else " of no pool"
     branch = tree.add(words(f"node {place.name}{pool}"))
+    if place.awaits:
+        branch.add(words(f"not up yet: {place.awaits}", WAITING))
     others = len(place.pods) - 1
     if others:
         shown = sample([without_default(pod) for pod in place.pods], most=4)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from karpenter.cli import output
 
 if TYPE_CHECKING:
+    from karpenter.api.karpenter import NodePool
     from karpenter.disruption.passes import DisruptionSettings
     from karpenter.settings import Settings
     from karpenter.state.snapshot import Snapshot
@@ -86,6 +87,13 @@ def for_planners(settings: "Settings") -> "DisruptionSettings":
         output.fail(f"--set: {error}")
 
 
+def _is_held(pool: "NodePool") -> bool:
+    from karpenter.model.conditions import FALSE, STATIC_CAPACITY, status_of
+
+    is_static = pool.spec.replicas is not None
+    return is_static and status_of(pool.status.conditions, STATIC_CAPACITY) == FALSE
+
+
 def with_gates_for(
     snapshot: "Snapshot", settings: "Settings", *, gates_are_set: bool
 ) -> "Settings":
@@ -98,6 +106,15 @@ def with_gates_for(
         "StaticCapacity": any(p.spec.replicas is not None for p in snapshot.node_pools.values()),
     }
     gates = settings.feature_gates
+    held = [name for name, pool in snapshot.node_pools.items() if _is_held(pool)]
+    if held and not gates_are_set:
+        # the controller of this cluster has said that it makes none of these nodes
+        used["StaticCapacity"] = False
+        named = ", ".join(sorted(held))
+        output.note(
+            f"note: spec.replicas of NodePool {named} has no effect: the controller runs without"
+            " the feature gate StaticCapacity; --set FEATURE_GATES=StaticCapacity=true plans with it"
+        )
     wanted = [gate for gate, is_used in used.items() if is_used and not gates[gate]]
     if not wanted:
         return settings

@@ -30,6 +30,7 @@ from karpenter.cli.screen import (
     words,
 )
 from karpenter.model.resources import CPU, MEMORY, readable_amount
+from karpenter.report.arrival import awaited_by
 from karpenter.report.provisioning import deferred_with_reasons, unplaced_with_reasons
 from karpenter.scheduling.plan import Plan, PlannedClaim, Reason, Why, rests_on_estimates
 from karpenter.scheduling.provisioning import ProvisioningPlan
@@ -163,13 +164,18 @@ def _existing_nodes(existing: Mapping[str, Sequence[str]], snapshot: Snapshot) -
         return
     yield from _title("On nodes that exist or are on their way")
     rows = table([("node", "left"), ("pool", "left"), ("pods", "right"), ("", "left")])
+    awaited: dict[str, list[str]] = {}
     for name, pods in sorted(existing.items())[:MOST_ROWS]:
         node = snapshot.node(name)
+        if node is not None and (why := awaited_by(node)):
+            awaited.setdefault(why, []).append(name)
         pool = node.node_pool if node is not None else ""
         shown = sample([without_default(pod) for pod in pods], most=4)
         rows.add_row("", *map(words, (name, pool or "none", f"{len(pods):,}", shown)))
     yield rows
     yield from _rest(len(existing), "node")
+    for why, names in awaited.items():
+        yield words(f"  not up yet: {sample(names)}: {why}", WAITING)
 
 
 def _unplaced(outcome: ProvisioningPlan) -> _Parts:

@@ -21,7 +21,14 @@ UNKNOWN: Final = "Unknown"
 AWAITING: Final = "AwaitingReconciliation"
 READY: Final = "Ready"
 
-NODE_CLAIM_DEPENDENTS: Final = ("Launched", "Registered", "Initialized")
+STATIC_CAPACITY: Final = "StaticCapacity"  # False on a static pool that nobody heeds
+GATE_OFF: Final = "FeatureGateDisabled"
+
+LAUNCHED: Final = "Launched"
+REGISTERED: Final = "Registered"
+INITIALIZED: Final = "Initialized"
+
+NODE_CLAIM_DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
 NODE_POOL_DEPENDENTS: Final = ("ValidationSucceeded", "NodeClassReady")
 
 
@@ -39,6 +46,13 @@ def status_of(conditions: Iterable[Condition], kind: str) -> str:
 def is_true(conditions: Iterable[Condition], kind: str) -> bool:
     """Whether a condition is there and true."""
     return status_of(conditions, kind) == TRUE
+
+
+def in_words(condition: Condition) -> str:
+    """What a condition says, to its end: what is so, why, and the sentence that came with it."""
+    why = condition.reason if condition.reason != condition.type else ""
+    said = ": ".join(filter(None, (why, condition.message)))
+    return f"{condition.type} is {condition.status}{f' ({said})' if said else ''}"
 
 
 def with_condition(

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from karpenter.model.resources import NO_RESOURCES, Resources
+from karpenter.report.arrival import awaited_by
 from karpenter.report.provisioning import (
     deferred_with_reasons,
     launch_document,
@@ -49,6 +50,7 @@ class Place:
     instance_types: int = 0  # that a new node could still be
     equally_cheap: int = 0  # how many of them cost the same
     next_best: Launch | None = None  # the cheapest of those that cost more
+    awaits: str = ""  # what a node that is on its way waits for itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,9 @@ def _place(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> Place | N
     for name, pods in outcome.plan.existing.items():
         if pod in pods:
             node = snapshot.node(name)
-            return Place(name, node.node_pool if node is not None else "", pods)
+            if node is None:
+                return Place(name, "", pods)
+            return Place(name, node.node_pool, pods, awaits=awaited_by(node))
     return None
 
 
@@ -187,6 +191,7 @@ def _place_document(place: Place) -> dict[str, Any]:
         "instanceTypes": place.instance_types,
         "equallyCheap": place.equally_cheap,
         "nextBest": launch_document(place.next_best) if place.next_best is not None else None,
+        **({"awaits": place.awaits} if place.awaits else {}),
     }
 
 

@@ -33,6 +33,7 @@ from karpenter.disruption.simulation import Answer, NoPoolsError
 from karpenter.model import labels
 from karpenter.model.conditions import timestamp
 from karpenter.report.ailment import Ailment, ailment_document, ailment_of
+from karpenter.report.arrival import awaited_by
 from karpenter.report.departure import Departure, departure_document, departure_of
 from karpenter.report.disruption import command_document, reasons_told
 from karpenter.report.provisioning import claim_document, estimate_mark
@@ -46,7 +47,6 @@ PODS: Final = "pods"
 CAUSE: Final = "cause"
 BUDGET: Final = "budget"
 MOVE: Final = "move"
-INITIALIZED: Final = "Initialized"
 
 _UNHELD: Final = frozenset({EXPIRATION, REPAIR, STATIC})  # methods with rules of their own
 
@@ -185,8 +185,8 @@ def _up_to_the_first_failure(view: Pass, candidate: Candidate) -> list[Filter]:
 def _machine(view: Pass, candidate: Candidate) -> Filter:
     blocked = view.inspection.machine_blocker(candidate.machine)
     if blocked is not None and blocked.why is Why.NOT_INITIALIZED:
-        missing = candidate.condition(INITIALIZED)
-        more = f": {missing.message}" if missing is not None and missing.message else ""
+        why = awaited_by(candidate.machine)
+        more = f": {why}" if why else ""
         return Filter(MACHINE, False, f"{blocked.detail}{more}", blocked.why.value)
     return _filter(MACHINE, blocked, "it is initialized, and no pods are expected on it")
 

@@ -6,13 +6,15 @@ decided or left out here: every pod of the pass is in exactly one of the lists.
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from karpenter.api.karpenter import NodeRequirement
 from karpenter.api.nodes import Taint
 from karpenter.scheduling.plan import Launch, PlannedClaim, Reason, Unplaced
 from karpenter.scheduling.provisioning import Announcement, BufferOutcome, ProvisioningPlan
 from karpenter.scheduling.static import StaticOutcome
+
+_CAUSES: Final = 3  # of claims that have not launched
 
 
 class WhyDeferred(StrEnum):
@@ -112,6 +114,10 @@ def deferred_with_reasons(
         named = _named(outcome.waiting_for)
         verb = "has" if len(outcome.waiting_for) == 1 else "have"
         why, detail = WhyDeferred.NOT_SYNCED, f"nothing is planned before {named} {verb} launched"
+        if outcome.why_unlaunched:
+            told, left = outcome.why_unlaunched[:_CAUSES], len(outcome.why_unlaunched) - _CAUSES
+            more = f"; and {left} more" if left > 0 else ""
+            detail = f"{detail} ({'; '.join(told)}{more})"
     else:
         why = WhyDeferred.RESERVED_CAPACITY
         detail = (

@@ -2,12 +2,24 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.meta import Condition
 from karpenter.cloud.types import ProviderFacts
+from karpenter.model.conditions import (
+    FALSE,
+    READY,
+    STATIC_CAPACITY,
+    find,
+    in_words,
+    is_true,
+)
 from karpenter.scheduling.plan import Reason, Why
 from karpenter.state.snapshot import NodeClass
+
+# Ready itself, which sums up others, and what is false on pools that are ready
+_HARMLESS: Final = frozenset({READY, STATIC_CAPACITY, "NodeRegistrationHealthy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +74,26 @@ def _objection(
     node_class = node_classes.get(reference)
     if node_class is None and (reference.group, reference.kind) in kinds:
         return Why.CLASS_NOT_FOUND, f"there is no {reference.kind} {reference.name}"
-    ready = _ready(node_class.status.conditions) if node_class is not None else None
-    if ready is not None and ready.status == "False":
-        return Why.CLASS_NOT_READY, f"{reference.kind} {reference.name} is not ready: {_why(ready)}"
-    ready = _ready(pool.status.conditions)
-    if ready is None or ready.status != "True":
-        return Why.POOL_NOT_READY, f"the pool is not ready: {_why(ready)}"
+    held = node_class.status.conditions if node_class is not None else ()
+    ready = find(held, READY)
+    if ready is not None and ready.status == FALSE:
+        return Why.CLASS_NOT_READY, f"{reference.kind} {reference.name} is not ready: {_why(held)}"
+    held = pool.status.conditions
+    if not is_true(held, READY):
+        return Why.POOL_NOT_READY, f"the pool is not ready: {_why(held)}"
     return None
 
 
-def _ready(conditions: Iterable[Condition]) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == "Ready"), None)
+def _why(conditions: Iterable[Condition]) -> str:
+    """What keeps something from being ready: the conditions that Ready sums up, where they fail.
 
-
-def _why(condition: Condition | None) -> str:
-    if condition is None:
+    Of a pool only those count that make it ready; others may be false without any harm.
+    """
+    held = list(conditions)
+    ready = find(held, READY)
+    if ready is None:
         return "nothing has judged it so far"
-    return condition.message or condition.reason or condition.status
+    failing = [each for each in held if each.status == FALSE and each.type not in _HARMLESS]
+    if failing:
+        return "; ".join(map(in_words, failing))
+    return ready.message or ready.reason or ready.status

@@ -4,14 +4,15 @@ Everything the controller and the command line have in common stands here. It is
 snapshot: reading the cluster and acting on the outcome are left to others.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from karpenter.api.karpenter import NodePool
+from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.model.conditions import LAUNCHED, find, in_words
 from karpenter.scheduling.attachments import node_volumes, resolve_volumes
 from karpenter.scheduling.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
 from karpenter.scheduling.compiler import Compiler
@@ -39,6 +40,7 @@ _FAILED: Final = "FailedScheduling"
 _FAILED_TO_SCHEDULE: Final = "Failed to schedule pod"
 _NOTHING_LEFT: Final = "NodePool requirements filtered out all compatible available instance types"
 _MIN_VALUES_LEFT_NOTHING: Final = f"{_NOTHING_LEFT} due to minValues incompatibility"
+CLASS_NOT_READY: Final = "NodeClassNotReady"  # the reason of another, on the node class
 
 Catalogue: TypeAlias = Callable[[NodePool], tuple[InstanceType, ...]]
 
@@ -88,6 +90,7 @@ class ProvisioningPlan:
     refused_overlays: tuple[RefusedOverlay, ...] = ()
     events: tuple[Announcement, ...] = ()
     waiting_for: tuple[str, ...] = ()  # claims that must launch before anything is planned
+    why_unlaunched: tuple[str, ...] = ()  # what these claims say about it, as far as they do
     next_passes: Mapping[str, str] = field(default_factory=dict)  # pod -> why a later one takes it
 
 
@@ -117,6 +120,11 @@ def plan_provisioning(
         static=static,
         refused_overlays=ground.refused_overlays,
         waiting_for=tuple(claim.metadata.name for claim in snapshot.unlaunched),
+        why_unlaunched=tuple(
+            f"{claim.metadata.name}: {in_words(found)}"
+            for claim in snapshot.unlaunched
+            if (found := find(claim.status.conditions, LAUNCHED)) is not None
+        ),
     )
     if outcome.waiting_for:
         plan = Plan(deferred=tuple(sorted(key_of(pod) for pod in pods)))
@@ -127,7 +135,10 @@ def plan_provisioning(
         plan = solve(problem, has_time, first, compiler, witness, last=last)
         unplaced = [failures[uid] for uid in sorted(failures)]
         plan = replace(plan, unplaced=(*plan.unplaced, *unplaced))
-    return _announced(replace(outcome, plan=plan), ground.buffers, ground.virtual)
+    classes = {
+        name: pool.spec.template.spec.node_class_ref for name, pool in snapshot.node_pools.items()
+    }
+    return _announced(replace(outcome, plan=plan), ground.buffers, ground.virtual, classes)
 
 
 class Ground:
@@ -257,7 +268,10 @@ def _without_pools(pod: Pod, pools: Pools) -> Unplaced:
 
 
 def _announced(
-    outcome: ProvisioningPlan, buffers: Sequence[ResolvedBuffer], virtual: Sequence[Pod]
+    outcome: ProvisioningPlan,
+    buffers: Sequence[ResolvedBuffer],
+    virtual: Sequence[Pod],
+    classes: Mapping[str, NodeClassReference],
 ) -> ProvisioningPlan:
     """Take virtual pods out of the plan, and say what users would be told."""
     owner = {key_of(pod): buffer_of(pod) for pod in virtual}
@@ -268,13 +282,15 @@ def _announced(
         for entry in outcome.ignored
         if entry.has_event
     ]
-    if outcome.pools.dynamic:
+    if outcome.pools.dynamic or _are_ours(outcome.pools.excluded):
         events += [
             Announcement(
                 f"Pod/{entry.pod}", _FAILED, f"{_FAILED_TO_SCHEDULE}, {failure_message(entry)}"
             )
             for entry in plan.unplaced
         ]
+    if plan.unplaced and not outcome.pools.dynamic:
+        events += _told_to_classes(outcome.pools, classes, len(plan.unplaced))
     events += [
         Announcement(f"Pod/{pod}", COSTLY_TO_PLAN, told) for pod, told in plan.costly.items()
     ]
@@ -288,6 +304,27 @@ def _announced(
         for said in (_MIN_VALUES_LEFT_NOTHING if reason.why is Why.MIN_VALUES else _NOTHING_LEFT,)
     ]
     return replace(outcome, plan=plan, buffers=outcomes, events=tuple(events))
+
+
+def _are_ours(excluded: Iterable[Reason]) -> bool:
+    """Whether there are pools that would be ours to use, were they ready."""
+    return any(reason.why is not Why.CLASS_UNSUPPORTED for reason in excluded)
+
+
+def _told_to_classes(
+    pools: Pools, classes: Mapping[str, NodeClassReference], waiting: int
+) -> Iterator[Announcement]:
+    """Tell node classes that are not ready whom they keep waiting while no pool can be used."""
+    kept: dict[NodeClassReference, list[Reason]] = {}
+    for reason in pools.excluded:
+        if reason.why is Why.CLASS_NOT_READY:
+            kept.setdefault(classes[reason.node_pool], []).append(reason)
+    noun = "pod waits" if waiting == 1 else "pods wait"
+    for reference, reasons in kept.items():
+        names = ", ".join(reason.node_pool for reason in reasons)
+        told = f"{waiting} {noun} for a node and no NodePool can make one; {names}: "
+        target = f"{reference.kind}/{reference.name}"
+        yield Announcement(target, CLASS_NOT_READY, told + reasons[0].detail)
 
 
 def failure_message(entry: Unplaced) -> str:

@@ -69,7 +69,7 @@ def test_names_version_and_scope() -> None:
 
 
 def test_columns_of_kubectl_get() -> None:
-    assert columns(CRD, "v1alpha1") == ["AGE"]
+    assert columns(CRD, "v1alpha1") == ["READY", "AGE"]
 
 
 def test_the_schema_alone_says_everything() -> None:

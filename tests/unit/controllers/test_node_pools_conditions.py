@@ -1,5 +1,6 @@
 """A pool says whether it is valid, whether its node class can be used, and so whether it is ready."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from karpenter.controllers.node_pools.validation import ValidationController
 from karpenter.controllers.runtime import Controller
 from karpenter.model import labels
 from karpenter.model.conditions import find
+from karpenter.settings import FeatureGates, Settings
 from provisioning_bench import condition
 
 V1 = "karpenter.sh/v1"
@@ -208,3 +210,23 @@ async def test_a_changed_node_class_wakes_its_pools_and_no_others() -> None:
 
         assert ("", "default") == await controller.queue.get()
         assert 0 == len(controller.queue)
+
+
+@pytest.mark.parametrize(
+    ("gate", "expected"),
+    [
+        pytest.param(False, ("False", "FeatureGateDisabled"), id="off"),
+        pytest.param(True, ("", ""), id="on"),
+    ],
+)
+@in_virtual_time
+async def test_a_static_pool_says_that_nobody_heeds_it(
+    gate: bool, expected: tuple[str, str]
+) -> None:
+    pool = kwok_pool()
+    pool["spec"]["replicas"] = 2
+    settings = replace(Settings(), feature_gates=FeatureGates({"StaticCapacity": gate}))
+    async with bench(pool, settings=settings) as at:
+        await at.reconcile(ValidationController(at.world), "default")
+
+        assert expected == told(at, "StaticCapacity")

@@ -741,7 +741,9 @@ def columns_of(crd: str, version: str = "v1") -> list[JsonObject]:
             "ROLE",
             id="ec2nodeclasses",
         ),
-        pytest.param("kwoknodeclasses.karpenter.kwok.sh", "v1alpha1", "NAME AGE", "", id="kwok"),
+        pytest.param(
+            "kwoknodeclasses.karpenter.kwok.sh", "v1alpha1", "NAME READY AGE", "", id="kwok"
+        ),
     ],
 )
 def test_columns_of_custom_resources(crd: str, version: str, narrow: str, wide: str) -> None:

@@ -85,10 +85,19 @@ def test_without_any_pool_nothing_is_launched_and_the_reason_says_so() -> None:
 
 
 def test_no_event_is_emitted_when_there_are_no_pools_a_21() -> None:
-    outcome = planned(cluster(node_pool(conditions=[condition("Ready", "False")]), pod("web")))
+    assert () == planned(cluster(pod("web"))).events
+
+
+def test_pods_are_told_of_pools_none_of_which_is_ready() -> None:
+    judged = [condition("NodeClassReady", "False", "SubnetsNotFound"), condition("Ready", "False")]
+    outcome = planned(cluster(node_pool(conditions=judged), pod("web")))
 
     assert [Why.POOL_NOT_READY] == [r.why for entry in outcome.plan.unplaced for r in entry.reasons]
-    assert () == outcome.events
+    (event,) = outcome.events
+    assert ("Pod/default/web", "FailedScheduling") == (event.target, event.reason)
+    assert event.message == (
+        "nodepool np: the pool is not ready: NodeClassReady is False (SubnetsNotFound)"
+    )
 
 
 def test_a_claim_that_has_not_launched_holds_up_the_pass_a_20() -> None:

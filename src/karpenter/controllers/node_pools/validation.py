@@ -10,7 +10,15 @@ from karpenter.controllers.node_pools.writing import write_conditions
 from karpenter.controllers.runtime import Controller
 from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key
-from karpenter.model.conditions import FALSE, TRUE, with_condition
+from karpenter.model.conditions import (
+    FALSE,
+    GATE_OFF,
+    STATIC_CAPACITY,
+    TRUE,
+    Conditions,
+    with_condition,
+    without,
+)
 
 VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 VALIDATION_FAILED: Final = "NodePoolValidationFailed"
@@ -43,8 +51,23 @@ class ValidationController(Controller):
             now=self.clock.now(),
             generation=pool.metadata.generation,
         )
-        await write_conditions(self.world, pool, conditions)
+        await write_conditions(self.world, pool, self._with_gate(pool, conditions))
         return None
+
+    def _with_gate(self, pool: NodePool, conditions: Conditions) -> Conditions:
+        """Let a pool say that nobody makes the nodes it asks for, as long as nobody does."""
+        if pool.spec.replicas is None or self.world.settings.feature_gates[STATIC_CAPACITY]:
+            return without(conditions, STATIC_CAPACITY)
+        return with_condition(
+            conditions,
+            STATIC_CAPACITY,
+            FALSE,
+            GATE_OFF,
+            "spec.replicas has no effect while the feature gate StaticCapacity is off; set"
+            " FEATURE_GATES=StaticCapacity=true",
+            now=self.clock.now(),
+            generation=pool.metadata.generation,
+        )
 
     def _warn(self, pool: NodePool, warnings: list[str]) -> None:
         uid, generation = pool.metadata.uid, pool.metadata.generation

@@ -19,7 +19,12 @@ from karpenter.controllers.world import World
 from karpenter.kube.events import NOMINATED, NORMAL, WARNING, Event
 from karpenter.model import labels
 from karpenter.scheduling.plan import Plan, PlannedClaim, Why
-from karpenter.scheduling.provisioning import COSTLY_TO_PLAN, Announcement, failure_message
+from karpenter.scheduling.provisioning import (
+    CLASS_NOT_READY,
+    COSTLY_TO_PLAN,
+    Announcement,
+    failure_message,
+)
 from karpenter.state.nodes import StateNode
 
 FLEXIBLE: Final = "flexible"
@@ -34,6 +39,7 @@ _DEDUPE_SECONDS: Final = {
     NOMINATED: 120.0,
     "FailedScheduling": 300.0,
     COSTLY_TO_PLAN: 300.0,
+    CLASS_NOT_READY: 300.0,
     "NoCompatibleInstanceTypes": 60.0,
 }
 
@@ -165,8 +171,12 @@ class Reporter:
             target = self._world.mirror(NodePool).get(name)
             if name in done.skipped_pools:
                 return
-        else:
+        elif kind == "Pod":
             target = done.snapshot.pods.get(name)
+        else:
+            classes = done.snapshot.node_classes.items()
+            found = (each for ref, each in classes if (ref.kind, ref.name) == (kind, name))
+            target = next(found, None)
         if target is not None:
             severity = WARNING if announcement.is_warning else NORMAL
             self._publish(target, severity, announcement.reason, announcement.message)
