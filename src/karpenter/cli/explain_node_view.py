@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _Parts: TypeAlias = "Iterator[RenderableType]"
 _MACHINES_SHOWN = 5
 _WAITS_SHOWN = 10
+_NOTHING = 1e-9  # dollars an hour; what is left of a difference of equal prices
 
 
 def node_parts(told: NodeStory, *, now: datetime) -> _Parts:
@@ -156,12 +157,17 @@ def _add_move(tree: Tree, move: Move, told: NodeStory) -> None:
         what = offer(claim.launch) if claim.launch is not None else "a node nobody can launch now"
         branch.add(words(f"{counted(len(claim.pods), 'pod')} would need {what}"))
     if move.savings is not None:
-        branch.add(words(_saving(move.savings, is_estimate=move.is_estimate)))
+        branch.add(words(_saving(move, move.savings)))
+    elif move.cost is not None:
+        branch.add(words("nobody knows what that would save, as nobody knows what it costs"))
     if move.refusal and all(move.refusal != each.detail for each in told.filters):
         branch.add(marked(False, move.refusal))
 
 
-def _saving(savings: float, *, is_estimate: bool) -> str:
-    verb = "save" if savings >= 0 else "cost"
-    more = "" if savings >= 0 else " more"
-    return f"that would {verb} {hour_and_month(abs(savings), is_estimate=is_estimate)}{more}"
+def _saving(move: Move, savings: float) -> str:
+    if abs(savings) < _NOTHING:
+        return "that would save nothing"
+    amount = hour_and_month(abs(savings), is_estimate=move.is_estimate)
+    if savings < 0:
+        return f"that would cost {amount} more"
+    return f"that would save {amount}{'' if move.is_sure else ' at best'}"

@@ -72,7 +72,7 @@ def headline(done: Sequence[Command]) -> str:
     made = sum(len(command.replacements) for command in done)
     whose = "its" if going == 1 else "their"
     instead = f", {counted(made, 'new node')} in {whose} place" if made else ""
-    saved = sum(command.savings for command in done)
+    saved = sum(command.savings for command in done if command.is_priced)
     what = f"{counted(going, 'node')} to remove{instead}"
     if not saved:
         return what
@@ -87,7 +87,9 @@ def command_sentence(command: Command, *, now: datetime) -> str:
     facts = [_WHY[command.method](command, now)]
     if command.replacements:
         facts.append(f"{_replacements(command)} in {_whose(command)} place")
-    if command.savings > 0:
+    if not command.is_priced:
+        facts.append("nobody knows what that saves")
+    elif command.savings > 0:
         saved = hour_and_month(command.savings, is_estimate=command.is_estimate)
         facts.append(f"saves {saved}")
     elif command.savings < 0:

@@ -78,6 +78,11 @@ class Command:
         return min((score.value for score in self.scores), default=None)
 
     @property
+    def is_priced(self) -> bool:
+        """Whether it is known what the machines cost that go, and so what is saved."""
+        return all(candidate.known_price is not None for candidate in self.candidates)
+
+    @property
     def is_estimate(self) -> bool:
         """Whether the savings rest on a price that nobody has told."""
         is_guessed = any(candidate.is_estimate for candidate in self.candidates)

@@ -72,6 +72,7 @@ class Move:
     savings: float | None
     refusal: str  # why it is not done; nothing when nothing speaks against it
     is_estimate: bool = False  # cost and savings rest on a price that nobody has told
+    is_sure: bool = True  # else what it saves is the most that it might
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +275,12 @@ def _best_move(view: Pass, candidate: Candidate) -> Move:
     if len(written) < len(needed):
         refusal = "the instance types that fit offer less choice than minValues asks for"
         return Move(Decision.REPLACE, placements, written, None, None, refusal)
+    refusal, written, is_sure = _judged(view, candidate, answer, written)
     cost = sum(claim.launch.price for claim in written if claim.launch is not None)
-    savings = candidate.price - cost
-    refusal = _refusal(view, candidate, answer, written)
+    savings = None if candidate.known_price is None else candidate.known_price - cost
     is_estimate = candidate.is_estimate or rests_on_estimates(written)
-    return Move(decision_of(written), placements, written, cost, savings, refusal, is_estimate)
+    decision = decision_of(written)
+    return Move(decision, placements, written, cost, savings, refusal, is_estimate, is_sure)
 
 
 def _own(answer: Answer, candidate: Candidate) -> dict[str, tuple[str, ...]]:
@@ -301,17 +303,22 @@ def _without(
     return {machine: pods for machine, pods in found.items() if pods}
 
 
-def _refusal(
+def _judged(
     view: Pass,
     candidate: Candidate,
     answer: Answer,
-    written: Sequence[PlannedClaim],
-) -> str:
-    """Why consolidation would leave it at that, prices and pools considered."""
+    written: tuple[PlannedClaim, ...],
+) -> tuple[str, tuple[PlannedClaim, ...], bool]:
+    """Why consolidation would leave it at that, prices and pools considered.
+
+    With it comes what it would launch, narrowed to what is surely cheaper, and whether it is sure
+    to cost what that says.
+    """
     if len(answer.claims) > max(1, len(written)):
-        return f"pods that wait for a node come first: {len(answer.claims)} new nodes at once"
+        told = f"pods that wait for a node come first: {len(answer.claims)} new nodes at once"
+        return told, written, True
     if len(written) > 1:
-        return f"it would take {len(written)} nodes to replace what it holds"
+        return f"it would take {len(written)} nodes to replace what it holds", written, True
     cost = 0.0
     if answer.claims:
         (claim,) = answer.claims
@@ -322,18 +329,20 @@ def _refusal(
             spot_to_spot=view.settings.spot_to_spot,
         )
         if isinstance(option, Refused):
-            return option.detail
+            return option.detail, written, False
         cost = option.cheapest
+        narrowed = answer.written(option.claim) if written else None
+        written = (narrowed,) if narrowed is not None else written
     command = Command(
         SINGLE,
         budgets.UNDERUTILIZED,
-        decision_of(tuple(written)),
+        decision_of(written),
         (candidate,),
-        tuple(written),
+        written,
         savings=candidate.price - cost,
     )
     judged, _ = Consolidation(view, only=()).judged(command)
-    return judged.detail if isinstance(judged, Refused) else ""
+    return (judged.detail if isinstance(judged, Refused) else ""), written, True
 
 
 def node_document(told: NodeStory) -> dict[str, Any]:

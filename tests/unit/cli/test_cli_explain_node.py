@@ -489,10 +489,11 @@ def test_a_claim_that_has_not_launched_has_no_node_to_explain() -> None:
     ran = run("explain", "node", "claim-n1", put("c.json", ours(), claim), *NOW)
 
     assert (2, "") == (ran.code, ran.out)
-    assert [
+    (said,) = ran.errors
+    assert said == (
         "error: NodeClaim claim-n1 has no node, as it has not launched: Launched is Unknown"
         " (LaunchFailed: the cloud is closed)"
-    ] == ran.errors
+    )
 
 
 def test_when_a_node_expires_is_told() -> None:
