@@ -29,6 +29,7 @@ ONLY_PARTITION: Final = "a"
 PRICE: Final = "eks-node-viewer/instance-price"
 
 LAUNCH_FAILED: Final = "LaunchFailed"
+_NAMED: Final = 5  # types in the text of an error
 _LONGEST_NAME: Final = 253
 _LONGEST_LABEL: Final = 63
 _ALPHANUMERIC: Final = string.ascii_lowercase + string.digits
@@ -179,8 +180,9 @@ def choose(
             equals = [o for o in offerings if comparable_price(o.price) == price]
             best, lowest = (kind, equals), price
     if best is None:
-        names = ", ".join(kind.name for kind in types)
-        raise InsufficientCapacityError(f"no offering of {names} can be had for this claim")
+        names = ", ".join(kind.name for kind in types[:_NAMED])
+        more = f" and {len(types) - _NAMED} other types" if len(types) > _NAMED else ""
+        raise InsufficientCapacityError(f"no offering of {names}{more} can be had for this claim")
     kind, offerings = best
     return kind, _chance(claim, "offering").choice(offerings)
 
