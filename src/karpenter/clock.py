@@ -1,9 +1,10 @@
 """Time, as everything that waits sees it: real, faster than real, or simulated.
 
-A ``Clock`` tells the time and waits. ``SystemClock`` is the wall clock. ``ScaledClock`` runs faster,
-on a ``PacedLoop`` only while nothing is left to do. ``VirtualClock`` is the time of a
-``VirtualLoop``: an event loop that never sleeps. Whenever nothing is ready it moves its time to the next timer, so an hour of waiting
-takes no time, and the same program with the same seed runs the same way again.
+A ``Clock`` tells the time and waits. ``SystemClock`` is the wall clock. ``PacedClock`` is a time of
+a ``PacedLoop``: it passes so many times faster, and only while nothing is left to do.
+``VirtualClock`` is the time of a ``VirtualLoop``: an event loop that never sleeps. Whenever nothing
+is ready it moves its time to the next timer, so an hour of waiting takes no time, and the same
+program with the same seed runs the same way again.
 
 Whoever waits does it through a clock; ``asyncio.sleep`` and ``asyncio.timeout`` know nothing of a
 speed. In virtual time the asyncio functions are right as well, because the loop itself is virtual.
@@ -16,7 +17,7 @@ import itertools
 import random
 import selectors
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
@@ -28,10 +29,8 @@ Ts = TypeVarTuple("Ts")
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
 # More turns of the loop than any real work takes at one instant
 _TURNS_AT_ONE_INSTANT: Final = 20_000_000
-# Scaled seconds that rounding may take from a timer
-_SAME_MOMENT: Final = 1e-6
-# Real seconds: a clock that stands still is asked again, but not all the time
-_SHORTEST_ALARM: Final = 0.001
+# Real seconds: what the system can wait for
+_SHORTEST_WAIT: Final = 0.001
 # So many cancelled timers are not worth looking for
 _FEW_TIMERS: Final = 100
 
@@ -94,11 +93,16 @@ class Timer(Protocol):
         """Keep it from being made."""
 
 
-class ScaledClock:
-    """Time that passes ``speed`` times as fast as some other, from the moment this clock is made.
+class PacedLoop(asyncio.SelectorEventLoop):
+    """An event loop with a second time, which passes ``speed`` times as fast as real time.
 
-    That other time is the wall clock's, or that of a ``PacedLoop``. The second may stand still
-    while timers of the event loop fire, so a timer that fires early is set again.
+    It passes only while nothing is left to do: not while a task runs, while tasks are ready to
+    run, while a thread works for one, or while other programs keep this one from the processor.
+    And it halts at every timer until everything has been done that follows from it. So timers
+    fire at exactly the moments and in the order that they have in virtual time, and what happens
+    does not depend on how fast the machine is; a slow one only reaches the speed less often.
+
+    Files and the timers of asyncio itself are served in real time meanwhile.
     """
 
     def __init__(
@@ -106,94 +110,116 @@ class ScaledClock:
         speed: float,
         *,
         start: datetime | None = None,
-        seconds: Callable[[], float] | None = None,
+        selector: selectors.BaseSelector | None = None,
     ) -> None:
-        """Make a clock.
+        """Make a loop.
 
         Args:
-            speed: how many seconds pass in one of the other time.
+            speed: how many seconds pass in a real one; above zero.
             start: the time of day it begins at; that of the wall clock where none is given.
-            seconds: tells the other time; the wall clock where none is given.
+            selector: waits for files.
         """
-        if not 0 < speed < float("inf"):
-            raise ValueError(f"the speed of a clock is above zero, not {speed}")
         self.speed: Final = speed
-        self._seconds = seconds or time.monotonic
-        self._began = self._seconds()
-        self._start = start or datetime.now(UTC)
-        self._timers: list[_ScaledTimer] = []  # a heap
+        self._start = (start or datetime.now(UTC)).astimezone(UTC)
+        self._passed = 0.0  # seconds of the second time
+        self._owed = 0.0  # those that a timer keeps from passing, until it has been seen to
+        self._paced_timers: list[_PacedTimer] = []  # a heap
         self._cancelled = 0
         self._order = itertools.count()
-        self._alarm: asyncio.TimerHandle | None = None  # for the first of the timers
+        self._jobs = 0  # pieces of work that threads do
+        self._outside = selector or selectors.DefaultSelector()
+        super().__init__(_Pacing(self._outside, self._wait))
+
+    def paced_seconds(self) -> float:
+        """Seconds of the second time since the start."""
+        return self._passed
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self.monotonic())
+        """The second time of day."""
+        return self._start + timedelta(seconds=self._passed)
 
-    def monotonic(self) -> float:
-        return (self._seconds() - self._began) * self.speed
-
-    async def sleep(self, seconds: float) -> None:
-        if seconds <= 0:
-            await asyncio.sleep(0)
-            return
-        await self.wait(asyncio.Event(), seconds=seconds)
-
-    async def wait(self, event: asyncio.Event, *, seconds: float) -> bool:
-        if not event.is_set():
-            with contextlib.suppress(TimeoutError):
-                await self.wait_for(event.wait(), seconds=seconds)
-        return event.is_set()
-
-    async def wait_for(self, awaitable: Awaitable[T], *, seconds: float) -> T:
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(None) as limit:
-            timer = self.call_later(seconds, lambda: limit.reschedule(loop.time()))
-            try:
-                return await awaitable
-            finally:
-                timer.cancel()
-
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
-        due = self.monotonic() + seconds
-        timer = _ScaledTimer(due, next(self._order), callback, self._forget)
-        heapq.heappush(self._timers, timer)
-        if self._timers[0] is timer:
-            self._set_alarm()
+    def call_paced(self, seconds: float, callback: Callable[[], object]) -> "Timer":
+        """Call ``callback`` after so many seconds of the second time."""
+        due = self._passed + max(0.0, seconds)
+        timer = _PacedTimer(due, next(self._order), callback, self._forget)
+        heapq.heappush(self._paced_timers, timer)
         return timer
 
-    def _set_alarm(self) -> None:
-        """Wake when the first timer is due; once for all timers, however many there are."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if self._timers:
-            left = (self._timers[0].due - self.monotonic()) / self.speed
-            loop = asyncio.get_running_loop()
-            self._alarm = loop.call_later(max(left, _SHORTEST_ALARM), self._fire)
+    def run_in_executor(
+        self,
+        executor: Executor | None,
+        func: Callable[[*Ts], T],
+        *args: *Ts,
+    ) -> asyncio.Future[T]:
+        """Hand work to a thread; the second time stands still until it is done."""
+        future = super().run_in_executor(executor, func, *args)
+        self._jobs += 1
+        future.add_done_callback(self._job_done)
+        return future
 
-    def _fire(self) -> None:
-        now = self.monotonic() + _SAME_MOMENT
-        loop = asyncio.get_running_loop()
-        while self._timers and self._timers[0].due <= now:
-            timer = heapq.heappop(self._timers)
+    def _job_done(self, _future: "asyncio.Future[Any]") -> None:
+        self._jobs -= 1
+
+    def _wait(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for files; if there is nothing to do meanwhile, let the second time pass."""
+        ready = self._outside.select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if self._jobs:
+            return self._outside.select(timeout)
+        self._pass()
+        if self._fire():
+            return ready
+        if self._paced_timers:
+            # the rest of what is owed was not enough for the first of them
+            left = (self._paced_timers[0].due - self._passed) / self.speed
+            left = max(left, _SHORTEST_WAIT)
+            timeout = left if timeout is None else min(left, timeout)
+        began = self.time()
+        ready = self._outside.select(timeout)
+        waited = self.time() - began
+        # however late the system wakes the loop: a laptop may have slept
+        self._owed += self.speed * (waited if timeout is None else min(waited, timeout))
+        self._pass()
+        return ready
+
+    def _pass(self) -> None:
+        """Let what is owed pass, up to the next timer."""
+        while self._paced_timers and self._paced_timers[0].is_cancelled:
+            heapq.heappop(self._paced_timers)
+            self._cancelled -= 1
+        later = self._passed + self._owed
+        if self._paced_timers and self._paced_timers[0].due <= later:
+            due = self._paced_timers[0].due
+            self._owed = later - due
+            self._passed = due
+        else:
+            self._owed = 0.0
+            self._passed = later
+
+    def _fire(self) -> bool:
+        """Make the calls that are due, and say whether there are any."""
+        has_any = False
+        while self._paced_timers and self._paced_timers[0].due <= self._passed:
+            timer = heapq.heappop(self._paced_timers)
             if timer.is_cancelled:
                 self._cancelled -= 1
-            else:
-                timer.is_fired = True
-                loop.call_soon(timer.run)
-        self._set_alarm()
+                continue
+            timer.is_fired = has_any = True
+            self.call_soon(timer.run)
+        return has_any
 
     def _forget(self) -> None:
         """Drop cancelled timers when most are: each holds on to what its callback refers to."""
         self._cancelled += 1
-        if self._cancelled > _FEW_TIMERS and self._cancelled > len(self._timers) // 2:
-            self._timers = [timer for timer in self._timers if not timer.is_cancelled]
-            heapq.heapify(self._timers)
+        if self._cancelled > _FEW_TIMERS and self._cancelled > len(self._paced_timers) // 2:
+            self._paced_timers = [each for each in self._paced_timers if not each.is_cancelled]
+            heapq.heapify(self._paced_timers)
             self._cancelled = 0
 
 
-class _ScaledTimer:
-    """A call that a scaled clock makes; of two for the same moment, the older comes first."""
+class _PacedTimer:
+    """A call that a paced loop makes; of two for the same moment, the older comes first."""
 
     __slots__ = ("_callback", "_forget", "due", "is_cancelled", "is_fired", "order")
 
@@ -211,7 +237,7 @@ class _ScaledTimer:
         self.is_fired = False
         self._forget = forget
 
-    def __lt__(self, other: "_ScaledTimer") -> bool:
+    def __lt__(self, other: "_PacedTimer") -> bool:
         return (self.due, self.order) < (other.due, other.order)
 
     def run(self) -> None:
@@ -225,59 +251,80 @@ class _ScaledTimer:
                 self._forget()
 
 
-class PacedLoop(asyncio.SelectorEventLoop):
-    """An event loop that knows how long it has had nothing to do.
+class _Pacing(selectors.BaseSelector):
+    """Passes on to a selector whatever concerns files, and lets a loop do the waiting."""
 
-    A scaled clock that goes by ``idle_seconds`` stands still while a task runs, while tasks are
-    ready to run, while a thread works for one, and while other programs keep this one from the
-    processor. So what happens in a cluster at 60 times the speed does not depend on how fast the
-    machine is; a slow machine only reaches that speed less often.
-    """
-
-    def __init__(self) -> None:
-        self._idle = 0.0
-        self._jobs = 0  # pieces of work that threads do
-        super().__init__(_Waiting(self._waited))
-
-    def idle_seconds(self) -> float:
-        """Seconds in which nothing was to be done."""
-        return self._idle
-
-    def run_in_executor(
+    def __init__(
         self,
-        executor: Executor | None,
-        func: Callable[[*Ts], T],
-        *args: *Ts,
-    ) -> asyncio.Future[T]:
-        """Hand work to a thread; time stands still until it is done."""
-        future = super().run_in_executor(executor, func, *args)
-        self._jobs += 1
-        future.add_done_callback(self._job_done)
-        return future
+        files: selectors.BaseSelector,
+        wait: Callable[[float | None], list[tuple[selectors.SelectorKey, int]]],
+    ) -> None:
+        self._files = files
+        self._wait = wait
 
-    def _job_done(self, _future: "asyncio.Future[Any]") -> None:
-        self._jobs -= 1
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._files.register(fileobj, events, data)
 
-    def _waited(self, seconds: float) -> None:
-        if not self._jobs:
-            self._idle += seconds
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._files.unregister(fileobj)
 
-
-class _Waiting(selectors.DefaultSelector):
-    """Waits for files, and tells how long it meant to: not how late the system woke it."""
-
-    def __init__(self, waited: Callable[[float], None]) -> None:
-        super().__init__()
-        self._waited = waited
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._files.modify(fileobj, events, data)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is not None and timeout <= 0:
-            return super().select(timeout)
-        began = time.monotonic()
-        ready = super().select(timeout)
-        passed = time.monotonic() - began
-        self._waited(passed if timeout is None else min(passed, timeout))
-        return ready
+        return self._wait(timeout)
+
+    def close(self) -> None:
+        self._files.close()
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._files.get_map()
+
+
+class PacedClock:
+    """The second time of a paced loop."""
+
+    def __init__(self, loop: PacedLoop) -> None:
+        self._loop = loop
+
+    def now(self) -> datetime:
+        return self._loop.now()
+
+    def monotonic(self) -> float:
+        return self._loop.paced_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        woken: asyncio.Future[None] = self._loop.create_future()
+        timer = self.call_later(seconds, lambda: _settle(woken))
+        try:
+            await woken
+        finally:
+            timer.cancel()
+
+    async def wait(self, event: asyncio.Event, *, seconds: float) -> bool:
+        if not event.is_set():
+            with contextlib.suppress(TimeoutError):
+                await self.wait_for(event.wait(), seconds=seconds)
+        return event.is_set()
+
+    async def wait_for(self, awaitable: Awaitable[T], *, seconds: float) -> T:
+        async with asyncio.timeout(None) as limit:
+            timer = self.call_later(seconds, lambda: limit.reschedule(self._loop.time()))
+            try:
+                return await awaitable
+            finally:
+                timer.cancel()
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        return self._loop.call_paced(seconds, callback)
+
+
+def _settle(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():  # it may have been cancelled in this very turn
+        woken.set_result(None)
 
 
 class SystemClock:
@@ -385,8 +432,10 @@ class _Timers(selectors.SelectSelector):
 
 
 def running_clock() -> Clock:
-    """The clock of the running loop: virtual in virtual time, else the wall clock."""
+    """The clock of the running loop: its own, if it has one, else the wall clock."""
     loop = asyncio.get_running_loop()
+    if isinstance(loop, PacedLoop):
+        return PacedClock(loop)
     return VirtualClock(loop) if isinstance(loop, VirtualLoop) else SystemClock()
 
 

@@ -1,13 +1,12 @@
 """Clocks tell the time and wait; virtual time passes without anybody waiting for it."""
 
 import asyncio
-import functools
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TypeVar
+from typing import Any
 
 import pytest
 
@@ -15,9 +14,9 @@ from karpenter.clock import (
     EPOCH,
     Clock,
     DeadlockError,
+    PacedClock,
     PacedLoop,
     RealWaitError,
-    ScaledClock,
     StandstillError,
     SystemClock,
     Timer,
@@ -25,8 +24,8 @@ from karpenter.clock import (
     run_virtual,
     running_clock,
 )
+from paced import Machine, run_paced
 
-T = TypeVar("T")
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -280,11 +279,11 @@ async def _cancelled_call(clock: Clock) -> bool:
 
 
 @pytest.mark.parametrize(
-    "clock",
+    "in_time",
     [
-        pytest.param(SystemClock(), id="system"),
-        pytest.param(ScaledClock(1000), id="scaled"),
-        pytest.param(None, id="virtual"),
+        pytest.param(asyncio.run, id="system"),
+        pytest.param(run_paced, id="paced"),
+        pytest.param(run_virtual, id="virtual"),
     ],
 )
 @pytest.mark.parametrize(
@@ -299,12 +298,14 @@ async def _cancelled_call(clock: Clock) -> bool:
     ],
 )
 def test_waiting(
-    clock: Clock | None, wait: Callable[[Clock], Awaitable[bool]], expected: bool
+    in_time: Callable[[Coroutine[Any, Any, bool]], bool],
+    wait: Callable[[Clock], Coroutine[Any, Any, bool]],
+    expected: bool,
 ) -> None:
     async def main() -> bool:
-        return await wait(clock or running_clock())
+        return await wait(running_clock())
 
-    assert expected == (asyncio.run(main()) if clock else run_virtual(main()))
+    assert expected == in_time(main())
 
 
 def test_the_system_clock_tells_the_time_of_day() -> None:
@@ -314,22 +315,6 @@ def test_the_system_clock_tells_the_time_of_day() -> None:
 
     assert before <= now <= after
     assert now.tzinfo is UTC
-
-
-def test_a_scaled_clock_runs_faster_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = [100.0]
-    monkeypatch.setattr("karpenter.clock.time.monotonic", lambda: real[0])
-    clock = ScaledClock(60, start=START)
-
-    real[0] += 2.5
-
-    assert (150.0, START + timedelta(seconds=150)) == (clock.monotonic(), clock.now())
-
-
-@pytest.mark.parametrize("speed", [0.0, -1.0, float("inf"), float("nan")])
-def test_a_speed_that_is_no_speed_is_refused(speed: float) -> None:
-    with pytest.raises(ValueError, match="speed of a clock is above zero"):
-        ScaledClock(speed)
 
 
 async def test_the_running_clock_is_the_wall_clock_on_a_real_loop() -> None:
@@ -343,122 +328,162 @@ def test_the_running_clock_is_virtual_on_a_virtual_loop() -> None:
     assert isinstance(run_virtual(main()), VirtualClock)
 
 
-class Idle:
-    """A time that passes only when a test says so."""
+def test_the_running_clock_is_the_second_time_of_a_paced_loop() -> None:
+    async def main() -> Clock:
+        return running_clock()
 
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
+    assert isinstance(run_paced(main()), PacedClock)
 
 
-async def turns(count: int = 5) -> None:
-    for _ in range(count):
+def test_paced_time_passes_faster_while_nothing_is_to_be_done() -> None:
+    machine = Machine()
+    began = machine.seconds
+
+    async def main() -> tuple[datetime, float]:
+        clock = running_clock()
+        await clock.sleep(150)
+        return clock.now(), clock.monotonic()
+
+    assert (START + timedelta(seconds=150), 150.0) == run_paced(main(), machine, start=START)
+    assert 2.5 == pytest.approx(machine.seconds - began)
+
+
+def test_paced_time_passes_for_whoever_waits_for_something_else() -> None:
+    async def main() -> float:
+        await asyncio.sleep(2)  # in real time
+        return running_clock().monotonic()
+
+    assert 120.0 == pytest.approx(run_paced(main()))
+
+
+def test_paced_time_stands_still_while_tasks_work() -> None:
+    machine = Machine(work=lambda: 0.5)
+    began = machine.seconds
+
+    async def main() -> float:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return running_clock().monotonic()
+
+    assert 0.0 == run_paced(main(), machine)
+    assert machine.seconds - began >= 10
+
+
+def test_paced_time_stands_still_while_threads_work() -> None:
+    async def main() -> float:
+        clock = running_clock()
+        waiting = asyncio.create_task(clock.sleep(3600))  # time would have to halt only there
         await asyncio.sleep(0)
+        before = clock.monotonic()
+        await asyncio.to_thread(time.sleep, 0.02)
+        passed = clock.monotonic() - before
+        waiting.cancel()
+        return passed
+
+    with asyncio.Runner(loop_factory=lambda: PacedLoop(60)) as runner:
+        assert 0.0 == runner.run(main())
 
 
-async def test_a_timer_of_a_clock_that_stands_still_is_set_again() -> None:
-    idle = Idle()
-    clock = ScaledClock(1000, start=START, seconds=idle)
-    called = asyncio.Event()
-    clock.call_later(1, called.set)
+def test_paced_sleepers_wake_at_their_time_however_late_the_loop_is_woken() -> None:
+    async def main() -> list[tuple[str, float]]:
+        clock = running_clock()
+        woken: list[tuple[str, float]] = []
 
-    await asyncio.sleep(0.01)  # ten times what the wall clock would need
-    before = called.is_set()
-    idle.seconds = 0.001
-    await called.wait()
+        async def sleeper(name: str, *naps: float) -> None:
+            for seconds in naps:
+                await clock.sleep(seconds)
+                woken.append((name, clock.monotonic()))
 
-    assert (False, START + timedelta(seconds=1)) == (before, clock.now())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sleeper("late", 30))
+            group.create_task(sleeper("often", 10, 0.25, 0.25, 19.5))
+            group.create_task(sleeper("also early", 10))
+        return woken
 
-
-async def test_timers_of_a_scaled_clock_fire_in_the_order_of_their_times() -> None:
-    idle = Idle()
-    clock = ScaledClock(60, seconds=idle)
-    called: list[str] = []
-    last = asyncio.Event()
-    clock.call_later(40.0, last.set)
-    for name, seconds in (("third", 30.0), ("first", 10.0), ("second", 10.0)):
-        clock.call_later(seconds, functools.partial(called.append, name))
-
-    idle.seconds = 1.0
-    await last.wait()
-
-    assert ["first", "second", "third"] == called
+    expected = [
+        ("often", 10.0),
+        ("also early", 10.0),
+        ("often", 10.25),
+        ("often", 10.5),
+        ("late", 30.0),
+        ("often", 30.0),
+    ]
+    assert expected == run_paced(main(), Machine(work=lambda: 0.3, late=lambda: 2.0))
 
 
-async def test_cancelled_timers_are_not_kept() -> None:
-    clock = ScaledClock(60, seconds=Idle())
-    kept = clock.call_later(3600, lambda: None)
+def test_paced_timers_that_are_close_to_each_other_cost_no_speed() -> None:
+    machine = Machine()
+    began = machine.seconds
 
-    for _ in range(10_000):
-        clock.call_later(3600, lambda: None).cancel()
+    async def main() -> None:
+        for _ in range(10_000):  # the system cannot wait for as little as that
+            await running_clock().sleep(0.001)
 
-    assert len(clock._timers) < 300
-    kept.cancel()
+    run_paced(main(), machine)
 
-
-async def test_a_timer_can_be_cancelled_in_the_turn_in_which_it_is_due() -> None:
-    idle = Idle()
-    clock = ScaledClock(60, seconds=idle)
-    called: list[str] = []
-    others: list[Timer] = []
-
-    def cancel_others() -> None:
-        for timer in others:
-            timer.cancel()
-
-    clock.call_later(1, cancel_others)
-    others.append(clock.call_later(1, lambda: called.append("second")))
-    last = asyncio.Event()
-    clock.call_later(1, last.set)
-
-    idle.seconds = 1.0
-    await last.wait()
-    await turns()
-
-    assert [] == called
+    assert 10 / 60 == pytest.approx(machine.seconds - began, rel=0.05)
 
 
-def paced(main: Callable[[PacedLoop], Awaitable[T]]) -> T:
-    async def run() -> T:
+async def a_request(port: int, answers: list[float]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"what time is it?\n")
+    answers.append(float(await reader.readline()))
+    writer.close()
+
+
+def test_sockets_are_served_while_paced_timers_keep_the_loop_busy() -> None:
+    async def main() -> list[float]:
+        clock = running_clock()
+        answers: list[float] = []
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readline()
+            writer.write(f"{clock.monotonic()}\n".encode())
+            writer.close()
+
+        async def never_idle() -> None:
+            while True:
+                await clock.sleep(0.0001)
+
+        busy = asyncio.create_task(never_idle())
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            for _ in range(3):
+                await a_request(port, answers)
+        busy.cancel()
+        return answers
+
+    answers = run_paced(main(), speed=1000)
+
+    assert 3 == len(answers)
+    assert sorted(answers) == answers
+
+
+def test_cancelled_timers_of_a_paced_loop_are_not_kept() -> None:
+    async def main() -> int:
+        clock = running_clock()
+        for _ in range(10_000):
+            clock.call_later(3600, lambda: None).cancel()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, PacedLoop)
-        return await main(loop)
+        return len(loop._paced_timers)
 
-    with asyncio.Runner(loop_factory=PacedLoop) as runner:
-        return runner.run(run())
-
-
-def test_time_stands_still_while_tasks_work() -> None:
-    async def main(loop: PacedLoop) -> float:
-        before = loop.idle_seconds()
-        for _ in range(20):
-            time.sleep(0.001)  # noqa: ASYNC251 work that holds the loop
-            await asyncio.sleep(0)
-        return loop.idle_seconds() - before
-
-    assert 0.0 == paced(main)
+    assert run_paced(main()) < 300
 
 
-def test_time_stands_still_while_threads_work() -> None:
-    async def main(loop: PacedLoop) -> float:
-        before = loop.idle_seconds()
-        await asyncio.to_thread(time.sleep, 0.02)
-        return loop.idle_seconds() - before
+def test_a_paced_timer_can_be_cancelled_in_the_turn_in_which_it_is_due() -> None:
+    async def main() -> list[str]:
+        clock = running_clock()
+        called: list[str] = []
+        others: list[Timer] = []
 
-    assert 0.0 == paced(main)
+        def cancel_others() -> None:
+            for timer in others:
+                timer.cancel()
 
+        clock.call_later(1, cancel_others)
+        others.append(clock.call_later(1, lambda: called.append("second")))
+        await clock.sleep(2)
+        return called
 
-def test_time_passes_while_nothing_is_to_be_done() -> None:
-    async def main(loop: PacedLoop) -> tuple[float, float]:
-        clock = ScaledClock(60, start=START, seconds=loop.idle_seconds)
-        before = loop.idle_seconds()
-        await clock.sleep(1)
-        return loop.idle_seconds() - before, clock.monotonic()
-
-    idle, passed = paced(main)
-
-    # However late the system woke the loop, no more has passed than was waited for
-    assert 1 / 60 == pytest.approx(idle, rel=0.2)
-    assert 1.0 == pytest.approx(passed, rel=0.2)
+    assert [] == run_paced(main())

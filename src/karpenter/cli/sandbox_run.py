@@ -7,10 +7,11 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +27,9 @@ from karpenter.cli.sandbox_cloud import (
 )
 from karpenter.cli.sandbox_deployment import is_about_it, undeploy
 from karpenter.cli.sandbox_kubeconfig import make_way, published
+from karpenter.cli.sandbox_pace import Pace
 from karpenter.cli.sandbox_view import EventFeed, laid_out, overview, show_logs
-from karpenter.clock import Clock, PacedLoop, ScaledClock, SystemClock
+from karpenter.clock import PacedLoop, running_clock
 from karpenter.manifests.reader import Document
 from karpenter.os_errors import os_reason
 from karpenter.sandbox.cluster import Cluster, last_moment
@@ -76,8 +78,7 @@ def run(wishes: Wishes) -> None:
         check_cloud(wishes.cloud)
     make_way(wishes.kubeconfig)
     collect_rarely()
-    factory = PacedLoop if wishes.speed != 1 else None
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory(wishes)) as runner:
         runner.run(_run(wishes))
 
 
@@ -87,7 +88,7 @@ async def _run(wishes: Wishes) -> None:
     show_logs(feed.add)
     try:
         cluster = Cluster(
-            _clock(wishes),
+            running_clock(),
             data_file=wishes.data,
             timing=Timing(boot=_BOOT_SECONDS),
             provider=wishes.cloud.provider or "kwok",
@@ -151,15 +152,16 @@ async def _controllers(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> Asy
         yield
 
 
-def _clock(wishes: Wishes) -> Clock:
-    """The time of the cluster, which never goes back from one run to the next."""
+def _loop_factory(wishes: Wishes) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What tells the time of the cluster, which never goes back from one run to the next."""
     now = datetime.now(UTC)
-    last = last_moment(wishes.data) if wishes.data is not None else None
+    try:
+        last = last_moment(wishes.data) if wishes.data is not None else None
+    except JournalError as error:
+        output.fail(str(error))
     if wishes.speed == 1 and (last is None or last <= now):
-        return SystemClock()
-    loop = asyncio.get_running_loop()
-    passed = loop.idle_seconds if isinstance(loop, PacedLoop) else None
-    return ScaledClock(wishes.speed, start=max(now, last or now), seconds=passed)
+        return None
+    return partial(PacedLoop, wishes.speed, start=max(now, last or now))
 
 
 @asynccontextmanager
@@ -211,7 +213,8 @@ def _stop_signal() -> asyncio.Event:
 async def _until_stopped(
     cluster: Cluster, feed: EventFeed, wishes: Wishes, stopped: asyncio.Event
 ) -> None:
-    shows = _show(cluster, feed, wishes) if _is_terminal() else _log(feed)
+    pace = Pace(cluster.clock, wishes.speed)
+    shows = _show(cluster, feed, wishes.cloud, pace) if _is_terminal() else _log(feed)
     tasks = {
         asyncio.create_task(stopped.wait(), name="stop"),
         asyncio.create_task(cluster.wait(), name="wait"),
@@ -227,6 +230,8 @@ async def _until_stopped(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if shortfall := pace.shortfall():
+            print(shortfall, flush=True)
 
 
 async def _demonstrate(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
@@ -240,14 +245,13 @@ async def _demonstrate(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> Non
     await asyncio.sleep(_LAST_LOOK)
 
 
-async def _show(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
+async def _show(cluster: Cluster, feed: EventFeed, cloud: CloudWishes, pace: Pace) -> None:
     """Keep the screen up to date."""
     from rich.console import Console
     from rich.live import Live
 
     from karpenter.cli.sandbox_prices import price_list
 
-    cloud = wishes.cloud
     prices = await asyncio.to_thread(price_list, cloud.provider, cloud.instance_types)
     console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, auto_refresh=False, transient=True) as live:
@@ -256,8 +260,7 @@ async def _show(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
             pods = cluster.store.list("", "pods")
             nodes = cluster.store.list("", "nodes")
             view = overview(nodes, pods, now, prices.of, has_estimates=prices.are_estimates)
-            pace = "" if wishes.speed == 1 else f" at {wishes.speed:g} times the speed"
-            headline = f"{now:%H:%M:%S}{pace}"
+            headline = f"{now:%H:%M:%S}{pace.headline()}"
             height = shutil.get_terminal_size().lines
             live.update(laid_out(view, feed.recent, headline=headline, height=height), refresh=True)
             await asyncio.sleep(_SLOW_REFRESH if len(pods) > _MANY_PODS else _REFRESH)

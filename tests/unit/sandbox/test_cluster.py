@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clusters import World, eventually, in_virtual_time, names, workload
-from karpenter.clock import ScaledClock, SystemClock, run_virtual
+from karpenter.clock import SystemClock, run_virtual, running_clock
 from karpenter.sandbox.cluster import Cluster, last_moment, virtual_cluster
 from karpenter.sandbox.conditions import is_true
 from karpenter.sandbox.faults import Fault
@@ -305,13 +305,17 @@ async def test_kubelets_renew_their_leases_every_ten_seconds() -> None:
     assert ["00:00", "00:10", "00:20"] == [moment[14:19] for moment in renewals]
 
 
-async def test_a_cluster_that_ran_ahead_of_time_says_so(tmp_path: Path) -> None:
+def test_a_cluster_that_ran_ahead_of_time_says_so(tmp_path: Path) -> None:
     file = tmp_path / "cluster.journal"
     before = last_moment(file)
     start = datetime(2044, 4, 4, tzinfo=UTC)
-    ahead = Cluster(ScaledClock(1000, start=start), data_file=file)
-    await ahead.start()
-    await ahead.stop()
+
+    async def live() -> None:
+        ahead = Cluster(running_clock(), data_file=file)
+        await ahead.start()
+        await ahead.stop()
+
+    run_virtual(live(), start=start)
 
     after = last_moment(file)
 

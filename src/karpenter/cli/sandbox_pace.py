@@ -1,0 +1,73 @@
+"""How fast the time of a sandbox really passes, beside the speed that was asked for.
+
+It stands still while there is work in hand, so a busy cluster or a slow machine comes to less.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from karpenter.clock import Clock
+
+_LATELY: Final = 10.0  # real seconds that the headline looks back
+_TOO_SHORT: Final = 5.0  # to tell anything about
+_CLEARLY_LESS: Final = 0.75  # of what was asked for
+_WHOLE: Final = 10.0  # nobody wants to know more exactly
+
+
+class Pace:
+    """Compares a clock with the wall's, from the moment this is made."""
+
+    def __init__(
+        self, clock: Clock, speed: float, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin to measure.
+
+        Args:
+            clock: the time of the cluster.
+            speed: how fast it is meant to pass.
+            seconds: tells real time.
+        """
+        self._clock = clock
+        self._speed = speed
+        self._seconds = seconds
+        self._began = self._mark()
+        self._marks = deque([self._began])
+
+    def headline(self) -> str:
+        """What stands behind the time of day: nothing where time passes as it does elsewhere."""
+        mark = self._mark()
+        while len(self._marks) > 1 and mark[0] - self._marks[1][0] >= _LATELY:
+            self._marks.popleft()
+        self._marks.append(mark)
+        reached = self._shortfall(self._marks[0], mark)
+        if reached is not None:
+            told = f" at {_rounded(reached)} times the speed"
+            return f"{told}, not {self._speed:g}: there is much to do"
+        return "" if self._speed == 1 else f" at {self._speed:g} times the speed"
+
+    def shortfall(self) -> str:
+        """What is to be said at the end: nothing where the speed was reached."""
+        reached = self._shortfall(self._began, self._mark())
+        if reached is None:
+            return ""
+        return (
+            f"Time passed at {_rounded(reached)} times the speed, not {self._speed:g}:"
+            " it stands still while there is work to do."
+        )
+
+    def _shortfall(self, first: tuple[float, float], last: tuple[float, float]) -> float | None:
+        """The speed that was reached, if it is clearly less than what was asked for."""
+        real = last[0] - first[0]
+        if real < _TOO_SHORT:
+            return None
+        reached = (last[1] - first[1]) / real
+        return reached if reached < _CLEARLY_LESS * self._speed else None
+
+    def _mark(self) -> tuple[float, float]:
+        return self._seconds(), self._clock.monotonic()
+
+
+def _rounded(speed: float) -> str:
+    return f"{speed:.0f}" if speed >= _WHOLE else f"{speed:.2g}"
