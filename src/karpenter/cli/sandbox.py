@@ -189,3 +189,42 @@ def interrupt(
     from karpenter.cli.sandbox_interrupt import ask_for_interruption
 
     ask_for_interruption(node, event, kubeconfig)
+
+
+@sandbox.command()
+def fault(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="What goes wrong: sold-out, lost-zone, throttled or denied.",
+            show_default=False,
+        ),
+    ] = "",
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WHAT",
+            help="Offerings as type/zone/capacity-type, such as 'm5.*/*/spot'; a zone; or an "
+            "action, such as CreateFleet.",
+            show_default=False,
+        ),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Let it work again; without more, everything.")
+    ] = False,
+    shows_list: Annotated[bool, typer.Option("--list", help="Show what is wrong now.")] = False,
+    kubeconfig: Annotated[
+        Path,
+        typer.Option(metavar="FILE", envvar="KUBECONFIG", help="The kubeconfig of the sandbox."),
+    ] = Path("karpenter.kubeconfig"),
+) -> None:
+    """Let something go wrong with the simulated AWS of a running sandbox, until it is undone."""
+    from karpenter.cli.sandbox_fault import Asked, change_faults, show_faults
+
+    if shows_list or not (kind or undo):
+        if kind or undo:
+            output.fail("--list shows everything that is wrong, and goes with nothing else")
+        show_faults(kubeconfig)
+    else:
+        change_faults(Asked(kind, tuple(what or ()), undo), kubeconfig)

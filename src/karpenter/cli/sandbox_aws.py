@@ -2,9 +2,12 @@
 
 Instances become simulated nodes. An interruption is asked for by an annotation on a node, which is
 what ``karpenter sandbox interrupt`` sets, because the account is reached from this process alone.
+For the same reason what is to go wrong is read from a ConfigMap, which is what ``karpenter sandbox
+fault`` writes.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,7 +15,9 @@ from typing import Final
 
 from karpenter.cli import output
 from karpenter.cli.sandbox_cloud import Account
+from karpenter.cli.sandbox_deployment import NAMESPACE
 from karpenter.cloud.aws.simulated.account import SimulationMissingError
+from karpenter.cloud.aws.simulated.bad_days import Market, Trouble, enact, lost_zones, read
 from karpenter.cloud.aws.simulated.world import (
     ANNOUNCEMENTS,
     AwsWorld,
@@ -24,9 +29,13 @@ from karpenter.cloud.registry import ProviderContext
 from karpenter.sandbox.cluster import Cluster
 from karpenter.sandbox.faults import PREFIX
 from karpenter.sandbox.status import ApiError
-from karpenter.sandbox.store import Event
+from karpenter.sandbox.store import Event, Key
 
 INTERRUPT: Final = f"{PREFIX}interrupt"
+FAULTS: Final = "aws-faults"  # a ConfigMap
+FAULTS_NAMESPACE: Final = NAMESPACE
+REGION: Final = f"{PREFIX}region"  # on the ConfigMap: where the account is
+ZONES: Final = f"{PREFIX}zones"  # on the ConfigMap: where there are subnets
 _CONFLICT: Final = 409
 
 
@@ -65,12 +74,60 @@ async def simulated_aws(
             cluster.store.on_change(lambda change: _note(change, asked))
             task = asyncio.create_task(_interrupt(cluster, world, asked, say), name="interrupts")
             try:
-                yield provider
+                async with bad_days(cluster, world, say):
+                    yield provider
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
     except SimulationMissingError as error:
         output.fail(str(error))
+
+
+@asynccontextmanager
+async def bad_days(
+    cluster: Cluster, world: AwsWorld, say: Callable[[str], object]
+) -> AsyncIterator[None]:
+    """Let go wrong what the ConfigMap says, for as long as a block runs; at first nothing."""
+    account = world.account
+    market = Market(account.region, tuple(account.subnets))
+    where = ("v1", "ConfigMap", FAULTS_NAMESPACE, FAULTS)
+    empty = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": FAULTS,
+            "namespace": FAULTS_NAMESPACE,
+            "annotations": {REGION: market.region, ZONES: ",".join(market.zones)},
+        },
+    }
+    current: dict[Trouble, None] = {}  # in the order of the ConfigMap
+
+    def follow(change: Event) -> None:
+        if change.stored.key != Key("", "configmaps", FAULTS_NAMESPACE, FAULTS):
+            return
+        data = {} if change.type == "DELETED" else change.obj.get("data") or {}
+        wanted, problems = read(data, market)
+        enact(wanted, account.faults)
+        cluster.machines.lost_zones = lost_zones(wanted)
+        now = f"{cluster.clock.now():%H:%M:%S}"
+        for trouble in [each for each in wanted if each not in current]:
+            say(f"{now} ! {trouble}")
+        for trouble in [each for each in current if each not in wanted]:
+            say(f"{now}   over: {trouble}")
+        for problem in problems:
+            say(f"{now} ! ConfigMap {FAULTS_NAMESPACE}/{FAULTS}: {problem}")
+        current.clear()
+        current.update(dict.fromkeys(wanted))
+
+    with contextlib.suppress(ApiError):  # of a run that ended too soon to take it away
+        await cluster.client.delete(*where)
+    cluster.store.on_change(follow)
+    await cluster.client.create(empty)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ApiError):
+            await cluster.client.delete(*where)
 
 
 async def _ensure(cluster: Cluster, obj: dict[str, object]) -> None:

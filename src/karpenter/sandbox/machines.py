@@ -61,6 +61,7 @@ class Machines:
 
     def __init__(self, timing: Timing | None = None) -> None:
         self.timing: Final = timing or Timing()
+        self.lost_zones: frozenset[str] = frozenset()  # whose nodes cannot be reached
         self._faults: dict[str, Fault] = {}  # node -> what it was told to suffer from
 
     def inject(self, node: str, fault: Fault) -> None:
@@ -76,6 +77,8 @@ class Machines:
         told = self._faults.get(node["metadata"]["name"])
         if told is not None:
             return told
+        if self.lost_zones and _zone(node) in self.lost_zones:
+            return Fault.UNREACHABLE
         declared = declared_fault(node)
         after = seconds(node, FAULT_AFTER)
         if declared is not None and after and age(node, now) < after:
@@ -117,6 +120,10 @@ class Addresses:
             self._next += 1
             if not self._informer.by_index(self._index, address):
                 return address
+
+
+def _zone(node: JsonObject) -> str:
+    return str((node["metadata"].get("labels") or {}).get("topology.kubernetes.io/zone", ""))
 
 
 def age(obj: JsonObject, now: datetime) -> float:

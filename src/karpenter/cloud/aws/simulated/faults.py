@@ -49,6 +49,7 @@ class Faults:
     sold_out: list[SoldOut] = field(default_factory=list)
     most_per_fleet: int | None = None  # instances; the rest is sold out
     invisible_seconds: float = 0.0  # how long new instances cannot be seen
+    refused: Mapping[str, Failure] = field(default_factory=dict)  # by operation; every call of it
     _failures: list[Failure] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -67,6 +68,7 @@ class Faults:
     def clear(self) -> None:
         """Let everything work again."""
         self.sold_out.clear()
+        self.refused = {}
         self._failures.clear()
         self.most_per_fleet = None
         self.invisible_seconds = 0.0
@@ -80,6 +82,8 @@ class Faults:
         with self._lock:
             due = next((each for each in self._failures if each.operation == operation), None)
             if due is None:
+                if (refusal := self.refused.get(operation)) is not None:
+                    raise client_error(operation, refusal.code, refusal.message, refusal.status)
                 return None
             due.times -= 1
             if due.times <= 0:

@@ -112,6 +112,8 @@ class SimulatedFleets:
         addresses: Mapping[str, int],
     ) -> tuple[str, str] | None:
         """Why an override brings nothing, as a code and a sentence."""
+        if (denied := self._faults.refused.get("RunInstances")) is not None:
+            return denied.code, denied.message  # which is what a fleet does
         subnet = override["SubnetId"]
         if subnet not in addresses:
             return "InvalidSubnetID.NotFound", f"the subnet ID '{subnet}' does not exist"

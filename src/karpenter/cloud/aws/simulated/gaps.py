@@ -169,8 +169,7 @@ class Gaps:
         return answer
 
     def _offered(self, location: str) -> list[Mapping[str, str]]:
-        listed = type_tables().INSTANCE_TYPE_OFFERINGS[location][self.region]
-        return [*listed, *older_offerings(listed)]
+        return offerings_in(self.region, location)
 
     def _spot(self, name: str, zone: str) -> float:
         known = self.spot_prices.get((name, zone))
@@ -183,6 +182,12 @@ def spot_price(name: str, zone: str, on_demand: float) -> float:
     """A price of spot; zones differ a little, always in the same way."""
     wobble = hashlib.sha256(f"{name}/{zone}".encode()).digest()[0] / 255
     return on_demand * SPOT_SHARE * (0.9 + 0.2 * wobble)
+
+
+def offerings_in(region: str, location: str) -> list[Mapping[str, str]]:
+    """Which types are sold where, in the form of DescribeInstanceTypeOfferings."""
+    listed = type_tables().INSTANCE_TYPE_OFFERINGS[location][region]
+    return [*listed, *older_offerings(listed)]
 
 
 def described_types() -> Mapping[str, Mapping[str, Any]]:

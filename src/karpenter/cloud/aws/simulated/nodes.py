@@ -49,11 +49,15 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Let nodes come and go, until cancelled."""
+        told = ""
         while True:
             try:
                 await self.step()
+                told = ""
             except (KubeError, CloudError) as error:
-                log.warning("simulated nodes not looked after", error=str(error))
+                if told != str(error):  # once, however long it lasts
+                    told = str(error)
+                    log.warning("simulated nodes not looked after", error=told)
             await self._clock.sleep(PERIOD)
 
     async def step(self) -> None:

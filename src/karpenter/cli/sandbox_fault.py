@@ -1,0 +1,164 @@
+"""Letting something go wrong with the simulated AWS of a running sandbox, from another process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, TypeVar
+
+from karpenter.api.cluster import ConfigMap
+from karpenter.api.nodes import Node
+from karpenter.cli import output
+from karpenter.cli.sandbox_aws import FAULTS, FAULTS_NAMESPACE, REGION, ZONES
+from karpenter.cli.screen import counted
+from karpenter.clock import SystemClock
+from karpenter.cloud.aws.simulated.bad_days import (
+    Kind,
+    Market,
+    Trouble,
+    TroubleError,
+    kind_named,
+    listed,
+    written,
+)
+from karpenter.kube.client import Client, Kube
+from karpenter.kube.config import load_config
+from karpenter.kube.errors import KubeError, NotFoundError
+from karpenter.kube.http import HttpTransport
+from karpenter.model.labels import ZONE
+from karpenter.visible import visible
+
+T = TypeVar("T")
+
+_EXAMPLES: Final[dict[Kind, str]] = {
+    "sold-out": "'m5.*/*/spot'",
+    "lost-zone": "us-west-2a",
+    "throttled": "CreateFleet",
+    "denied": "RunInstances",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    kind: str  # empty: every kind
+    what: tuple[str, ...]  # nothing: everything of the kind
+    is_undone: bool
+
+
+def show_faults(kubeconfig: Path) -> None:
+    """Show what is wrong at the moment."""
+    troubles = _in_sandbox(kubeconfig, _listed)
+    lines = [f"{each.kind:<9}  {each.what}" for each in troubles]
+    output.write("\n".join(lines or ["nothing is wrong with this AWS"]) + "\n")
+
+
+def change_faults(asked: Asked, kubeconfig: Path) -> None:
+    """Let something go wrong or work again, and say so; or say why that cannot be."""
+    try:
+        kind = kind_named(asked.kind) if asked.kind else None
+    except TroubleError as error:
+        output.fail(str(error))
+    if kind is not None and not asked.what and not asked.is_undone:
+        output.fail(f"name what is {_noun(kind)}, such as {_EXAMPLES[kind]}")
+    lines = _in_sandbox(kubeconfig, lambda kube: _change(kube, asked))
+    output.write("".join(f"{visible(line)}\n" for line in lines))
+
+
+def _in_sandbox(kubeconfig: Path, work: Callable[[Kube], Awaitable[T]]) -> T:
+    """Do something with the API of the sandbox, or end the command with one sentence."""
+    if not kubeconfig.exists():
+        output.fail(f"{kubeconfig} does not exist; name the kubeconfig of a running sandbox")
+
+    async def run() -> T:
+        clock = SystemClock()
+        config = load_config({"KUBECONFIG": str(kubeconfig)})
+        transport = HttpTransport(config, clock, user_agent="karpenter-sandbox")
+        try:
+            return await work(Client(transport, clock))
+        finally:
+            await transport.close()
+
+    try:
+        return asyncio.run(run())
+    except NotFoundError:
+        output.fail(
+            "this cluster has no simulated AWS; karpenter sandbox --provider aws starts one that has"
+        )
+    except TroubleError as error:
+        output.fail(str(error))
+    except KubeError as error:
+        output.fail(str(error), output.EXIT_FAILED)
+
+
+async def _listed(kube: Kube) -> list[Trouble]:
+    held = await kube.get(ConfigMap, FAULTS, FAULTS_NAMESPACE)
+    return listed(held.data)
+
+
+async def _change(kube: Kube, asked: Asked) -> list[str]:
+    held = await kube.get(ConfigMap, FAULTS, FAULTS_NAMESPACE)
+    market = _market(held)
+    current = listed(held.data)
+    meant = _meant(asked, current, market)
+    if asked.is_undone:
+        wanted = [each for each in current if each not in meant]
+    else:
+        wanted = [*current, *meant]
+    body = {
+        # so that of two commands at once neither undoes what the other does
+        "metadata": {"resourceVersion": held.metadata.resource_version},
+        "data": {**dict.fromkeys(held.data), **written(dict.fromkeys(wanted))},
+    }
+    await kube.patch(ConfigMap, FAULTS, body, FAULTS_NAMESPACE)
+    if asked.is_undone:
+        gone = [f"no longer {_noun(each.kind)}: {each.what}" for each in meant]
+        wrong = _noun(kind_named(asked.kind)) if asked.kind else "wrong with this AWS"
+        return gone or [f"nothing was {wrong}"]
+    nodes = await kube.list(Node) if any(each.kind == "lost-zone" for each in meant) else ()
+    return [_said(each, market, nodes) for each in meant]
+
+
+def _meant(asked: Asked, current: list[Trouble], market: Market) -> list[Trouble]:
+    """The troubles that are to come or to go."""
+    if not asked.what:
+        return [each for each in current if asked.kind in ("", each.kind)]
+    meant = [market.check(kind_named(asked.kind), word) for word in asked.what]
+    if asked.is_undone:
+        for each in meant:
+            if each not in current:
+                raise TroubleError(
+                    f"{each.what} is not {_noun(each.kind)}; karpenter sandbox fault --list shows"
+                    " what is wrong"
+                )
+    return list(dict.fromkeys(meant))
+
+
+def _market(held: ConfigMap) -> Market:
+    told = held.metadata.annotations or {}
+    if not told.get(REGION) or not told.get(ZONES):
+        raise TroubleError(
+            f"ConfigMap {FAULTS_NAMESPACE}/{FAULTS} has lost its annotations; start the sandbox"
+            " again"
+        )
+    return Market(told[REGION], tuple(told[ZONES].split(",")))
+
+
+def _said(trouble: Trouble, market: Market, nodes: Iterable[Node]) -> str:
+    if trouble.kind == "sold-out":
+        name, zone, _ = trouble.what.split("/")
+        types = {n for n, z in market.offered if fnmatchcase(n, name) and fnmatchcase(z, zone)}
+        return f"{trouble}: {counted(len(types), 'type')}; launches find out when they ask for it"
+    if trouble.kind == "lost-zone":
+        there = sum((node.metadata.labels or {}).get(ZONE) == trouble.what for node in nodes)
+        return (
+            f"{trouble.what} is lost: nothing can be launched there, and the kubelets of"
+            f" {counted(there, 'node')} fall silent"
+        )
+    return str(trouble)
+
+
+def _noun(kind: Kind) -> str:
+    return "lost" if kind == "lost-zone" else kind.replace("-", " ")
