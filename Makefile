@@ -2,7 +2,13 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Everything is pinned, so that there is nothing to work out: --no-deps saves the time
+PINNED := $(PIP) --require-hashes --no-deps
+RUN_STAMP := $(VENV)/.runs
+DEV_STAMP := $(VENV)/.develops
+
+LOCK   := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 
 BENCH_FLAGS ?=
 SEEDS ?= 1..2000
@@ -13,17 +19,25 @@ SEEDS ?= 1..2000
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## make .venv with the program in it
+install: $(DEV_STAMP) ## make .venv with the program and the development tools in it
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(RUN_STAMP): requirements/run.txt requirements/build.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "karpenter needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $(STAMP)
+	@echo "[1/3] making $(VENV), where everything is installed; 'make clean' removes it"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "[2/3] fetching the libraries karpenter runs on (requirements/run.txt), about 20 MB"
+	@$(PINNED) -r requirements/run.txt -r requirements/build.txt
+	@echo "[3/3] installing karpenter from this folder"
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
 
-run: install ## a cluster in this process, ready for kubectl; Ctrl-C stops it
+$(DEV_STAMP): requirements/dev.txt $(RUN_STAMP)
+	@echo "fetching the development tools and a simulated AWS (requirements/dev.txt), about 60 MB"
+	@$(PINNED) -r requirements/dev.txt
+	@touch $@
+
+run: $(RUN_STAMP) ## a cluster in this process, ready for kubectl; Ctrl-C stops it
 	$(BIN)/karpenter sandbox --nodes 1 --example
 
 walk: install ## the scale walk of examples/scale-walk, with kubectl
@@ -74,8 +88,9 @@ conformance: install ## which rows of the conformance ledger have passing tests;
 	$(BIN)/python -m pytest -n auto -q -m "row and not slow and not storm" --conformance
 
 lock: ## resolve the pinned requirement files anew (needs uv)
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q --upgrade pyproject.toml -o requirements/run.txt
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q --upgrade pyproject.toml --extra aws --extra aws-sandbox --group dev -o requirements/dev.txt
+	$(LOCK) --upgrade pyproject.toml --extra aws --extra aws-sandbox --group dev -o requirements/dev.txt
+	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml -o requirements/run.txt
+	$(LOCK) --constraints requirements/dev.txt --upgrade --group build -o requirements/build.txt
 
 clean: ## forget the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

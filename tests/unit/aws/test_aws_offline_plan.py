@@ -313,7 +313,7 @@ def test_without_moto_one_sentence_says_what_to_install(monkeypatch: pytest.Monk
     (error,) = ran.errors
     assert error == (
         "error: AWS is simulated with moto, which is missing; install it with:"
-        " pip install 'karpenter[aws-sandbox]'"
+        " pip install 'karpenter[aws-sandbox]' (in a clone: make install)"
     )
 
 

@@ -113,7 +113,7 @@ def simulated_account(
     except ImportError as error:
         raise SimulationMissingError(
             "AWS is simulated with moto, which is missing; install it with:"
-            " pip install 'karpenter[aws-sandbox]'"
+            " pip install 'karpenter[aws-sandbox]' (in a clone: make install)"
         ) from error
     regions = sorted(type_tables().INSTANCE_TYPE_OFFERINGS["availability-zone"])
     if region not in regions:

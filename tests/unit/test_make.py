@@ -1,0 +1,87 @@
+"""What ``make`` installs, and for which target: running needs less than developing."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+
+
+def _pins(name: str) -> dict[str, str]:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
+    return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.MULTILINE))
+
+
+def _commands(target: str, venv: Path) -> str:
+    """What make would do for a target."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    done = subprocess.run(
+        ["make", "--dry-run", target, f"VENV={venv}"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["run", "build"])
+def test_pins_agree(name: str) -> None:
+    # one .venv holds both, whatever was asked for first
+    pins, everything = _pins(name), _pins("dev")
+    assert pins
+    assert {key: everything.get(key) for key in pins} == pins
+
+
+def test_run_has_what_pyproject_asks_for_and_no_development_tool() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    asked = {re.split(r"[>=\[]", each)[0] for each in project["project"]["dependencies"]}
+    assert asked <= _pins("run").keys()
+    assert not _pins("run").keys() & {"boto3", "moto", "mypy", "pytest", "ruff"}
+
+
+@needs_make
+def test_run_installs_only_what_running_needs(tmp_path: Path) -> None:
+    said = _commands("run", tmp_path / "venv")
+    assert "-r requirements/run.txt" in said
+    assert "dev.txt" not in said
+    assert "sandbox --nodes 1 --example" in said
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["test", "check", "slow", "bench", "walk-aws", "install"])
+def test_development_adds_its_tools_to_the_same_environment(target: str, tmp_path: Path) -> None:
+    said = _commands(target, tmp_path / "venv")
+    assert said.count("-m venv") == 1
+    assert 0 < said.index("-r requirements/run.txt") < said.index("-r requirements/dev.txt")
+
+
+@needs_make
+def test_development_after_run_fetches_only_the_rest(tmp_path: Path) -> None:
+    (tmp_path / ".runs").touch()
+    said = _commands("test", tmp_path)
+    assert "-r requirements/run.txt" not in said
+    assert "-r requirements/dev.txt" in said
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["run", "test"])
+def test_nothing_is_installed_twice(target: str, tmp_path: Path) -> None:
+    for stamp in (".runs", ".develops"):
+        (tmp_path / stamp).touch()
+    assert "pip install" not in _commands(target, tmp_path)
+
+
+@needs_make
+def test_every_long_step_says_what_it_does(tmp_path: Path) -> None:
+    lines = _commands("test", tmp_path / "venv").splitlines()
+    for number, line in enumerate(lines):
+        if "pip install" in line or "-m venv" in line:
+            assert lines[number - 1].startswith("echo "), line
