@@ -10,8 +10,8 @@ from autoscaler import Autoscaler, autoscaler
 from karpenter.clock import Clock
 from karpenter.cloud.aws.calls import Made
 from karpenter.cloud.aws.provider import AwsProvider
-from karpenter.cloud.aws.simulated.account import NODE_ROLE, SimulatedAccount
-from karpenter.cloud.aws.simulated.world import CLUSTER, AwsWorld, aws_world
+from karpenter.cloud.aws.simulated.account import CLUSTER, NODE_ROLE, SimulatedAccount
+from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client

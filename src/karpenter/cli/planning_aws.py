@@ -1,4 +1,4 @@
-"""What AWS sells, for plans of manifests: asked of a simulated account in this process.
+"""What AWS sells, for plans of manifests: asked of a simulated account of tables.
 
 No network and no account of the user's is touched. The region is the one whose zones the manifests
 name, else that of the environment.
@@ -20,9 +20,13 @@ from karpenter.cloud.aws.parts import RESERVED_CAPACITY
 from karpenter.cloud.aws.provider import FACTS
 from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
 from karpenter.cloud.aws.settings import AwsSettings, read_settings
-from karpenter.cloud.aws.simulated.account import REGION, SimulationMissingError
+from karpenter.cloud.aws.simulated.account import (
+    CLUSTER,
+    ENDPOINT,
+    REGION,
+    SimulationMissingError,
+)
 from karpenter.cloud.aws.simulated.offline import FoundClass, offline_aws, usual_class
-from karpenter.cloud.aws.simulated.world import CLUSTER, ENDPOINT
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.registry import ProviderError
 from karpenter.cloud.types import InstanceType
@@ -103,24 +107,24 @@ async def _sold(
     provider_settings: AwsSettings,
     region: str,
 ) -> _Sold:
-    async with offline_aws(
+    aws = await offline_aws(
         SystemClock(),
         provider_settings,
         region=region,
         uses_reservations=settings.feature_gates[RESERVED_CAPACITY],
-    ) as aws:
-        found = {each.metadata.name: await aws.find(each) for each in node_classes}
-        notes = [told for name, each in sorted(found.items()) if (told := _assumptions(name, each))]
-        types: dict[str, tuple[InstanceType, ...]] = {}
-        for name, pool in sorted(snapshot.node_pools.items()):
-            node_class = found.get(_class_name(pool))
-            if node_class is None:
-                continue
-            try:
-                types[name] = await aws.types(node_class, pool.metadata.annotations)
-            except CloudError as error:
-                notes.append(f"NodePool {name}: its instance types cannot be listed: {error}")
-        return _Sold(types, notes)
+    )
+    found = {each.metadata.name: await aws.find(each) for each in node_classes}
+    notes = [told for name, each in sorted(found.items()) if (told := _assumptions(name, each))]
+    types: dict[str, tuple[InstanceType, ...]] = {}
+    for name, pool in sorted(snapshot.node_pools.items()):
+        node_class = found.get(_class_name(pool))
+        if node_class is None:
+            continue
+        try:
+            types[name] = await aws.types(node_class, pool.metadata.annotations)
+        except CloudError as error:
+            notes.append(f"NodePool {name}: its instance types cannot be listed: {error}")
+    return _Sold(types, notes)
 
 
 def _needed(snapshot: Snapshot) -> list[EC2NodeClass]:

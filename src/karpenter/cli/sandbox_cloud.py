@@ -47,11 +47,22 @@ def check_cloud(wishes: CloudWishes) -> None:
     usable_settings(wishes)
     if wishes.instance_types:
         _listed(wishes.instance_types)
-    if wishes.provider not in (_KWOK, AWS):
+    if wishes.provider == AWS:
+        _check_aws(wishes.account)
+    elif wishes.provider != _KWOK:
         try:
             load_provider(wishes.provider)
         except ProviderError as error:
             output.fail(str(error))
+
+
+def _check_aws(account: Account) -> None:
+    from karpenter.cloud.aws.simulated.account import SimulationMissingError, check_simulation
+
+    try:
+        check_simulation(account.region)
+    except SimulationMissingError as error:
+        output.fail(str(error))
 
 
 def usable_settings(wishes: CloudWishes) -> Settings:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,38 @@ def test_an_object_that_makes_no_sense_is_one_sentence(
     assert first.startswith(f"error: {file}:1: Pod")
     assert expected in first
     assert "error: nothing is started: 1 problem above" == last
+    assert not kubeconfig.exists()
+
+
+def test_without_moto_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "moto", None)
+    kubeconfig = tmp_path / "kubeconfig"
+
+    ran = run("sandbox", "--provider", "aws", "--nodes", "1", "--kubeconfig", str(kubeconfig))
+
+    assert (2, "") == (ran.code, ran.out)
+    (error,) = ran.errors
+    assert error == (
+        "error: AWS is simulated with moto, which is missing; install it with:"
+        " pip install 'karpenter[aws-sandbox]' (in a clone: make install)"
+    )
+    assert not kubeconfig.exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--nodes", "1")])
+def test_a_region_that_cannot_be_simulated_is_one_sentence(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+
+    command = ("sandbox", "--provider", "aws", "--region", "mars-1", *options)
+    ran = run(*command, "--kubeconfig", str(kubeconfig))
+
+    assert (2, "") == (ran.code, ran.out)
+    (error,) = ran.errors
+    assert error.startswith("error: AWS cannot be simulated in the region mars-1; those that can")
     assert not kubeconfig.exists()
 
 

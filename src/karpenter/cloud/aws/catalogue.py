@@ -1,7 +1,7 @@
 """All instance types of a region and the zones they are sold in, as EC2 lists them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -84,6 +84,17 @@ def catalogue_of(
     for offering in offerings:
         zones.setdefault(offering["InstanceType"], set()).add(offering["Location"])
     facts = [facts_of(entry) for entry in types if is_usable(entry)]
+    return catalogue_from(facts, zones, region)
+
+
+def catalogue_from(
+    facts: Collection[TypeFacts], zones: Mapping[str, Collection[str]], region: str
+) -> Catalogue:
+    """The catalogue of a region, of the facts of types and the zones each is sold in.
+
+    Raises:
+        CatalogueError: there is no type, or none is sold anywhere.
+    """
     if not facts:
         raise CatalogueError(f"EC2 lists no instance types in {region}")
     if not zones:

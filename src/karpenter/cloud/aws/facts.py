@@ -1,23 +1,22 @@
 """What EC2 says about an instance type, reduced to what nodes and offerings depend on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}  # EC2's word -> Kubernetes' word
 _NO_ENTRY: Final[Mapping[str, Any]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(msgspec.Struct, frozen=True, array_like=True):
     name: str
     manufacturer: str
     count: int
     memory_mib: int
 
 
-@dataclass(frozen=True, slots=True)
-class Accelerator:
+class Accelerator(msgspec.Struct, frozen=True, array_like=True):
     """A device for machine learning that is not a GPU."""
 
     name: str
@@ -26,15 +25,13 @@ class Accelerator:
     cores: int = 0  # of one device
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkCard:
+class NetworkCard(msgspec.Struct, frozen=True, array_like=True):
     index: int
     interfaces: int
     baseline_gbps: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class TypeFacts:
+class TypeFacts(msgspec.Struct, frozen=True, array_like=True):
     """One instance type."""
 
     name: str

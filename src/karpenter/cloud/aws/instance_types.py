@@ -41,6 +41,7 @@ _LIFETIME: Final = timedelta(minutes=5)
 _MARKED_LIFETIME: Final = 30.0  # seconds; what is sold out changes all the time
 _ClassKey: TypeAlias = tuple[object, ...]
 PriceSource: TypeAlias = Callable[[], Awaitable[Mapping[str, float]]]
+CatalogueSource: TypeAlias = Callable[[Calls], Awaitable[Catalogue]]
 
 
 async def none_supplied() -> Mapping[str, float]:
@@ -72,6 +73,7 @@ class InstanceTypes:
         uses_reservations: bool = True,
         shifted_zone_ids: Callable[[], frozenset[str]] = frozenset,
         supplied_prices: PriceSource = none_supplied,
+        read: CatalogueSource = read_catalogue,
     ) -> None:
         """Know nothing yet.
 
@@ -86,6 +88,7 @@ class InstanceTypes:
             uses_reservations: the feature gate ReservedCapacity.
             shifted_zone_ids: the zones that traffic is being shifted away from.
             supplied_prices: what users say types cost that AWS tells no price of.
+            read: how to find out what is sold.
         """
         self.memory: Final = DiscoveredMemory(clock)
         self._calls = calls
@@ -97,6 +100,7 @@ class InstanceTypes:
         self._uses_reservations = uses_reservations
         self._shifted_zone_ids = shifted_zone_ids
         self._supplied_prices = supplied_prices
+        self._read = read
         self._catalogue = Catalogue()
         self._reads = 0  # how often the catalogue was read
         self._sized: TtlCache[_ClassKey, Sequence[SizedType]] = TtlCache(
@@ -119,7 +123,7 @@ class InstanceTypes:
         Raises:
             CatalogueError, AwsError: what is known stays as it is.
         """
-        self._catalogue = await read_catalogue(self._calls)
+        self._catalogue = await self._read(self._calls)
         self._pricing.estimate(self._catalogue.facts)
         self._reads += 1
 

@@ -1,6 +1,7 @@
 """A simulated account with what a cluster needs: network, role, cluster, queue."""
 
 import importlib
+import importlib.util
 import ipaddress
 import os
 from collections.abc import Iterator
@@ -14,13 +15,16 @@ from karpenter.cloud.aws.facts import facts_of, is_usable
 from karpenter.cloud.aws.price_estimates import estimated_price
 from karpenter.cloud.aws.simulated.faults import Faults
 from karpenter.cloud.aws.simulated.fleets import SimulatedFleets
-from karpenter.cloud.aws.simulated.gaps import Gaps, described_types, type_tables
+from karpenter.cloud.aws.simulated.gaps import Gaps, described_types
 from karpenter.cloud.aws.simulated.session import SimulatedSession
+from karpenter.cloud.aws.type_tables import sold_types
 from karpenter.model.labels import DISCOVERY_TAG
 
 ACCOUNT: Final = "123456789012"
 NODE_ROLE: Final = "KarpenterNodeRole"
 KUBERNETES: Final = "1.33"
+CLUSTER: Final = "sandbox"
+ENDPOINT: Final = "https://sandbox.simulated"
 REGION: Final = "us-west-2"
 _MOST_ZONES: Final = 3
 _ALIVE: Final = ("pending", "running", "stopping", "stopped")
@@ -87,12 +91,11 @@ class SimulatedAccount:
 def simulated_account(
     clock: Clock,
     *,
-    cluster: str = "sandbox",
+    cluster: str = CLUSTER,
     region: str = REGION,
     node_role: str = NODE_ROLE,
     discovery: str = "",
     kubernetes: str = KUBERNETES,
-    is_bare: bool = False,
 ) -> Iterator[SimulatedAccount]:
     """An account for as long as the block runs; meanwhile no call of this process reaches AWS.
 
@@ -103,24 +106,12 @@ def simulated_account(
         node_role: the role that nodes may have.
         discovery: the value that subnets and groups are tagged with; the cluster's name if empty.
         kubernetes: the version of the cluster.
-        is_bare: whether there is only a network, and neither a cluster nor a role nor a queue.
 
     Raises:
-        SimulationMissingError: moto is not installed.
+        SimulationMissingError: moto is not installed, or knows nothing of the region.
     """
-    try:
-        moto = importlib.import_module("moto")
-    except ImportError as error:
-        raise SimulationMissingError(
-            "AWS is simulated with moto, which is missing; install it with:"
-            " pip install 'karpenter[aws-sandbox]' (in a clone: make install)"
-        ) from error
-    regions = sorted(type_tables().INSTANCE_TYPE_OFFERINGS["availability-zone"])
-    if region not in regions:
-        raise SimulationMissingError(
-            f"AWS cannot be simulated in the region {region}; those that can be are"
-            f" {', '.join(regions)}"
-        )
+    check_simulation(region)
+    moto = importlib.import_module("moto")
     environment = patch.dict(os.environ, {**_ENVIRONMENT, "AWS_DEFAULT_REGION": region})
     with environment, moto.mock_aws(), _queues_on(clock):
         faults = Faults()
@@ -132,10 +123,9 @@ def simulated_account(
         session.handlers["ec2", "DescribeInstances"] = fleets.describe
         discovery = discovery or cluster
         subnets, group = _network(session, cluster, discovery)
-        if not is_bare:
-            iam = session.plain_client("iam")
-            iam.create_role(RoleName=node_role, AssumeRolePolicyDocument="{}")
-            _others(session, cluster, kubernetes, list(subnets.values()))
+        iam = session.plain_client("iam")
+        iam.create_role(RoleName=node_role, AssumeRolePolicyDocument="{}")
+        _others(session, cluster, kubernetes, list(subnets.values()))
         yield SimulatedAccount(
             cluster,
             region,
@@ -150,11 +140,37 @@ def simulated_account(
         )
 
 
+def check_simulation(region: str) -> None:
+    """Make sure that an account can be simulated, before anything is done about it.
+
+    Raises:
+        SimulationMissingError: it cannot: moto is not installed, or knows nothing of the region.
+    """
+    if importlib.util.find_spec("moto") is None:
+        raise SimulationMissingError(
+            "AWS is simulated with moto, which is missing; install it with:"
+            " pip install 'karpenter[aws-sandbox]' (in a clone: make install)"
+        )
+    check_region(region)
+
+
+def check_region(region: str) -> None:
+    """Make sure that something is known of a region.
+
+    Raises:
+        SimulationMissingError: nothing is.
+    """
+    known = sold_types().zones
+    if region not in known:
+        raise SimulationMissingError(
+            f"AWS cannot be simulated in the region {region}; those that can be are"
+            f" {', '.join(sorted(known))}"
+        )
+
+
 def simulated_zones(region: str) -> tuple[str, ...]:
     """The zones of the account's subnets."""
-    listed = importlib.import_module("moto.ec2.models.availability_zones_and_regions")
-    zones = listed.RegionsAndZonesBackend.zones.get(region, ())
-    return tuple(sorted(zone.name for zone in zones)[:_MOST_ZONES])
+    return tuple(sorted(sold_types().zones[region])[:_MOST_ZONES])
 
 
 def _queues_on(clock: Clock) -> AbstractContextManager[object]:

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Final, Literal, get_args
 
 from karpenter.cloud.aws.simulated.faults import Failure, Faults, SoldOut
-from karpenter.cloud.aws.simulated.gaps import offerings_in
+from karpenter.cloud.aws.simulated.gaps import offered_types
 from karpenter.visible import visible
 
 Kind = Literal["sold-out", "lost-zone", "throttled", "denied"]
@@ -104,7 +104,7 @@ class Market:
     @cached_property
     def offered(self) -> frozenset[tuple[str, str]]:
         """Types and the zones that they are sold in."""
-        listed = offerings_in(self.region, "availability-zone")
+        listed = offered_types(self.region, "availability-zone")
         found = ((each["InstanceType"], each["Location"]) for each in listed)
         return frozenset((name, zone) for name, zone in found if zone in self.zones)
 

@@ -25,7 +25,7 @@ Parameters = Mapping[str, Any]
 Answer = Mapping[str, Any]
 
 SPOT_SHARE: Final = 0.35  # of the on-demand price, before zones differ
-_PUBLISHED: Final = "/aws/service/"
+PUBLISHED: Final = "/aws/service/"
 _ARM: Final = "arm64"
 _METAL_TENANCY: Final = "Dedicated"
 _RESERVATION_FILTERS: Final = {
@@ -140,7 +140,7 @@ class Gaps:
 
     def parameter(self, client: Any, parameters: Parameters) -> Answer:
         name = parameters["Name"]
-        if not name.startswith(_PUBLISHED):
+        if not name.startswith(PUBLISHED):
             answer: Answer = client.get_parameter(**parameters)
             return answer
         return {"Parameter": {"Name": name, "Value": self.publish(name)}}
@@ -169,7 +169,7 @@ class Gaps:
         return answer
 
     def _offered(self, location: str) -> list[Mapping[str, str]]:
-        return offerings_in(self.region, location)
+        return offered_types(self.region, location)
 
     def _spot(self, name: str, zone: str) -> float:
         known = self.spot_prices.get((name, zone))
@@ -184,15 +184,29 @@ def spot_price(name: str, zone: str, on_demand: float) -> float:
     return on_demand * SPOT_SHARE * (0.9 + 0.2 * wobble)
 
 
-def offerings_in(region: str, location: str) -> list[Mapping[str, str]]:
-    """Which types are sold where, in the form of DescribeInstanceTypeOfferings."""
+def described_types() -> Mapping[str, Mapping[str, Any]]:
+    """What the account tells of instance types, by name."""
+    return {**type_tables().INSTANCE_TYPES, **older_types()}
+
+
+def offered_types(region: str, location: str) -> list[Mapping[str, str]]:
+    """Where types are sold, as DescribeInstanceTypeOfferings has it."""
     listed = type_tables().INSTANCE_TYPE_OFFERINGS[location][region]
     return [*listed, *older_offerings(listed)]
 
 
-def described_types() -> Mapping[str, Mapping[str, Any]]:
-    """What the account tells of instance types, by name."""
-    return {**type_tables().INSTANCE_TYPES, **older_types()}
+def zone_ids() -> dict[str, dict[str, str]]:
+    """The ids of the zones of every region that moto knows the offerings of."""
+    listed = importlib.import_module("moto.ec2.models.availability_zones_and_regions")
+    known = listed.RegionsAndZonesBackend.zones
+    return {
+        region: {zone.name: zone.zone_id for zone in sorted(known[region], key=_zone_name)}
+        for region in sorted(type_tables().INSTANCE_TYPE_OFFERINGS["availability-zone"])
+    }
+
+
+def _zone_name(zone: Any) -> str:
+    return str(zone.name)
 
 
 def type_tables() -> Any:
@@ -203,7 +217,7 @@ def type_tables() -> Any:
 def _image(image_id: str, parameter: str, architecture: str, now: datetime) -> dict[str, Any]:
     return {
         "ImageId": image_id,
-        "Name": parameter.removeprefix(_PUBLISHED).replace("/", "-"),
+        "Name": parameter.removeprefix(PUBLISHED).replace("/", "-"),
         "Architecture": architecture,
         "CreationDate": now.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
         "State": "available",

@@ -1,13 +1,12 @@
 """What node classes can buy on a simulated account, for plans that are made without a cluster.
 
-The account knows nothing of the user's own. Subnets, groups and images that a class selects and the
+What the account sells and has is told from tables. It knows nothing of the user's own. Subnets, groups and images that a class selects and the
 account has not are taken for granted, and reservations and placement groups for absent; which of
 them is said, so that nobody takes the one for the other.
 """
 
 import random
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -21,10 +20,10 @@ from karpenter.api.ec2 import (
 )
 from karpenter.api.meta import ObjectMeta
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import AwsCalls
+from karpenter.cloud.aws.calls import Calls
 from karpenter.cloud.aws.class_conditions import with_status
 from karpenter.cloud.aws.images import Images
-from karpenter.cloud.aws.instance_types import InstanceTypes
+from karpenter.cloud.aws.instance_types import CatalogueSource, InstanceTypes
 from karpenter.cloud.aws.kept_kubelet import overruled
 from karpenter.cloud.aws.kubelet import KubeletError
 from karpenter.cloud.aws.node_class_status import Discovery, StatusSteps, StepFunction
@@ -35,12 +34,8 @@ from karpenter.cloud.aws.profiles import InstanceProfiles
 from karpenter.cloud.aws.reservations import CapacityReservations
 from karpenter.cloud.aws.security_groups import SecurityGroups
 from karpenter.cloud.aws.settings import AwsSettings
-from karpenter.cloud.aws.simulated.account import (
-    KUBERNETES,
-    NODE_ROLE,
-    SimulatedAccount,
-    simulated_account,
-)
+from karpenter.cloud.aws.simulated.account import KUBERNETES, NODE_ROLE
+from karpenter.cloud.aws.simulated.table_account import TableAccount, table_catalogue
 from karpenter.cloud.aws.subnets import Subnets
 from karpenter.cloud.aws.unavailable import UnavailableOfferings
 from karpenter.cloud.aws.versions import KubernetesVersion
@@ -71,15 +66,24 @@ class OfflineAws:
 
     def __init__(
         self,
-        account: SimulatedAccount,
+        calls: Calls,
         clock: Clock,
         settings: AwsSettings,
         *,
         uses_reservations: bool,
+        read: CatalogueSource = table_catalogue,
     ) -> None:
-        calls = AwsCalls(account.session, clock, random.Random(0))  # noqa: S311 it spreads retries
+        """Ask an account.
+
+        Args:
+            calls: the account.
+            clock: what tells how old something is.
+            settings: the settings of the provider.
+            uses_reservations: the feature gate ReservedCapacity.
+            read: how to find out what is sold.
+        """
         reservations, groups = CapacityReservations(calls, clock), PlacementGroups(calls, clock)
-        self._account = account
+        self._cluster = settings.cluster_name
         self._uses_reservations = uses_reservations
         self._pricing = Pricing(calls, clock, is_simulated=True)
         self._types = InstanceTypes(
@@ -91,13 +95,14 @@ class OfflineAws:
             reservations=reservations,
             groups=groups,
             uses_reservations=uses_reservations,
+            read=read,
         )
         version = KubernetesVersion(_usual_version, clock)
         discovery = Discovery(
             subnets=Subnets(calls, clock),
             security_groups=SecurityGroups(calls, clock),
             images=Images(calls, Parameters(calls, clock), version, clock),
-            profiles=InstanceProfiles(calls, clock, random.Random(0), account.cluster),  # noqa: S311
+            profiles=InstanceProfiles(calls, clock, random.Random(0), self._cluster),  # noqa: S311
             reservations=reservations,
             groups=groups,
             version=version,
@@ -163,31 +168,28 @@ class OfflineAws:
 
     async def _own(self, node_class: EC2NodeClass) -> EC2NodeClass:
         """The class as if it had selected the subnets of the account."""
-        terms = (SubnetSelectorTerm(tags={DISCOVERY_TAG: self._account.cluster}),)
+        terms = (SubnetSelectorTerm(tags={DISCOVERY_TAG: self._cluster}),)
         spec = _replace(node_class.spec, subnet_selector_terms=terms)
         return await _taken(self._steps.subnets, _known_as(_replace(node_class, spec=spec), ""))
 
 
-@asynccontextmanager
 async def offline_aws(
     clock: Clock,
     settings: AwsSettings,
     *,
     region: str,
     uses_reservations: bool,
-) -> AsyncIterator[OfflineAws]:
-    """A simulated account in a region, for as long as the block runs.
+) -> OfflineAws:
+    """A simulated account in a region, which knows what it sells.
 
     Raises:
-        SimulationMissingError: AWS, or that region of it, cannot be simulated here.
+        SimulationMissingError: that region of AWS cannot be simulated.
         CloudError: the account does not say what it sells.
     """
-    with simulated_account(
-        clock, cluster=settings.cluster_name, region=region, is_bare=True
-    ) as account:
-        aws = OfflineAws(account, clock, settings, uses_reservations=uses_reservations)
-        await aws.start()
-        yield aws
+    account = TableAccount(clock, cluster=settings.cluster_name, region=region)
+    aws = OfflineAws(account, clock, settings, uses_reservations=uses_reservations)
+    await aws.start()
+    return aws
 
 
 async def _usual_version() -> str:

@@ -16,6 +16,8 @@ from karpenter.cloud.aws.parts import Foundation, assemble
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.settings import read_settings
 from karpenter.cloud.aws.simulated.account import (
+    CLUSTER,
+    ENDPOINT,
     NODE_ROLE,
     REGION,
     SimulatedAccount,
@@ -28,8 +30,6 @@ from karpenter.kube.client import Kube
 from karpenter.model.labels import DISCOVERY_TAG
 from karpenter.telemetry import Metrics
 
-CLUSTER: Final = "sandbox"
-ENDPOINT: Final = "https://sandbox.simulated"
 _STATE_CHANGE: Final = "EC2 Instance State-change Notification"
 _SOURCES: Final = {
     "spot": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
