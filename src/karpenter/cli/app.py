@@ -13,6 +13,7 @@ import typer
 from karpenter import __version__
 from karpenter.cli import controller, convert, crds, explain, output, plan, sandbox
 from karpenter.cli.controller_flags import FlagCommand
+from karpenter.cli.cycles import collect_rarely
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -36,6 +37,7 @@ app.command(help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 
 def main() -> None:
     """Run the program with the arguments it was started with."""
+    collect_rarely()  # what is imported stays, and most commands are over before it would pay
     try:
         app(prog_name="karpenter")
     except OSError as error:  # help and messages are written by others, who do not look

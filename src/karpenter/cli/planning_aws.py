@@ -16,10 +16,9 @@ from karpenter.cli import output
 from karpenter.cli.planning import Market
 from karpenter.cli.quiet import run_quietly
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.parts import RESERVED_CAPACITY
-from karpenter.cloud.aws.provider import FACTS
+from karpenter.cloud.aws.labels import FACTS
 from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
-from karpenter.cloud.aws.settings import AwsSettings, read_settings
+from karpenter.cloud.aws.settings import RESERVED_CAPACITY, AwsSettings, read_settings
 from karpenter.cloud.aws.simulated.account import (
     CLUSTER,
     ENDPOINT,

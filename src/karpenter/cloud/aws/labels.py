@@ -11,9 +11,16 @@ from karpenter.cloud.aws.bandwidth import network_mbps
 from karpenter.cloud.aws.facts import Accelerator, TypeFacts
 from karpenter.cloud.aws.families import Family
 from karpenter.cloud.aws.names import category_and_generation, family_and_size
+from karpenter.cloud.types import ProviderFacts
 from karpenter.model import labels
 from karpenter.model.requirement import Requirement
 
+FACTS: Final = ProviderFacts(
+    name="aws",
+    node_classes=((labels.AWS_DOMAIN, "EC2NodeClass"),),
+    well_known_labels=labels.well_known("aws"),
+    reservation_id_label=labels.CAPACITY_RESERVATION_ID,
+)
 LINUX: Final = "linux"
 WINDOWS: Final = "windows"
 _TEXTS: Final = {True: "true", False: "false"}

@@ -22,7 +22,7 @@ from karpenter.cloud.aws.pricing import Pricing
 from karpenter.cloud.aws.profiles import InstanceProfiles
 from karpenter.cloud.aws.reservations import CapacityReservations
 from karpenter.cloud.aws.security_groups import SecurityGroups
-from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.settings import RESERVED_CAPACITY, AwsSettings
 from karpenter.cloud.aws.shortages import Shortages
 from karpenter.cloud.aws.subnets import Subnets
 from karpenter.cloud.aws.unavailable import UnavailableOfferings
@@ -34,7 +34,6 @@ from karpenter.kube.events import WARNING, Event, Recorder
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics
 
-RESERVED_CAPACITY = "ReservedCapacity"
 NODE_OVERLAY = "NodeOverlay"
 
 

@@ -27,6 +27,7 @@ from karpenter.cloud.aws.identity import instance_id_of
 from karpenter.cloud.aws.instance_record import InstanceRecord
 from karpenter.cloud.aws.kept_kubelet import overruled
 from karpenter.cloud.aws.kubelet import KubeletError
+from karpenter.cloud.aws.labels import FACTS
 from karpenter.cloud.aws.launch_design import Candidates
 from karpenter.cloud.aws.launch_readiness import check_ready
 from karpenter.cloud.aws.metrics import AwsMetrics
@@ -57,12 +58,6 @@ from karpenter.model.resources import Resources
 from karpenter.runtime import kept_running
 from karpenter.telemetry import Metrics
 
-FACTS: Final = ProviderFacts(
-    name="aws",
-    node_classes=((labels.AWS_DOMAIN, "EC2NodeClass"),),
-    well_known_labels=labels.well_known("aws"),
-    reservation_id_label=labels.CAPACITY_RESERVATION_ID,
-)
 _MOST_REMEMBERED: Final = 10_000
 
 log = structlog.get_logger(__name__)

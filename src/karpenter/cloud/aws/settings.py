@@ -20,6 +20,7 @@ T = TypeVar("T")
 _MINUTE: Final = timedelta(minutes=1)
 _BOOLEANS: Final = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 NODE_CLASS_CEL: Final = "NodeClassCEL"
+RESERVED_CAPACITY: Final = "ReservedCapacity"  # a gate of the core's own
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from unittest.mock import patch
 
 from karpenter.clock import Clock
 from karpenter.cloud.aws.facts import facts_of, is_usable
@@ -112,6 +111,8 @@ def simulated_account(
     """
     check_simulation(region)
     moto = importlib.import_module("moto")
+    from unittest.mock import patch
+
     environment = patch.dict(os.environ, {**_ENVIRONMENT, "AWS_DEFAULT_REGION": region})
     with environment, moto.mock_aws(), _queues_on(clock):
         faults = Faults()
@@ -175,6 +176,8 @@ def simulated_zones(region: str) -> tuple[str, ...]:
 
 def _queues_on(clock: Clock) -> AbstractContextManager[object]:
     """Let messages that are in hand come back when this clock says so, not the wall's."""
+    from unittest.mock import patch
+
     queues = importlib.import_module("moto.sqs.models")
     return patch.multiple(
         queues,
