@@ -30,6 +30,7 @@ $(RUN_STAMP): requirements/run.txt requirements/build.txt pyproject.toml
 	@$(PINNED) -r requirements/run.txt -r requirements/build.txt
 	@echo "[3/3] installing karpenter from this folder"
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src  # else every start does so where Python may write no bytecode
 	@touch $@
 
 $(DEV_STAMP): requirements/dev.txt $(RUN_STAMP)
