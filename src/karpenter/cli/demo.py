@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from karpenter.cli.sandbox_view import overview
+from karpenter.cli.sandbox_view import overview_of
 from karpenter.manifests.reader import Document, read
 from karpenter.sandbox.cluster import Cluster
 
@@ -56,11 +56,7 @@ async def demonstrate(
         began = cluster.clock.monotonic()
         await _rest(cluster, replicas)
         seconds = cluster.clock.monotonic() - began
-        nodes, pods = cluster.store.list("", "nodes"), cluster.store.list("", "pods")
-        view = overview(
-            nodes, pods, cluster.clock.now(), prices.of, has_estimates=prices.are_estimates
-        )
-        say(f"→ after {seconds:.0f} s: {view.summary}")
+        say(f"→ after {seconds:.0f} s: {overview_of(cluster, prices).summary}")
 
 
 async def _rest(cluster: Cluster, replicas: int) -> None:

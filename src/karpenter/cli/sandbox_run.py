@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -28,7 +27,14 @@ from karpenter.cli.sandbox_cloud import (
 from karpenter.cli.sandbox_deployment import is_about_it, undeploy
 from karpenter.cli.sandbox_kubeconfig import make_way, published
 from karpenter.cli.sandbox_pace import Pace
-from karpenter.cli.sandbox_view import EventFeed, laid_out, overview, show_logs
+from karpenter.cli.sandbox_view import (
+    EventFeed,
+    Overview,
+    laid_out,
+    overview_of,
+    said_text,
+    show_logs,
+)
 from karpenter.clock import PacedLoop, running_clock
 from karpenter.manifests.reader import Document
 from karpenter.os_errors import os_reason
@@ -50,11 +56,11 @@ _NAMESPACE: Final = "default"
 # What others live in or are made of comes first, whatever the order of the files
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass")
 _BOOT_SECONDS: Final = 3.0  # long enough to be seen not ready, short enough to wait for
+_DEMO: Final = "demo"
 _REFRESH: Final = 1.0
 _SLOW_REFRESH: Final = 5.0
 _MANY_PODS: Final = 2000
-_LOG_PAUSE: Final = 0.2
-_LAST_LOOK: Final = 1.0
+_PAUSE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +105,12 @@ async def _run(wishes: Wishes) -> None:
     if cluster.lost is not None:
         output.warning(cluster.lost)
     try:
-        await _live(cluster, feed, wishes)
+        is_shown_to_the_end = await _live(cluster, feed, wishes)
     except NotKeptError as error:
         output.fail(str(error), output.EXIT_FAILED)
     finally:
         await _stopped(cluster)
+    _say_goodbye(wishes, is_shown_to_the_end=is_shown_to_the_end)
 
 
 async def _stopped(cluster: Cluster) -> None:
@@ -113,8 +120,8 @@ async def _stopped(cluster: Cluster) -> None:
         output.fail(str(error), output.EXIT_FAILED)
 
 
-async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
-    """Fill the cluster and serve it until somebody stops it."""
+async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> bool:
+    """Fill the cluster and serve it until somebody stops it, or the demonstration is over."""
     await cluster.start()
     # What was kept of an example has perhaps been changed on purpose
     new = [each for each in _example(wishes) if await cluster.find(each.data, _NAMESPACE) is None]
@@ -136,7 +143,7 @@ async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
         stopped = _stop_signal()
         _say_hello(server, wishes)
         async with _controllers(cluster, feed, wishes):
-            await _until_stopped(cluster, feed, wishes, stopped)
+            return await _until_stopped(cluster, feed, wishes, stopped)
 
 
 @asynccontextmanager
@@ -212,7 +219,8 @@ def _stop_signal() -> asyncio.Event:
 
 async def _until_stopped(
     cluster: Cluster, feed: EventFeed, wishes: Wishes, stopped: asyncio.Event
-) -> None:
+) -> bool:
+    """Wait for the end, and return whether it is that of the demonstration."""
     pace = Pace(cluster.clock, wishes.speed)
     shows = _show(cluster, feed, wishes.cloud, pace) if _is_terminal() else _log(feed)
     tasks = {
@@ -221,11 +229,12 @@ async def _until_stopped(
         asyncio.create_task(shows, name="show"),
     }
     if wishes.is_demo:
-        tasks.add(asyncio.create_task(_demonstrate(cluster, feed, wishes), name="demo"))
+        tasks.add(asyncio.create_task(_demonstrate(cluster, feed, wishes), name=_DEMO))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
+        return any(task.get_name() == _DEMO for task in done)
     finally:
         for task in tasks:
             task.cancel()
@@ -235,35 +244,48 @@ async def _until_stopped(
 
 
 async def _demonstrate(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
-    """Scale the example up and down, and let people see the last of it."""
+    """Scale the example up and down."""
     from karpenter.cli.sandbox_prices import price_list
 
-    prices = await asyncio.to_thread(price_list, wishes.cloud.provider)
+    cloud = wishes.cloud
+    prices = await asyncio.to_thread(price_list, cloud.provider, cloud.instance_types)
     await demo.demonstrate(cluster, feed.add, prices)
-    feed.add("")
-    feed.add("That was the demo; karpenter sandbox --example lets you try it yourself.")
-    await asyncio.sleep(_LAST_LOOK)
 
 
 async def _show(cluster: Cluster, feed: EventFeed, cloud: CloudWishes, pace: Pace) -> None:
-    """Keep the screen up to date."""
-    from rich.console import Console
+    """Print what is said as it is said, and keep the nodes below it up to date until the end."""
+    from rich.console import Console, Group
     from rich.live import Live
 
     from karpenter.cli.sandbox_prices import price_list
 
     prices = await asyncio.to_thread(price_list, cloud.provider, cloud.instance_types)
     console = Console(highlight=False, markup=False, emoji=False)
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        while True:
-            now = cluster.clock.now()
-            pods = cluster.store.list("", "pods")
-            nodes = cluster.store.list("", "nodes")
-            view = overview(nodes, pods, now, prices.of, has_estimates=prices.are_estimates)
-            headline = f"{now:%H:%M:%S}{pace.headline()}"
-            height = shutil.get_terminal_size().lines
-            live.update(laid_out(view, feed.recent, headline=headline, height=height), refresh=True)
-            await asyncio.sleep(_SLOW_REFRESH if len(pods) > _MANY_PODS else _REFRESH)
+
+    def tell() -> None:
+        if said := feed.said():
+            console.print(Group(*map(said_text, said)))
+
+    def draw() -> Overview:
+        view = overview_of(cluster, prices)
+        columns, lines = console.size
+        headline = f"{cluster.clock.now():%H:%M:%S}{pace.headline()}"
+        live.update(
+            laid_out(view, feed.recent, headline=headline, columns=columns, lines=lines),
+            refresh=True,
+        )
+        return view
+
+    with Live(console=console, auto_refresh=False) as live:
+        try:
+            while True:
+                is_large = draw().phases.total() > _MANY_PODS
+                for _ in range(round((_SLOW_REFRESH if is_large else _REFRESH) / _PAUSE)):
+                    tell()
+                    await asyncio.sleep(_PAUSE)
+        finally:
+            tell()
+            draw()
 
 
 async def _log(feed: EventFeed) -> None:
@@ -271,7 +293,7 @@ async def _log(feed: EventFeed) -> None:
     try:
         while True:
             _print_new(feed)
-            await asyncio.sleep(_LOG_PAUSE)
+            await asyncio.sleep(_PAUSE)
     finally:
         _print_new(feed)
 
@@ -335,6 +357,16 @@ def _say_hello(server: Server, wishes: Wishes) -> None:
             print(f"  {command}", flush=True)
     if not is_loopback(server.host):
         output.warning("whoever can reach this machine and knows the token can use the cluster")
+
+
+def _say_goodbye(wishes: Wishes, *, is_shown_to_the_end: bool) -> None:
+    if is_shown_to_the_end:
+        if not _is_terminal():
+            print()
+        print("That was the demo; karpenter sandbox --example lets you try it yourself.")
+    elif _is_terminal():
+        kept = f"it goes on with --data {wishes.data}" if wishes.data else "nothing of it is kept"
+        print(f"The cluster is stopped; {kept}.")
 
 
 def _is_terminal() -> bool:

@@ -1,10 +1,12 @@
 """What people see of a running sandbox: its nodes, its pods and what has just happened.
 
-``overview`` shrinks the cluster to what a screen shows and is pure; the rest lays it out. Where
-there is no terminal, each event becomes a line of its own.
+``overview`` shrinks the cluster to what a screen shows and is pure; the rest lays it out. On a
+terminal decisions are lines that stay; below them the nodes and the latest events are drawn anew,
+again and again. Where there is no terminal, each decision and each event is a line of its own.
 """
 
 import logging
+import textwrap
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,29 +19,42 @@ from karpenter.cli import screen
 from karpenter.cli.sandbox_deployment import runs_here
 from karpenter.model.quantity import millis, units
 from karpenter.sandbox.backend import parse_timestamp
-from karpenter.sandbox.conditions import find_condition
+from karpenter.sandbox.conditions import find_condition, is_true
 from karpenter.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from karpenter.cli.sandbox_prices import Prices
+    from karpenter.sandbox.cluster import Cluster
     from karpenter.sandbox.store import Event
 
 JsonObject = dict[str, Any]
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 _TYPE: Final = "node.kubernetes.io/instance-type"
+# What a NodeClaim waits for next, and what it is doing meanwhile
+_STAGES: Final = (
+    ("Launched", "Launching"),
+    ("Registered", "Registering"),
+    ("Initialized", "Initializing"),
+)
 _FINISHED: Final = ("Succeeded", "Failed")
-_FEWEST_NODES: Final = 3
+_DISRUPTED: Final = "karpenter.sh/disrupted"
+_FEWEST_ROWS: Final = 3
+_OTHER_LINES: Final = 5  # blank, headline, blank, names of the columns, and how many more
 _RECENT: Final = 8
-_AROUND: Final = 10  # lines that are neither nodes nor events
+_LINES_PER_EVENT: Final = 8  # of the screen
+_FOR_DECISIONS: Final = 3  # one line in so many is left to what was said before
+_SHORTEST_NAME, _SHORTEST_TYPE, _SHORTEST_ZONE = 13, 9, 7
+_KEPT: Final = 1000  # lines that nobody has asked for
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node as the screen shows it."""
+    """A node as the screen shows it, or the NodeClaim of one that is yet to come."""
 
     name: str
     status: str
@@ -50,6 +65,7 @@ class NodeRow:
     memory: str
     price: float | None  # dollars an hour, where it is known
     age: str
+    is_claim: bool = False  # there is no node yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,10 @@ class Overview:
     @property
     def summary(self) -> str:
         """The cluster in one line."""
-        nodes = f"{screen.counted(len(self.nodes), 'node')}, {self.ready} ready"
+        coming = sum(row.is_claim for row in self.nodes)
+        nodes = f"{screen.counted(len(self.nodes) - coming, 'node')}, {self.ready} ready"
+        if coming:
+            nodes += f", {coming:,} on {'its' if coming == 1 else 'their'} way"
         if cost := self._cost():
             nodes += f" · {cost}"
         pods = screen.counted(self.phases.total(), "pod")
@@ -78,17 +97,18 @@ class Overview:
         hour = screen.per_hour(sum(known), is_estimate=self.has_estimates)
         month = screen.per_month(sum(known), is_estimate=self.has_estimates)
         cost = f"{hour}/h, {month}/month" + (" (estimate)" if self.has_estimates else "")
-        unknown = len(self.nodes) - len(known)
+        unknown = sum(row.price is None and not row.is_claim for row in self.nodes)
         return f"{cost} and {screen.counted(unknown, 'node')} of unknown price" if unknown else cost
 
 
 class EventFeed:
-    """The latest events, as lines."""
+    """What has happened, as lines: events of the cluster, and what is said about decisions."""
 
     def __init__(self, is_hidden: Callable[[JsonObject], bool] | None = None) -> None:
         self._is_hidden = is_hidden
-        self.recent: deque[str] = deque(maxlen=_RECENT)
-        self.fresh: deque[str] = deque(maxlen=1000)
+        self.recent: deque[str] = deque(maxlen=_RECENT)  # events
+        self._said: deque[str] = deque(maxlen=_KEPT)
+        self._all: deque[str] = deque(maxlen=_KEPT)
 
     def follow(self, change: "Event") -> None:
         """Take in a change of the store."""
@@ -97,19 +117,29 @@ class EventFeed:
             # read anew, so that the store does not keep what only this line is made from
             event = msgspec.json.decode(change.stored.data)
             if self._is_hidden is None or not self._is_hidden(event):
-                self.add(event_line(event))
+                line = event_line(event)
+                self.recent.append(line)
+                self._all.append(line)
 
     def add(self, line: str) -> None:
-        """Show a line as the latest one."""
+        """Say something that is no event."""
         line = visible_lines(line)
-        self.recent.append(line)
-        self.fresh.append(line)
+        self._said.append(line)
+        self._all.append(line)
 
     def taken(self) -> list[str]:
         """The lines since this was asked last."""
-        lines = list(self.fresh)
-        self.fresh.clear()
-        return lines
+        return _emptied(self._all)
+
+    def said(self) -> list[str]:
+        """The lines among them that are no events, since this was asked last."""
+        return _emptied(self._said)
+
+
+def _emptied(lines: deque[str]) -> list[str]:
+    taken = list(lines)
+    lines.clear()
+    return taken
 
 
 def show_logs(say: Callable[[str], object]) -> None:
@@ -133,64 +163,141 @@ def overview(
     now: datetime,
     price_of: Callable[[Mapping[str, str]], float | None] = lambda labels: None,
     *,
+    claims: Iterable[JsonObject] = (),
     has_estimates: bool = False,
 ) -> Overview:
-    """Shrink a cluster to what a screen shows: the pod of the controllers is not among it."""
-    phases: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
-    cpu: Counter[str] = Counter()
-    memory: Counter[str] = Counter()
-    for pod in pods:
-        if runs_here(pod):
-            continue
-        phases[_phase(pod)] += 1
-        name = pod["spec"].get("nodeName")
-        if not name or (pod.get("status") or {}).get("phase") in _FINISHED:
-            continue
-        counts[name] += 1
-        for container in pod["spec"].get("containers") or ():
-            requests = (container.get("resources") or {}).get("requests") or {}
-            cpu[name] += millis(requests.get("cpu", 0))
-            memory[name] += units(requests.get("memory", 0))
-    rows = []
+    """Shrink a cluster to what a screen shows: the pod of the controllers is not among it.
+
+    NodeClaims that have no node yet come first, so that they are seen in a large cluster too.
+    """
+    load = _Load(pods)
+    by_provider_id = {_provider_id(claim): claim for claim in claims}
+    rows = {}
     ready = 0
     for node in nodes:
-        metadata, status = node["metadata"], node_status(node)
-        ready += status.startswith("Ready")
+        metadata = node["metadata"]
+        ready += is_true(node, "Ready")
         name, labels = metadata["name"], metadata.get("labels") or {}
         room = (node.get("status") or {}).get("allocatable") or {}
-        rows.append(
-            NodeRow(
-                name=name,
-                status=status,
-                zone=labels.get(_ZONE, ""),
-                kind=labels.get(_TYPE, ""),
-                pods=counts[name],
-                cpu=_share(cpu[name], millis(room.get("cpu", 0))),
-                memory=_share(memory[name], units(room.get("memory", 0))),
-                price=price_of(labels),
-                age=age_text(
-                    (now - parse_timestamp(metadata["creationTimestamp"])).total_seconds()
-                ),
-            )
+        provider_id = (node.get("spec") or {}).get("providerID")
+        claim = by_provider_id.pop(provider_id, None) if provider_id else None
+        rows[name] = NodeRow(
+            name=name,
+            status=node_status(node, claim),
+            zone=labels.get(_ZONE, ""),
+            kind=labels.get(_TYPE, ""),
+            pods=load.pods[name],
+            cpu=_share(load.cpu[name], millis(room.get("cpu", 0))),
+            memory=_share(load.memory[name], units(room.get("memory", 0))),
+            price=price_of(labels),
+            age=_age(metadata, now),
         )
-    by_name = {row.name: row for row in rows}
-    ordered = [by_name[name] for name in screen.in_order(by_name)]
-    return Overview(ordered, ready, phases, has_estimates)
+    coming = {
+        claim["metadata"]["name"]: _claim_row(claim, now, price_of)
+        for claim in by_provider_id.values()
+    }
+    ordered = [
+        *(coming[name] for name in screen.in_order(coming)),
+        *(rows[name] for name in screen.in_order(rows)),
+    ]
+    return Overview(ordered, ready, load.phases, has_estimates)
 
 
-def node_status(node: JsonObject) -> str:
-    """The state of a node in the words of ``kubectl``."""
+def overview_of(cluster: "Cluster", prices: "Prices") -> Overview:
+    """A running cluster as the screen shows it."""
+    list_of = cluster.store.list
+    return overview(
+        list_of("", "nodes"),
+        list_of("", "pods"),
+        cluster.clock.now(),
+        prices.of,
+        claims=list_of("karpenter.sh", "nodeclaims"),
+        has_estimates=prices.are_estimates,
+    )
+
+
+class _Load:
+    """The pods of a cluster, by phase, and what those on each node ask for."""
+
+    def __init__(self, pods: Iterable[JsonObject]) -> None:
+        self.phases: Counter[str] = Counter()
+        self.pods: Counter[str] = Counter()
+        self.cpu: Counter[str] = Counter()
+        self.memory: Counter[str] = Counter()
+        for pod in pods:
+            if not runs_here(pod):
+                self._add(pod)
+
+    def _add(self, pod: JsonObject) -> None:
+        self.phases[_phase(pod)] += 1
+        name = pod["spec"].get("nodeName")
+        if not name or (pod.get("status") or {}).get("phase") in _FINISHED:
+            return
+        self.pods[name] += 1
+        for container in pod["spec"].get("containers") or ():
+            requests = (container.get("resources") or {}).get("requests") or {}
+            self.cpu[name] += millis(requests.get("cpu", 0))
+            self.memory[name] += units(requests.get("memory", 0))
+
+
+def _provider_id(claim: JsonObject) -> str:
+    """What ties a NodeClaim to its node; those that have none yet are told apart by their names."""
+    known: str | None = (claim.get("status") or {}).get("providerID")
+    return known or f"claim {claim['metadata']['name']}"
+
+
+def _claim_row(
+    claim: JsonObject, now: datetime, price_of: Callable[[Mapping[str, str]], float | None]
+) -> NodeRow:
+    metadata = claim["metadata"]
+    labels = metadata.get("labels") or {}
+    return NodeRow(
+        name=metadata["name"],
+        status=claim_status(claim),
+        zone=labels.get(_ZONE, ""),
+        kind=labels.get(_TYPE, ""),
+        pods=0,
+        cpu="-",
+        memory="-",
+        price=price_of(labels),
+        age=_age(metadata, now),
+        is_claim=True,
+    )
+
+
+def _age(metadata: JsonObject, now: datetime) -> str:
+    return age_text((now - parse_timestamp(metadata["creationTimestamp"])).total_seconds())
+
+
+def node_status(node: JsonObject, claim: JsonObject | None = None) -> str:
+    """The state of a node in one word, or in two where it is cordoned besides."""
+    if "deletionTimestamp" in node["metadata"]:
+        return "Deleting"
+    if claim is not None and not is_true(claim, "Registered"):
+        return claim_status(claim)
+    spec = node.get("spec") or {}
+    if any(taint.get("key") == _DISRUPTED for taint in spec.get("taints") or ()):
+        return "Draining"
     condition = find_condition(node, "Ready")
     if condition is None:
         status = "Booting"
-    elif condition["status"] == "Unknown":
-        status = "Unreachable"
+    elif condition["status"] == "True":
+        status = "Ready" if claim is None else claim_status(claim)
     else:
-        status = "Ready" if condition["status"] == "True" else "NotReady"
-    if (node.get("spec") or {}).get("unschedulable"):
-        status += ",SchedulingDisabled"
-    return f"{status},Deleting" if "deletionTimestamp" in node["metadata"] else status
+        status = "Unreachable" if condition["status"] == "Unknown" else "NotReady"
+    if spec.get("unschedulable"):
+        return "Cordoned" if status == "Ready" else f"{status},Cordoned"
+    return status
+
+
+def claim_status(claim: JsonObject) -> str:
+    """How far a NodeClaim has come."""
+    if "deletionTimestamp" in claim["metadata"]:
+        return "Deleting"
+    for condition, status in _STAGES:
+        if not is_true(claim, condition):
+            return status
+    return "Ready"
 
 
 def event_line(event: JsonObject) -> str:
@@ -215,42 +322,46 @@ def age_text(seconds: float) -> str:
 
 
 def laid_out(
-    view: Overview, events: Iterable[str], *, headline: str, height: int
+    view: Overview, events: Iterable[str], *, headline: str, columns: int, lines: int
 ) -> "RenderableType":
-    """The whole screen."""
+    """The part of a screen of that size that is drawn anew; the rest is left to what was said."""
     from rich.console import Group
 
-    lines: list[Any] = [
-        screen.words(headline, "bold"),
-        screen.words(view.summary),
-        screen.words(""),
-    ]
-    recent = list(events)
-    room = max(_FEWEST_NODES, height - _AROUND - len(recent))
-    shown = view.nodes[:room]
+    room = lines - lines // _FOR_DECISIONS
+    summary = textwrap.wrap(view.summary, columns)
+    recent = list(events)[-(lines // _LINES_PER_EVENT) :]
+    blank = screen.words("")
+    below = [blank, *map(_event_text, recent)] if recent else []
+    # The last line is for the cursor: a key that is pressed writes there, and nothing else moves
+    below.append(blank)
+    around = len(summary) + len(below) + _OTHER_LINES
+    shown = view.nodes[: max(_FEWEST_ROWS, room - around)]
+    parts: list[Any] = [blank, screen.words(headline, "bold"), *map(screen.words, summary), blank]
     if shown:
-        lines.append(_node_table(shown, has_estimates=view.has_estimates))
+        parts.append(_node_table(shown, columns, has_estimates=view.has_estimates))
     else:
-        lines.append(screen.words("  no nodes yet; start with --nodes 3 to have some", "dim"))
+        hint = "  no nodes; start with --nodes 3 to have some from the beginning"
+        parts.append(screen.words(hint, "dim"))
     if len(view.nodes) > len(shown):
-        lines.append(screen.words(f"  and {len(view.nodes) - len(shown):,} more", "dim"))
-    lines += [screen.words(""), *(_event_text(line) for line in recent)]
-    return Group(*lines)
+        parts.append(screen.words(f"  and {len(view.nodes) - len(shown):,} more", "dim"))
+    return Group(*parts, *below)
 
 
-def _node_table(rows: list[NodeRow], *, has_estimates: bool) -> "RenderableType":
+def _node_table(rows: list[NodeRow], room: int, *, has_estimates: bool) -> "RenderableType":
+    pods = ["-" if row.is_claim else f"{row.pods:,}" for row in rows]
     return screen.fitted(
         [
-            screen.Column("NODE", [row.name for row in rows]),
+            screen.Column("NODE", [row.name for row in rows], least=_SHORTEST_NAME),
             screen.Column("STATUS", [row.status for row in rows]),
-            screen.Column("TYPE", [row.kind for row in rows], may_go=2),
-            screen.Column("ZONE", [row.zone for row in rows], may_go=1),
-            screen.Column("PODS", [f"{row.pods:,}" for row in rows], is_number=True),
+            screen.Column("TYPE", [row.kind for row in rows], may_go=2, least=_SHORTEST_TYPE),
+            screen.Column("ZONE", [row.zone for row in rows], may_go=1, least=_SHORTEST_ZONE),
+            screen.Column("PODS", pods, is_number=True),
             screen.Column("CPU", [row.cpu for row in rows], is_number=True),
-            screen.Column("MEMORY", [row.memory for row in rows], is_number=True),
+            screen.Column("MEM", [row.memory for row in rows], is_number=True),
             *_price_column(rows, has_estimates=has_estimates),
             screen.Column("AGE", [row.age for row in rows], is_number=True),
-        ]
+        ],
+        room,
     )
 
 
@@ -264,6 +375,14 @@ def _price_column(rows: list[NodeRow], *, has_estimates: bool) -> list[screen.Co
         for row in rows
     ]
     return [screen.Column("$/HOUR", prices, is_number=True, may_go=3)]
+
+
+def said_text(line: str) -> "Text":
+    """A line that stays, wrapped where it is too long."""
+    is_trouble = line.lstrip("0123456789: ").startswith("!")
+    if is_trouble:
+        return screen.words(line, screen.WAITING)
+    return screen.words(line, screen.TITLE if line.startswith("$ ") else "")
 
 
 def _event_text(line: str) -> "Text":

@@ -31,6 +31,7 @@ MOST_ROWS: Final = 60  # of a table; who wants more reads the JSON
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 ABOUT: Final = "~"
+LEFT_OUT: Final = "…"
 ESTIMATES: Final = f"{ABOUT}: an estimate, not a price that the cloud has told"
 GOOD, WAITING, BAD, QUIET, TITLE = "green", "yellow", "red", "dim", "bold"
 
@@ -100,31 +101,62 @@ class Column:
     cells: list[str]
     is_number: bool = False
     may_go: int = 0  # where there is no room: 1 is the first to go, 0 always stays
+    least: int = 0  # how short its cells may become before that; 0: they stay whole
 
     @property
     def width(self) -> int:
         """How many characters the column takes."""
         return max((len(visible(text)) for text in (self.name, *self.cells)), default=0)
 
+    @property
+    def narrowest(self) -> int:
+        """How many characters it takes at least."""
+        return min(self.width, max(self.least, len(self.name))) if self.least else self.width
 
-def fitted(columns: Sequence[Column]) -> "Table":
-    """A table with as many of its columns as there is room for."""
-    shown, gap = _most_that_fit(columns)
+
+def fitted(columns: Sequence[Column], room: int = 0) -> "Table":
+    """A table with as many of its columns as there is room for, and cells as long as may be."""
+    room = room or width()
+    shown, gap = _most_that_fit(columns, room)
     made = table([(c.name, "right" if c.is_number else "left") for c in shown], gap=gap)
+    limits = _shared(shown, room - gap * (len(shown) + 1))
     for row in zip(*(column.cells for column in shown), strict=True):
-        made.add_row("", *map(words, row))
+        made.add_row("", *(words(shortened(*cell)) for cell in zip(row, limits, strict=True)))
     return made
 
 
-def _most_that_fit(columns: Sequence[Column]) -> tuple[list[Column], int]:
-    room = width()
+def _most_that_fit(columns: Sequence[Column], room: int) -> tuple[list[Column], int]:
     shown = list(columns)
     for gone in range(max(column.may_go for column in columns) + 1):
         shown = [column for column in columns if not 0 < column.may_go <= gone]
-        for gap in (2, 1):
-            if sum(column.width + gap for column in shown) + gap <= room:
+        whole, narrow = sum(c.width for c in shown), sum(c.narrowest for c in shown)
+        for needed, gap in ((whole, 2), (whole, 1), (narrow, 1)):
+            if needed + gap * (len(shown) + 1) <= room:
                 return shown, gap
     return shown, 1
+
+
+def _shared(columns: Sequence[Column], room: int) -> list[int]:
+    """How wide each column may be: those that can be shortened give way, the widest first."""
+    widths = [column.width for column in columns]
+    while sum(widths) > room:
+        spare = [(w, at) for at, w in enumerate(widths) if w > columns[at].narrowest]
+        if not spare:
+            break
+        widths[max(spare)[1]] -= 1
+    return widths
+
+
+def shortened(text: str, most: int) -> str:
+    """Text with its middle left out where it is too long: names are told by their two ends.
+
+    More of the beginning is kept, where a pool or an address stands.
+    """
+    text = visible(text)
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 3
+    return f"{text[: most - 1 - end]}{LEFT_OUT}{text[len(text) - end :]}"
 
 
 def per_hour(price: float, *, is_estimate: bool = False) -> str:

@@ -1,5 +1,6 @@
 """The screen of a sandbox shows its nodes, its pods and its latest events, and always fits."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -50,13 +51,19 @@ def printed(
     height: int = 40,
     price_of: Callable[[Mapping[str, str]], float | None] = lambda labels: None,
     *,
+    claims: Sequence[JsonObject] = (),
+    width: int = 100,
     has_estimates: bool = False,
 ) -> list[str]:
-    view = overview(nodes, [], NOW, price_of, has_estimates=has_estimates)
-    console = Console(width=100, record=True, force_terminal=False)
+    view = overview(nodes, [], NOW, price_of, claims=claims, has_estimates=has_estimates)
+    console = Console(width=width, record=True, force_terminal=False)
     with console.capture() as capture:
-        console.print(laid_out(view, lines, headline="12:00:00", height=height))
-    return [line.rstrip() for line in capture.get().splitlines()]
+        console.print(
+            laid_out(view, lines, headline="12:00:00", columns=width, lines=height), end=""
+        )
+    first, *shown, last = [line.rstrip() for line in capture.get().splitlines()]
+    assert ("", "") == (first, last)
+    return shown
 
 
 def test_nodes_show_how_much_of_them_is_asked_for() -> None:
@@ -152,8 +159,8 @@ def test_an_empty_cluster_says_how_to_get_nodes() -> None:
 def test_more_nodes_than_fit_are_counted() -> None:
     lines = printed([node(f"node-{n}") for n in range(50)], ["12:00:00   x"], height=20)
 
-    assert len(lines) <= 20
-    assert any(line.strip() == "and 41 more" for line in lines)
+    assert len(lines) == 20 - 20 // 3 - 2  # one line in three is left to what was said before
+    assert any(line.strip() == "and 45 more" for line in lines)
 
 
 def test_a_long_event_stays_on_one_line() -> None:
@@ -170,13 +177,91 @@ def test_a_long_event_stays_on_one_line() -> None:
         (node("n", "False"), "NotReady"),
         (node("n", "Unknown"), "Unreachable"),
         (node("n", None), "Booting"),
-        (node("n", unschedulable=True), "Ready,SchedulingDisabled"),
+        (node("n", unschedulable=True), "Cordoned"),
+        (node("n", "False", unschedulable=True), "NotReady,Cordoned"),
+        (node("n", taints=[{"key": "karpenter.sh/disrupted"}]), "Draining"),
+        ({"metadata": {"name": "n", "deletionTimestamp": "2030-01-01T12:00:00Z"}}, "Deleting"),
     ],
 )
 def test_the_state_of_a_node(obj: JsonObject, expected: str) -> None:
     status = node_status(obj)
 
     assert expected == status
+
+
+def claim(name: str, *conditions: str, **status: str) -> JsonObject:
+    held = [{"type": condition, "status": "True"} for condition in conditions]
+    return {
+        "metadata": {"name": name, "creationTimestamp": "2030-01-01T11:59:50Z"},
+        "status": {"conditions": held, **status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        pytest.param([], "Launching", id="nothing is bought yet"),
+        pytest.param(["Launched"], "Registering", id="a machine without a node"),
+        pytest.param(["Launched", "Registered"], "Initializing", id="a node without its parts"),
+    ],
+)
+def test_a_claim_on_its_way_is_a_row_with_its_state(conditions: list[str], expected: str) -> None:
+    lines = printed([node("node-1")], [], claims=[claim("b-1", *conditions), claim("a-1")])
+
+    assert "1 node, 1 ready, 2 on their way · 0 pods" == lines[1]
+    rows = [line.split() for line in lines[4:7]]
+    assert [
+        ["a-1", "Launching", "-", "-", "-", "10s"],
+        ["b-1", expected, "-", "-", "-", "10s"],
+    ] == (rows[:2])
+    assert "node-1" == rows[2][0]
+
+
+@pytest.mark.parametrize(
+    ("ready", "conditions", "expected"),
+    [
+        pytest.param("Unknown", ["Launched"], "Registering", id="not registered"),
+        pytest.param("False", ["Launched", "Registered"], "NotReady", id="why it is not ready"),
+        pytest.param("True", ["Launched", "Registered"], "Initializing", id="not initialized"),
+        pytest.param("True", ["Launched", "Registered", "Initialized"], "Ready", id="ready"),
+    ],
+)
+def test_a_claim_and_its_node_are_one_row(ready: str, conditions: list[str], expected: str) -> None:
+    nodes = [node("node-1", ready, providerID="kwok://1")]
+
+    view = overview(nodes, [], NOW, claims=[claim("a-1", *conditions, providerID="kwok://1")])
+
+    assert [("node-1", expected)] == [(row.name, row.status) for row in view.nodes]
+
+
+def test_a_machine_that_is_bought_costs_before_it_is_a_node() -> None:
+    bought, wanted = claim("a-1", "Launched"), claim("a-2")
+    bought["metadata"]["labels"] = {"size": "small"}
+    prices = {"small": 0.1}
+
+    view = overview(
+        [], [], NOW, lambda labels: prices.get(labels.get("size", "")), claims=[bought, wanted]
+    )
+
+    assert "0 nodes, 0 ready, 2 on their way · $0.1000/h, $73.00/month · 0 pods" == view.summary
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_column_is_there_however_long_the_names_are(width: int) -> None:
+    long = node("kwok-default-x8s2k-calm-ember-1-jne51v1xui-1771592215")
+    long["metadata"]["labels"] = {
+        "topology.kubernetes.io/zone": "test-zone-a",
+        "node.kubernetes.io/instance-type": "s-256x-amd64-linux",
+    }
+    lines = printed([long], [], width=width, price_of=lambda labels: 12.5, claims=[claim("a-1")])
+
+    assert all(len(line) <= width for line in lines)
+    head, _, row = (line.split() for line in lines[3:6])
+    assert ["NODE", "STATUS", "TYPE", "ZONE", "PODS", "CPU", "MEM", "$/HOUR", "AGE"] == head
+    assert len(head) == len(row)
+    assert re.fullmatch("kwok-def.*….*2215", row[0])
+    assert row[2].startswith("s-256x")
+    assert (row[3], row[7]) == ("test-zone-a", "12.5000")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +306,21 @@ def test_an_event_is_one_line(event: JsonObject, expected: str) -> None:
     line = event_line(event)
 
     assert expected == line
+
+
+def test_decisions_and_events_have_lines_of_their_own() -> None:
+    store, feed = Store(), EventFeed()
+    store.on_change(feed.follow)
+    feed.add("12:00:00 asking for a-1")
+    for n in range(20):
+        event = happened("Normal", f"Scheduled{n}", kind="Pod", name="web")
+        store.create(Key("", "events", "default", f"e{n}"), event)
+
+    said, again = feed.said(), feed.said()
+
+    assert (["12:00:00 asking for a-1"], []) == (said, again)
+    assert 8 == len(feed.recent)
+    assert 21 == len(feed.taken())
 
 
 def test_the_feed_takes_events_and_nothing_else() -> None:

@@ -5,7 +5,16 @@ import sys
 import pytest
 
 from karpenter.cli import screen
-from karpenter.cli.screen import Column, counted, fitted, in_order, laid_out, sample, words
+from karpenter.cli.screen import (
+    Column,
+    counted,
+    fitted,
+    in_order,
+    laid_out,
+    sample,
+    shortened,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,37 @@ def test_columns_go_in_the_order_they_may(monkeypatch: pytest.MonkeyPatch) -> No
         ["name", "second", "price"],
         ["name", "price"],
     ] == headers
+
+
+@pytest.mark.parametrize(
+    ("most", "shown"),
+    [
+        (20, "ip-10-0-12-34.local"),
+        (19, "ip-10-0-12-34.local"),
+        (13, "ip-10-0-…ocal"),
+        (7, "ip-1…al"),
+    ],
+)
+def test_a_long_name_loses_its_middle(most: int, shown: str) -> None:
+    assert shown == shortened("ip-10-0-12-34.local", most)
+    assert len(shown) <= most
+
+
+def test_cells_are_shortened_before_columns_go() -> None:
+    columns = [
+        Column("name", ["a" * 30], least=10),
+        Column("second", ["b" * 20], may_go=1, least=10),
+        Column("price", ["1"], is_number=True),
+    ]
+
+    heads, cells = [], []
+    for room in (80, 60, 50, 29, 25):
+        head, row = laid_out([fitted(columns, room)]).splitlines()
+        heads.append(len(head.split()))
+        cells.append([len(cell) for cell in row.split()])
+
+    assert [3, 3, 3, 3, 2] == heads
+    assert [[30, 20, 1], [30, 20, 1], [21, 20, 1], [10, 10, 1], [17, 1]] == cells
 
 
 def test_what_looks_like_markup_is_text() -> None:

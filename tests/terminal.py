@@ -1,0 +1,167 @@
+"""A terminal for tests: runs a command at a pseudo-terminal, and shows what a person would see.
+
+It understands what the program may send: text, line ends, colours, and the few controls with which
+a part of the screen is drawn anew. Any other control fails the test, because nobody has thought of
+what it does.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+PATIENCE: Final = 60.0  # for something to be seen; a command that needs it has failed
+_CONTROL: Final = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])")
+_UNFINISHED: Final = re.compile(r"\x1b(\[[?\d;]*)?$")
+
+
+class Screen:
+    """What text with controls leaves on a screen, and in the lines that have moved up and out."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.columns, self.lines = columns, lines
+        self._all = [""]
+        self._top = 0  # the first line that can still be changed
+        self._line = self._column = 0
+        self._rest = ""
+
+    @property
+    def everything(self) -> list[str]:
+        """Every line, from the first one that was ever printed."""
+        return [line.rstrip() for line in self._all]
+
+    @property
+    def visible(self) -> list[str]:
+        """The lines that are on the screen."""
+        return self.everything[self._top :]
+
+    def feed(self, text: str) -> None:
+        """Take in what a program sends."""
+        text, self._rest = self._rest + text, ""
+        position = 0
+        while position < len(text):
+            letter = text[position]
+            if letter == "\x1b":
+                if _UNFINISHED.match(text, position):
+                    self._rest = text[position:]
+                    return
+                control = _CONTROL.match(text, position)
+                assert control is not None, f"unknown control {text[position : position + 10]!r}"
+                self._obey(control[1], control[2])
+                position = control.end()
+                continue
+            self._put(letter)
+            position += 1
+
+    def _put(self, letter: str) -> None:
+        if letter == "\r":
+            self._column = 0
+        elif letter == "\n":
+            self._go_down()
+        else:
+            assert letter.isprintable(), f"unknown control {letter!r}"
+            if self._column == self.columns:
+                self._column = 0
+                self._go_down()
+            line = self._all[self._line].ljust(self._column)
+            self._all[self._line] = line[: self._column] + letter + line[self._column + 1 :]
+            self._column += 1
+
+    def _go_down(self) -> None:
+        self._line += 1
+        if self._line == len(self._all):
+            self._all.append("")
+        self._top = max(self._top, self._line - self.lines + 1)
+
+    def _obey(self, argument: str, control: str) -> None:
+        if control == "m" or (argument, control) in (("?25", "l"), ("?25", "h")):
+            return  # colours, and whether the cursor is seen
+        if control == "A":  # up, and no further than the screen goes
+            self._line = max(self._top, self._line - int(argument or 1))
+        elif (argument, control) == ("2", "K"):
+            self._all[self._line] = ""
+        else:
+            raise AssertionError(f"unknown control {argument!r} {control!r}")
+
+
+class Terminal:
+    """A command that runs at a pseudo-terminal of a given size."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        columns: int,
+        lines: int,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.screen = Screen(columns, lines)
+        self._cut = b""  # the beginning of a character whose end has not come yet
+        self._end, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        unset = ("COLUMNS", "LINES", "NO_COLOR", "KUBECONFIG", "TTY_COMPATIBLE", "FORCE_COLOR")
+        inherited = {name: value for name, value in os.environ.items() if name not in unset}
+        # Whoever opens a terminal first in a session has it as its own, so that Ctrl-C reaches it
+        opened = ["/bin/sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(theirs)]
+        self._process = subprocess.Popen(
+            [*opened, *command],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=folder,
+            env={**inherited, "TERM": "xterm-256color", **(environment or {})},
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def see(self, text: str) -> None:
+        """Wait until some line, on the screen or above it, has this in it."""
+        deadline = time.monotonic() + PATIENCE
+        while not any(text in line for line in self.screen.everything):
+            assert time.monotonic() < deadline, "\n".join(self.screen.everything)
+            assert self._read(), f"it ended before {text!r}:\n" + "\n".join(self.screen.everything)
+
+    def press_control_c(self) -> None:
+        """Interrupt the command as the terminal does."""
+        os.write(self._end, b"\x03")
+
+    def wait(self) -> int:
+        """Read on until the command has ended, and return its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read():
+            assert time.monotonic() < deadline, "\n".join(self.screen.everything)
+        return self._process.wait(PATIENCE)
+
+    def close(self) -> None:
+        """End the command, if it has not ended."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(PATIENCE)
+        os.close(self._end)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._end], [], [], PATIENCE)
+        assert ready, "nothing was printed for too long"
+        with contextlib.suppress(OSError):  # which is how Linux says that nobody is there any more
+            data = os.read(self._end, 65536)
+            self._decode(data)
+            return bool(data)
+        return False
+
+    def _decode(self, data: bytes) -> None:
+        data = self._cut + data
+        try:
+            text, self._cut = data.decode(), b""
+        except UnicodeDecodeError as error:
+            text, self._cut = data[: error.start].decode(), data[error.start :]
+        self.screen.feed(text)
