@@ -133,7 +133,7 @@ async def _read(
         reading.say_what_is_missing()
         if provider == BY_NODE_CLASSES:
             provider = provider_of(snapshot.node_pools.values())
-        is_simulated = provider == _AWS and await _is_sandbox(kube)
+        is_simulated = provider == _AWS and await is_sandbox(kube)
         cloud = None
         if provider is not None and not is_simulated:
             rng = random.Random()  # noqa: S311 nothing secret hangs on it
@@ -159,7 +159,8 @@ def provider_of(pools: Iterable[NodePool]) -> str:
     return max((_KWOK, *named), key=lambda name: (named[name], name == _KWOK))
 
 
-async def _is_sandbox(kube: Client) -> bool:
+async def is_sandbox(kube: Client) -> bool:
+    """Whether a cluster says that it is one of ``karpenter sandbox``."""
     # Whoever does not tell is asked for the objects all the same
     with suppress(ApiError, UnreadableAnswerError):
         return (await kube.version()).endswith(_SANDBOX)

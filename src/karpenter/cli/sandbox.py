@@ -27,6 +27,7 @@ EXAMPLES = """\
 """
 
 _FASTEST: Final = 1000.0
+_KUBECONFIG: Final = "karpenter.kubeconfig"
 
 
 _SIMULATED_AWS = "The simulated account of --provider aws"
@@ -42,7 +43,7 @@ def run(
         typer.Option(
             metavar="FILE", help="Where to write the kubeconfig, once the cluster answers."
         ),
-    ] = Path("karpenter.kubeconfig"),
+    ] = Path(_KUBECONFIG),
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to listen on; 0 is any free one.")
     ] = 0,
@@ -181,14 +182,19 @@ def interrupt(
         ),
     ] = "spot",
     kubeconfig: Annotated[
-        Path,
-        typer.Option(metavar="FILE", envvar="KUBECONFIG", help="The kubeconfig of the sandbox."),
-    ] = Path("karpenter.kubeconfig"),
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The kubeconfig of the sandbox; if not given, the files in KUBECONFIG, "
+            f"otherwise {_KUBECONFIG} of this folder.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Let the simulated AWS of a running sandbox announce something about an instance."""
     from karpenter.cli.sandbox_interrupt import ask_for_interruption
 
-    ask_for_interruption(node, event, kubeconfig)
+    ask_for_interruption(node, event, kubeconfig, Path(_KUBECONFIG))
 
 
 @sandbox.command()
