@@ -6,7 +6,7 @@ and the rest is left out unless it is an error. Who wants everything gets the li
 
 import contextlib
 from collections.abc import Callable, Mapping, MutableMapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, cast
 
 import structlog
@@ -17,6 +17,8 @@ from karpenter.telemetry.logs import line_processors
 
 Entry: TypeAlias = Mapping[str, Any]
 _INFO: Final = 20
+_ERRORS: Final = ("error", "exception", "critical")
+_AGAIN_AFTER: Final = timedelta(minutes=10)  # until an error that goes on is told once more
 
 
 def decision_logger(
@@ -30,6 +32,7 @@ def decision_logger(
     All of them go to ``keep`` as the lines that ``karpenter controller`` of that revision writes.
     """
     processors = line_processors(now, commit)
+    told: dict[str, datetime] = {}  # errors, and when they were told last
 
     def write(target: WrappedLogger, method: str, event: Any) -> None:
         with contextlib.suppress(structlog.DropEvent):  # of what repeats itself too often
@@ -40,7 +43,7 @@ def decision_logger(
     def tell(target: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
         write(target, method, dict(event))
         text = sentence(method, str(event.get("event", "")), event)
-        if text:
+        if text and not (method in _ERRORS and _is_known(told, text, now())):
             say(f"{now():%H:%M:%S} {text}")
         raise structlog.DropEvent
 
@@ -53,12 +56,21 @@ def decision_logger(
     return cast(FilteringBoundLogger, logger)
 
 
+def _is_known(told: dict[str, datetime], text: str, now: datetime) -> bool:
+    """Whether an error has been told a short while ago; if not, note that it is told now."""
+    for old in [each for each, moment in told.items() if now - moment >= _AGAIN_AFTER]:
+        del told[old]
+    is_known = text in told
+    told.setdefault(text, now)
+    return is_known
+
+
 def sentence(method: str, message: str, entry: Entry) -> str:
     """What an entry means to people; nothing when it means nothing to them."""
     tell = _SENTENCES.get(message)
     if tell is not None:
         return tell(entry)
-    if method in ("error", "exception", "critical"):
+    if method in _ERRORS:
         return f"! {message}: {entry.get('error', '')}".rstrip(": ")
     return ""
 

@@ -44,7 +44,7 @@ from karpenter.sandbox.controllers.volumes import VolumeController
 from karpenter.sandbox.crds import CustomKinds
 from karpenter.sandbox.faults import Timing
 from karpenter.sandbox.heartbeats import KubeletClient
-from karpenter.sandbox.journal import Journal, JournalError, restore
+from karpenter.sandbox.journal import Journal, JournalError, has_history, restore
 from karpenter.sandbox.kinds import Registry
 from karpenter.sandbox.kubelet import add_kubelets
 from karpenter.sandbox.machines import Machines
@@ -225,7 +225,7 @@ def last_moment(data_file: Path) -> datetime | None:
     """
     store = Store()
     try:
-        if data_file.exists() and data_file.stat().st_size:
+        if has_history(data_file):
             restore(data_file, store)
     except OSError as error:
         raise JournalError(f"{data_file}: {error.strerror}; choose another file") from error

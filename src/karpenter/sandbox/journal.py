@@ -70,10 +70,11 @@ class Journal:
         self._size = 0
         self._live = 0
         self._next_rewrite = 0
-        self._is_failing = False  # and may have left half a line
+        self._has_half_a_line = False  # at its end, which must go before the next one
+        self._too_long = 0  # of the lines that found no room, the longest; 0: there is room
         self.lost: str | None = None  # what of the file could not be read, as a sentence
         try:
-            if path.exists() and path.stat().st_size:
+            if has_history(path):
                 _make_sure_nobody_writes(path)
                 self.lost = restore(path, store)
             self._file = self._rewritten()
@@ -101,22 +102,26 @@ class Journal:
     def _record(self, event: Event) -> None:
         line = _line(event.stored, is_removed=event.type == "DELETED")
         try:
-            if self._is_failing:
-                # Half a line would make everything after it unreadable
+            if self._has_half_a_line:
+                # It would make everything after it unreadable
                 os.ftruncate(self._file, self._size)
+            self._has_half_a_line = True
             _write(self._file, line)
         except OSError as error:
-            raise self._refusal(error) from error
-        self._is_failing = False
+            raise self._refusal(error, len(line)) from error
+        self._has_half_a_line = False
+        if len(line) >= self._too_long:
+            self._too_long = 0
         self._size += len(line)
         if self._size > max(self._next_rewrite, _SMALLEST_REWRITE, _GROWTH * self._live):
             self._rewrite(event)
 
-    def _refusal(self, error: OSError) -> NotKeptError:
+    def _refusal(self, error: OSError, length: int) -> NotKeptError:
         problem = f"{self._name}: {error.strerror}; nothing can be changed until this is mended"
-        if not self._is_failing:  # said once, however many changes fail
-            self._is_failing = True
+        if not self._too_long:
+            # Said once, however many changes fail, and however many shorter ones find their place
             log.error("%s", problem)
+        self._too_long = max(self._too_long, length)
         return NotKeptError(problem)
 
     def _rewrite(self, event: Event) -> None:
@@ -154,6 +159,19 @@ class Journal:
         self._size = self._live = size
         self._next_rewrite = 0
         return file
+
+
+def has_history(path: Path) -> bool:
+    """Whether there is something to read in a file.
+
+    Raises:
+        JournalError: it is a device, a pipe or a folder, whose place a journal must not take.
+    """
+    if not path.exists():
+        return False
+    if not path.is_file():
+        raise JournalError(f"{path} is not a regular file; choose another one")
+    return path.stat().st_size > 0
 
 
 def restore(path: Path, store: Store) -> str | None:

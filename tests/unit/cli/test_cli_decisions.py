@@ -83,6 +83,24 @@ def test_an_error_is_always_told() -> None:
     )
 
 
+def test_an_error_that_goes_on_is_told_again_after_a_while_only() -> None:
+    said: list[str] = []
+    moment = datetime(2030, 1, 1, 12, 30, tzinfo=UTC)
+    log = decision_logger(said.append, lambda: moment)
+
+    for minutes in (0, 1, 9, 10, 11):
+        moment = datetime(2030, 1, 1, 12, 30 + minutes, tzinfo=UTC)
+        log.error("reconcile failed", error="the disk is full")
+        log.error("reconcile failed", error="the disk is full")
+    log.error("reconcile failed", error="something else")
+
+    assert [
+        "12:30:00 ! reconcile failed: the disk is full",
+        "12:40:00 ! reconcile failed: the disk is full",
+        "12:41:00 ! reconcile failed: something else",
+    ] == said
+
+
 def test_the_logger_says_when() -> None:
     said: list[str] = []
     log = decision_logger(said.append, lambda: datetime(2030, 1, 1, 12, 30, tzinfo=UTC))

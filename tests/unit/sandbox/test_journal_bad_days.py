@@ -11,7 +11,7 @@ import pytest
 
 from karpenter.clock import run_virtual, running_clock
 from karpenter.sandbox import journal
-from karpenter.sandbox.cluster import Cluster
+from karpenter.sandbox.cluster import Cluster, last_moment
 from karpenter.sandbox.journal import Journal, JournalError
 from karpenter.sandbox.store import Store
 from karpenter.sandbox.store_errors import NotKeptError
@@ -93,6 +93,30 @@ class TestAFullDisk:
         assert content(store) == content(reopened(path))
         assert store.get(key("new")) is not None
 
+    def test_is_said_once_while_short_changes_still_find_their_place(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path = tmp_path / "cluster.journal"
+        store = recorded(path)
+        disk = FullDisk(monkeypatch, 0)
+
+        for number in range(10):
+            disk.room = 400
+            with pytest.raises(NotKeptError):
+                store.create(key("long"), obj("long", text="x" * 1000))
+            disk.room = 400
+            store.replace(key("kept"), obj("kept", n=number))
+        said = len(caplog.records)
+        disk.room = 10_000
+        store.create(key("long"), obj("long", text="x" * 1000))
+        disk.room = 0
+        with pytest.raises(NotKeptError):
+            store.remove(key("long"))
+
+        assert (1, 2) == (said, len(caplog.records))  # it was mended, and is full once more
+        disk.room = 10_000
+        assert content(store) == content(reopened(path))
+
     def test_is_the_answer_to_a_request(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -169,8 +193,11 @@ class TestAFullDisk:
         phases = run_virtual(live())
 
         assert ["Running"] * 3 == phases
-        assert any("No space left on device" in record.getMessage() for record in caplog.records)
-        assert [] == [record for record in caplog.records if record.exc_info]
+        said = [record.getMessage() for record in caplog.records]
+        name = tmp_path / "cluster.journal"
+        assert [
+            f"{name}: No space left on device; nothing can be changed until this is mended"
+        ] == said
 
 
 def test_a_folder_that_cannot_be_written_out_does_not_part_the_store_from_its_file(
@@ -252,6 +279,22 @@ class TestDamage:
         opened.close()
 
         assert opened.lost is None
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_file_keeps_its_place(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "cluster.journal"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+    for use in (lambda: Journal(path, Store()), lambda: last_moment(path)):
+        with pytest.raises(JournalError, match="is not a regular file; choose another one"):
+            use()
+
+    assert not path.is_file()
+    assert [path] == list(tmp_path.iterdir())
 
 
 class TestLinks:

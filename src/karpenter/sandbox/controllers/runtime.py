@@ -134,6 +134,8 @@ class Controller:
         while True:
             try:
                 await self.tick()
+            except NotKeptError:
+                pass  # the journal has said so
             except ApiError as error:
                 log.warning("%s: %s; next try in %gs", self.name, error, period)
             except Exception as error:  # noqa: BLE001 the next round may go well
