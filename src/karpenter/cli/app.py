@@ -14,11 +14,13 @@ from karpenter import __version__
 from karpenter.cli import controller, convert, crds, explain, output, plan, sandbox
 from karpenter.cli.controller_flags import FlagCommand
 from karpenter.cli.cycles import collect_rarely
+from karpenter.cli.help_pages import PlainCommand, PlainGroup
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 app = typer.Typer(
     name="karpenter",
+    cls=PlainGroup,
     help="Just-in-time nodes for any Kubernetes cluster.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -28,11 +30,11 @@ app = typer.Typer(
 app.command(cls=FlagCommand, help=controller.HELP, epilog=controller.EXAMPLES)(
     controller.controller
 )
-app.command(help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
+app.command(cls=PlainCommand, help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(explain.explain, name="explain", help=explain.HELP)
 app.add_typer(sandbox.sandbox, name="sandbox", help=sandbox.HELP, epilog=sandbox.EXAMPLES)
-app.command(help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
-app.command(help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
+app.command(cls=PlainCommand, help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
+app.command(cls=PlainCommand, help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand
+
+from karpenter.cli.help_pages import PlainCommand
 
 _YES: Final = "true"
 _BOOLEAN: Final = "BOOL"
@@ -136,7 +137,7 @@ def normalised(arguments: Sequence[str]) -> list[str]:
     return changed
 
 
-class FlagCommand(TyperCommand):
+class FlagCommand(PlainCommand):
     """A command whose flags are read as those of Go programs."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -1,12 +1,13 @@
 """``karpenter explain``: the reasons behind one object."""
 
 import difflib
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
 
 import typer
 
 from karpenter.cli import output, planning
+from karpenter.cli.help_pages import PlainCommand, PlainGroup
 from karpenter.cli.inputs import Filenames, Recursive
 from karpenter.cli.planning import Assignments, Context, InstanceTypes, Now, Provider, Source
 from karpenter.cli.screen import View, in_order
@@ -66,7 +67,23 @@ Files: TypeAlias = Annotated[
 ]
 Form: TypeAlias = Annotated[View, typer.Option("--output", "-o", help="How to print it.")]
 
-explain = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+class Kinds(PlainGroup):
+    """The kinds that can be explained, by the names that kubectl takes as well."""
+
+    other_names: ClassVar[Mapping[str, str]] = {
+        "pods": "pod",
+        "po": "pod",
+        "nodes": "node",
+        "no": "node",
+        "nodeclaim": "node",
+        "nodeclaims": "node",
+        "nodepools": "nodepool",
+        "np": "nodepool",
+    }
+
+
+explain = typer.Typer(cls=Kinds, no_args_is_help=True, rich_markup_mode="rich")
 
 
 @explain.callback()
@@ -74,7 +91,7 @@ def _explain() -> None:
     """Take the kind of object as a command of its own."""
 
 
-@explain.command("pod", help=POD_HELP, epilog=POD_EXAMPLES)
+@explain.command(cls=PlainCommand, name="pod", help=POD_HELP, epilog=POD_EXAMPLES)
 def pod(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: name or namespace/name.")],
     files: Files = None,
@@ -117,7 +134,7 @@ def pod(
         output.write(output.render([explanation_document(told)], form))
 
 
-@explain.command("node", help=NODE_HELP, epilog=NODE_EXAMPLES)
+@explain.command(cls=PlainCommand, name="node", help=NODE_HELP, epilog=NODE_EXAMPLES)
 def node(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The Node, or its NodeClaim.")],
     files: Files = None,
@@ -161,7 +178,7 @@ def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
             output.fail(f"NodeClaim {name} has no node, as it has not launched{why}")
 
 
-@explain.command("nodepool", help=POOL_HELP, epilog=POOL_EXAMPLES)
+@explain.command(cls=PlainCommand, name="nodepool", help=POOL_HELP, epilog=POOL_EXAMPLES)
 def nodepool(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The NodePool.")],
     files: Files = None,

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 import typer
 
 from karpenter.cli import inputs, output
+from karpenter.cli.help_pages import PlainCommand, PlainGroup
 
 HELP = """\
 Run a small Kubernetes cluster in this process, for as long as you like.
@@ -32,7 +33,7 @@ _KUBECONFIG: Final = "karpenter.kubeconfig"
 
 _SIMULATED_AWS = "The simulated account of --provider aws"
 
-sandbox = typer.Typer(invoke_without_command=True)
+sandbox = typer.Typer(cls=PlainGroup, invoke_without_command=True)
 
 
 @sandbox.callback()
@@ -45,9 +46,14 @@ def run(
         ),
     ] = Path(_KUBECONFIG),
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 is any free one.")
+        int,
+        typer.Option(
+            metavar="PORT", min=0, max=65535, help="The port to listen on; 0 is any free one."
+        ),
     ] = 0,
-    address: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    address: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on.")
+    ] = "127.0.0.1",
     data: Annotated[
         Path | None,
         typer.Option(
@@ -57,7 +63,10 @@ def run(
         ),
     ] = None,
     nodes: Annotated[
-        int, typer.Option(min=0, max=10000, help="How many simulated nodes to begin with.")
+        int,
+        typer.Option(
+            metavar="COUNT", min=0, max=10000, help="How many simulated nodes to begin with."
+        ),
     ] = 0,
     load: Annotated[
         list[str] | None,
@@ -68,7 +77,10 @@ def run(
         ),
     ] = None,
     speed: Annotated[
-        float, typer.Option(help="How fast time passes; 60 makes a minute last a second.")
+        float,
+        typer.Option(
+            metavar="FACTOR", help="How fast time passes; 60 makes a minute last a second."
+        ),
     ] = 1.0,
     controllers: Annotated[
         bool, typer.Option(help="Run the controllers, so that pods become nodes.")
@@ -171,7 +183,7 @@ def run(
     )
 
 
-@sandbox.command()
+@sandbox.command(cls=PlainCommand)
 def interrupt(
     node: Annotated[str, typer.Argument(metavar="NODE", help="The node whose instance it is.")],
     event: Annotated[

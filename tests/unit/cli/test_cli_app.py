@@ -1,5 +1,6 @@
 """The program explains itself, knows its version, and uses colour only where it helps."""
 
+import re
 import subprocess
 import sys
 
@@ -38,6 +39,42 @@ def test_help_of_a_command_has_examples(command: str, words: list[str]) -> None:
 
     assert ran.code == 0
     assert [] == [word for word in words if word not in ran.out]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "controller",
+        "plan",
+        "explain",
+        "explain pod",
+        "explain node",
+        "explain nodepool",
+        "sandbox",
+        "sandbox interrupt",
+        "convert",
+        "crds",
+    ],
+)
+def test_help_shows_what_is_typed_and_no_types_of_python(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    ran = run(*command.split(), "--help")
+
+    assert ran.code == 0
+    shown = re.findall(r"<\w+|\b(?:bool|str|int|float)\b|list\[|range", ran.out)
+    assert [] == shown
+
+
+def test_help_lists_the_choices_of_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    ran = run("plan", "--help")
+
+    assert " table|json|yaml " in ran.out
 
 
 def test_a_mistyped_command_is_guessed() -> None:
