@@ -65,6 +65,7 @@ class Settings:
     memory_limit: int = -1
     cpu_requests: int = 1000
     log_level: str = "info"
+    log_format: str = ""  # text on a terminal, and JSON elsewhere
     log_output_paths: str = "stdout"
     log_error_output_paths: str = "stderr"
     batch_max_duration: timedelta = timedelta(seconds=10)
@@ -90,6 +91,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "legacy_ami_family": ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", ""),
     "legacy_defaults": ("early", "late"),
     "log_level": ("debug", "info", "error", ""),
+    "log_format": ("json", "text", ""),
 }
 
 
@@ -213,7 +215,9 @@ def _boolean(text: str) -> bool:
 def _duration(text: str) -> timedelta:
     nanoseconds = go_duration(text)
     if nanoseconds is None or nanoseconds < 0:
-        raise ValueError(f"{text!r} is not a duration such as 10s or 1m30s")
+        raise ValueError(
+            f"{text!r} is not a duration such as 10s or 1m30s, of numbers with the units h, m, s and ms"
+        )
     return in_nanoseconds(nanoseconds)
 
 

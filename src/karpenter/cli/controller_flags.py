@@ -72,6 +72,7 @@ SETTINGS: Final = (
     Flag("memory_limit", "BYTES", "-1", "Say so when 90 % of it are in use; -1 is no limit."),
     Flag("cpu_requests", "MILLIS", "1000", "Accepted; what is done at once does not depend on it."),
     Flag("log_level", "LEVEL", "info", "What is worth a line: debug, info or error."),
+    Flag("log_format", "FORMAT", "", "json or text; if not given, text on a terminal only."),
     Flag("log_output_paths", "PATHS", "stdout", "Where lines go, separated by commas."),
     Flag("log_error_output_paths", "PATHS", "stderr", "Where failures to log are told."),
     Flag("batch_max_duration", "TIME", "10s", "The longest time pods are collected."),

@@ -3,9 +3,11 @@
 Findings are printed in the order of the input, one line each, with file, line, object and field.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
     from karpenter.admission.errors import FieldError, FieldWarning
     from karpenter.manifests.files import Loaded
     from karpenter.manifests.reader import Document
+
+_MATCH: Final = " should match "
+_UNITS: Final = re.compile(r"s\|m\|h|\[0-9\]\+h")  # in the pattern of a duration
+_UNITS_OF: Final = {"(0s)": "h and m", "ns|us|ms": "h, m, s, ms, us and ns"}  # part of a pattern
+_DAYS: Final = re.compile(r"([0-9]{1,6}) ?(d|days?|w|weeks?)")
 
 Filenames: TypeAlias = Annotated[
     list[str] | None,
@@ -48,11 +55,26 @@ def report(
 ) -> None:
     """Print the findings of one object from top to bottom."""
     said = [(output.warning, warning.path, str(warning)) for warning in warnings]
-    said += [(output.error, error.path, str(error)) for error in errors]
+    said += [(output.error, error.path, _said(error)) for error in errors]
     lines = {path: document.line(path) for _, path, _ in said}
     for say, path, text in sorted(said, key=lambda item: lines[item[1]]):
         title = title_of(document.data) + ("" if path else ":")
         say(f"{document.source.name}:{lines[path]}: {title} {text}")
+
+
+def _said(error: "FieldError") -> str:
+    """An error; of a duration it says in words how one is written, in place of a pattern."""
+    _, is_pattern, pattern = error.detail.partition(_MATCH)
+    if not is_pattern or not isinstance(error.value, str) or not _UNITS.search(pattern):
+        return str(error)
+    units = next((units for part, units in _UNITS_OF.items() if part in pattern), "h, m and s")
+    never = ", or is Never" if "Never" in pattern else ""
+    advice = f"a duration is made of numbers with the units {units}, such as 1h30m{never}"
+    days = _DAYS.fullmatch(error.value.strip().lower())
+    if days is not None:
+        hours = int(days[1]) * (168 if days[2].startswith("w") else 24)
+        advice += f"; write {hours}h instead"
+    return str(replace(error, detail=advice))
 
 
 def title_of(data: dict[str, Any]) -> str:

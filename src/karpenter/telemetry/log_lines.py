@@ -13,7 +13,7 @@ from structlog.typing import Processor as Processor
 from structlog.typing import WrappedLogger
 
 from karpenter.api.times import in_utc
-from karpenter.visible import in_json
+from karpenter.visible import in_json, visible, visible_lines
 
 Fields: TypeAlias = MutableMapping[str, Any]
 Now: TypeAlias = Callable[[], datetime]
@@ -51,6 +51,30 @@ def json_line(now: Now, commit: str) -> Processor:
         return _encoded(line) + "\n"
 
     return render
+
+
+def text_line(now: Now) -> Processor:
+    """Make lines for people: when, how serious, what, and then the context."""
+
+    def render(_: WrappedLogger, method: str, event: Fields) -> str:
+        for key in ("logger", "exc_info", "pathname", "lineno"):
+            event.pop(key, None)
+        message, trace = str(event.pop("event", "")), str(event.pop("stacktrace", ""))
+        facts = "".join(f"  {key}={_readable(value)}" for key, value in _context(event).items())
+        level = _LEVELS.get(method, "INFO")
+        first = visible(f"{in_utc(now()):%H:%M:%S} {level:5} {message}{facts}")
+        return f"{first}\n{visible_lines(trace)}"
+
+    return render
+
+
+def _readable(value: Any) -> str:
+    """A fact in as few words as it takes: objects by their names, text as it is."""
+    if isinstance(value, dict) and "name" in value and value.keys() <= {"namespace", "name"}:
+        return "/".join(filter(None, (value.get("namespace", ""), str(value["name"]))))
+    if isinstance(value, str) and value and "=" not in value and not value.startswith('"'):
+        return value
+    return _encoded(value)
 
 
 def with_traceback(_: WrappedLogger, _method: str, event: Fields) -> Fields:
@@ -118,7 +142,7 @@ def _timestamp(moment: datetime) -> str:
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
 
 
-def _encoded(line: Mapping[str, Any]) -> str:
+def _encoded(line: Any) -> str:
     try:
         return in_json(_encoder.encode(line).decode())
     except (UnicodeEncodeError, TypeError, ValueError):  # halves of characters, odd keys

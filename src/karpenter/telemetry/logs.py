@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, and lists for tests.
+"""Logs: one JSON object a line, text for people at a terminal, and lists for tests.
 
 No logger here is global. The level is fixed for the life of the process; what repeats itself too
 often is thinned out, and a line that cannot be written never stops the work it tells of.
@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger, WrappedLogger
 
 from karpenter.os_errors import os_reason
 from karpenter.settings import SettingError, Settings
-from karpenter.telemetry.log_lines import Processor, json_line, with_traceback
+from karpenter.telemetry.log_lines import Processor, json_line, text_line, with_traceback
 
 Entry: TypeAlias = dict[str, Any]
 Now: TypeAlias = Callable[[], datetime]
@@ -46,6 +46,8 @@ def configure_logging(
     sinks = _opened("LOG_OUTPUT_PATHS", settings.log_output_paths)
     failures = _opened("LOG_ERROR_OUTPUT_PATHS", settings.log_error_output_paths)
     processors = line_processors(now, commit, is_debug=level == _DEBUG)
+    if settings.log_format == "text" or (not settings.log_format and _are_terminals(sinks)):
+        processors[-1] = text_line(now)
     return _logger(Output(sinks, failures), processors, level)
 
 
@@ -233,6 +235,16 @@ class _Standard:
         stream = getattr(sys, self._stream_name)
         if stream is not None:
             stream.flush()
+
+    def is_terminal(self) -> bool:
+        """Whether somebody reads along."""
+        stream = getattr(sys, self._stream_name)
+        return stream is not None and stream.isatty()
+
+
+def _are_terminals(sinks: Sequence[Sink]) -> bool:
+    """Whether nothing but people reads the lines."""
+    return bool(sinks) and all(isinstance(s, _Standard) and s.is_terminal() for s in sinks)
 
 
 def _wall_clock() -> datetime:

@@ -195,7 +195,8 @@ class TestPrecedence:
         ),
         pytest.param(
             ["--batch-max-duration=long"],
-            "--batch-max-duration: 'long' is not a duration such as 10s or 1m30s",
+            "--batch-max-duration: 'long' is not a duration such as 10s or 1m30s, of numbers with"
+            " the units h, m, s and ms",
             id="a bad duration",
         ),
         pytest.param(

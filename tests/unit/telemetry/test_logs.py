@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,39 @@ def test_a_line_is_one_object_with_fixed_keys_first(capsys: pytest.CaptureFixtur
         '"message":"created nodeclaim","commit":"abcdef1",'
         '"NodeClaim":{"name":"a"},"provider-id":"x"}'
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "paths", "is_terminal", "is_json"),
+    [
+        pytest.param("", "stdout", True, False, id="people read along"),
+        pytest.param("json", "stdout", True, True, id="people who ask for JSON"),
+        pytest.param("", "stdout", False, True, id="nobody reads along"),
+        pytest.param("text", "stdout", False, False, id="text is asked for"),
+        pytest.param("", "stdout,FILE", True, True, id="a file is written too"),
+    ],
+)
+def test_people_at_a_terminal_get_text(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    asked: str,
+    paths: str,
+    is_terminal: bool,
+    is_json: bool,
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    paths = paths.replace("FILE", str(tmp_path / "log"))
+    settings = replace(Settings(), log_format=asked, log_output_paths=paths)
+    log = configure_logging(settings, commit="abcdef1", now=Hand())
+
+    log.error(
+        "reconcile\x1b failed", Pod={"namespace": "a", "name": "b"}, error=ValueError("no"), n=2
+    )
+
+    (line,) = capsys.readouterr().out.splitlines()
+    expected = "22:19:15 ERROR reconcile\\x1b failed  Pod=a/b  error=no  n=2"
+    assert (line[0] == "{", line == expected) == (is_json, not is_json)
 
 
 @pytest.mark.parametrize(
