@@ -57,6 +57,20 @@ POOL_EXAMPLES = """\
 
   karpenter explain nodepool general cluster.yaml --now 2026-08-01T12:00:00Z
 """
+DEPLOYMENT_HELP = """\
+Say where the pods of a Deployment would go, or why nowhere.
+
+Tells the story of one pod for all those that fare alike, as `explain pod` does; -o json has each pod.
+"""
+DEPLOYMENT_EXAMPLES = """\
+[bold]Examples[/bold]
+
+  karpenter explain deployment web cluster.yaml
+
+  karpenter explain deploy shop/cart
+"""
+_MOST_PODS: Final = 100  # of a Deployment whose stories are told
+
 Files: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
@@ -80,6 +94,8 @@ class Kinds(PlainGroup):
         "nodeclaims": "node",
         "nodepools": "nodepool",
         "np": "nodepool",
+        "deployments": "deployment",
+        "deploy": "deployment",
     }
 
 
@@ -132,6 +148,64 @@ def pod(
         output.write(laid_out(explanation_parts(told)))
     else:
         output.write(output.render([explanation_document(told)], form))
+
+
+@explain.command(
+    cls=PlainCommand, name="deployment", help=DEPLOYMENT_HELP, epilog=DEPLOYMENT_EXAMPLES
+)
+def deployment(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The Deployment: name or namespace/name.")
+    ],
+    files: Files = None,
+    filenames: Filenames = None,
+    recursive: Recursive = False,
+    instance_types: InstanceTypes = None,
+    context: Context = "",
+    provider: Provider = None,
+    assignments: Assignments = None,
+    now: Now = None,
+    form: Form = "table",
+) -> None:
+    """Explain the pods of a Deployment."""
+    names = [*(files or ()), *(filenames or ())]
+    source = Source(names, recursive, context, provider, instance_types)
+    asked = planning.question(source, assignments=assignments or (), now=now)
+    keys = _pods_of(name, asked.snapshot)
+
+    from karpenter.report.explanation import explain_pod, explanation_document
+    from karpenter.scheduling.look_back import LookBack
+
+    look_back = LookBack()
+    with output.progress("planning"):
+        outcome = asked.provisioning(look_back)
+        told = [explain_pod(key, asked.snapshot, outcome, look_back) for key in keys[:_MOST_PODS]]
+    if form == "table":
+        from karpenter.cli.explain_view import stories
+        from karpenter.cli.screen import laid_out
+
+        output.write(laid_out(stories(told, untold=len(keys) - len(told))))
+    else:
+        output.write(output.render([explanation_document(each) for each in told], form))
+
+
+def _pods_of(name: str, snapshot: "Snapshot") -> list[str]:
+    """The pods of a Deployment in the order in which people count, or the end of the command."""
+    namespace, _, bare = name.rpartition("/")
+    found: dict[str, list[str]] = {}  # namespace -> pods
+    for key, pod in snapshot.pods.items():
+        for owner in pod.metadata.owner_references:
+            # A Deployment names its ReplicaSets after itself, with one word more
+            if owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == bare:
+                found.setdefault(key.partition("/")[0], []).append(key)
+    if not namespace and len(found) > 1 and "default" not in found:
+        choice = ", ".join(f"{each}/{bare}" for each in sorted(found))
+        output.fail(f"several Deployments are called {bare}: say which of {choice}")
+    if not namespace:
+        namespace = "default" if "default" in found or not found else next(iter(found))
+    if namespace not in found:
+        output.fail(f"there is no Deployment {name} with pods; karpenter plan shows all pods")
+    return in_order(found[namespace])
 
 
 @explain.command(cls=PlainCommand, name="node", help=NODE_HELP, epilog=NODE_EXAMPLES)

@@ -64,6 +64,21 @@ def explanation_parts(told: Explanation) -> _Parts:
     yield tree
 
 
+def stories(told: Sequence[Explanation], *, untold: int) -> _Parts:
+    """Lay out the stories of several pods, one for all that fare alike."""
+    alike: dict[tuple[object, ...], list[Explanation]] = {}
+    for each in told:
+        launch = each.place.launch if each.place is not None else None
+        alike.setdefault((each.fate, each.reason, each.detail, launch), []).append(each)
+    for first, *others in alike.values():
+        yield from explanation_parts(first)
+        if others:
+            names = sample([without_default(each.pod) for each in others])
+            yield words(f"The same holds for {counted(len(others), 'pod')} more: {names}", QUIET)
+    if untold:
+        yield words(f"{counted(untold, 'further pod')} of it: not looked at", QUIET)
+
+
 def _amounts(requests: Resources) -> str:
     shown = [f"{readable_amount(name, n)} {name}" for name, n in requests.items() if name != PODS]
     return ", ".join(shown) or "no cpu or memory"

@@ -51,6 +51,7 @@ def test_help_of_a_command_has_examples(command: str, words: list[str]) -> None:
         "explain pod",
         "explain node",
         "explain nodepool",
+        "explain deployment",
         "sandbox",
         "sandbox interrupt",
         "convert",

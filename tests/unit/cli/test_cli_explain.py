@@ -192,6 +192,73 @@ def test_many_pools_are_cut_short_with_what_is_possible_first() -> None:
     assert lines[-1].endswith("… and 11 pools more; -o json has them all")
 
 
+@pytest.mark.parametrize("kind", ["pods", "po", "Pods"])
+def test_pods_go_by_the_names_of_kubectl(kind: str, file: str) -> None:
+    ran = run("explain", kind, "small", file)
+
+    assert (0, True) == (ran.code, ran.out.startswith("Pod default/small "))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name"),
+    [
+        (["node", "nodes", "no", "nodeclaim", "nodeclaims"], "n1"),
+        (["nodepool", "nodepools", "np"], "general"),
+    ],
+)
+def test_other_kinds_go_by_the_names_of_kubectl(kinds: list[str], name: str, file: str) -> None:
+    first, *others = [run("explain", kind, name, file) for kind in kinds]
+
+    assert 0 == first.code
+    assert [first.out] * len(others) == [other.out for other in others]
+
+
+def deployment(name: str, namespace: str, replicas: int, cpu: str) -> dict[str, object]:
+    labels = {"app": name}
+    requests = {"resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "web", **requests}]},
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize("kind", ["deployment", "deployments", "deploy"])
+def test_a_deployment_is_told_by_its_pods(kind: str) -> None:
+    file = put("c.json", pool(), deployment("web", "default", 3, "300"))
+
+    ran = run("explain", kind, "web", file)
+    data = run("explain", kind, "default/web", file, "-o", "json")
+
+    assert (0, 0) == (ran.code, data.code)
+    assert 1 == ran.out.count("fits nowhere")
+    assert "The same holds for 2 pods more: " in ran.out
+    assert ["Unplaced"] * 3 == [each["outcome"] for each in json.loads(data.out)["items"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("api", "several Deployments are called api: say which of a/api, b/api"),
+        ("shop/web", "there is no Deployment shop/web with pods; karpenter plan shows all pods"),
+    ],
+)
+def test_a_deployment_that_cannot_be_told_is_one_sentence(name: str, said: str) -> None:
+    apis = [deployment("api", namespace, 1, "1") for namespace in ("a", "b")]
+
+    ran = run("explain", "deploy", name, put("c.json", pool(), *apis))
+
+    assert (2, "", [f"error: {said}"]) == (ran.code, ran.out, ran.errors)
+
+
 def test_help_names_the_kinds() -> None:
     ran = run("explain", "--help")
 

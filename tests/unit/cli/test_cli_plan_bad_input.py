@@ -138,6 +138,28 @@ def test_bad_input_is_named_with_its_place_and_nothing_is_planned(
     assert ran.errors[-1].startswith("error: nothing is planned: ")
 
 
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        pytest.param("30d", "; write 720h instead", id="days"),
+        pytest.param("2 weeks", "; write 336h instead", id="weeks"),
+        pytest.param("soon", "", id="no number at all"),
+    ],
+)
+def test_a_duration_is_refused_in_words(given: str, advice: str) -> None:
+    item = pool()
+    item["spec"]["template"]["spec"]["expireAfter"] = given
+
+    ran = run("plan", put("bad.json", item, pod()))
+
+    said = (
+        "a duration is made of numbers with the units h, m and s, such as 1h30m, or is Never"
+        f"{advice}"
+    )
+    assert 2 == ran.code
+    assert ran.errors[0].endswith(f'expireAfter: Invalid value: "{given}": {said}')
+
+
 def test_lines_are_those_of_the_file() -> None:
     Path("p.yaml").write_text(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  containers:\n"
