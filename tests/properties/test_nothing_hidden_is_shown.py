@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from karpenter.cli.sandbox_view import EventFeed, event_line, laid_out, overview
+from karpenter.cli.sandbox_view import EventFeed, event_line, laid_out, overview, said_text
 from karpenter.manifests.reader import read
 from karpenter.settings import Settings
 from karpenter.telemetry.logs import configure_logging
@@ -113,31 +113,36 @@ def test_the_view_of_a_sandbox(name: str, kind: str, message: str) -> None:
     about = {"kind": kind, "namespace": name, "name": name}
     event = {"involvedObject": about, "reason": kind, "message": message, "lastTimestamp": name}
     feed = EventFeed()
-    feed.add(event_line(event))
+    feed.recent.append(event_line(event))
     feed.add(f"         ! {message}")
+    claim = {"metadata": machine["metadata"], "status": {}}
 
-    view = overview([machine], [waiting], datetime(2026, 1, 1, tzinfo=UTC))
-    screen = laid_out(view, feed.recent, headline="now", height=40)
+    view = overview([machine], [waiting], datetime(2026, 1, 1, tzinfo=UTC), claims=[claim])
+    screen = laid_out(view, feed.recent, headline="now", columns=200, lines=40)
     console = Console(file=io.StringIO(), width=200, markup=False, emoji=False, highlight=False)
-    console.print(screen)
+    console.print(screen, *map(said_text, feed.said()), sep="\n")
 
     assert isinstance(console.file, io.StringIO)
     none_hidden([console.file.getvalue(), *feed.taken()])
     assert "\n" not in event_line(event)
 
 
+@pytest.mark.parametrize("form", ["json", "text"])
 @quickly
 @given(any_texts, any_texts)
 def test_lines_of_the_log(
-    tmp_path_factory: pytest.TempPathFactory, name: str, message: str
+    tmp_path_factory: pytest.TempPathFactory, form: str, name: str, message: str
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "lines"
-    log = configure_logging(Settings(log_output_paths=str(path)))
+    log = configure_logging(Settings(log_output_paths=str(path), log_format=form))
 
     log.info(message, pod=name, error=ValueError(message), **{f"k{name}": [name]})
 
     written = path.read_text("utf-8")
     none_hidden([written])
+    if form == "text":
+        assert 1 == written.count("\n")
+        return
     line = json.loads(written)
     assert (message, name) == (line["message"], line["pod"]) or HALF in name + message
 
