@@ -115,7 +115,30 @@ def with_assignments(settings: Settings, assignments: Mapping[str, str]) -> Sett
             hint = f"; did you mean {near[0]}?" if near else ""
             raise SettingError(f"no setting is called {variable}{hint}")
         changes[name] = _read(name, text)
-    return replace(settings, **changes)
+    asked = replace(settings, **changes)
+    unknown = unknown_gates(asked.feature_gates)
+    if unknown:
+        raise SettingError(f"FEATURE_GATES: {unknown[0]}")
+    return asked
+
+
+def unknown_gates(gates: FeatureGates) -> list[str]:
+    """Say of each gate that does not exist that it does not, and which may have been meant.
+
+    A controller takes them and leaves them without effect, as Karpenter does, so that the settings
+    of a newer version do not keep an older one from starting.
+    """
+    said = []
+    for name in sorted(gates.gates.keys() - DEFAULT_GATES.keys()):
+        folded = {known.lower(): known for known in DEFAULT_GATES}
+        near = difflib.get_close_matches(name.lower(), folded, n=1)
+        hint = (
+            f"did you mean {folded[near[0]]}?"
+            if near
+            else f"there are {', '.join(folded.values())}"
+        )
+        said.append(f"no feature gate is called {name}; {hint}")
+    return said
 
 
 def from_environment(environment: Mapping[str, str]) -> Settings:

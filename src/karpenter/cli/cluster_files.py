@@ -18,6 +18,7 @@ from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.problems import DecodeError
 from karpenter.cli import inputs, output
 from karpenter.cli.cluster_settled import settled_files, with_marks
+from karpenter.cli.core_kinds import CoreKinds
 from karpenter.cli.runtime_classes import (
     as_admitted,
     is_runtime_class,
@@ -34,6 +35,14 @@ from karpenter.state.scope import key_of
 from karpenter.state.snapshot import Snapshot
 
 _DEFAULT_CLASS: Final = "default"
+# Kinds of Kubernetes that are read and checked, but of which no node comes
+_OTHERS: Final = "no plan depends on this kind"
+_WITHOUT_EFFECT: Final = {
+    "CronJob": "its Jobs are made when their time comes, and no plan knows which",
+    "ConfigMap": _OTHERS,
+    "Event": _OTHERS,
+    "Lease": _OTHERS,
+}
 _HOMES: Final = frozenset((r.api_version.rpartition("/")[0], kind_of(r)) for r in KINDS)
 _STATUS: Final = ("status",)
 _OLD: Final = frozenset({Route.V1BETA1, Route.PROVISIONER, Route.NODE_TEMPLATE})
@@ -58,8 +67,9 @@ def load_cluster(names: Sequence[str], *, recursive: bool, provider: str) -> Sna
         entries = [_taken_in(document) for document in loaded.documents]
         _convert_old(entries)
         _add_runtimes(entries)
+        core = CoreKinds()
         for entry in entries:
-            _judge(entry, provider)
+            _judge(entry, provider, core)
         resources = [(entry, resource) for entry in entries for resource in _decoded(entry)]
     errors = _say(loaded, entries)
     if errors:
@@ -141,7 +151,7 @@ def _names_a_class(provisioner: Mapping[str, Any]) -> bool:
     return isinstance(spec, dict) and any(spec.get(key) for key in ("providerRef", "provider"))
 
 
-def _judge(entry: _Entry, provider: str) -> None:
+def _judge(entry: _Entry, provider: str, core: CoreKinds) -> None:
     """Check what was not converted; conversion has judged the rest."""
     if entry.route in _OLD or not entry.objects:
         return
@@ -149,6 +159,12 @@ def _judge(entry: _Entry, provider: str) -> None:
     entry.objects = [checked.object]
     entry.errors += checked.errors
     entry.warnings += checked.warnings
+    if entry.route is not Route.OTHER:
+        return
+    said = core.findings(checked.object)
+    known = {error.path for error in checked.errors}
+    entry.errors += [error for error in said.errors if error.path not in known]
+    entry.warnings += said.warnings
 
 
 def _checked(obj: dict[str, Any], provider: str) -> Checked:
@@ -185,20 +201,26 @@ def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
     for unreadable in loaded.errors:
         output.error(str(unreadable))
     errors = len(loaded.errors)
-    left_out = Counter(_kind_of(entry) for entry in entries if entry.is_passed_over)
+    left_out = Counter(_kind_of(entry) for entry in entries if _has_no_effect(entry))
     for entry in entries:
         inputs.report(entry.document, entry.errors, entry.warnings)
         errors += len(entry.errors)
-        alike = left_out.pop(_kind_of(entry), 0) if entry.is_passed_over else 0
+        alike = left_out.pop(_kind_of(entry), 0) if _has_no_effect(entry) else 0
         if alike:
             _say_passed_over(entry, alike)
     return errors
 
 
+def _has_no_effect(entry: _Entry) -> bool:
+    return entry.is_passed_over or entry.document.data.get("kind") in _WITHOUT_EFFECT
+
+
 def _say_passed_over(entry: _Entry, alike: int) -> None:
     document = entry.document
-    (unknown,) = check(document.data).errors[:1]
-    why = unknown.detail if "did you mean" in unknown.detail else "no plan depends on this kind"
+    why = _WITHOUT_EFFECT.get(document.data["kind"], _OTHERS)
+    if entry.is_passed_over:
+        (unknown,) = check(document.data).errors[:1]
+        why = unknown.detail if "did you mean" in unknown.detail else why
     more = f" (and {alike - 1} more of it)" if alike > 1 else ""
     where = f"{document.source.name}:{document.line(('kind',))}"
     output.warning(f"{where}: {inputs.title_of(document.data)} is passed over: {why}{more}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from karpenter.sandbox.kinds import Resource
 from karpenter.sandbox.status import ApiError, bad_request
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 from karpenter.sandbox.validation.grammar import label_key, label_value
 
 Predicate = Callable[[JsonObject], bool]

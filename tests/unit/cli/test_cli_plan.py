@@ -331,7 +331,7 @@ def test_the_scheduler_configuration_is_a_setting() -> None:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "s"},
-        "spec": {"selector": {"a": "b"}},
+        "spec": {"selector": {"a": "b"}, "ports": [{"port": 80}]},
     }
     pods = [pod(f"p{n}", "100m") for n in range(4)]
     for each in pods:

@@ -119,7 +119,11 @@ def test_wrong_usage_is_one_sentence(args: list[str], said: str) -> None:
                     "apiVersion": "apps/v1",
                     "kind": "Deployment",
                     "metadata": {"name": "web"},
-                    "spec": {"replicas": 10_000_000, "template": {"spec": pod()["spec"]}},
+                    "spec": {
+                        "replicas": 10_000_000,
+                        "selector": {"matchLabels": {"a": "b"}},
+                        "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]},
+                    },
                 }
             ],
             "asks for 10000000 pods",

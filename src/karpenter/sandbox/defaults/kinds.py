@@ -1,12 +1,14 @@
 """Which defaults belong to which kind."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from karpenter.sandbox.defaults import others, pods, workloads
 from karpenter.sandbox.defaults.filling import Change, within
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
+
+if TYPE_CHECKING:
+    from karpenter.sandbox.kinds import Resource
 
 _DEFAULTS: Final[Mapping[tuple[str, str], Change]] = {
     ("", "Endpoints"): others.endpoints,
@@ -43,7 +45,12 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Change]] = {
 }
 
 
-def defaulted(obj: JsonObject, resource: Resource) -> JsonObject:
+def defaulted(obj: JsonObject, resource: "Resource") -> JsonObject:
     """The object with everything filled in that has a default."""
-    complete = _DEFAULTS.get((resource.group, resource.kind))
+    return with_defaults(obj, resource.group, resource.kind)
+
+
+def with_defaults(obj: JsonObject, group: str, kind: str) -> JsonObject:
+    """The same for an object of a kind that is known by name alone."""
+    complete = _DEFAULTS.get((group, kind))
     return complete(obj) if complete is not None else obj

@@ -5,7 +5,7 @@ from typing import Final
 
 from karpenter.sandbox.defaults.filling import each, filled, within
 from karpenter.sandbox.defaults.pods import claim_template
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 
 _AFFINITY_SECONDS: Final = 10800
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from karpenter.model.quantity import canonical, millis, parse
 from karpenter.sandbox.defaults.filling import each, filled, within
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 
 _FILE_MODE: Final = 0o644
 _HOUR: Final = 3600

@@ -4,7 +4,7 @@ from typing import Final
 
 from karpenter.sandbox.defaults.filling import each, filled, within
 from karpenter.sandbox.defaults.pods import claim_template, template
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 
 # Counts the templates a DaemonSet has had, for old clients
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"

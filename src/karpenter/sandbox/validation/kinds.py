@@ -1,31 +1,39 @@
 """Which checks run for which of Kubernetes' own kinds."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from karpenter.admission.errors import FieldError
-from karpenter.sandbox import crds
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 from karpenter.sandbox.validation import others, workloads
 from karpenter.sandbox.validation.pods import pod_problems, template_problems
 from karpenter.sandbox.validation.problems import Problems
+
+if TYPE_CHECKING:
+    from karpenter.sandbox.kinds import Resource
 
 Check = Callable[[JsonObject, JsonObject | None], Problems]
 
 
 def kind_errors(
-    obj: JsonObject, old: JsonObject | None, resource: Resource, subresource: str
+    obj: JsonObject, old: JsonObject | None, resource: "Resource", subresource: str
 ) -> list[FieldError]:
     """List what is wrong with an object of one of Kubernetes' own kinds."""
     # Of all reports, those of nodes alone are used for decisions
     if subresource and (resource.kind, subresource) != ("Node", "status"):
         return []
-    check = _CHECKS.get((resource.group, resource.kind))
+    return object_errors(obj, resource.group, resource.kind, old)
+
+
+def object_errors(
+    obj: JsonObject, group: str, kind: str, old: JsonObject | None = None
+) -> list[FieldError]:
+    """List what is wrong with a complete object of a kind; with ``old``, as an update of it."""
+    check = _CHECKS.get((group, kind))
     return list(check(obj, old)) if check is not None else []
 
 
-def kind_warnings(obj: JsonObject, resource: Resource) -> list[str]:
+def kind_warnings(obj: JsonObject, resource: "Resource") -> list[str]:
     """List what a client should know although the object is stored."""
     if (resource.group, resource.kind) == ("", "Pod"):
         spec = obj.get("spec") or {}
@@ -40,6 +48,8 @@ def _pod_template(obj: JsonObject, _old: JsonObject | None) -> Problems:
 
 
 def _definition(obj: JsonObject, old: JsonObject | None) -> Problems:
+    from karpenter.sandbox import crds  # which takes long to load, and few look at definitions
+
     return iter(crds.crd_errors(obj, old))
 
 

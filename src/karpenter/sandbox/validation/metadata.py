@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
 from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 from karpenter.sandbox.validation import grammar
 
 _LARGEST_ANNOTATIONS: Final = 256 * 1024

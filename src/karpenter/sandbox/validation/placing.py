@@ -3,7 +3,7 @@
 from typing import Final
 
 from karpenter.admission.errors import Path
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 from karpenter.sandbox.validation import grammar
 from karpenter.sandbox.validation.problems import (
     Problems,

@@ -5,7 +5,7 @@ from typing import Final
 
 from karpenter.admission.errors import Path
 from karpenter.model.quantity import parse
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 from karpenter.sandbox.validation import grammar
 from karpenter.sandbox.validation.metadata import label_errors
 from karpenter.sandbox.validation.placing import placing_problems

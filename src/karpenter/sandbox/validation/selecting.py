@@ -3,7 +3,7 @@
 from typing import Any
 
 from karpenter.admission.errors import Path
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 from karpenter.sandbox.validation import grammar
 from karpenter.sandbox.validation.metadata import label_errors
 from karpenter.sandbox.validation.problems import (

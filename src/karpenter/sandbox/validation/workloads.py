@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from karpenter.admission.errors import Path
 from karpenter.sandbox.selectors import selects
-from karpenter.sandbox.store import JsonObject
+from karpenter.sandbox.typed import JsonObject
 from karpenter.sandbox.validation import grammar
 from karpenter.sandbox.validation.pods import restart_problems, template_problems
 from karpenter.sandbox.validation.problems import (

@@ -1,0 +1,228 @@
+"""What an API server would say of Kubernetes' own kinds in a manifest.
+
+A mistyped field would otherwise be no field at all, and the plan one for another cluster. The
+fields are those of the structs that the sandbox's API server reads, and so are the rules: what
+``kubectl apply`` would be told there is told here, with file and line.
+
+An object that a server has stored, which its uid shows, was judged there. A field of it that is not
+known here is newer than this program and only pointed out, once; of a pod the rules are asked about
+where it may run and nothing else, since a dump has pods by the ten thousand.
+
+Most objects are fine and many are alike: a decoder made from the structs says so at the speed of C,
+rules are asked once about parts that are the same, and places are looked for where there is a
+problem.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from karpenter.admission.errors import (
+    ErrorKind,
+    FieldError,
+    FieldWarning,
+    Findings,
+    Path,
+    render_path,
+)
+from karpenter.model.label_hints import nearest_key
+from karpenter.sandbox.defaults.kinds import with_defaults
+from karpenter.sandbox.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
+from karpenter.sandbox.typed import DecodeError, complete_object, decode_object
+from karpenter.sandbox.validation.kinds import object_errors
+from karpenter.sandbox.validation.placing import placing_problems
+
+_SCALARS: Final[Mapping[str, type]] = {
+    "string": str,
+    "bytes": str,
+    "bool": bool,
+    "int32": int,
+    "int64": int,
+    "float64": float,
+}
+_JSON_NAMES: Final[Mapping[str, str]] = {
+    "string": "text",
+    "bytes": "text",
+    "bool": "true or false",
+    "int32": "a whole number",
+    "int64": "a whole number",
+    "float64": "a number",
+}
+_PLACING: Final = ("tolerations", "topologySpreadConstraints", "affinity")
+# What says whose an object is and what became of it, and is not for rules to judge
+_OF_ONE_OBJECT: Final = frozenset({"metadata", "status"})
+# No plan depends on what runs in a container, and few examples say it
+_NEEDLESS: Final = (("image",),)
+# What the server itself writes into a Job, when it has its uid
+_CHOSEN: Final = (("spec", "selector"), ("spec", "template", "metadata", "labels"))
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class UnknownFieldError(FieldError):
+    """A field that the kind of an object does not have."""
+
+    __slots__ = ()
+
+    @property
+    def message(self) -> str:
+        """The problem, in the words of a server that reads strictly."""
+        return self.detail
+
+    def __str__(self) -> str:
+        """The same, as it names the field."""
+        return self.detail
+
+
+class CoreKinds:
+    """Judges objects one after the other, and remembers what it has judged."""
+
+    def __init__(self) -> None:
+        self._judged: dict[tuple[str, str, bytes], list[FieldError]] = {}
+        self._pointed_out: set[tuple[str, str, Path]] = set()
+
+    def findings(self, obj: Mapping[str, Any]) -> Findings:
+        """What a server would say of an object of a built-in kind; nothing of any other kind."""
+        api_version, kind = obj["apiVersion"], obj["kind"]
+        found = struct_of_kind(api_version, kind)
+        if found is None:
+            return Findings()
+        is_stored = bool((obj.get("metadata") or {}).get("uid"))
+        said = Findings() if _has_shape(obj, found) else self._shape(obj, found, is_stored)
+        if all(isinstance(error, UnknownFieldError) for error in said.errors):
+            said.errors.extend(self._ruled(obj, is_stored))
+        return said
+
+    def _shape(self, obj: Mapping[str, Any], found: Struct, is_stored: bool) -> Findings:
+        said = Findings()
+        for path, problem, is_unknown in _misshapen(obj, found, ()):
+            if not (is_unknown and is_stored):
+                said.errors.append(problem)
+                continue
+            plain: Path = tuple(part for part in path if isinstance(part, str))
+            place = (obj["apiVersion"], obj["kind"], plain)
+            if place not in self._pointed_out:
+                self._pointed_out.add(place)
+                more = "it is passed over, here and wherever else it stands"
+                said.warnings.append(FieldWarning(path, f"{problem.detail}; {more}"))
+        return said
+
+    def _ruled(self, obj: Mapping[str, Any], is_stored: bool) -> list[FieldError]:
+        kind = obj["kind"]
+        if is_stored and kind == "Pod":
+            spec = obj.get("spec") or {}
+            part: dict[str, Any] = {key: spec[key] for key in _PLACING if spec.get(key)}
+            if not part:
+                return []
+        else:
+            part = {key: obj[key] for key in obj if key not in _OF_ONE_OBJECT}
+        key = (obj["apiVersion"], kind, _encode(part))
+        known = self._judged.get(key)
+        if known is None:
+            known = (
+                list(placing_problems(part, ("spec",)))
+                if is_stored and kind == "Pod"
+                else _broken_rules(part, obj["apiVersion"], kind)
+            )
+            self._judged[key] = known
+        return known
+
+
+def _broken_rules(part: dict[str, Any], api_version: str, kind: str) -> list[FieldError]:
+    group = api_version.rpartition("/")[0]
+    try:
+        decoded = decode_object({**part, "metadata": {"name": "x"}}, api_version, kind)
+    except DecodeError as error:
+        return [FieldError(ErrorKind.TYPE_INVALID, (), error.message)]
+    assert decoded is not None, "the kind is built in"
+    complete = complete_object(with_defaults(decoded.object, group, kind), api_version, kind)
+    is_chosen = kind == "Job" and not (complete.get("spec") or {}).get("manualSelector")
+    return [
+        error
+        for error in object_errors(complete, group, kind)
+        if error.path[-1:] not in _NEEDLESS and not (is_chosen and error.path in _CHOSEN)
+    ]
+
+
+def _misshapen(
+    value: Mapping[str, Any], found: Struct, path: Path
+) -> Iterator[tuple[Path, FieldError, bool]]:
+    """Fields that a struct does not know (True) and values that it cannot hold (False)."""
+    fields = found.json_fields()
+    for key, part in value.items():
+        field, inner = fields.get(key), (*path, key)
+        if field is None:
+            yield inner, _unknown(inner, fields), True
+        elif part is not None:
+            yield from _misfits(part, field.type, inner)
+
+
+def _misfits(value: Any, go_type: GoType, path: Path) -> Iterator[tuple[Path, FieldError, bool]]:
+    form = go_type.form
+    if form is Form.OPAQUE:
+        return
+    wanted, is_right = _wanted(value, go_type)
+    if not is_right:
+        yield path, FieldError(ErrorKind.TYPE_INVALID, path, f"must be {wanted}", value), False
+    elif form is Form.STRUCT:
+        yield from _misshapen(value, struct(go_type.name), path)
+    elif form is not Form.SCALAR:
+        for key, part in value.items() if form is Form.MAP else enumerate(value):
+            if part is not None:
+                yield from _misfits(part, go_type.parts, (*path, key))
+
+
+def _wanted(value: Any, go_type: GoType) -> tuple[str, bool]:
+    """What a value should be, and whether it is."""
+    if go_type.form is Form.LIST:
+        return "a list", isinstance(value, list)
+    if go_type.form is not Form.SCALAR:
+        return "a map of fields", isinstance(value, dict)
+    return _JSON_NAMES[go_type.name], _is_scalar(value, go_type.name)
+
+
+def _is_scalar(value: Any, name: str) -> bool:
+    wanted = _SCALARS[name]
+    if wanted is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) is wanted
+
+
+def _unknown(path: Path, known: Mapping[str, Any]) -> FieldError:
+    detail = f'unknown field "{render_path(path)}"'
+    folded = {name.lower(): name for name in known}
+    near = nearest_key(str(path[-1]), known) or folded.get(str(path[-1]).lower())
+    detail = f'{detail}; did you mean "{near}"?' if near else detail
+    return UnknownFieldError(ErrorKind.INVALID, path, detail)
+
+
+def _has_shape(obj: Mapping[str, Any], found: Struct) -> bool:
+    """Whether an object has known fields alone, with values of their types."""
+    try:
+        msgspec.convert(obj, _model(found.name))
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+@functools.cache
+def _model(name: str) -> type[msgspec.Struct]:
+    """A decoder for a struct that refuses unknown fields."""
+    fields = [
+        (f"f{at}", _annotation(field.type) | None, msgspec.field(default=None, name=key))
+        for at, (key, field) in enumerate(struct(name).json_fields().items())
+    ]
+    return msgspec.defstruct(
+        name.replace(".", "_"), fields, forbid_unknown_fields=bool(fields), gc=False
+    )
+
+
+def _annotation(go_type: GoType) -> Any:
+    if go_type.form is Form.STRUCT:
+        return _model(go_type.name)
+    if go_type.form is Form.LIST:
+        return list[_annotation(go_type.parts) | None]  # type: ignore[misc]
+    if go_type.form is Form.MAP:
+        return dict[str, _annotation(go_type.parts) | None]  # type: ignore[misc]
+    return _SCALARS.get(go_type.name, Any)
