@@ -44,10 +44,12 @@ from karpenter.kube.errors import (
     ForbiddenError,
     GoneError,
     KubeError,
+    NoApiServerError,
     NotFoundError,
     UnreadableAnswerError,
 )
 from karpenter.kube.http import HttpTransport
+from karpenter.kube.kinds import resource_of
 from karpenter.kube.transport import Request, Transport
 from karpenter.settings import Settings
 from karpenter.state.cluster import KEPT_KINDS, snapshot_of
@@ -188,6 +190,8 @@ class _Reading:
     async def snapshot(self) -> Snapshot:
         """Read everything."""
         pools = await self._list(NodePool)  # alone and first: it shows whether anybody answers
+        if self._unserved:
+            await self._require_nodes()
         others = dict.fromkeys((*NEEDED, *KEPT_KINDS, *_NODE_CLASSES))
         del others[NodePool]
         old, *found = await self._lists([Provisioner, *others])
@@ -198,6 +202,13 @@ class _Reading:
         from karpenter.controllers.legacy.old_keys import in_current_keys
 
         return in_current_keys(snapshot)
+
+    async def _require_nodes(self) -> None:
+        """Tell a cluster without Karpenter from what is no cluster at all."""
+        try:
+            await self._kube.page(Node, limit=1)
+        except NotFoundError as error:
+            raise NoApiServerError(resource_of(Node).path()) from error
 
     def say_what_is_missing(self) -> None:
         """Warn in one line about kinds that were left out."""

@@ -21,7 +21,8 @@ from structlog.typing import FilteringBoundLogger
 from karpenter import __version__
 from karpenter.api.codec import KINDS
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.api.meta import kind_of
+from karpenter.api.meta import Resource, kind_of
+from karpenter.api.nodes import Node
 from karpenter.cli import output
 from karpenter.cli.cycles import collect_briefly
 from karpenter.cli.memory import watch_memory
@@ -37,7 +38,7 @@ from karpenter.controllers.health import liveness, readiness
 from karpenter.controllers.manager import Manager, NotSyncedError, Process
 from karpenter.kube.client import Client, Kube
 from karpenter.kube.config import load_config, own_namespace
-from karpenter.kube.errors import KubeError, NotFoundError
+from karpenter.kube.errors import KubeError, NoApiServerError, NotFoundError
 from karpenter.kube.events import Recorder
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
@@ -256,17 +257,23 @@ async def _start(cloud: CloudProvider) -> None:
 
 
 async def _look_at(kube: Kube, log: FilteringBoundLogger) -> None:
-    """Make sure that the cluster answers; kinds that are missing may still come."""
-    for kind in (NodePool, NodeClaim):
-        if not await _is_served(kube, kind):
-            log.error(
-                "custom resource definition is missing",
-                kind=kind_of(kind),
-                advice="karpenter crds | kubectl apply --server-side -f -",
-            )
+    """Make sure that the cluster answers; kinds that are missing may still come.
+
+    Raises:
+        KubeError: nobody answers, or somebody who is no API server.
+    """
+    missing = [kind for kind in (NodePool, NodeClaim) if not await _is_served(kube, kind)]
+    if missing and not await _is_served(kube, Node):
+        raise NoApiServerError(resource_of(Node).path())
+    for kind in missing:
+        log.error(
+            "custom resource definition is missing",
+            kind=kind_of(kind),
+            advice="karpenter crds | kubectl apply --server-side -f -",
+        )
 
 
-async def _is_served(kube: Kube, kind: type[NodePool] | type[NodeClaim]) -> bool:
+async def _is_served(kube: Kube, kind: type[Resource]) -> bool:
     try:
         await kube.page(kind, limit=1)
     except NotFoundError:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from karpenter.api.codec import WatchEvent, decode_as, decode_event, decode_list
+from karpenter.api.codec import WatchEvent, decode_as, decode_event, decode_list, unreadable_in
 from karpenter.api.depth import without_depths
 from karpenter.api.meta import ObjectList, Resource, Status
 from karpenter.api.problems import DecodeError, TooDeepError
@@ -21,14 +21,25 @@ class _Release(msgspec.Struct, frozen=True, rename="camel"):
     git_version: str
 
 
+class _Envelope(msgspec.Struct, frozen=True):
+    kind: str = ""
+    items: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 def read_object(request: Request, data: bytes, kind: type[R]) -> R:
     """Read an answer that is one object."""
     return _read(request, data, kind, decode_as)
 
 
 def read_list(request: Request, data: bytes, kind: type[R]) -> ObjectList[R]:
-    """Read an answer that is a list."""
-    return _read(request, data, kind, decode_list)
+    """Read an answer that is a list; one of nothing must say that it is a list."""
+    page = _read(request, data, kind, decode_list)
+    if page.items or unreadable_in(page):
+        return page
+    said = _read(request, data, _Envelope, decode_as)
+    if said.items is msgspec.UNSET and not said.kind.endswith("List"):
+        raise UnreadableAnswerError(request.method, request.path, DecodeError((), "it is no list"))
+    return page
 
 
 def read_version(request: Request, data: bytes) -> str:

@@ -17,6 +17,7 @@ class KubeError(Exception):
       x ConfigError               what describes the cluster cannot be used
       x CredentialsError          there is no way to say who we are
       x UnreadableAnswerError     the server said something other than what was asked for
+      x NoApiServerError          the server does not serve what every API server does
       x ApiError                  the server said no
         x BadRequestError           400  the request makes no sense
         x UnauthorizedError         401  the server does not know who asks
@@ -51,6 +52,13 @@ class UnreadableAnswerError(KubeError):
         hint = "" if problem.path else "; is it an API server?"
         super().__init__(f"the answer to {method} {path} cannot be read: {problem}{hint}")
         self.problem = problem
+
+
+class NoApiServerError(KubeError):
+    """Whoever answers does not know what every API server knows."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"the answer to GET {path} is 404 not found; is it an API server?")
 
 
 class ApiError(KubeError):

@@ -334,6 +334,21 @@ class TestStart:
         assert said.startswith("the answer to GET /apis/karpenter.sh/v1/nodepools cannot be read: ")
         assert said.endswith("; is it an API server?")
 
+    async def test_a_server_that_knows_no_kind_at_all(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        async def missing(_: web.BaseRequest) -> web.Response:
+            return web.Response(status=404, text="404 page not found")
+
+        async with listening(missing) as port:
+            server = {"server": f"http://127.0.0.1:{port}"}
+            file = kubeconfig(tmp_path / "kubeconfig", cluster=server)
+            said = await self.refusal(
+                {"KUBECONFIG": str(file)}, capsys, disable_leader_election="true"
+            )
+
+        assert said == "the answer to GET /api/v1/nodes is 404 not found; is it an API server?"
+
     async def test_a_provider_nobody_knows(
         self, nobody: Mapping[str, str], capsys: pytest.CaptureFixture[str]
     ) -> None:
