@@ -359,6 +359,31 @@ def test_a_cluster_without_our_kinds_is_said_to_lack_them(
     ] == ran.err.splitlines()
 
 
+def test_manifests_laid_over_a_cluster_scale_what_runs_there(
+    doorman: Doorman, live: Callable[..., Ran], tmp_path: Path
+) -> None:
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]},
+    }
+    web = manifest("apps/v1", "Deployment", "web", spec=spec)
+    runs = running("web-a", "n9", metadata={"labels": {"app": "web"}})
+    fill(doorman.cluster, NODE_CLASS, pool(), node("n9", cpu="1"), web, runs)
+    change = tmp_path / "change.yaml"
+    change.write_text(text_of({**web, "spec": {**spec, "replicas": 3}}), "utf-8")
+
+    document = plan(live("plan", "--with", str(change), "-o", "json"))
+
+    assert {"GET"} == {method for method, _ in doorman.seen}
+    assert ["default/web-0", "default/web-1"] == document["difference"]["pods"]["added"]
+    assert [] == document["difference"]["pods"]["removed"]
+    assert (0, 1) == (
+        document["difference"]["nodesToCreate"]["before"],
+        document["difference"]["nodesToCreate"]["after"],
+    )
+
+
 def test_an_unknown_node_is_one_sentence(doorman: Doorman, live: Callable[..., Ran]) -> None:
     busy(doorman.cluster)
 

@@ -5,9 +5,9 @@ ends. Kinds that no plan depends on are passed over with a warning.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from karpenter.admission.check import Checked, check
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, is_below
@@ -17,6 +17,7 @@ from karpenter.api.meta import Resource, kind_of
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.problems import DecodeError
 from karpenter.cli import inputs, output
+from karpenter.cli.cluster_overlay import Overlay, overlaid
 from karpenter.cli.cluster_settled import settled_files, with_marks
 from karpenter.cli.core_kinds import CoreKinds
 from karpenter.cli.runtime_classes import (
@@ -60,8 +61,50 @@ class _Entry:
     is_passed_over: bool = False
 
 
-def load_cluster(names: Sequence[str], *, recursive: bool, provider: str) -> Snapshot:
-    """Return the cluster that manifests stand for, or list what is wrong and end the command."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Objects of manifests to lay over a cluster, and where they stand."""
+
+    objects: list[Resource]
+    documents: list[Document]
+
+    def over(self, base: Sequence[Resource]) -> Overlay:
+        """Lay them over the objects of a cluster, or list what is wrong and end the command."""
+        found = overlaid(base, self.objects)
+        if found.problems:
+            _refuse(found.problems, self.documents)
+        return found
+
+
+def load_cluster(
+    names: Sequence[str], *, recursive: bool, provider: str, change: Change | None = None
+) -> tuple[Snapshot, Snapshot | None]:
+    """Return the cluster that manifests stand for, and the same with a change.
+
+    With anything wrong, list it and end the command.
+    """
+    found = load_change(names, recursive=recursive, provider=provider)
+    expansion = expand(found.objects)
+    if expansion.problems:
+        _refuse(expansion.problems, found.documents)
+    unjudged = {
+        key_of(resource)
+        for document, resource in zip(found.documents, found.objects, strict=True)
+        if isinstance(resource, PodDisruptionBudget) and not document.data.get("status")
+    }
+    before = _settled(expansion.objects, unjudged)
+    if change is None:
+        return before, None
+    after = change.over(expansion.objects)
+    return before, _settled(after.objects, unjudged | after.budgets)
+
+
+def _settled(objects: Iterable[Resource], unjudged: Collection[str]) -> Snapshot:
+    return with_marks(snapshot_of(settled_files(objects, unjudged)))
+
+
+def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Change:
+    """Return the objects of manifests, or list what is wrong with them and end the command."""
     with output.progress("reading"):
         loaded = inputs.load_documents(names, recursive=recursive)
         entries = [_taken_in(document) for document in loaded.documents]
@@ -74,18 +117,13 @@ def load_cluster(names: Sequence[str], *, recursive: bool, provider: str) -> Sna
     errors = _say(loaded, entries)
     if errors:
         output.fail(f"nothing is planned: {inputs.problems(errors)}")
-    expansion = expand([resource for _, resource in resources])
-    if expansion.problems:
-        documents = [entry.document for entry, _ in resources]
-        for problem in expansion.problems:
-            output.error(f"{_places(problem, documents)}: {problem.text}")
-        output.fail(f"nothing is planned: {inputs.problems(len(expansion.problems))}")
-    unjudged = {
-        key_of(resource)
-        for entry, resource in resources
-        if isinstance(resource, PodDisruptionBudget) and not entry.document.data.get("status")
-    }
-    return with_marks(snapshot_of(settled_files(expansion.objects, unjudged)))
+    return Change([each for _, each in resources], [entry.document for entry, _ in resources])
+
+
+def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> NoReturn:
+    for problem in problems:
+        output.error(f"{_places(problem, documents)}: {problem.text}")
+    output.fail(f"nothing is planned: {inputs.problems(len(problems))}")
 
 
 def _taken_in(document: Document) -> _Entry:

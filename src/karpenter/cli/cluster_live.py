@@ -9,7 +9,7 @@ are not served where that is usual.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,7 +28,10 @@ from karpenter.api.legacy import Provisioner
 from karpenter.api.meta import Condition, Resource, kind_of
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
+from karpenter.api.policy import PodDisruptionBudget
 from karpenter.cli import output
+from karpenter.cli.cluster_budgets import judged
+from karpenter.cli.cluster_overlay import Overlay
 from karpenter.cli.cluster_settled import settled_pool, with_marks
 from karpenter.cli.quiet import run_quietly
 from karpenter.clock import SystemClock
@@ -54,6 +57,7 @@ from karpenter.kube.transport import Request, Transport
 from karpenter.settings import Settings
 from karpenter.state.cluster import KEPT_KINDS, snapshot_of
 from karpenter.state.nodes import StateNode
+from karpenter.state.scope import key_of
 from karpenter.state.snapshot import Snapshot
 
 R = TypeVar("R", bound=Resource)
@@ -94,10 +98,16 @@ class LiveCluster:
     repair_policies: Sequence[RepairPolicy]
     now: datetime | None = None  # by the clock of the API server, if it tells
     is_simulated: bool = False  # its AWS lives in a sandbox, which alone can ask it
+    changed: "LiveCluster | None" = None  # with what is to be laid over it
 
 
 def read_cluster(
-    environment: Mapping[str, str], *, context: str, provider: str | None, settings: Settings
+    environment: Mapping[str, str],
+    *,
+    context: str,
+    provider: str | None,
+    settings: Settings,
+    overlay: Callable[[Sequence[Resource]], Overlay] | None = None,
 ) -> LiveCluster:
     """Read the cluster of the kubeconfig, or end the command with one sentence.
 
@@ -106,9 +116,10 @@ def read_cluster(
         context: the context of the kubeconfig; its current one when empty.
         provider: whose machines to list, or ``BY_NODE_CLASSES``; None for nobody's.
         settings: what the provider is told.
+        overlay: lays something over the objects, for a plan with it beside the one without.
     """
     try:
-        return run_quietly(_read(environment, context, provider, settings))
+        return run_quietly(_read(environment, context, provider, settings, overlay))
     except ConfigError as error:
         is_said = context or environment.get("KUBECONFIG")
         output.fail(f"{error}{'' if is_said else '; or name files with the manifests of one'}")
@@ -119,7 +130,11 @@ def read_cluster(
 
 
 async def _read(
-    environment: Mapping[str, str], context: str, provider: str | None, settings: Settings
+    environment: Mapping[str, str],
+    context: str,
+    provider: str | None,
+    settings: Settings,
+    overlay: Callable[[Sequence[Resource]], Overlay] | None,
 ) -> LiveCluster:
     config = load_config(environment, context=context)
     clock = SystemClock()
@@ -131,7 +146,7 @@ async def _read(
         if provider:
             load_provider(provider)  # which may be unknown, and nothing is read then
         reading = _Reading(kube)
-        snapshot = await reading.snapshot()
+        snapshot, changed = await reading.snapshots(overlay)
         reading.say_what_is_missing()
         if provider == BY_NODE_CLASSES:
             provider = provider_of(snapshot.node_pools.values())
@@ -144,14 +159,25 @@ async def _read(
         now = await _time_there(transport)
         if cloud is None:
             nothing = ProviderFacts("", (), frozenset())
-            return LiveCluster(snapshot, {}, nothing, (), now, is_simulated)
+            live = LiveCluster(snapshot, {}, nothing, (), now, is_simulated)
+            return (
+                live if changed is None else replace(live, changed=replace(live, snapshot=changed))
+            )
         await _ask_for_prices(cloud)
-        _foresee(cloud, snapshot)
-        snapshot = await _with_provider_drift(snapshot, cloud)
-        types = await _types(snapshot.node_pools.values(), cloud)
-        return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
+        live = await _supplied(snapshot, cloud, now)
+        if changed is None:
+            return live
+        return replace(live, changed=await _supplied(changed, cloud, now))
     finally:
         await transport.close()
+
+
+async def _supplied(snapshot: Snapshot, cloud: CloudProvider, now: datetime | None) -> LiveCluster:
+    """A cluster with what only its provider knows."""
+    _foresee(cloud, snapshot)
+    snapshot = await _with_provider_drift(snapshot, cloud)
+    types = await _types(snapshot.node_pools.values(), cloud)
+    return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
 
 
 def provider_of(pools: Iterable[NodePool]) -> str:
@@ -177,6 +203,16 @@ async def _time_there(transport: Transport) -> datetime | None:
     return None
 
 
+def _snapshot(resources: Iterable[Resource], *, has_old_keys: bool) -> Snapshot:
+    settled = (settled_pool(each) if isinstance(each, NodePool) else each for each in resources)
+    snapshot = with_marks(snapshot_of(settled))
+    if not has_old_keys:
+        return snapshot
+    from karpenter.controllers.legacy.old_keys import in_current_keys
+
+    return in_current_keys(snapshot)
+
+
 class _Reading:
     """One read of a cluster, with what could not be read."""
 
@@ -187,21 +223,29 @@ class _Reading:
         self._unreadable: list[tuple[str, Unreadable]] = []
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def snapshot(self) -> Snapshot:
-        """Read everything."""
+    async def snapshots(
+        self, overlay: Callable[[Sequence[Resource]], Overlay] | None
+    ) -> tuple[Snapshot, Snapshot | None]:
+        """Read everything; the second is what ``overlay`` makes of it."""
         pools = await self._list(NodePool)  # alone and first: it shows whether anybody answers
         if self._unserved:
             await self._require_nodes()
         others = dict.fromkeys((*NEEDED, *KEPT_KINDS, *_NODE_CLASSES))
         del others[NodePool]
         old, *found = await self._lists([Provisioner, *others])
-        resources = [*map(settled_pool, pools), *(each for items in found for each in items)]
-        snapshot = with_marks(snapshot_of(resources))
-        if not old:
-            return snapshot
-        from karpenter.controllers.legacy.old_keys import in_current_keys
-
-        return in_current_keys(snapshot)
+        read = [*pools, *(each for items in found for each in items)]
+        before = _snapshot(read, has_old_keys=bool(old))
+        if overlay is None:
+            return before, None
+        after = overlay(read)
+        pods = [each for each in after.objects if isinstance(each, Pod)] if after.budgets else []
+        judged_now = [
+            judged(each, pods)
+            if isinstance(each, PodDisruptionBudget) and key_of(each) in after.budgets
+            else each
+            for each in after.objects
+        ]
+        return before, _snapshot(judged_now, has_old_keys=bool(old))
 
     async def _require_nodes(self) -> None:
         """Tell a cluster without Karpenter from what is no cluster at all."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from karpenter.disruption.plan import DisruptionPlan
+    from karpenter.report.difference import Difference
     from karpenter.scheduling.provisioning import ProvisioningPlan
 
 HELP = """\
@@ -41,6 +42,8 @@ EXAMPLES = """\
   karpenter plan cluster.yaml deployment.yaml
 
   karpenter plan --provider aws nodepool.yaml nodeclass.yaml deployment.yaml
+
+  karpenter plan --with new-nodepool.yaml
 
   karpenter plan -R manifests/ --instance-types types.json -o json
 
@@ -69,6 +72,16 @@ def plan(
         typer.Option(help="Plan just this part.", show_default=False),
     ] = None,
     time_budget: TimeBudget = None,
+    overlay: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="FILE",
+            help="Manifests to lay over the cluster, to see what they would change; "
+            "may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     form: Annotated[View, typer.Option("--output", "-o", help="How to print the plan.")] = "table",
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of -o json, and no plan.")
@@ -82,23 +95,55 @@ def plan(
         return
     asked = planning.question(
         planning.Source(
-            [*(files or ()), *(filenames or ())], recursive, context, provider, instance_types
+            [*(files or ()), *(filenames or ())],
+            recursive,
+            context,
+            provider,
+            instance_types,
+            overlay or (),
         ),
         assignments=assignments or (),
         now=now,
         time_budget=time_budget,
     )
     with output.progress("planning"):
-        made = asked.provisioning() if only != "disruption" else None
-        removed = asked.disruption() if only != "provisioning" else None
+        made, removed = _parts_of(asked, only)
+        difference = _difference(asked, made, removed, only)
     if form == "table":
-        output.write(_for_people(asked, made, removed))
+        output.write(_for_people(asked, made, removed, difference))
     else:
-        output.write(output.render([_as_data(asked, made, removed)], form))
+        output.write(output.render([_as_data(asked, made, removed, difference)], form))
+
+
+def _parts_of(
+    asked: planning.Question, only: str | None
+) -> "tuple[ProvisioningPlan | None, DisruptionPlan | None]":
+    return (
+        asked.provisioning() if only != "disruption" else None,
+        asked.disruption() if only != "provisioning" else None,
+    )
+
+
+def _difference(
+    asked: planning.Question,
+    made: "ProvisioningPlan | None",
+    removed: "DisruptionPlan | None",
+    only: str | None,
+) -> "Difference | None":
+    """What differs from the plan for the cluster as it is, where something is laid over it."""
+    if asked.before is None:
+        return None
+    from karpenter.report.difference import Difference, Planned
+
+    before = Planned(asked.before.snapshot, *_parts_of(asked.before, only))
+    return Difference(before, Planned(asked.snapshot, made, removed))
 
 
 def _for_people(
-    asked: planning.Question, made: "ProvisioningPlan | None", removed: "DisruptionPlan | None"
+    asked: planning.Question,
+    made: "ProvisioningPlan | None",
+    removed: "DisruptionPlan | None",
+    difference: "Difference | None",
 ) -> str:
     from karpenter.cli.plan_disruption_view import disruption_parts
     from karpenter.cli.plan_view import plan_parts
@@ -113,11 +158,18 @@ def _for_people(
     if removed is not None:
         reasons = reasons_told(with_repair=asked.settings.repair)
         parts += disruption_parts(removed, now=asked.now, reasons=reasons)
+    if difference is not None:
+        from karpenter.cli.plan_difference_view import difference_parts
+
+        parts += [words(""), *difference_parts(difference)]
     return laid_out(parts)
 
 
 def _as_data(
-    asked: planning.Question, made: "ProvisioningPlan | None", removed: "DisruptionPlan | None"
+    asked: planning.Question,
+    made: "ProvisioningPlan | None",
+    removed: "DisruptionPlan | None",
+    difference: "Difference | None",
 ) -> dict[str, Any]:
     from karpenter.report.disruption import disruption_document
     from karpenter.report.provisioning import provisioning_document
@@ -128,4 +180,8 @@ def _as_data(
     if removed is not None:
         with_repair = asked.settings.repair
         document["disruption"] = disruption_document(removed, with_repair=with_repair)
+    if difference is not None:
+        from karpenter.report.difference import difference_document
+
+        document["difference"] = difference_document(difference)
     return document

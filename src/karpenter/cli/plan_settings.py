@@ -95,9 +95,16 @@ def _is_held(pool: "NodePool") -> bool:
 
 
 def with_gates_for(
-    snapshot: "Snapshot", settings: "Settings", *, gates_are_set: bool
+    snapshot: "Snapshot", settings: "Settings", *, gates_are_set: bool, is_said: bool = True
 ) -> "Settings":
-    """Switch on what a cluster makes use of, unless the user says what is on; say so either way."""
+    """Switch on what a cluster makes use of, unless the user says what is on; say so either way.
+
+    Args:
+        snapshot: the cluster.
+        settings: what the user asks for.
+        gates_are_set: whether the user says which gates are open.
+        is_said: whether nobody has been told before.
+    """
     from karpenter.settings import FeatureGates
 
     used = {
@@ -121,9 +128,14 @@ def with_gates_for(
     what = ", ".join(_GATED[gate] for gate in wanted)
     if gates_are_set:
         listed = ",".join(f"{gate}=true" for gate in wanted)
-        output.note(f"note: {what} are left out, as FEATURE_GATES does not say {listed}")
+        _note(is_said, f"note: {what} are left out, as FEATURE_GATES does not say {listed}")
         return settings
     listed = ",".join(f"{gate}=false" for gate in wanted)
-    output.note(f"note: {what} are planned with; --set FEATURE_GATES={listed} leaves them out")
+    _note(is_said, f"note: {what} are planned with; --set FEATURE_GATES={listed} leaves them out")
     opened = FeatureGates({**gates.gates, **dict.fromkeys(wanted, True)})
     return replace(settings, feature_gates=opened)
+
+
+def _note(is_said: bool, text: str) -> None:
+    if is_said:
+        output.note(text)

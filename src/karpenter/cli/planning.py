@@ -13,6 +13,7 @@ from karpenter.os_errors import os_reason
 
 if TYPE_CHECKING:
     from karpenter.api.karpenter import NodeClassReference, NodePool
+    from karpenter.cli.cluster_files import Change
     from karpenter.cloud.kwok.faults import OfferingPattern
     from karpenter.cloud.provider import RepairPolicy
     from karpenter.cloud.types import InstanceType, ProviderFacts
@@ -76,6 +77,7 @@ TimeBudget: TypeAlias = Annotated[
     ),
 ]
 
+STANDARD_INPUT: Final = "-"
 KWOK: Final = "kwok"
 AWS: Final = "aws"
 _KNOWN_OFFLINE: Final = (KWOK, AWS)  # whose machines are known without anybody to ask
@@ -100,6 +102,7 @@ class Question:
     settings: "DisruptionSettings"
     now: datetime
     time_budget: float | None = None  # seconds, for each part
+    before: "Question | None" = None  # the same without what is laid over the cluster
 
     def provisioning(self, witness: "Witness | None" = None) -> "ProvisioningPlan":
         """Plan one pass; a ``witness`` is shown what the plan was made from."""
@@ -187,6 +190,7 @@ class Source:
     context: str = ""
     provider: str | None = None
     instance_types: str | None = None
+    overlay: Sequence[str] = ()  # manifests to lay over it
 
 
 def question(
@@ -201,17 +205,32 @@ def question(
     seconds = plan_settings.seconds(time_budget)
     settings, gates_are_set = plan_settings.assigned(assignments)
     plan_settings.for_planners(settings)  # to find what is wrong with them before reading anything
+    if STANDARD_INPUT in source.names and STANDARD_INPUT in source.overlay:
+        output.fail("standard input can be read only once: name - only once")
     if source.names:
-        snapshot, market = _from_files(source, settings)
+        worlds = _from_files(source, settings)
     else:
-        snapshot, market, there = _from_cluster(source, settings)
+        worlds, there = _from_cluster(source, settings)
         moment = there if there is not None and now is None else moment
-    opened = plan_settings.with_gates_for(snapshot, settings, gates_are_set=gates_are_set)
-    _point_out_foreign_pools(snapshot, market.facts)
-    return Question(snapshot, market, plan_settings.for_planners(opened), moment, seconds)
+    asked: Question | None = None
+    for snapshot, market in worlds:
+        is_last = snapshot is worlds[-1][0]  # which has whatever the first one has
+        opened = plan_settings.with_gates_for(
+            snapshot, settings, gates_are_set=gates_are_set, is_said=is_last
+        )
+        if is_last:
+            _point_out_foreign_pools(snapshot, market.facts)
+        planners = plan_settings.for_planners(opened)
+        asked = Question(snapshot, market, planners, moment, seconds, asked)
+    assert asked is not None, "there is a cluster to plan for"
+    return asked
 
 
-def _from_files(source: Source, settings: "Settings") -> "tuple[Snapshot, Market]":
+_World: TypeAlias = "tuple[Snapshot, Market]"
+
+
+def _from_files(source: Source, settings: "Settings") -> "list[_World]":
+    """The cluster of the files; where something is laid over it, the one with it comes second."""
     from karpenter.cli.cluster_files import load_cluster
 
     provider = source.provider or KWOK
@@ -219,13 +238,27 @@ def _from_files(source: Source, settings: "Settings") -> "tuple[Snapshot, Market
         _refuse(provider)
     if source.context:
         output.fail("--context is of a cluster that runs: leave it away, or name no files")
-    if provider == AWS and source.instance_types is None:
-        snapshot = load_cluster(source.names, recursive=source.recursive, provider=AWS)
-        return snapshot, _simulated_aws(snapshot, settings)
-    with_repair = settings.feature_gates[_REPAIR]
-    left_of = _market(source.instance_types, with_repair=with_repair)
-    snapshot = load_cluster(source.names, recursive=source.recursive, provider=provider)
-    return snapshot, left_of(snapshot)
+    left_of = None
+    if provider != AWS or source.instance_types is not None:
+        left_of = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
+    before, after = load_cluster(
+        source.names,
+        recursive=source.recursive,
+        provider=provider,
+        change=_change(source, provider),
+    )
+    snapshots = [before] if after is None else [before, after]
+    if left_of is None:
+        return [(each, _simulated_aws(each, settings)) for each in snapshots]
+    return [(each, left_of(each)) for each in snapshots]
+
+
+def _change(source: Source, provider: str) -> "Change | None":
+    from karpenter.cli.cluster_files import load_change
+
+    if not source.overlay:
+        return None
+    return load_change(source.overlay, recursive=source.recursive, provider=provider)
 
 
 def _simulated_aws(snapshot: "Snapshot", settings: "Settings") -> Market:
@@ -251,32 +284,37 @@ def _refuse(provider: str) -> NoReturn:
     )
 
 
-def _from_cluster(
-    source: Source, settings: "Settings"
-) -> "tuple[Snapshot, Market, datetime | None]":
+def _from_cluster(source: Source, settings: "Settings") -> "tuple[list[_World], datetime | None]":
     import os
 
-    from karpenter.cli.cluster_live import BY_NODE_CLASSES, read_cluster
+    from karpenter.cli.cluster_live import BY_NODE_CLASSES, LiveCluster, read_cluster
 
     left_of = None
     if source.instance_types is not None:
         left_of = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
     provider = source.provider or os.environ.get("CLOUD_PROVIDER") or BY_NODE_CLASSES
+    change = _change(source, provider or KWOK)
     with output.progress("reading the cluster"):
         live = read_cluster(
             os.environ,
             context=source.context,
             provider=provider if left_of is None else None,
             settings=settings,
+            overlay=change.over if change is not None else None,
         )
-    given = None if left_of is None else left_of(live.snapshot)
-    if given is None and live.is_simulated:
-        given = _simulated_aws(live.snapshot, settings)
-    types = live.types
-    market = given or Market(
-        lambda pool: types.get(pool.metadata.name, ()), live.facts, live.repair_policies
-    )
-    return live.snapshot, market, live.now
+
+    def market(found: LiveCluster) -> Market:
+        if left_of is not None:
+            return left_of(found.snapshot)
+        if found.is_simulated:
+            return _simulated_aws(found.snapshot, settings)
+        types = found.types
+        return Market(
+            lambda pool: types.get(pool.metadata.name, ()), found.facts, found.repair_policies
+        )
+
+    worlds = [live] if live.changed is None else [live, live.changed]
+    return [(each.snapshot, market(each)) for each in worlds], live.now
 
 
 def _market(file: str | None, *, with_repair: bool) -> "Callable[[Snapshot], Market]":

@@ -1,0 +1,188 @@
+"""A cluster with some manifests laid over it: what if these were applied?
+
+An object replaces the one of its kind, namespace and name, and keeps what a server and controllers
+gave that one. A workload goes on with the pods it has, as long as its template stays the same: those
+it wants more are pending, and of those it wants no longer the pending ones go first. With another
+template all of its pods are made anew, as at the end of a rollout. Anything else is as it was.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from karpenter.api.devices import ResourceClaim, ResourceClaimTemplate
+from karpenter.api.meta import Resource
+from karpenter.api.pods import Pod
+from karpenter.api.policy import LimitRange, PodDisruptionBudget
+from karpenter.api.storage import PersistentVolumeClaim
+from karpenter.api.workloads import (
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+from karpenter.model.selectors import selects
+from karpenter.sandbox.defaults.kinds import with_defaults
+from karpenter.sandbox.typed import DecodeError, decode_object
+from karpenter.state.expansion import InputProblem, expand
+from karpenter.state.pods import is_active, is_bound
+from karpenter.state.scope import identity_of, key_of, namespace_of
+
+Workload: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job
+
+_WORKLOADS: Final = (Deployment, ReplicaSet, ReplicationController, StatefulSet, Job)
+# What says which pods a workload has, and what new ones are given
+_SURROUNDINGS: Final = (
+    Pod,
+    PersistentVolumeClaim,
+    LimitRange,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+_replace = msgspec.structs.replace
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """What a cluster is after a change."""
+
+    objects: tuple[Resource, ...] = ()
+    budgets: frozenset[str] = frozenset()  # those of the change, whose status is of before
+    problems: tuple[InputProblem, ...] = ()  # positions are those of the change
+
+
+def overlaid(base: Sequence[Resource], change: Sequence[Resource]) -> Overlay:
+    """Lay ``change`` over the objects of a cluster."""
+    scoped = [_scoped(each) for each in change]
+    before = {identity_of(each): each for each in base}
+    kept = [_succeeding(each, before.get(identity_of(each))) for each in scoped]
+    replaced = {identity_of(each) for each in kept}
+    rest = [each for each in base if identity_of(each) not in replaced]
+    workloads = [each for each in kept if isinstance(each, _WORKLOADS)]
+    gone = {
+        identity_of(pod)
+        for workload in workloads
+        for pod in _pods_to_go(workload, before.get(identity_of(workload)), rest)
+    }
+    rest = [each for each in rest if identity_of(each) not in gone]
+    sets = [each for each in rest if isinstance(each, ReplicaSet) and _is_of(each, workloads)]
+    around = [each for each in rest if isinstance(each, _SURROUNDINGS)]
+    expansion = expand([*kept, *sets, *around])
+    if expansion.problems:
+        return Overlay(problems=expansion.problems)
+    known = {identity_of(each) for each in (*sets, *around)}
+    made = [each for each in expansion.objects if identity_of(each) not in known]
+    budgets = frozenset(key_of(each) for each in made if isinstance(each, PodDisruptionBudget))
+    return Overlay((*rest, *made), budgets)
+
+
+def _scoped(resource: Resource) -> Resource:
+    """An object with its namespace, as a server would store it."""
+    namespace, _, _ = key_of(resource).rpartition("/")
+    return _replace(resource, metadata=_replace(resource.metadata, namespace=namespace))
+
+
+def _succeeding(new: Resource, old: Resource | None) -> Resource:
+    """An object with what is not for users to write, as the one it replaces has it."""
+    if old is None:
+        return new
+    changes: dict[str, Any] = {}
+    if not new.metadata.uid:
+        changes["metadata"] = _replace(
+            new.metadata,
+            uid=old.metadata.uid,
+            creation_timestamp=old.metadata.creation_timestamp,
+            owner_references=new.metadata.owner_references or old.metadata.owner_references,
+        )
+    status = getattr(new, "status", None)
+    if status is not None and status == type(status)():
+        changes["status"] = getattr(old, "status", status)
+    return _replace(new, **changes) if changes else new
+
+
+def _pods_to_go(
+    workload: Workload, old: Resource | None, rest: Sequence[Resource]
+) -> Iterator[Pod]:
+    """The pods that a workload has and would not have any more."""
+    own = list(_pods_of(workload, rest))
+    if isinstance(old, _WORKLOADS) and _template_of(old) != _template_of(workload):
+        yield from own
+        return
+    if isinstance(workload, StatefulSet):
+        spec = workload.spec
+        first, name = spec.ordinals.start, workload.metadata.name
+        wanted = {f"{name}-{n}" for n in range(first, first + spec.replicas)}
+        yield from (pod for pod in own if pod.metadata.name not in wanted)
+        return
+    if isinstance(workload, Job):
+        count = 0 if workload.spec.suspend else len(own)
+        if workload.spec.parallelism is not None:
+            count = min(count, workload.spec.parallelism)
+    else:
+        count = workload.spec.replicas
+    # Those with a node stay first, and of each the oldest
+    own.sort(key=lambda pod: (not is_bound(pod), _age(pod), pod.metadata.name))
+    yield from own[count:]
+
+
+def _age(pod: Pod) -> str:
+    created = pod.metadata.creation_timestamp
+    return created.isoformat() if created is not None else "~"
+
+
+def _pods_of(workload: Workload, rest: Sequence[Resource]) -> Iterator[Pod]:
+    key, namespace = key_of(workload), namespace_of(workload)
+    controllers = {(workload.kind, workload.metadata.name)}
+    absent = ""
+    if isinstance(workload, Deployment):
+        given = [each for each in rest if isinstance(each, ReplicaSet)]
+        controllers |= {("ReplicaSet", s.metadata.name) for s in given if _owner(s) == key}
+        absent = workload.metadata.name
+    for pod in rest:
+        if not isinstance(pod, Pod) or namespace_of(pod) != namespace or not is_active(pod):
+            continue
+        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+        if owner is not None:
+            is_own = (owner.kind, owner.name) in controllers or bool(
+                absent and owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == absent
+            )
+        else:
+            selector = None if isinstance(workload, Job) else workload.spec.selector
+            is_own = (
+                bool(selector) and all(pod.metadata.labels.get(k) == v for k, v in selector.items())
+                if isinstance(selector, Mapping)
+                else selects(selector, pod.metadata.labels)
+            )
+        if is_own:
+            yield pod
+
+
+def _owner(resource: Resource) -> str:
+    """The key of the Deployment that controls a ReplicaSet, or nothing."""
+    for owner in resource.metadata.owner_references:
+        if owner.controller and owner.kind == "Deployment":
+            return f"{namespace_of(resource)}/{owner.name}"
+    return ""
+
+
+def _is_of(replica_set: ReplicaSet, workloads: Sequence[Workload]) -> bool:
+    owner = _owner(replica_set)
+    return any(isinstance(each, Deployment) and key_of(each) == owner for each in workloads)
+
+
+def _template_of(workload: Workload) -> object:
+    """What pods are made from, as far as plans depend on it, with every default filled in."""
+    group = workload.api_version.rpartition("/")[0]
+    raw = msgspec.json.decode(msgspec.json.encode(workload))
+    raw = {key: raw[key] for key in ("apiVersion", "kind", "spec") if key in raw}
+    try:
+        decoded = decode_object(raw, workload.api_version, workload.kind)
+    except DecodeError:
+        return workload.spec.template
+    assert decoded is not None, "the kind is built in"
+    spec = with_defaults({"metadata": {}, **decoded.object}, group, workload.kind)["spec"]
+    template = spec.get("template") or {}
+    return template.get("spec"), (template.get("metadata") or {}).get("labels")

@@ -1,0 +1,101 @@
+"""What ``--with`` changes in a plan, for people."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from karpenter.cli.screen import (
+    BAD,
+    GOOD,
+    HOURS_PER_MONTH,
+    MOST_ROWS,
+    QUIET,
+    TITLE,
+    counted,
+    per_hour,
+    per_month,
+    sample,
+    table,
+    without_default,
+    words,
+)
+from karpenter.report.difference import NOWHERE, Difference, Model
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_Parts: TypeAlias = "Iterator[RenderableType]"
+_A_CENT_A_MONTH = 0.01 / HOURS_PER_MONTH
+
+
+def difference_parts(difference: Difference) -> _Parts:
+    """Lay out what differs from the plan without the change."""
+    yield words("What --with changes", TITLE)
+    yield words(f"  {_cost(difference)}")
+    if difference.is_none:
+        yield words("  The same nodes for the same pods", QUIET)
+        return
+    rows = table([("", "left"), ("", "right"), ("", "left")])
+    rows.show_header = False
+    told = [
+        *_models("node to create", "+", difference.more),
+        *_models("node to create", "-", difference.fewer),
+        *_names("node to remove", "+", sorted(difference.after.going - difference.before.going)),
+        *_names("node to remove", "-", sorted(difference.before.going - difference.after.going)),
+        *_names("pod", "+", [without_default(pod) for pod in difference.pods_added]),
+        *_names("pod", "-", [without_default(pod) for pod in difference.pods_removed]),
+    ]
+    for what, count, names in told[:MOST_ROWS]:
+        style = GOOD if count.startswith("+") else BAD
+        rows.add_row("", words(what), words(count, style), words(names))
+    if told:
+        yield rows
+    if len(told) > MOST_ROWS:
+        more = counted(len(told) - MOST_ROWS, "row")
+        yield words(f"  … and {more} more; -o json has them all", QUIET)
+    yield from _changed(difference)
+
+
+def _cost(difference: Difference) -> str:
+    before, after = difference.before, difference.after
+    change = after.hourly - before.hourly
+    is_estimate = before.is_estimate or after.is_estimate
+    if abs(change) < _A_CENT_A_MONTH:
+        return "The plan costs the same"
+    word = "more" if change > 0 else "less"
+    hour = per_hour(abs(change), is_estimate=is_estimate)
+    month = per_month(abs(change), is_estimate=is_estimate)
+    return f"The plan costs {hour} per hour {word}, {month} per month"
+
+
+def _models(what: str, sign: str, counts: "Counter[Model]") -> Iterator[tuple[str, str, str]]:
+    for (pool, *machine), count in sorted(counts.items()):
+        described = " ".join(filter(None, machine)) or "no machine left"
+        yield what, f"{sign}{count:,}", f"{described} of {pool}"
+
+
+def _names(what: str, sign: str, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    if names:
+        yield what, f"{sign}{len(names):,}", sample(names, most=3)
+
+
+def _changed(difference: Difference) -> _Parts:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for pod, old, new in difference.pods_changed:
+        alike.setdefault((old, new), []).append(without_default(pod))
+    if not alike:
+        return
+    yield words("")
+    yield words("Pods that go elsewhere", TITLE)
+    rows = table([("without", "left"), ("with", "left"), ("pods", "right"), ("", "left")])
+    for (old, new), pods in list(alike.items())[:MOST_ROWS]:
+        cells = (_place(old), _place(new), f"{len(pods):,}", sample(pods, most=3))
+        rows.add_row("", *map(words, cells))
+    yield rows
+
+
+def _place(place: str) -> str:
+    kind, _, name = place.partition("/")
+    if place == NOWHERE:
+        return "nowhere"
+    return f"a new node of {name}" if kind == "NodePool" else name
