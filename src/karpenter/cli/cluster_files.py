@@ -4,12 +4,15 @@ All of it or nothing: with any problem, every one is listed with its file and li
 ends. Kinds that no plan depends on are passed over with a warning.
 """
 
+import gc
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn
 
 from karpenter.admission.check import Checked, check
+from karpenter.admission.engine import builtin
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, is_below
 from karpenter.admission.quantities import quantity_errors
 from karpenter.api.codec import KINDS, convert, is_known
@@ -83,6 +86,13 @@ def load_cluster(
 
     With anything wrong, list it and end the command.
     """
+    with _without_collection():
+        return _load_cluster(names, recursive, provider, change)
+
+
+def _load_cluster(
+    names: Sequence[str], recursive: bool, provider: str, change: Change | None
+) -> tuple[Snapshot, Snapshot | None]:
     found = load_change(names, recursive=recursive, provider=provider)
     expansion = expand(found.objects)
     if expansion.problems:
@@ -105,7 +115,7 @@ def _settled(objects: Iterable[Resource], unjudged: Collection[str]) -> Snapshot
 
 def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Change:
     """Return the objects of manifests, or list what is wrong with them and end the command."""
-    with output.progress("reading"):
+    with output.progress("reading"), _without_collection():
         loaded = inputs.load_documents(names, recursive=recursive)
         entries = [_taken_in(document) for document in loaded.documents]
         _convert_old(entries)
@@ -118,6 +128,18 @@ def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Chan
     if errors:
         output.fail(f"nothing is planned: {inputs.problems(errors)}")
     return Change([each for _, each in resources], [entry.document for entry, _ in resources])
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Leave the garbage collector off: it would look again and again at objects that all stay."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> NoReturn:
@@ -212,15 +234,19 @@ def _checked(obj: dict[str, Any], provider: str) -> Checked:
     status = obj.get("status")
     if not status:
         return check(obj, provider=provider)
+    if builtin(obj["apiVersion"], obj["kind"]) is None:  # of Kubernetes: no rule spans both parts
+        checked = check(obj, provider=provider)
+        return replace(checked, errors=[e for e in checked.errors if not _is_brief(e)])
     without = check({key: obj[key] for key in obj if key != "status"}, provider=provider)
     whole = check(obj, provider=provider)
-    more = [
-        error
-        for error in whole.errors
-        if is_below(error.path, _STATUS) and error.kind is not ErrorKind.REQUIRED
-    ]
+    more = [e for e in whole.errors if is_below(e.path, _STATUS) and not _is_brief(e)]
     stored = {**without.object, "status": whole.object.get("status")}
     return Checked(stored, [*without.errors, *more], whole.warnings)
+
+
+def _is_brief(error: FieldError) -> bool:
+    """Whether all that is wrong is that a status does not say something."""
+    return error.kind is ErrorKind.REQUIRED and is_below(error.path, _STATUS)
 
 
 def _decoded(entry: _Entry) -> Iterator[Resource]:
@@ -230,7 +256,8 @@ def _decoded(entry: _Entry) -> Iterator[Resource]:
         except DecodeError as error:
             entry.errors.append(FieldError(ErrorKind.TYPE_INVALID, error.path, error.problem))
             continue
-        entry.errors += quantity_errors(resource)
+        if entry.route is not Route.OTHER:  # whose amounts were checked with everything else
+            entry.errors += quantity_errors(resource)
         yield resource
 
 
