@@ -53,10 +53,13 @@ _JSON_NAMES: Final[Mapping[str, str]] = {
 _PLACING: Final = ("tolerations", "topologySpreadConstraints", "affinity")
 # What says whose an object is and what became of it, and is not for rules to judge
 _OF_ONE_OBJECT: Final = frozenset({"metadata", "status"})
+# Whose replicas are counted among the pods that exist, which takes their selector. Of other kinds a
+# plan needs what is written, and examples seldom write the rest
+_COUNTED: Final = frozenset({"Deployment", "StatefulSet"})
 # No plan depends on what runs in a container, and few examples say it
 _NEEDLESS: Final = (("image",),)
-# What the server itself writes into a Job, when it has its uid
-_CHOSEN: Final = (("spec", "selector"), ("spec", "template", "metadata", "labels"))
+_SELECTOR: Final = ("spec", "selector")
+_LABELS: Final = ("spec", "template", "metadata", "labels")
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -88,10 +91,15 @@ class CoreKinds:
         found = struct_of_kind(api_version, kind)
         if found is None:
             return Findings()
-        is_stored = bool((obj.get("metadata") or {}).get("uid"))
+        metadata = obj.get("metadata")
+        is_stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
         said = Findings() if _has_shape(obj, found) else self._shape(obj, found, is_stored)
         if all(isinstance(error, UnknownFieldError) for error in said.errors):
-            said.errors.extend(self._ruled(obj, is_stored))
+            for error in self._ruled(obj, is_stored):
+                if error.kind is ErrorKind.REQUIRED and kind not in _COUNTED:
+                    said.warnings.append(FieldWarning(error.path, _missing(error)))
+                else:
+                    said.errors.append(error)
         return said
 
     def _shape(self, obj: Mapping[str, Any], found: Struct, is_stored: bool) -> Findings:
@@ -137,12 +145,21 @@ def _broken_rules(part: dict[str, Any], api_version: str, kind: str) -> list[Fie
         return [FieldError(ErrorKind.TYPE_INVALID, (), error.message)]
     assert decoded is not None, "the kind is built in"
     complete = complete_object(with_defaults(decoded.object, group, kind), api_version, kind)
-    is_chosen = kind == "Job" and not (complete.get("spec") or {}).get("manualSelector")
+    spec = complete.get("spec") or {}
+    needless: tuple[Path, ...] = ()
+    if kind == "Job" and not spec.get("manualSelector"):
+        needless = (_SELECTOR, _LABELS)  # which the server itself writes, when it has its uid
+    elif not spec.get("selector"):
+        needless = (_LABELS,)  # nothing could match what is missing, and that is said already
     return [
         error
         for error in object_errors(complete, group, kind)
-        if error.path[-1:] not in _NEEDLESS and not (is_chosen and error.path in _CHOSEN)
+        if error.path[-1:] not in _NEEDLESS and error.path not in needless
     ]
+
+
+def _missing(error: FieldError) -> str:
+    return f"{error.message}; an API server would refuse the object, and it is read without that"
 
 
 def _misshapen(

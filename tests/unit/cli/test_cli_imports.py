@@ -16,7 +16,9 @@ NEVER = {
     "karpenter.cloud.aws.provider",
     "karpenter.controllers",
     "karpenter.kube.http",
-    "karpenter.sandbox",
+    "karpenter.sandbox.cluster",
+    "karpenter.sandbox.server",
+    "karpenter.sandbox.store",
     "karpenter.telemetry",
     "moto",
     "prometheus_client",
@@ -24,7 +26,12 @@ NEVER = {
     "unittest",
 }
 # and what only some do
-PLANNING = {"karpenter.disruption", "karpenter.scheduling.solve", "karpenter.state.cluster"}
+PLANNING = {
+    "karpenter.disruption",
+    "karpenter.sandbox",  # whose rules for Kubernetes' own kinds are those for files
+    "karpenter.scheduling.solve",
+    "karpenter.state.cluster",
+}
 READING = {"jsonschema_rs", "karpenter.manifests", "re2", "yaml"}
 AWS = {"asyncio", "karpenter.cloud.aws", "structlog"}
 EXAMPLE = ["examples/plan/cluster.yaml", "examples/plan/workloads.yaml"]

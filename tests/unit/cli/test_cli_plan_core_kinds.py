@@ -376,3 +376,36 @@ DUMP = """
   status: {currentHealthy: 1, desiredHealthy: 1, disruptionsAllowed: 0, expectedPods: 1,
     disruptedPods: {}, observedGeneration: 1, conditions: []}
 """
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        pytest.param(
+            """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {storageClassName: fast, resources: {requests: {storage: 1Gi}}}
+""",
+            "spec.accessModes: Required value: at least 1 access mode is required",
+            id="a claim for a volume",
+        ),
+        pytest.param(
+            """\
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web}
+spec: {template: {spec: {containers: [{name: c}]}}}
+""",
+            "spec.selector: Required value",
+            id="a ReplicaSet",
+        ),
+    ],
+)
+def test_what_is_missing_and_no_plan_needs_is_pointed_out(manifest: str, said: str) -> None:
+    ran = plan_of(manifest)
+
+    assert 0 == ran.code, ran.err
+    assert f"{said}; an API server would refuse the object" in ran.err
+    assert "error: " not in ran.err

@@ -96,7 +96,8 @@ def test_pods_are_told_of_pools_none_of_which_is_ready() -> None:
     (event,) = outcome.events
     assert ("Pod/default/web", "FailedScheduling") == (event.target, event.reason)
     assert event.message == (
-        "nodepool np: the pool is not ready: NodeClassReady is False (SubnetsNotFound)"
+        "Failed to schedule pod, nodepool np: the pool is not ready: NodeClassReady is False"
+        " (SubnetsNotFound)"
     )
 
 
