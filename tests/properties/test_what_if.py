@@ -68,9 +68,23 @@ def answer_of(what_if: WhatIf, outcome: Outcome) -> tuple[object, object]:
 # a pod that keeps others away goes down with its machine: the others are free then
 REPELLED: Final = Recipe(seed=1844407215, kinds=(1,), pools=2, types=3, nodes=5)
 
+# a claim for the best domain of a spread uses up the limit that another pod would have needed
+INSISTING: Final = Recipe(
+    seed=3,
+    kinds=(1, 1),
+    pools=1,
+    types=4,
+    nodes=2,
+    daemons=1,
+    topology=True,
+    limits=True,
+    reservations=True,
+)
+
 
 @given(recipes(), st.integers(0, 10**6))
 @example(REPELLED, 0)
+@example(INSISTING, 0)
 @settings(max_examples=150, deadline=None)
 def test_a_what_if_answers_as_a_plan_without_the_machines_would(recipe: Recipe, seed: int) -> None:
     problem = recipe.question.problem

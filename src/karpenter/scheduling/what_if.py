@@ -23,7 +23,7 @@ from karpenter.scheduling.classes import PodClass, Stage
 from karpenter.scheduling.compiler import Compiler
 from karpenter.scheduling.groups import GroupKind
 from karpenter.scheduling.joining import Joining
-from karpenter.scheduling.packing import Packer
+from karpenter.scheduling.packing import Packer, Packing
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.reservations import Reservations
@@ -136,30 +136,38 @@ class WhatIf:
             positions.sort(key=lambda position: bool(self._movers[position].home))
         class_of = self.world.class_of
         classes = list({id(class_of[p]): class_of[p] for p in positions}.values())
-        joining = Joining(
-            self._limits_without(machines),
-            self._reservations(is_strict, credit),
-            best_effort_min_values=self._problem.options.best_effort_min_values,
-            devices=devices_for(self.world, classes),
-        )
         barred = (
             {p: self._closed for p in positions if self._movers[p].is_settled}
             if self._closed
             else {}
         )
-        packer = Packer(
-            self.world.nodes,
-            self.world.templates,
-            _States(self, going, classes),
-            joining,
-            classes,
-            topology_keys=self._keys,
-            without_nodes=without,
-            barred=barred,
-            suitable=self._suitable,
-            told_labels=self.world.told_labels,
-        )
-        packing = packer.pack(positions, class_of)
+
+        def packed(*, insists: bool) -> Packing:
+            joining = Joining(
+                self._limits_without(machines),
+                self._reservations(is_strict, credit),
+                best_effort_min_values=self._problem.options.best_effort_min_values,
+                devices=devices_for(self.world, classes),
+            )
+            packer = Packer(
+                self.world.nodes,
+                self.world.templates,
+                _States(self, going, classes),
+                joining,
+                classes,
+                topology_keys=self._keys,
+                without_nodes=without,
+                barred=barred,
+                suitable=self._suitable,
+                told_labels=self.world.told_labels,
+                insists=insists,
+            )
+            return packer.pack(positions, class_of)
+
+        packing = packed(insists=True)
+        if packing.has_insisted and self._left_out(packing):
+            # as a plan does: more may fit where nobody insists on the best domain of a spread
+            packing = min(packing, packed(insists=False), key=self._left_out)
         failed = [*packing.failed, *packing.deferred]
         existing: dict[str, tuple[str, ...]] = {}
         for number, placed in sorted(packing.on_nodes.items()):
@@ -170,6 +178,11 @@ class WhatIf:
                 failed += [p for p in placed if self._movers[p].home]
         stranded = tuple(self._movers[p].pod for p in failed if not self._movers[p].is_pending)
         return Outcome(tuple(packing.claims), existing, stranded, len(positions))
+
+    def _left_out(self, packing: Packing) -> int:
+        """How many pods a plan made from a packing would leave out."""
+        unmade = sum(len(claim.members) for claim in packing.claims if self.written(claim) is None)
+        return len(packing.failed) + len(packing.deferred) + unmade
 
     def template(self, claim: OpenClaim) -> Template:
         """The template a claim is made from."""
