@@ -1,7 +1,7 @@
 """``karpenter sandbox``: a cluster in one process, to try things on with plain ``kubectl``."""
 
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 import typer
 
@@ -28,7 +28,16 @@ EXAMPLES = """\
 """
 
 _FASTEST: Final = 1000.0
-_KUBECONFIG: Final = "karpenter.kubeconfig"
+KUBECONFIG: Final = "karpenter.kubeconfig"  # in the folder where it is started
+Running: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The kubeconfig of the sandbox; if not given, the files in KUBECONFIG, "
+        f"otherwise {KUBECONFIG} of this folder.",
+        show_default=False,
+    ),
+]
 
 
 _SIMULATED_AWS = "The simulated account of --provider aws"
@@ -44,7 +53,7 @@ def run(
         typer.Option(
             metavar="FILE", help="Where to write the kubeconfig, once the cluster answers."
         ),
-    ] = Path(_KUBECONFIG),
+    ] = Path(KUBECONFIG),
     port: Annotated[
         int,
         typer.Option(
@@ -193,20 +202,12 @@ def interrupt(
             "a capacity reservation, a scheduled change (AWS Health), or a change of state."
         ),
     ] = "spot",
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The kubeconfig of the sandbox; if not given, the files in KUBECONFIG, "
-            f"otherwise {_KUBECONFIG} of this folder.",
-            show_default=False,
-        ),
-    ] = None,
+    kubeconfig: Running = None,
 ) -> None:
     """Let the simulated AWS of a running sandbox announce something about an instance."""
     from karpenter.cli.sandbox_interrupt import ask_for_interruption
 
-    ask_for_interruption(node, event, kubeconfig, Path(_KUBECONFIG))
+    ask_for_interruption(node, event, kubeconfig)
 
 
 @sandbox.command()
@@ -232,10 +233,7 @@ def fault(
         bool, typer.Option("--undo", help="Let it work again; without more, everything.")
     ] = False,
     shows_list: Annotated[bool, typer.Option("--list", help="Show what is wrong now.")] = False,
-    kubeconfig: Annotated[
-        Path,
-        typer.Option(metavar="FILE", envvar="KUBECONFIG", help="The kubeconfig of the sandbox."),
-    ] = Path("karpenter.kubeconfig"),
+    kubeconfig: Running = None,
 ) -> None:
     """Let something go wrong with the simulated AWS of a running sandbox, until it is undone."""
     from karpenter.cli.sandbox_fault import Asked, change_faults, show_faults

@@ -1,6 +1,5 @@
 """Letting something go wrong with the simulated AWS of a running sandbox, from another process."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,8 +10,8 @@ from karpenter.api.cluster import ConfigMap
 from karpenter.api.nodes import Node
 from karpenter.cli import output
 from karpenter.cli.sandbox_aws import FAULTS, FAULTS_NAMESPACE, REGION, ZONES
+from karpenter.cli.sandbox_reach import in_sandbox
 from karpenter.cli.screen import counted
-from karpenter.clock import SystemClock
 from karpenter.cloud.aws.simulated.bad_days import (
     Kind,
     Market,
@@ -22,10 +21,8 @@ from karpenter.cloud.aws.simulated.bad_days import (
     listed,
     written,
 )
-from karpenter.kube.client import Client, Kube
-from karpenter.kube.config import load_config
-from karpenter.kube.errors import KubeError, NotFoundError
-from karpenter.kube.http import HttpTransport
+from karpenter.kube.client import Kube
+from karpenter.kube.errors import NotFoundError
 from karpenter.model.labels import ZONE
 from karpenter.visible import visible
 
@@ -48,14 +45,14 @@ class Asked:
     is_undone: bool
 
 
-def show_faults(kubeconfig: Path) -> None:
+def show_faults(kubeconfig: Path | None) -> None:
     """Show what is wrong at the moment."""
-    troubles = _in_sandbox(kubeconfig, _listed)
+    troubles = _in_aws(kubeconfig, _listed)
     lines = [f"{each.kind:<9}  {each.what}" for each in troubles]
     output.write("\n".join(lines or ["nothing is wrong with this AWS"]) + "\n")
 
 
-def change_faults(asked: Asked, kubeconfig: Path) -> None:
+def change_faults(asked: Asked, kubeconfig: Path | None) -> None:
     """Let something go wrong or work again, and say so; or say why that cannot be."""
     try:
         kind = kind_named(asked.kind) if asked.kind else None
@@ -63,34 +60,20 @@ def change_faults(asked: Asked, kubeconfig: Path) -> None:
         output.fail(str(error))
     if kind is not None and not asked.what and not asked.is_undone:
         output.fail(f"name what is {_noun(kind)}, such as {_EXAMPLES[kind]}")
-    lines = _in_sandbox(kubeconfig, lambda kube: _change(kube, asked))
+    lines = _in_aws(kubeconfig, lambda kube: _change(kube, asked))
     output.write("".join(f"{visible(line)}\n" for line in lines))
 
 
-def _in_sandbox(kubeconfig: Path, work: Callable[[Kube], Awaitable[T]]) -> T:
-    """Do something with the API of the sandbox, or end the command with one sentence."""
-    if not kubeconfig.exists():
-        output.fail(f"{kubeconfig} does not exist; name the kubeconfig of a running sandbox")
-
-    async def run() -> T:
-        clock = SystemClock()
-        config = load_config({"KUBECONFIG": str(kubeconfig)})
-        transport = HttpTransport(config, clock, user_agent="karpenter-sandbox")
-        try:
-            return await work(Client(transport, clock))
-        finally:
-            await transport.close()
-
+def _in_aws(kubeconfig: Path | None, work: Callable[[Kube], Awaitable[T]]) -> T:
+    """Do something with the simulated AWS of a sandbox, or end the command with one sentence."""
     try:
-        return asyncio.run(run())
+        return in_sandbox(kubeconfig, work)
     except NotFoundError:
         output.fail(
             "this cluster has no simulated AWS; karpenter sandbox --provider aws starts one that has"
         )
     except TroubleError as error:
         output.fail(str(error))
-    except KubeError as error:
-        output.fail(str(error), output.EXIT_FAILED)
 
 
 async def _listed(kube: Kube) -> list[Trouble]:

@@ -1,6 +1,7 @@
 """``karpenter sandbox fault`` gives the simulated AWS of a running sandbox a bad day."""
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -225,4 +226,25 @@ def test_without_a_kubeconfig_it_asks_for_one(tmp_path: Path) -> None:
     ran = run("sandbox", "fault", "--undo", "--kubeconfig", str(missing))
 
     assert 2 == ran.code
-    assert f"error: {missing} does not exist; name the kubeconfig of a running sandbox\n" == ran.err
+    assert ran.err.startswith(f"error: {missing} does not exist; name the kubeconfig of a running")
+
+
+async def test_the_cluster_of_kubeconfig_is_meant_and_left_alone_if_it_is_no_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as box:
+        monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}{os.pathsep}{box.kubeconfig}")
+        listed = await asyncio.to_thread(run, "sandbox", "fault", "--list")
+        with monkeypatch.context() as patched:
+            patched.setattr("karpenter.cli.sandbox_reach.is_sandbox", _never)
+            refused = await asyncio.to_thread(run, "sandbox", "fault", "lost-zone", "us-west-2a")
+        after = await asyncio.to_thread(run, "sandbox", "fault", "--list")
+
+    assert (0, "nothing is wrong with this AWS\n") == (listed.code, listed.out)
+    assert 2 == refused.code
+    assert "leads to a cluster that is no sandbox; nothing is changed" in refused.err
+    assert listed.out == after.out
+
+
+async def _never(_: object) -> bool:
+    return False
