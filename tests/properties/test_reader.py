@@ -3,11 +3,14 @@
 import json
 import math
 from typing import Any
+from unittest.mock import patch
 
+import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from karpenter.manifests import limits
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import Document, read
 from karpenter.manifests.writer import dump
@@ -124,6 +127,29 @@ def test_json_reads_as_it_was_written(
 
 
 # YAML has no surrogate pairs in escapes, which JSON needs beyond the first 65,536 characters.
+def depth_of(value: Any) -> int:
+    inner = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    )
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
+@given(objects(), st.sampled_from([None, 2]), st.booleans())
+@example({'"': ["\\", '\\"', {"}": "[{"}], "": ["\n]"]}, None, False)
+def test_json_may_be_nested_as_deep_as_the_limit_and_no_deeper(
+    data: dict[str, Any], indent: int | None, ascii_only: bool
+) -> None:
+    text = json.dumps(data, indent=indent, ensure_ascii=ascii_only).encode()
+
+    with patch.object(limits, "MAX_DEPTH", depth_of(data)):
+        read(text, "deep.json")
+    with (
+        patch.object(limits, "MAX_DEPTH", depth_of(data) - 1),
+        pytest.raises(ManifestError, match="levels deep"),
+    ):
+        read(text, "deep.json")
+
+
 @given(objects(largest_character=0xFFFF).filter(bool))
 def test_json_is_yaml_with_the_same_lines(data: dict[str, Any]) -> None:
     text = json.dumps(data, indent=1)

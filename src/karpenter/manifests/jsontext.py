@@ -21,6 +21,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
+_ONE_KIND = bytes.maketrans(b"[]", b"{}")
+_NO_BRACKETS = bytes(set(range(256)) - set(b'{}[]"'))
+
 _EXPLAINED = (
     ("Expecting property name", "a key in double quotes is expected here"),
     ("Expecting ':'", "a colon is expected here"),
@@ -45,9 +48,9 @@ def parse(text: str, name: str) -> list[tuple[Any, int]]:
     try:
         while at < len(text):
             value, end = _DECODER.raw_decode(text, at)
-            _check_depth(value)
             values.append((value, at))
             at = _after_blanks(text, end)
+        _check_depth(text)
     except (_UnacceptableError, ScalarError, RecursionError) as error:
         _check_tokens(text, name)
         # Only reached if the two ways of reading disagree; better a vague sentence than none.
@@ -152,19 +155,22 @@ def _check_count(text: str, name: str) -> None:
     raise ManifestError(name, line, None, limits.too_many_values(limits.MAX_JSON_VALUES))
 
 
-def _check_depth(value: Any) -> None:
-    """Refuse deep nesting without recursing: level by level, only the collections of each."""
-    level: list[Any] = [[value]]
-    for _ in range(limits.MAX_DEPTH + 1):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
+def _check_depth(text: str) -> None:
+    """Refuse deep nesting, by the brackets of a text that is known to be JSON.
+
+    Empty pairs are removed until nothing is left: as many times as collections are nested.
+    """
+    if "\\" in text:
+        text = text.replace("\\\\", "").replace('\\"', "")
+    brackets = text.encode("utf-8", "surrogatepass").translate(_ONE_KIND, _NO_BRACKETS)
+    # Two quotes side by side are text without brackets, or end one text and begin the next
+    brackets = b"".join(brackets.replace(b'""', b"").split(b'"')[::2])
+    for _ in range(limits.MAX_DEPTH):
+        if not brackets:
             return
-    raise _UnacceptableError(limits.too_deep())
+        brackets = brackets.replace(b"{}", b"")
+    if brackets:
+        raise _UnacceptableError(limits.too_deep())
 
 
 def _check_tokens(text: str, name: str) -> None:
