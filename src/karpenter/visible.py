@@ -25,27 +25,32 @@ _BASIC: Final = 0xFFFF
 
 def visible(text: str) -> str:
     r"""Text on one line, with everything that is not seen spelled out, as in ``\x1b``."""
-    return text if text.isprintable() else _HIDDEN.sub(_spelled, text)
+    return text if _is_plain(text) else _HIDDEN.sub(_spelled, text)
 
 
 def visible_lines(text: str) -> str:
     """The same for text of several lines, which may have tabs."""
-    return text if text.isprintable() else _HIDDEN_IN_LINES.sub(_spelled, text)
+    return text if _is_plain(text) else _HIDDEN_IN_LINES.sub(_spelled, text)
 
 
 def has_hidden(text: str) -> bool:
     """Whether some character of the text, line feeds and tabs aside, is not seen."""
-    return not text.isprintable() and _HIDDEN_IN_LINES.search(text) is not None
+    return not _is_plain(text) and _HIDDEN_IN_LINES.search(text) is not None
 
 
 def in_json(text: str) -> str:
     """A JSON document in which such characters are escaped; it says the same as before."""
-    return text if text.isprintable() else _HIDDEN_IN_LINES.sub(_in_json, text)
+    return text if _is_plain(text) else _HIDDEN_IN_LINES.sub(_in_json, text)
 
 
 def in_yaml(text: str) -> str:
     """A YAML document likewise; such characters may stand in double quotes only."""
-    return text if text.isprintable() else _HIDDEN_IN_LINES.sub(_spelled, text)
+    return text if _is_plain(text) else _HIDDEN_IN_LINES.sub(_spelled, text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a glance is enough; Python takes some characters without width for printable."""
+    return text.isascii() and text.isprintable()
 
 
 def _spelled(found: re.Match[str]) -> str:

@@ -38,6 +38,7 @@ WITHOUT_HALVES = st.text(
         pytest.param("a\u200bb\ufeff", r"a\u200bb\ufeff", id="characters without width"),
         pytest.param("a\u2028b", r"a\u2028b", id="an odd end of a line"),
         pytest.param("a\U000e0041", r"a\U000e0041", id="a tag"),
+        pytest.param("a\U000e0100", r"a\U000e0100", id="one that Python finds printable"),
         pytest.param("a\ud800", r"a\ud800", id="half a character"),
         pytest.param("größe 日本 😀 e\u0301\u00a0", "größe 日本 😀 e\u0301\u00a0", id="words"),
     ],
