@@ -34,11 +34,24 @@ def explained(difference: Difference) -> Known | None:
 
 
 def _impossible_node(difference: Difference) -> bool:
-    """Karpenter puts a pod on a node that never has what the pod requires; we do not."""
+    """Karpenter takes a demand that contradicts itself for one that a node can meet; we do not."""
     problem = difference.problem
-    return not _misplaced(problem, difference.ours) and all(
+    if _misplaced(problem, difference.ours):
+        return False
+    return _has_impossible_alternative(difference) or all(
         _misplaced(problem, answer) or _forgets_a_label(problem, answer)
         for answer in difference.theirs
+    )
+
+
+def _has_impossible_alternative(difference: Difference) -> bool:
+    """Whether a pod that Karpenter places elsewhere has an alternative that no node can meet."""
+    ours, theirs = difference.ours, difference.theirs
+    return any(
+        len(terms) > 1 and any(_contradict(term) for term in terms)
+        for pod in difference.problem.of_kind("Pod")
+        if all(_place_of(pod, answer) != _place_of(pod, ours) for answer in theirs)
+        for terms in [_required_terms(pod["spec"])]
     )
 
 
