@@ -43,7 +43,7 @@ def lower_bound(
     Args:
         templates: the pools to buy from; their limits are not looked at.
         served: how many pods there are of each class.
-        well_known: labels that pools need not define.
+        well_known: labels that pools need not define for a pod that asks for them.
     """
     markets = _markets(templates)
     crowds = _distinct_crowds(_gathered(served), markets, well_known)

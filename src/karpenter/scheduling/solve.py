@@ -236,7 +236,9 @@ def _costly(world: World) -> dict[str, str]:
 
 def _least_cost(world: World, served: Iterable[int]) -> float:
     classes = Counter(world.class_of[position] for position in served)
-    return lower_bound(world.templates, classes, world.problem.facts.well_known_labels)
+    # a pod may go to a pool that does not define its label, where another one tells a claim of it
+    undefined = world.problem.facts.well_known_labels | world.told_labels
+    return lower_bound(world.templates, classes, undefined)
 
 
 def _existing(world: World, packing: Packing, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
