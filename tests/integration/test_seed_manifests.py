@@ -207,7 +207,8 @@ async def test_a_provisioner_that_no_machine_suits_says_so_on_kwok() -> None:
     async with autoscaler() as run:  # which sells nothing in us-west-2
         await applied(run, "s000-provisioner-default.yaml")
         await run.apply(deployment("waiting", 2, tolerations=ANYTHING))
-        sentence = "nodepool default: no instance type satisfies the pool's own requirements"
+        reason = "nodepool default: no instance type satisfies the pool's own requirements"
+        sentence = f"Failed to schedule pod, {reason}"
         await run.until(lambda: ("Pod", "FailedScheduling", sentence) in run.events)
 
         assert [] == run.nodes
