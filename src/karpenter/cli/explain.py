@@ -60,7 +60,8 @@ POOL_EXAMPLES = """\
 DEPLOYMENT_HELP = """\
 Say where the pods of a Deployment would go, or why nowhere.
 
-Tells the story of one pod for all those that fare alike, as `explain pod` does; -o json has each pod.
+Tells the story of one pod for all those that fare alike, as `explain pod` does; -o json has each pod, \
+the first hundred of them.
 """
 DEPLOYMENT_EXAMPLES = """\
 [bold]Examples[/bold]
