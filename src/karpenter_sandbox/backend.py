@@ -1,4 +1,4 @@
-"""What every request works on: the store, the served kinds, the time, and new identities."""
+"""The shared state of request handlers: store, served kinds, clock, generated names and uids."""
 
 import random
 import uuid
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
-from karpenter.admission.legacy import Profile
-from karpenter.sandbox.kinds import Registry, Resource
-from karpenter.sandbox.log_ring import LogSource
-from karpenter.sandbox.store import Key, Store
+from karpenter.admission.legacy.webhook import Profile
+from karpenter_sandbox.kinds.registry import Registry, Resource
+from karpenter_sandbox.log_ring import LogSource
+from karpenter_sandbox.store.store import Key, Store
 
 # No vowels and no look-alikes, so that no generated name is a word or is misread
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -49,10 +49,10 @@ class Backend:
     kinds: Registry
     clock: Clock
     identity: Identity = field(default_factory=Identity)
-    # Whose rules and defaults the webhook of the alpha kinds goes by
+    # The provider and releases whose rules and defaults the webhook of the alpha kinds applies
     provider: str = "kwok"
     legacy_defaults: Profile = "late"
-    # What programs of this process log, for the pods that stand for them
+    # Logs of programs of this process, for the pods that represent them
     logs: list[LogSource] = field(default_factory=list)
 
     def timestamp(self) -> str:
@@ -67,7 +67,7 @@ class Backend:
 
 
 def duration(seconds: int) -> timedelta:
-    """Seconds as Go counts them: in 64 bits of nanoseconds, which begin anew after 292 years.
+    """Seconds as Go counts them: in 64 bits of nanoseconds, which overflow after 292 years.
 
     Every sum of such a duration and a moment of our time is a moment Python knows.
     """

@@ -1,4 +1,4 @@
-"""A client for the cluster's own controllers: the API without HTTP and without JSON.
+"""A client for the cluster's own controllers: calls the API directly, without HTTP or JSON.
 
 Objects that come back are shared with the store and must not be changed; what is handed in is
 taken over and must not be changed afterwards either. Every refusal is an ``ApiError``, exactly
@@ -9,17 +9,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from karpenter.sandbox import recording, versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.history import Watch
-from karpenter.sandbox.options import DeleteOptions, ListOptions, WriteOptions
-from karpenter.sandbox.selectors import Predicate
-from karpenter.sandbox.status import bad_request, expired
-from karpenter.sandbox.store import Event, JsonObject
-from karpenter.sandbox.store_errors import Gone
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs import binding, eviction, patches, read, removing, scaling, writing
-from karpenter.sandbox.verbs.watching import narrowed
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import versions
+from karpenter_sandbox.runtime import recording
+from karpenter_sandbox.server.options import DeleteOptions, ListOptions, WriteOptions
+from karpenter_sandbox.server.selectors import Predicate
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs import (
+    binding,
+    deletion,
+    eviction,
+    patches,
+    read,
+    scaling,
+    writing,
+)
+from karpenter_sandbox.server.verbs.watching import narrowed
+from karpenter_sandbox.status import bad_request, expired
+from karpenter_sandbox.store.errors import Gone
+from karpenter_sandbox.store.history import Watch
+from karpenter_sandbox.store.store import Event
 
 _Objects: TypeAlias = list[JsonObject]
 
@@ -226,7 +236,7 @@ class Client:
             resource_version=resource_version,
             propagation=propagation,
         )
-        return removing.remove(self._backend, target, options).obj
+        return deletion.remove(self._backend, target, options).obj
 
     async def evict(self, namespace: str, name: str, *, grace_period: int | None = None) -> None:
         """Evict a pod; 429 when its disruption budget does not allow it."""

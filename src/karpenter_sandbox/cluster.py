@@ -10,61 +10,65 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.admission.legacy import Profile
+from karpenter.admission.legacy.webhook import Profile
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock, running_clock
-from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity, parse_timestamp
-from karpenter.sandbox.controllers.attachments import AttachmentController, CsiNodeController
-from karpenter.sandbox.controllers.cronjob import CronJobController
-from karpenter.sandbox.controllers.daemonset import DaemonSetController
-from karpenter.sandbox.controllers.deployment import DeploymentController
-from karpenter.sandbox.controllers.endpoints import (
+from karpenter_sandbox.backend import Backend, Identity, parse_timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.cluster.event_ttl import EventExpiry
+from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
+from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
+from karpenter_sandbox.controllers.cluster.pdb import DisruptionController
+from karpenter_sandbox.controllers.cluster.service_accounts import ServiceAccountController
+from karpenter_sandbox.controllers.jobs.cronjob import CronJobController
+from karpenter_sandbox.controllers.jobs.job import JobController
+from karpenter_sandbox.controllers.nodes.lifecycle import NodeLifecycleController
+from karpenter_sandbox.controllers.nodes.pod_gc import PodGarbageCollector
+from karpenter_sandbox.controllers.nodes.taint_eviction import TaintEvictionController
+from karpenter_sandbox.controllers.services.endpoints import (
     EndpointsController,
     EndpointSliceController,
 )
-from karpenter.sandbox.controllers.eventttl import EventExpiry
-from karpenter.sandbox.controllers.garbage import GarbageCollector
-from karpenter.sandbox.controllers.hpa import AutoscalerController
-from karpenter.sandbox.controllers.job import JobController
-from karpenter.sandbox.controllers.namespace import NamespaceController
-from karpenter.sandbox.controllers.nodelifecycle import NodeLifecycleController
-from karpenter.sandbox.controllers.pdb import DisruptionController
-from karpenter.sandbox.controllers.podgc import PodGarbageCollector
-from karpenter.sandbox.controllers.replicaset import ReplicaSetController
-from karpenter.sandbox.controllers.replication import ReplicationController
-from karpenter.sandbox.controllers.runtime import Controller, Runtime
-from karpenter.sandbox.controllers.serviceaccounts import ServiceAccountController
-from karpenter.sandbox.controllers.statefulset import StatefulSetController
-from karpenter.sandbox.controllers.tainteviction import TaintEvictionController
-from karpenter.sandbox.controllers.volume_use import EphemeralVolumes, VolumeProtection
-from karpenter.sandbox.controllers.volumes import VolumeController
-from karpenter.sandbox.crds import CustomKinds
-from karpenter.sandbox.faults import Timing
-from karpenter.sandbox.heartbeats import KubeletClient
-from karpenter.sandbox.journal import Journal, JournalError, has_history, restore
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.kubelet import add_kubelets
-from karpenter.sandbox.machines import Machines
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.scheduler import Scheduler
-from karpenter.sandbox.seeds import NodeShape, first_objects, new_node
-from karpenter.sandbox.status import ApiError
-from karpenter.sandbox.store import Store
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.controllers.storage.attachments import (
+    AttachmentController,
+    CsiNodeController,
+)
+from karpenter_sandbox.controllers.storage.binder import VolumeController
+from karpenter_sandbox.controllers.storage.protection import EphemeralVolumes, VolumeProtection
+from karpenter_sandbox.controllers.workloads.daemonset import DaemonSetController
+from karpenter_sandbox.controllers.workloads.deployment import DeploymentController
+from karpenter_sandbox.controllers.workloads.hpa import AutoscalerController
+from karpenter_sandbox.controllers.workloads.replicaset import (
+    ReplicaSetController,
+    ReplicationController,
+)
+from karpenter_sandbox.controllers.workloads.statefulset import StatefulSetController
+from karpenter_sandbox.initial_objects import NodeShape, first_objects, new_node
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.kubelet.faults import Timing
+from karpenter_sandbox.kubelet.heartbeats import KubeletClient
+from karpenter_sandbox.kubelet.kubelet import add_kubelets
+from karpenter_sandbox.kubelet.machines import Machines
+from karpenter_sandbox.runtime.runtime import Controller, Runtime
+from karpenter_sandbox.scheduling.scheduler import Scheduler
+from karpenter_sandbox.server.api import Api
+from karpenter_sandbox.server.crds import CustomKinds
+from karpenter_sandbox.status import ApiError
+from karpenter_sandbox.store.journal import Journal, JournalError, has_history, restore
+from karpenter_sandbox.store.store import Store
 
 _NOT_FOUND: Final = 404
 _NODE_NAME: Final = re.compile(r"node-([0-9]+)")
-# The parts of a controller manager, in the order in which they take their turns
+# The controllers of the controller manager, in the order in which they run
 _CONTROLLERS: Final[tuple[Callable[[Runtime, Client], Controller], ...]] = (
     ServiceAccountController,  # pods want an account
     NodeLifecycleController,  # which nodes take pods
     TaintEvictionController,
     CsiNodeController,
-    DaemonSetController,  # before other pods take the room
+    DaemonSetController,  # before other pods take the resources
     DeploymentController,
     ReplicaSetController,
     ReplicationController,
@@ -100,13 +104,13 @@ class Cluster:
         """Make a cluster that does nothing yet.
 
         Args:
-            clock: whose time it lives in.
-            seed: what names, identifiers and ties are drawn from; none draws them anew each time.
+            clock: the clock of the cluster.
+            seed: the seed of names, identifiers and ties; without one, every run differs.
             data_file: where it is kept from one run to the next.
             timing: how long machines and pods take where nothing else is declared.
             provider: whose rules Provisioners and AWSNodeTemplates are checked by.
             legacy_defaults: which releases' defaults Provisioners get.
-            is_strict: an error nobody foresaw ends the run; otherwise it is logged and retried.
+            is_strict: an unexpected error ends the run; otherwise it is logged and retried.
 
         Raises:
             JournalError: the data file cannot be used.
@@ -128,7 +132,7 @@ class Cluster:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Create what every cluster has, and bring everything to life."""
+        """Create the initial objects, and start all controllers."""
         await self.create_first_objects()
         self._add_controllers()
         self._task = asyncio.create_task(self.runtime.run(), name="cluster")
@@ -176,9 +180,9 @@ class Cluster:
         ]
 
     async def create_first_objects(self) -> None:
-        """Create what every cluster has, and nothing that lives."""
+        """Create the initial objects, without starting controllers."""
         for obj in first_objects():
-            # What was kept from the last run has perhaps been changed on purpose
+            # An object kept from the last run may have been changed on purpose
             if await self.find(obj) is None:
                 await self.client.create(obj)
         for crd in builtin_crds().values():
@@ -218,7 +222,7 @@ class Cluster:
 def last_moment(data_file: Path) -> datetime | None:
     """The latest time that anything in a data file mentions, or None when it holds nothing.
 
-    A cluster that ran faster than real time has seen the future, and goes on from there.
+    A cluster that ran faster than real time is ahead of the wall clock, and continues from there.
 
     Raises:
         JournalError: the data file cannot be used.
@@ -245,7 +249,7 @@ async def virtual_cluster(
 ) -> AsyncIterator[Cluster]:
     """A cluster for as long as a block runs, in the time of the running loop.
 
-    Meant for ``run_virtual``, where hours pass in moments. An error nobody foresaw ends the run.
+    Meant for ``run_virtual``, where hours pass in moments. An unexpected error ends the run.
     """
     cluster = Cluster(running_clock(), seed=seed, timing=timing, is_strict=True)
     await cluster.start()

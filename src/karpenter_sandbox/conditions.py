@@ -1,6 +1,6 @@
 """Conditions in the status of objects."""
 
-from karpenter.sandbox.store import JsonObject
+from karpenter.api.meta import JsonObject
 
 
 def find_condition(obj: JsonObject, name: str) -> JsonObject | None:

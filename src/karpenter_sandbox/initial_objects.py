@@ -1,14 +1,13 @@
-"""What every new cluster has: namespaces, priorities, a way to get volumes, and its nodes; pure."""
+"""The initial objects of a cluster: namespaces, priority and storage classes, nodes; pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from karpenter.sandbox.controllers.serviceaccounts import first_account, root_certificate
-from karpenter.sandbox.faults import SIMULATED
-from karpenter.sandbox.machine_status import DEFAULT_REGION
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.cluster.service_accounts import first_account, root_certificate
+from karpenter_sandbox.kubelet.faults import SIMULATED
+from karpenter_sandbox.kubelet.status import DEFAULT_REGION
 
 STORAGE_CLASS: Final = "standard"
 PROVISIONER: Final = "csi.sandbox.karpenter.sh"

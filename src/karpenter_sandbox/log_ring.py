@@ -1,7 +1,7 @@
-"""What a program logs, kept for those who ask the API for the logs of a pod.
+"""A ring buffer of a program's log lines, served by the API as the log of a pod.
 
-Containers here run no programs; but the process that runs a cluster may be one that pods stand
-for. Its latest lines are kept in a ring, and a source says which pods show them.
+Containers here run no programs, but a pod may represent the process that runs the cluster. Its
+latest lines are kept in a ring, and a source says which pods show them.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
 
 _MOST_BYTES: Final = 1024 * 1024
 
@@ -55,7 +55,7 @@ class LogRing:
             return list(self._lines)[len(self._lines) - new :], self._written
 
     def wake(self) -> None:
-        """Let those who follow look whether something has changed."""
+        """Wake all followers, so that they check for changes."""
         for follower in tuple(self._followers):
             follower.wake()
 
@@ -71,7 +71,7 @@ class LogRing:
 
 
 class Follower:
-    """Somebody who reads a ring as it grows."""
+    """A reader that follows a ring as it grows."""
 
     def __init__(self, ring: LogRing) -> None:
         self._ring = ring

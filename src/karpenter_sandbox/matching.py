@@ -5,9 +5,9 @@ alike recognisable.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
 
 NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
@@ -22,7 +22,7 @@ class Requirement(NamedTuple):
     values: tuple[str, ...]
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fulfil it; an operator nobody knows is never fulfilled."""
+        """Whether labels fulfil it; an unknown operator is never fulfilled."""
         value = labels.get(self.key)
         match self.operator:
             case "In":

@@ -1,7 +1,7 @@
-"""Refusals in the words of an API server, and the ``Status`` bodies that carry them.
+"""Errors with the API server's messages, and their ``Status`` bodies.
 
-Clients decide by ``code`` and ``reason`` and show ``message`` to people, so all three follow
-Kubernetes: what it calls a failure, and how it says so.
+Clients decide by ``code`` and ``reason`` and show ``message`` to people, so all three are those of
+Kubernetes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 
 from karpenter.admission.errors import FieldError
-from karpenter.sandbox.validation.problems import NotFoundFieldError
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
 
 
 class ApiError(Exception):
@@ -151,8 +149,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> A
     """A 422 that lists what is wrong with which field."""
     details = _details(group, kind, name)
     details["causes"] = [
-        {"reason": _cause(error), "message": error.message, "field": error.field}
-        for error in errors
+        {"reason": error.reason, "message": error.message, "field": error.field} for error in errors
     ]
     message = f'{qualified(group, kind)} "{name}" is invalid'
     lines = list(dict.fromkeys(str(error) for error in errors))
@@ -188,7 +185,7 @@ def unacceptable(accepted: str) -> ApiError:
 
 
 def unknown_representation(available: str) -> ApiError:
-    """The refusal to write an answer in a form nobody knows."""
+    """The refusal to write an answer in an unknown form."""
     message = f"406: Not Acceptable\n\nAvailable representations: {available}"
     return ApiError(406, "NotAcceptable", message, {})
 
@@ -243,10 +240,6 @@ def not_simulated(what: str) -> ApiError:
 def internal(problem: str) -> ApiError:
     details = {"causes": [{"message": problem}]}
     return ApiError(500, "InternalError", f"Internal error occurred: {problem}", details)
-
-
-def _cause(error: FieldError) -> str:
-    return error.reason if isinstance(error, NotFoundFieldError) else error.kind.reason
 
 
 def _details(group: str, kind: str, name: str) -> dict[str, Any]:

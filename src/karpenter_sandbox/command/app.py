@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from karpenter.cli import inputs, output
-from karpenter.cli.help_pages import PlainCommand, PlainGroup
+from karpenter.console import manifest_files, output
+from karpenter.console.help_pages import PlainCommand, PlainGroup
 
 HELP = """\
 Run a small Kubernetes cluster in this process, for as long as you like.
@@ -42,7 +42,14 @@ Running: TypeAlias = Annotated[
 
 _SIMULATED_AWS = "The simulated account of --provider aws"
 
-sandbox = typer.Typer(cls=PlainGroup, invoke_without_command=True)
+sandbox = typer.Typer(
+    cls=PlainGroup,
+    help=HELP,
+    epilog=EXAMPLES,
+    invoke_without_command=True,
+    rich_markup_mode="rich",
+    add_completion=False,  # the program has it
+)
 
 
 @sandbox.callback()
@@ -162,15 +169,15 @@ def run(
         output.fail(f"--speed is a number above 0 and up to {_FASTEST:g}, not {speed:g}")
     documents = []
     if load:
-        loaded = inputs.load_documents(load, recursive=False)
+        loaded = manifest_files.load_documents(load, recursive=False)
         for error in loaded.errors:
             output.error(str(error))
         if loaded.errors:
-            output.fail(f"nothing is started: {inputs.problems(len(loaded.errors))}")
+            output.fail(f"nothing is started: {manifest_files.problems(len(loaded.errors))}")
         documents = loaded.documents
     with output.progress("starting the cluster"):
-        from karpenter.cli import sandbox_run
-        from karpenter.cli.sandbox_cloud import Account, CloudWishes
+        from karpenter_sandbox.command import run as sandbox_run
+        from karpenter_sandbox.command.cloud import Account, CloudWishes
 
     sandbox_run.run(
         sandbox_run.Wishes(
@@ -205,12 +212,12 @@ def interrupt(
     kubeconfig: Running = None,
 ) -> None:
     """Let the simulated AWS of a running sandbox announce something about an instance."""
-    from karpenter.cli.sandbox_interrupt import ask_for_interruption
+    from karpenter_sandbox.command.interrupt import ask_for_interruption
 
     ask_for_interruption(node, event, kubeconfig)
 
 
-@sandbox.command()
+@sandbox.command(cls=PlainCommand)
 def fault(
     kind: Annotated[
         str,
@@ -236,7 +243,7 @@ def fault(
     kubeconfig: Running = None,
 ) -> None:
     """Let something go wrong with the simulated AWS of a running sandbox, until it is undone."""
-    from karpenter.cli.sandbox_fault import Asked, change_faults, show_faults
+    from karpenter_sandbox.command.fault import Asked, change_faults, show_faults
 
     if shows_list or not (kind or undo):
         if kind or undo:

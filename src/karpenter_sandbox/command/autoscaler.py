@@ -11,25 +11,25 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from karpenter import __version__
-from karpenter.cli import output
-from karpenter.cli.decisions import decision_logger
-from karpenter.cli.sandbox_cloud import AWS, CloudWishes, usable_settings
-from karpenter.cli.sandbox_deployment import deployed
-from karpenter.cli.sandbox_view import show_logs
 from karpenter.cloud.kwok.provider import INSTANCE_TYPES_FILE_PATH
 from karpenter.cloud.metered import MeteredProvider
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
-from karpenter.controllers.everything import make_controllers
+from karpenter.console import output
+from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.manager import Manager, Process
 from karpenter.kube.client import Client
 from karpenter.kube.events import Recorder
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.log_ring import LogRing
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.capacity import CloudCalls
 from karpenter.telemetry.logs import short_revision, take_over
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.command.cloud import AWS, CloudWishes, usable_settings
+from karpenter_sandbox.command.controller_deployment import deployed
+from karpenter_sandbox.command.decision_lines import decision_logger
+from karpenter_sandbox.command.live_view import show_logs
+from karpenter_sandbox.log_ring import LogRing
+from karpenter_sandbox.server.transport import MemoryTransport
 
 
 @asynccontextmanager
@@ -38,15 +38,15 @@ async def autoscaling(
 ) -> AsyncIterator[Manager]:
     """Run the controllers on a cluster for as long as a block runs.
 
-    What they log as decisions is shown by ``say``; all of it is the log of their Deployment.
+    Their decisions are shown by ``say``; their full log is that of their Deployment's pod.
     """
     settings = usable_settings(wishes)
     ring = LogRing()
     commit = short_revision(os.environ.get("KARPENTER_COMMIT", ""))
     log = decision_logger(say, cluster.clock.now, ring.write, commit)
     take_over(quiet_logger())
-    show_logs(say)  # of the cluster, which is quiet unless something is wrong with it
-    rng = random.Random()  # noqa: S311 nothing secret hangs on it
+    show_logs(say)  # the cluster's log shows errors only
+    rng = random.Random()  # noqa: S311 not used for secrets
     metrics = Metrics()
     kube = Client(MemoryTransport(cluster.api), cluster.clock)
     environment = dict(os.environ)
@@ -76,7 +76,7 @@ async def autoscaling(
 
 
 def told_when_over(ended: asyncio.Task[None], say: Callable[[str], object]) -> None:
-    """Say so when the controllers do not go on, which nothing else would show."""
+    """Report that the controllers have stopped, which nothing else would show."""
     if not ended.cancelled() and (error := ended.exception()) is not None:
         while isinstance(error, BaseExceptionGroup):  # whose own text names none of its errors
             error = error.exceptions[0]
@@ -90,7 +90,7 @@ async def _cloud(
     """The cloud of that name; of AWS, a simulated one."""
     try:
         if wishes.provider == AWS:
-            from karpenter.cli.sandbox_aws import simulated_aws
+            from karpenter_sandbox.command.aws import simulated_aws
 
             async with simulated_aws(
                 cluster, context, wishes.account, say, has_example=wishes.has_example

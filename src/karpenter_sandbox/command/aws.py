@@ -2,8 +2,7 @@
 
 Instances become simulated nodes. An interruption is asked for by an annotation on a node, which is
 what ``karpenter sandbox interrupt`` sets, because the account is reached from this process alone.
-For the same reason what is to go wrong is read from a ConfigMap, which is what ``karpenter sandbox
-fault`` writes.
+For the same reason faults are read from a ConfigMap, which ``karpenter sandbox fault`` writes.
 """
 
 import asyncio
@@ -13,27 +12,32 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from karpenter.cli import output
-from karpenter.cli.sandbox_cloud import Account
-from karpenter.cli.sandbox_deployment import NAMESPACE
 from karpenter.cloud.aws.simulated.account import SimulationMissingError
-from karpenter.cloud.aws.simulated.bad_days import Market, Trouble, enact, lost_zones, read
+from karpenter.cloud.aws.simulated.bad_days import (
+    CONFIG_MAP,
+    CONFIG_MAP_NAMESPACE,
+    Market,
+    Trouble,
+    enact,
+    lost_zones,
+    read,
+)
 from karpenter.cloud.aws.simulated.world import (
     ANNOUNCEMENTS,
-    AwsWorld,
     NoSuchInstanceError,
+    SimulatedAws,
     aws_world,
 )
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.faults import PREFIX
-from karpenter.sandbox.status import ApiError
-from karpenter.sandbox.store import Event, Key
+from karpenter.console import output
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.command.cloud import Account
+from karpenter_sandbox.kubelet.faults import PREFIX
+from karpenter_sandbox.status import ApiError
+from karpenter_sandbox.store.store import Event, Key
 
 INTERRUPT: Final = f"{PREFIX}interrupt"
-FAULTS: Final = "aws-faults"  # a ConfigMap
-FAULTS_NAMESPACE: Final = NAMESPACE
 REGION: Final = f"{PREFIX}region"  # on the ConfigMap: where the account is
 ZONES: Final = f"{PREFIX}zones"  # on the ConfigMap: where there are subnets
 _CONFLICT: Final = 409
@@ -85,25 +89,25 @@ async def simulated_aws(
 
 @asynccontextmanager
 async def bad_days(
-    cluster: Cluster, world: AwsWorld, say: Callable[[str], object]
+    cluster: Cluster, world: SimulatedAws, say: Callable[[str], object]
 ) -> AsyncIterator[None]:
-    """Let go wrong what the ConfigMap says, for as long as a block runs; at first nothing."""
+    """Apply the faults of the ConfigMap while a block runs; initially there are none."""
     account = world.account
     market = Market(account.region, tuple(account.subnets))
-    where = ("v1", "ConfigMap", FAULTS_NAMESPACE, FAULTS)
+    where = ("v1", "ConfigMap", CONFIG_MAP_NAMESPACE, CONFIG_MAP)
     empty = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": FAULTS,
-            "namespace": FAULTS_NAMESPACE,
+            "name": CONFIG_MAP,
+            "namespace": CONFIG_MAP_NAMESPACE,
             "annotations": {REGION: market.region, ZONES: ",".join(market.zones)},
         },
     }
     current: dict[Trouble, None] = {}  # in the order of the ConfigMap
 
     def follow(change: Event) -> None:
-        if change.stored.key != Key("", "configmaps", FAULTS_NAMESPACE, FAULTS):
+        if change.stored.key != Key("", "configmaps", CONFIG_MAP_NAMESPACE, CONFIG_MAP):
             return
         data = {} if change.type == "DELETED" else change.obj.get("data") or {}
         wanted, problems = read(data, market)
@@ -115,11 +119,11 @@ async def bad_days(
         for trouble in [each for each in current if each not in wanted]:
             say(f"{now}   over: {trouble}")
         for problem in problems:
-            say(f"{now} ! ConfigMap {FAULTS_NAMESPACE}/{FAULTS}: {problem}")
+            say(f"{now} ! ConfigMap {CONFIG_MAP_NAMESPACE}/{CONFIG_MAP}: {problem}")
         current.clear()
         current.update(dict.fromkeys(wanted))
 
-    with contextlib.suppress(ApiError):  # of a run that ended too soon to take it away
+    with contextlib.suppress(ApiError):  # left by a run that was killed
         await cluster.client.delete(*where)
     cluster.store.on_change(follow)
     await cluster.client.create(empty)
@@ -134,7 +138,7 @@ async def _ensure(cluster: Cluster, obj: dict[str, object]) -> None:
     try:
         await cluster.client.create(obj)
     except ApiError as error:
-        # What was kept from the last run has perhaps been changed on purpose
+        # An object kept from the last run may have been changed on purpose
         if error.status != _CONFLICT:
             raise
 
@@ -150,7 +154,7 @@ def _note(change: Event, asked: "asyncio.Queue[tuple[str, str]]") -> None:
 
 async def _interrupt(
     cluster: Cluster,
-    world: AwsWorld,
+    world: SimulatedAws,
     asked: "asyncio.Queue[tuple[str, str]]",
     say: Callable[[str], object],
 ) -> None:
@@ -167,4 +171,4 @@ async def _interrupt(
         except NoSuchInstanceError as error:
             say(f"! {error}")
         except ApiError:
-            continue  # it is gone already, which is what was wanted
+            continue  # already deleted, as intended

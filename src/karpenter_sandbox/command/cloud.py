@@ -1,20 +1,23 @@
-"""What a sandbox settles about its cloud before anything is up: can it be had, and where is it?"""
+"""Validates the cloud options of a sandbox before it starts."""
 
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from karpenter.admission.legacy import Profile
-from karpenter.cli import output
+from karpenter.admission.legacy.webhook import Profile
 from karpenter.cloud.kwok import catalogue
 from karpenter.cloud.kwok.entries import CatalogueError
 from karpenter.cloud.registry import ProviderError, load_provider
 from karpenter.cloud.types import InstanceType
+from karpenter.console import output
 from karpenter.os_errors import os_reason
-from karpenter.sandbox.seeds import NodeShape
-from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
+from karpenter.scheduling.inputs.scheduler_config import (
+    SchedulerConfigError,
+    parse_scheduler_config,
+)
 from karpenter.settings import SettingError, Settings, from_environment
+from karpenter_sandbox.initial_objects import NodeShape
 
 _KWOK: Final = "kwok"
 AWS: Final = "aws"
@@ -66,7 +69,7 @@ def _check_aws(account: Account) -> None:
 
 
 def usable_settings(wishes: CloudWishes) -> Settings:
-    """The settings of the environment, for controllers that have no rivals.
+    """The settings of the environment, without leader election.
 
     Provisioners that name neither a role nor images get those that the simulated account has.
     """
@@ -92,10 +95,10 @@ def legacy_defaults(settings: Settings) -> Profile:
 
 
 def first_nodes(wishes: CloudWishes) -> NodeShape:
-    """How the nodes look that a sandbox begins with.
+    """The shape of a sandbox's initial nodes.
 
-    They stand where the cloud sells machines: in a zone of their own, pods that spread over zones
-    would want company that nobody can launch.
+    They are in zones where the cloud sells machines: in any other zone, topology spread constraints
+    would require nodes that the cloud cannot launch.
     """
     if wishes.provider == AWS:
         from karpenter.cloud.aws.simulated.account import simulated_zones

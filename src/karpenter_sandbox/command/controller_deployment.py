@@ -1,8 +1,8 @@
-"""The Deployment that stands for the controllers in a sandbox, as an installation would have one.
+"""The Deployment that represents the controllers in a sandbox, as in a real installation.
 
-They run in the process of the sandbox and on no node. So nobody schedules their pod: it names a
-scheduler of its own, which is this command, and is marked as running here. What it logs are the
-lines of the controllers.
+The controllers run in the sandbox's process and on no node. So kube-scheduler must ignore their
+pod: it names this command as its scheduler, which marks it as running. Its log is that of the
+controllers.
 """
 
 import asyncio
@@ -10,14 +10,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from karpenter.sandbox import machine_status as report
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.controllers.informer import ObjectKey
-from karpenter.sandbox.controllers.runtime import Controller, ignoring_missing
-from karpenter.sandbox.log_ring import LogRing, LogSource
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.kubelet import status as report
+from karpenter_sandbox.log_ring import LogRing, LogSource
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Controller, ignoring_missing
 
 NAME: Final = "karpenter"
 NAMESPACE: Final = "karpenter"
@@ -67,8 +66,8 @@ def is_about_it(event: Mapping[str, Any]) -> bool:
 async def deployed(cluster: Cluster, ring: LogRing) -> AsyncIterator[None]:
     """Have the Deployment in a cluster, with a log, for as long as a block runs.
 
-    What is there by those names already stays as it is: it was kept from the last run, or is
-    somebody else's.
+    Existing objects of those names are not changed: they were kept from the last run, or are the
+    user's.
     """
     source = LogSource(NAMESPACE, SCHEDULER, ring)
     cluster.backend.logs.append(source)
@@ -86,7 +85,7 @@ async def deployed(cluster: Cluster, ring: LogRing) -> AsyncIterator[None]:
 
 
 async def undeploy(cluster: Cluster) -> None:
-    """Remove the Deployment that a run with controllers has left, and nobody else's."""
+    """Remove the Deployment that an earlier run with controllers left, never a user's own."""
     *_, deployment = objects()
     known = await cluster.find(deployment)
     labels = known["metadata"].get("labels") or {} if known is not None else {}
@@ -112,7 +111,7 @@ class InProcessPods(Controller):
             self.queue.add((new["metadata"]["namespace"], new["metadata"]["name"]))
         elif new is None and old is not None and runs_here(old):
             self._started.discard(old["metadata"]["uid"])
-            self._ring.wake()  # who follows the log of this pod has seen the end of it
+            self._ring.wake()  # a follower of this pod's log has reached its end
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Start a pod; one of an earlier run has been restarted with this process."""

@@ -1,7 +1,7 @@
 """What the controllers decide, as sentences for people who watch a sandbox.
 
-Logs are for machines and say everything; here a few of their entries become one short line each,
-and the rest is left out unless it is an error. Who wants everything gets the lines of the log too.
+A few log entries become one short line each; the others are omitted unless they are errors. The
+full log is kept as well.
 """
 
 import contextlib
@@ -12,13 +12,13 @@ from typing import Any, Final, TypeAlias, cast
 import structlog
 from structlog.typing import FilteringBoundLogger, WrappedLogger
 
-from karpenter.cli import screen
+from karpenter.console import screen
 from karpenter.telemetry.logs import line_processors
 
 Entry: TypeAlias = Mapping[str, Any]
 _INFO: Final = 20
 _ERRORS: Final = ("error", "exception", "critical")
-_AGAIN_AFTER: Final = timedelta(minutes=10)  # until an error that goes on is told once more
+_AGAIN_AFTER: Final = timedelta(minutes=10)  # until a persisting error is shown again
 
 
 def decision_logger(
@@ -32,7 +32,7 @@ def decision_logger(
     All of them go to ``keep`` as the lines that ``karpenter controller`` of that revision writes.
     """
     processors = line_processors(now, commit)
-    told: dict[str, datetime] = {}  # errors, and when they were told last
+    told: dict[str, datetime] = {}  # errors, and when they were last shown
 
     def write(target: WrappedLogger, method: str, event: Any) -> None:
         with contextlib.suppress(structlog.DropEvent):  # of what repeats itself too often
@@ -57,7 +57,7 @@ def decision_logger(
 
 
 def _is_known(told: dict[str, datetime], text: str, now: datetime) -> bool:
-    """Whether an error has been told a short while ago; if not, note that it is told now."""
+    """Whether an error was shown recently; if not, record that it is shown now."""
     for old in [each for each, moment in told.items() if now - moment >= _AGAIN_AFTER]:
         del told[old]
     is_known = text in told
@@ -66,7 +66,7 @@ def _is_known(told: dict[str, datetime], text: str, now: datetime) -> bool:
 
 
 def sentence(method: str, message: str, entry: Entry) -> str:
-    """What an entry means to people; nothing when it means nothing to them."""
+    """The sentence for a log entry; empty for entries that are not shown."""
     tell = _SENTENCES.get(message)
     if tell is not None:
         return tell(entry)
@@ -103,6 +103,10 @@ def _not_placed(entry: Entry) -> str:
     return f"! no place for pod {_name(entry, 'Pod')}: {entry.get('error', '')}"
 
 
+def _waiting(entry: Entry) -> str:
+    return f"pod {_name(entry, 'Pod')} {entry.get('reason', '')}"
+
+
 def _disrupting(entry: Entry) -> str:
     reason = str(entry.get("reason", "")).lower()
     count = int(entry.get("disrupted-node-count", 1))
@@ -118,6 +122,7 @@ _SENTENCES: Final[Mapping[str, Callable[[Entry], str]]] = {
     "registered nodeclaim": lambda entry: f"{_name(entry, 'NodeClaim')} has joined the cluster",
     "initialized nodeclaim": lambda entry: f"{_name(entry, 'NodeClaim')} is ready for pods",
     "could not schedule pod": _not_placed,
+    "pod has to wait for another pass": _waiting,
     "disrupting node(s)": _disrupting,
     "tainted node": lambda entry: f"draining {_claim_of(_name(entry, 'Node'))}",
     "deleted nodeclaim": lambda entry: f"{_name(entry, 'NodeClaim')} is gone",

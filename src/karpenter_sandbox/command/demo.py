@@ -1,19 +1,19 @@
 """An example to begin with, and a demonstration of it: 0, 5, 20 and 0 pods, all on its own.
 
 Both are for people who see the program for the first time. The demonstration does what they would
-do with ``kubectl``, waits until the cluster has come to rest, and says what has become of it.
+do with ``kubectl``, waits until the cluster is stable, and prints its state.
 """
 
 from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from karpenter.cli.sandbox_view import overview_of
 from karpenter.manifests.reader import Document, read
-from karpenter.sandbox.cluster import Cluster
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.command.live_view import overview_of
 
 if TYPE_CHECKING:
-    from karpenter.cli.sandbox_prices import Prices
+    from karpenter_sandbox.command.prices import Prices
 
 DEPLOYMENT: Final = "inflate"
 STEPS: Final = (5, 20, 0)
@@ -23,7 +23,7 @@ _PAUSE: Final = 0.5
 
 def example(provider: str = "kwok") -> list[Document]:
     """A NodePool of simulated machines, and a Deployment without pods."""
-    folder = resources.files("karpenter.cli").joinpath("quickstart")
+    folder = resources.files("karpenter_sandbox.command").joinpath("quickstart")
     files = [folder.joinpath("inflate.yaml"), folder.joinpath(provider, "nodepool.yaml")]
     return [
         document
@@ -34,7 +34,7 @@ def example(provider: str = "kwok") -> list[Document]:
 
 
 def commands_to_try() -> tuple[str, ...]:
-    """What somebody who has started the example may type next."""
+    """Commands to try after the example has started."""
     return (
         f"kubectl scale deployment {DEPLOYMENT} --replicas=5",
         "kubectl get nodeclaims,nodes,pods -o wide",

@@ -1,4 +1,4 @@
-"""Letting something go wrong with the simulated AWS of a running sandbox, from another process."""
+"""Injects faults into the simulated AWS of a running sandbox, from another process."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -8,11 +8,9 @@ from typing import Final, TypeVar
 
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.nodes import Node
-from karpenter.cli import output
-from karpenter.cli.sandbox_aws import FAULTS, FAULTS_NAMESPACE, REGION, ZONES
-from karpenter.cli.sandbox_reach import in_sandbox
-from karpenter.cli.screen import counted
 from karpenter.cloud.aws.simulated.bad_days import (
+    CONFIG_MAP,
+    CONFIG_MAP_NAMESPACE,
     Kind,
     Market,
     Trouble,
@@ -21,10 +19,14 @@ from karpenter.cloud.aws.simulated.bad_days import (
     listed,
     written,
 )
+from karpenter.console import output
+from karpenter.console.screen import counted
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
 from karpenter.model.labels import ZONE
 from karpenter.visible import visible
+from karpenter_sandbox.command.aws import REGION, ZONES
+from karpenter_sandbox.command.running import in_sandbox
 
 T = TypeVar("T")
 
@@ -53,7 +55,7 @@ def show_faults(kubeconfig: Path | None) -> None:
 
 
 def change_faults(asked: Asked, kubeconfig: Path | None) -> None:
-    """Let something go wrong or work again, and say so; or say why that cannot be."""
+    """Inject or remove faults and print the result, or print why that is not possible."""
     try:
         kind = kind_named(asked.kind) if asked.kind else None
     except TroubleError as error:
@@ -77,12 +79,12 @@ def _in_aws(kubeconfig: Path | None, work: Callable[[Kube], Awaitable[T]]) -> T:
 
 
 async def _listed(kube: Kube) -> list[Trouble]:
-    held = await kube.get(ConfigMap, FAULTS, FAULTS_NAMESPACE)
+    held = await kube.get(ConfigMap, CONFIG_MAP, CONFIG_MAP_NAMESPACE)
     return listed(held.data)
 
 
 async def _change(kube: Kube, asked: Asked) -> list[str]:
-    held = await kube.get(ConfigMap, FAULTS, FAULTS_NAMESPACE)
+    held = await kube.get(ConfigMap, CONFIG_MAP, CONFIG_MAP_NAMESPACE)
     market = _market(held)
     current = listed(held.data)
     meant = _meant(asked, current, market)
@@ -91,11 +93,11 @@ async def _change(kube: Kube, asked: Asked) -> list[str]:
     else:
         wanted = [*current, *meant]
     body = {
-        # so that of two commands at once neither undoes what the other does
+        # optimistic lock: concurrent commands must not undo each other
         "metadata": {"resourceVersion": held.metadata.resource_version},
         "data": {**dict.fromkeys(held.data), **written(dict.fromkeys(wanted))},
     }
-    await kube.patch(ConfigMap, FAULTS, body, FAULTS_NAMESPACE)
+    await kube.patch(ConfigMap, CONFIG_MAP, body, CONFIG_MAP_NAMESPACE)
     if asked.is_undone:
         gone = [f"no longer {_noun(each.kind)}: {each.what}" for each in meant]
         wrong = _noun(kind_named(asked.kind)) if asked.kind else "wrong with this AWS"
@@ -123,7 +125,7 @@ def _market(held: ConfigMap) -> Market:
     told = held.metadata.annotations or {}
     if not told.get(REGION) or not told.get(ZONES):
         raise TroubleError(
-            f"ConfigMap {FAULTS_NAMESPACE}/{FAULTS} has lost its annotations; start the sandbox"
+            f"ConfigMap {CONFIG_MAP_NAMESPACE}/{CONFIG_MAP} has lost its annotations; start the sandbox"
             " again"
         )
     return Market(told[REGION], tuple(told[ZONES].split(",")))

@@ -1,17 +1,17 @@
-"""Asking a running sandbox for an interruption, from another process."""
+"""Requests an interruption from a running sandbox, from another process."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from karpenter.api.nodes import Node
-from karpenter.cli import output
-from karpenter.cli.sandbox_aws import INTERRUPT
-from karpenter.cli.sandbox_reach import in_sandbox
-from karpenter.cloud.aws.interruption import ACT_ON_REBALANCE
+from karpenter.cloud.aws.interruption.queue import ACT_ON_REBALANCE
+from karpenter.console import output
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
 from karpenter.visible import visible
+from karpenter_sandbox.command.aws import INTERRUPT
+from karpenter_sandbox.command.running import in_sandbox
 
 _EC2: Final = "aws:///"
 _REMOVED: Final = (

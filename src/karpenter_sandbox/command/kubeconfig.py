@@ -1,7 +1,8 @@
-"""The kubeconfig of a running sandbox: it is there for as long as the sandbox answers.
+"""The kubeconfig of a running sandbox: it exists for as long as the sandbox serves.
 
-The file is locked by whoever wrote it, so another sandbox in the same folder knows that the cluster
-it leads to still runs, and leaves it alone; the lock ends with the process, however that ends.
+The sandbox holds a lock on the file, so that another one in the same folder detects that the
+cluster still runs, and does not replace the file; the lock ends with the process, even if it is
+killed.
 """
 
 import contextlib
@@ -14,16 +15,16 @@ from typing import Final
 
 import yaml
 
-from karpenter.cli import output
+from karpenter.console import output
 from karpenter.os_errors import os_reason
-from karpenter.sandbox.server import Server, kubeconfig
+from karpenter_sandbox.server.http import Server, kubeconfig
 
 _CONTEXT: Final = "karpenter-sandbox"
 _OWNER_ONLY: Final = 0o600
 
 
 def make_way(path: Path) -> None:
-    """Make way for a new kubeconfig, unless the file is one that somebody needs."""
+    """Remove an old kubeconfig, unless the file is in use or not a sandbox's."""
     if not path.parent.is_dir():
         output.fail(f"{path}: the folder {path.parent} does not exist")
     if not path.exists():
@@ -39,7 +40,7 @@ def make_way(path: Path) -> None:
         )
     if _is_held(path):
         output.fail(_taken(path))
-    # Whoever waits for the file must not find that of an earlier run
+    # A program that waits for the file must not find that of an earlier run
     _behind_links(path).unlink(missing_ok=True)
 
 
@@ -63,7 +64,7 @@ def _written(path: Path, text: str) -> int:
     """Write a file that only its owner can read; it appears complete, and locked, or not at all.
 
     Raises:
-        FileExistsError: somebody else was faster.
+        FileExistsError: another process created it first.
     """
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     file = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY)
@@ -108,13 +109,13 @@ def _is_held(path: Path) -> bool:
 
 
 def _lock(file: int) -> bool:
-    """Lock an open file; say whether nobody else has done so."""
+    """Lock an open file; return False if another process holds the lock."""
     if os.name != "posix":
         return True
     import fcntl
 
     try:
-        # This one stays with the open file, whoever else in this process reads it meanwhile
+        # This lock belongs to the open file; other readers in this process do not release it
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -1,44 +1,46 @@
 """What people see of a running sandbox: its nodes, its pods and what has just happened.
 
-``overview`` shrinks the cluster to what a screen shows and is pure; the rest lays it out. On a
-terminal decisions are lines that stay; below them the nodes and the latest events are drawn anew,
-again and again. Where there is no terminal, each decision and each event is a line of its own.
+``overview`` reduces the cluster to what a screen shows and is pure; the rest is layout. On a
+terminal decisions are lines that stay; below them the nodes and the latest events are redrawn
+periodically. Without a terminal, each decision and each event is a line of its own.
 """
 
 import logging
 import textwrap
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from karpenter.cli import screen
-from karpenter.cli.sandbox_deployment import runs_here
+from karpenter.api.meta import JsonObject
+from karpenter.api.times import in_seconds
+from karpenter.console import screen
+from karpenter.model.conditions import INITIALIZED, LAUNCHED, REGISTERED
+from karpenter.model.durations import in_largest_unit
 from karpenter.model.quantity import millis, units
-from karpenter.sandbox.backend import parse_timestamp
-from karpenter.sandbox.conditions import find_condition, is_true
 from karpenter.visible import visible, visible_lines
+from karpenter_sandbox.backend import parse_timestamp
+from karpenter_sandbox.command.controller_deployment import runs_here
+from karpenter_sandbox.conditions import find_condition, is_true
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from karpenter.cli.sandbox_prices import Prices
-    from karpenter.sandbox.cluster import Cluster
-    from karpenter.sandbox.store import Event
-
-JsonObject = dict[str, Any]
+    from karpenter_sandbox.cluster import Cluster
+    from karpenter_sandbox.command.prices import Prices
+    from karpenter_sandbox.store.store import Event
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 _TYPE: Final = "node.kubernetes.io/instance-type"
 # What a NodeClaim waits for next, and what it is doing meanwhile
 _STAGES: Final = (
-    ("Launched", "Launching"),
-    ("Registered", "Registering"),
-    ("Initialized", "Initializing"),
+    (LAUNCHED, "Launching"),
+    (REGISTERED, "Registering"),
+    (INITIALIZED, "Initializing"),
 )
 _FINISHED: Final = ("Succeeded", "Failed")
 _DISRUPTED: Final = "karpenter.sh/disrupted"
@@ -47,9 +49,9 @@ _OTHER_LINES: Final = 5  # blank, headline, blank, names of the columns, and how
 _RECENT: Final = 8
 _LINES_PER_EVENT: Final = 8  # of the screen
 _FOR_DECISIONS: Final = 3  # one line in so many is left to what was said before
-_SHORTEST_NAME, _SHORTEST_TYPE, _SHORTEST_ZONE = 13, 9, 7
+_SHORTEST_NAME, _SHORTEST_STATUS, _SHORTEST_TYPE, _SHORTEST_ZONE = 13, 8, 9, 7
+_NARROW: Final = 40  # columns
 _KEPT: Final = 1000  # lines that nobody has asked for
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Overview:
     nodes: list[NodeRow]
     ready: int
     phases: Counter[str]
-    has_estimates: bool = False  # instead of prices that a cloud has told
+    has_estimates: bool = False  # instead of the cloud's own prices
 
     @property
     def summary(self) -> str:
@@ -114,7 +116,7 @@ class EventFeed:
         """Take in a change of the store."""
         key = change.stored.key
         if (key.group, key.resource) == ("", "events") and change.type != "DELETED":
-            # read anew, so that the store does not keep what only this line is made from
+            # decoded separately, so that the store does not cache the parsed event
             event = msgspec.json.decode(change.stored.data)
             if self._is_hidden is None or not self._is_hidden(event):
                 line = event_line(event)
@@ -241,7 +243,7 @@ class _Load:
 
 
 def _provider_id(claim: JsonObject) -> str:
-    """What ties a NodeClaim to its node; those that have none yet are told apart by their names."""
+    """What ties a NodeClaim to its node; one without a node is identified by its name."""
     known: str | None = (claim.get("status") or {}).get("providerID")
     return known or f"claim {claim['metadata']['name']}"
 
@@ -273,7 +275,7 @@ def node_status(node: JsonObject, claim: JsonObject | None = None) -> str:
     """The state of a node in one word, or in two where it is cordoned besides."""
     if "deletionTimestamp" in node["metadata"]:
         return "Deleting"
-    if claim is not None and not is_true(claim, "Registered"):
+    if claim is not None and not is_true(claim, REGISTERED):
         return claim_status(claim)
     spec = node.get("spec") or {}
     if any(taint.get("key") == _DISRUPTED for taint in spec.get("taints") or ()):
@@ -315,27 +317,26 @@ def event_line(event: JsonObject) -> str:
 
 def age_text(seconds: float) -> str:
     """An age in the unit that says most."""
-    for unit, letter in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m")):
-        if seconds >= 2 * unit:
-            return f"{int(seconds // unit)}{letter}"
-    return f"{max(0, int(seconds))}s"
+    number, unit = in_largest_unit(in_seconds(seconds))
+    return f"{number}{unit}"
 
 
 def laid_out(
     view: Overview, events: Iterable[str], *, headline: str, columns: int, lines: int
 ) -> "RenderableType":
-    """The part of a screen of that size that is drawn anew; the rest is left to what was said."""
+    """The redrawn area of a screen of that size; the rest is for the lines above it."""
     from rich.console import Group
 
     room = lines - lines // _FOR_DECISIONS
     summary = textwrap.wrap(view.summary, columns)
-    recent = list(events)[-(lines // _LINES_PER_EVENT) :]
+    recent = list(events)[-(lines // _LINES_PER_EVENT) :] if lines >= _LINES_PER_EVENT else []
     blank = screen.words("")
     below = [blank, *map(_event_text, recent)] if recent else []
-    # The last line is for the cursor: a key that is pressed writes there, and nothing else moves
-    below.append(blank)
+    below.append(blank)  # so that what comes after it stands apart
     around = len(summary) + len(below) + _OTHER_LINES
-    shown = view.nodes[: max(_FEWEST_ROWS, room - around)]
+    if room < around + _FEWEST_ROWS:
+        return Group(*_on_a_small_screen(view, headline, columns, lines))
+    shown = view.nodes[: room - around]
     parts: list[Any] = [blank, screen.words(headline, "bold"), *map(screen.words, summary), blank]
     if shown:
         parts.append(_node_table(shown, columns, has_estimates=view.has_estimates))
@@ -343,23 +344,44 @@ def laid_out(
         hint = "  no nodes; start with --nodes 3 to have some from the beginning"
         parts.append(screen.words(hint, "dim"))
     if len(view.nodes) > len(shown):
-        parts.append(screen.words(f"  and {len(view.nodes) - len(shown):,} more", "dim"))
+        parts.append(screen.words(_more(view, shown), "dim"))
     return Group(*parts, *below)
+
+
+def _on_a_small_screen(
+    view: Overview, headline: str, columns: int, lines: int
+) -> "Iterator[RenderableType]":
+    """What can be shown without anything around it: as much of the cluster as there is room for."""
+    yield screen.words(headline, "bold")
+    room = max(0, lines - lines // _FOR_DECISIONS - 1)
+    summary = textwrap.wrap(view.summary, columns)[:room]
+    yield from map(screen.words, summary)
+    room -= len(summary) + 2  # the names of the columns, and how many more
+    if room > 0 and view.nodes:
+        shown = view.nodes[:room]
+        yield _node_table(shown, columns, has_estimates=view.has_estimates)
+        if len(view.nodes) > len(shown):
+            yield screen.words(_more(view, shown), "dim")
+
+
+def _more(view: Overview, shown: list[NodeRow]) -> str:
+    return f"  and {len(view.nodes) - len(shown):,} more"
 
 
 def _node_table(rows: list[NodeRow], room: int, *, has_estimates: bool) -> "RenderableType":
     pods = ["-" if row.is_claim else f"{row.pods:,}" for row in rows]
+    least = _SHORTEST_STATUS if room < _NARROW else 0  # else other columns go before it is cut
     return screen.fitted(
         [
             screen.Column("NODE", [row.name for row in rows], least=_SHORTEST_NAME),
-            screen.Column("STATUS", [row.status for row in rows]),
+            screen.Column("STATUS", [row.status for row in rows], least=least),
             screen.Column("TYPE", [row.kind for row in rows], may_go=2, least=_SHORTEST_TYPE),
             screen.Column("ZONE", [row.zone for row in rows], may_go=1, least=_SHORTEST_ZONE),
-            screen.Column("PODS", pods, is_number=True),
-            screen.Column("CPU", [row.cpu for row in rows], is_number=True),
-            screen.Column("MEM", [row.memory for row in rows], is_number=True),
+            screen.Column("PODS", pods, is_number=True, may_go=5),
+            screen.Column("CPU", [row.cpu for row in rows], is_number=True, may_go=4),
+            screen.Column("MEM", [row.memory for row in rows], is_number=True, may_go=4),
             *_price_column(rows, has_estimates=has_estimates),
-            screen.Column("AGE", [row.age for row in rows], is_number=True),
+            screen.Column("AGE", [row.age for row in rows], is_number=True, may_go=6),
         ],
         room,
     )

@@ -1,6 +1,6 @@
-"""How fast the time of a sandbox really passes, beside the speed that was asked for.
+"""Measures the actual speed of a sandbox's clock against the requested one.
 
-It stands still while there is work in hand, so a busy cluster or a slow machine comes to less.
+The clock stops while work is pending, so a busy cluster or a slow machine falls short.
 """
 
 import time
@@ -13,7 +13,7 @@ from karpenter.clock import Clock
 _LATELY: Final = 10.0  # real seconds that the headline looks back
 _TOO_SHORT: Final = 5.0  # to tell anything about
 _CLEARLY_LESS: Final = 0.75  # of what was asked for
-_WHOLE: Final = 10.0  # nobody wants to know more exactly
+_WHOLE: Final = 10.0  # from this speed on, shown without decimals
 
 
 class Pace:
@@ -27,7 +27,7 @@ class Pace:
         Args:
             clock: the time of the cluster.
             speed: how fast it is meant to pass.
-            seconds: tells real time.
+            seconds: the real clock.
         """
         self._clock = clock
         self._speed = speed

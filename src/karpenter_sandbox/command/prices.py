@@ -1,7 +1,6 @@
 """What the nodes of a sandbox would cost, by the price list of the simulated provider.
 
-The sandbox itself knows nothing of prices: a node says by its labels what it is, and whoever shows
-the node looks it up here.
+The sandbox itself has no prices: the display looks them up here by the labels of a node.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +43,7 @@ class PriceList:
         """The price of a node with these labels, or None when its type is not in the list.
 
         A node that does not say how it was bought counts as bought on demand, and one in a zone
-        that is not in the list as standing in the dearest.
+        that is not in the list at the highest price of its type.
         """
         capacity_type = labels.get(known.CAPACITY_TYPE, known.ON_DEMAND)
         place = (labels.get(known.INSTANCE_TYPE, ""), capacity_type)
@@ -53,7 +52,7 @@ class PriceList:
 
 
 class SimulatedAwsPrices:
-    """The prices of the simulated AWS, which nobody at AWS has told."""
+    """The prices of the simulated AWS, which are estimates."""
 
     are_estimates = True
 

@@ -1,4 +1,4 @@
-"""Running a sandbox: from the first object to Ctrl-C, and everything in order in between."""
+"""Runs a sandbox, from start to shutdown."""
 
 import asyncio
 import contextlib
@@ -13,47 +13,52 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
 
-from karpenter.cli import demo, inputs, output
-from karpenter.cli.cycles import collect_rarely
-from karpenter.cli.sandbox_cloud import (
+from karpenter.clock import PacedLoop, running_clock
+from karpenter.console import manifest_files, output
+from karpenter.manifests.reader import Document
+from karpenter.operator.gc_thresholds import collect_rarely
+from karpenter.os_errors import os_reason
+from karpenter.visible import visible
+from karpenter_sandbox.cluster import Cluster, last_moment
+from karpenter_sandbox.command import demo
+from karpenter_sandbox.command.cloud import (
     CloudWishes,
     check_cloud,
     first_nodes,
     legacy_defaults,
     usable_settings,
 )
-from karpenter.cli.sandbox_deployment import is_about_it, undeploy
-from karpenter.cli.sandbox_kubeconfig import make_way, published
-from karpenter.cli.sandbox_pace import Pace
-from karpenter.cli.sandbox_view import (
+from karpenter_sandbox.command.controller_deployment import is_about_it, undeploy
+from karpenter_sandbox.command.kubeconfig import make_way, published
+from karpenter_sandbox.command.live_view import (
     EventFeed,
-    Overview,
     laid_out,
     overview_of,
     said_text,
     show_logs,
 )
-from karpenter.clock import PacedLoop, running_clock
-from karpenter.manifests.reader import Document
-from karpenter.os_errors import os_reason
-from karpenter.sandbox.cluster import Cluster, last_moment
-from karpenter.sandbox.discovery import version_info
-from karpenter.sandbox.faults import Timing
-from karpenter.sandbox.journal import JournalError
-from karpenter.sandbox.server import (
+from karpenter_sandbox.command.pace import Pace
+from karpenter_sandbox.kinds.served import version_info
+from karpenter_sandbox.kubelet.faults import Timing
+from karpenter_sandbox.server.http import (
     Server,
     is_loopback,
     new_token,
     serving,
 )
-from karpenter.sandbox.status import ApiError
-from karpenter.sandbox.store_errors import NotKeptError
+from karpenter_sandbox.status import ApiError
+from karpenter_sandbox.store.errors import NotKeptError
+from karpenter_sandbox.store.journal import JournalError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _MANAGER: Final = "karpenter-sandbox"
 _NAMESPACE: Final = "default"
-# What others live in or are made of comes first, whatever the order of the files
+# Kinds that others depend on come first, whatever the order of the files
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass")
 _BOOT_SECONDS: Final = 3.0  # long enough to be seen not ready, short enough to wait for
 _DEMO: Final = "demo"
@@ -79,7 +84,7 @@ class Wishes:
 
 
 def run(wishes: Wishes) -> None:
-    """Run a sandbox until somebody stops it."""
+    """Run a sandbox until it is stopped."""
     if wishes.cloud.provider:
         check_cloud(wishes.cloud)
     make_way(wishes.kubeconfig)
@@ -89,7 +94,7 @@ def run(wishes: Wishes) -> None:
 
 
 async def _run(wishes: Wishes) -> None:
-    # The Deployment that stands for the controllers is no news; somebody's own one is
+    # Events of the controllers' own Deployment are hidden; those of a user's Deployment are shown
     feed = EventFeed(is_hidden=is_about_it if wishes.cloud.provider else None)
     show_logs(feed.add)
     try:
@@ -121,9 +126,9 @@ async def _stopped(cluster: Cluster) -> None:
 
 
 async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> bool:
-    """Fill the cluster and serve it until somebody stops it, or the demonstration is over."""
+    """Fill the cluster and serve it until it is stopped or the demonstration ends."""
     await cluster.start()
-    # What was kept of an example has perhaps been changed on purpose
+    # An example kept from the last run may have been changed on purpose
     new = [each for each in _example(wishes) if await cluster.find(each.data, _NAMESPACE) is None]
     await _load(cluster, [*new, *wishes.documents])
     missing = wishes.nodes - cluster.store.count("", "nodes")
@@ -141,9 +146,14 @@ async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> bool:
     )
     async with _listening(server), _reachable(server, wishes.kubeconfig):
         stopped = _stop_signal()
-        _say_hello(server, wishes)
+        hello = _hello(server, wishes)
+        print("\n".join(hello), flush=True)
+        if not is_loopback(server.host):
+            output.warning(
+                "every client that reaches this machine and knows the token can use the cluster"
+            )
         async with _controllers(cluster, feed, wishes):
-            return await _until_stopped(cluster, feed, wishes, stopped)
+            return await _until_stopped(cluster, feed, wishes, stopped, hello)
 
 
 @asynccontextmanager
@@ -154,13 +164,13 @@ async def _controllers(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> Asy
         yield
         return
     # The cluster answers already; what the controllers need is loaded meanwhile
-    module = await asyncio.to_thread(import_module, "karpenter.cli.sandbox_autoscaler")
+    module = await asyncio.to_thread(import_module, "karpenter_sandbox.command.autoscaler")
     async with module.autoscaling(cluster, wishes.cloud, feed.add):
         yield
 
 
 def _loop_factory(wishes: Wishes) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What tells the time of the cluster, which never goes back from one run to the next."""
+    """The event loop with the cluster's clock, which never goes back between runs."""
     now = datetime.now(UTC)
     try:
         last = last_moment(wishes.data) if wishes.data is not None else None
@@ -183,7 +193,7 @@ async def _listening(server: Server) -> AsyncIterator[None]:
 
 def _why_not_listening(server: Server, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        advice = "choose another with --port, or leave it away for any free one"
+        advice = "choose another with --port, or omit it for any free one"
         return f"port {server.port} of {server.host} is taken; {advice}"
     return f"cannot listen on {server.host}: {os_reason(error)}; choose another with --address"
 
@@ -209,7 +219,7 @@ async def _ask(server: Server) -> None:
 
 
 def _stop_signal() -> asyncio.Event:
-    """What is set when somebody wants the sandbox to end."""
+    """An event that SIGINT and SIGTERM set."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -218,11 +228,15 @@ def _stop_signal() -> asyncio.Event:
 
 
 async def _until_stopped(
-    cluster: Cluster, feed: EventFeed, wishes: Wishes, stopped: asyncio.Event
+    cluster: Cluster,
+    feed: EventFeed,
+    wishes: Wishes,
+    stopped: asyncio.Event,
+    hello: Sequence[str],
 ) -> bool:
     """Wait for the end, and return whether it is that of the demonstration."""
     pace = Pace(cluster.clock, wishes.speed)
-    shows = _show(cluster, feed, wishes.cloud, pace) if _is_terminal() else _log(feed)
+    shows = _show(cluster, feed, wishes.cloud, pace, hello) if _is_terminal() else _log(feed)
     tasks = {
         asyncio.create_task(stopped.wait(), name="stop"),
         asyncio.create_task(cluster.wait(), name="wait"),
@@ -245,47 +259,41 @@ async def _until_stopped(
 
 async def _demonstrate(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
     """Scale the example up and down."""
-    from karpenter.cli.sandbox_prices import price_list
+    from karpenter_sandbox.command.prices import price_list
 
     cloud = wishes.cloud
     prices = await asyncio.to_thread(price_list, cloud.provider, cloud.instance_types)
     await demo.demonstrate(cluster, feed.add, prices)
 
 
-async def _show(cluster: Cluster, feed: EventFeed, cloud: CloudWishes, pace: Pace) -> None:
+async def _show(
+    cluster: Cluster, feed: EventFeed, cloud: CloudWishes, pace: Pace, hello: Sequence[str]
+) -> None:
     """Print what is said as it is said, and keep the nodes below it up to date until the end."""
-    from rich.console import Console, Group
-    from rich.live import Live
-
-    from karpenter.cli.sandbox_prices import price_list
+    from karpenter_sandbox.command.live_screen import LiveScreen
+    from karpenter_sandbox.command.prices import price_list
 
     prices = await asyncio.to_thread(price_list, cloud.provider, cloud.instance_types)
-    console = Console(highlight=False, markup=False, emoji=False)
+    view = overview_of(cluster, prices)
 
-    def tell() -> None:
-        if said := feed.said():
-            console.print(Group(*map(said_text, said)))
-
-    def draw() -> Overview:
-        view = overview_of(cluster, prices)
-        columns, lines = console.size
+    def layout(columns: int, lines: int) -> "RenderableType":
         headline = f"{cluster.clock.now():%H:%M:%S}{pace.headline()}"
-        live.update(
-            laid_out(view, feed.recent, headline=headline, columns=columns, lines=lines),
-            refresh=True,
-        )
-        return view
+        return laid_out(view, feed.recent, headline=headline, columns=columns, lines=lines)
 
-    with Live(console=console, auto_refresh=False) as live:
+    with LiveScreen(layout, hello) as shown, shown.guarded():
         try:
             while True:
-                is_large = draw().phases.total() > _MANY_PODS
+                view = overview_of(cluster, prices)
+                shown.refresh()
+                is_large = view.phases.total() > _MANY_PODS
                 for _ in range(round((_SLOW_REFRESH if is_large else _REFRESH) / _PAUSE)):
-                    tell()
                     await asyncio.sleep(_PAUSE)
+                    shown.say(map(said_text, feed.said()))
+                    if shown.is_behind:
+                        shown.refresh()
         finally:
-            tell()
-            draw()
+            shown.say(map(said_text, feed.said()))
+            view = overview_of(cluster, prices)
 
 
 async def _log(feed: EventFeed) -> None:
@@ -313,11 +321,11 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
         except NotKeptError:
             raise  # which is nothing that a file could be blamed for
         except ApiError as error:
-            title = inputs.title_of(document.data)
+            title = manifest_files.title_of(document.data)
             output.error(f"{document.source.name}:{document.line()}: {title}: {error}")
             problems += 1
     if problems:
-        output.fail(f"nothing is started: {inputs.problems(problems)}")
+        output.fail(f"nothing is started: {manifest_files.problems(problems)}")
 
 
 def _example(wishes: Wishes) -> Sequence[Document]:
@@ -344,19 +352,19 @@ def _rank(obj: dict[str, Any]) -> int:
     return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
 
 
-def _say_hello(server: Server, wishes: Wishes) -> None:
+def _hello(server: Server, wishes: Wishes) -> list[str]:
     version = version_info()["gitVersion"]
     host = f"[{server.host}]" if ":" in server.host else server.host
-    print(f"The cluster is up: Kubernetes {version} at http://{host}:{server.port}")
-    print(f"Use it in another terminal: export KUBECONFIG={wishes.kubeconfig.resolve()}")
     kept = f"it is kept in {wishes.data}" if wishes.data else "--data FILE keeps it for next time"
-    print(f"Stop it with Ctrl-C; {kept}.", flush=True)
+    lines = [
+        f"The cluster is up: Kubernetes {version} at http://{host}:{server.port}",
+        f"Use it in another terminal: export KUBECONFIG={quote(str(wishes.kubeconfig.resolve()))}",
+        f"Stop it with Ctrl-C; {kept}.",
+    ]
     if wishes.cloud.has_example and not wishes.is_demo:
-        print("Try this, and watch it here:")
-        for command in demo.commands_to_try():
-            print(f"  {command}", flush=True)
-    if not is_loopback(server.host):
-        output.warning("whoever can reach this machine and knows the token can use the cluster")
+        commands = (f"  {command}" for command in demo.commands_to_try())
+        lines += ["Try this, and watch it here:", *commands]
+    return [visible(line) for line in lines]
 
 
 def _say_goodbye(wishes: Wishes, *, is_shown_to_the_end: bool) -> None:

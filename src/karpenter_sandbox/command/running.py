@@ -1,4 +1,4 @@
-"""Reaching a running sandbox from another process: which one is meant, and that it is one."""
+"""Connects to a running sandbox from another process, and checks that it is a sandbox."""
 
 import asyncio
 import os
@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from karpenter.cli import output
-from karpenter.cli.cluster_live import is_sandbox
-from karpenter.cli.sandbox import KUBECONFIG
 from karpenter.clock import SystemClock
+from karpenter.console import output
+from karpenter.inquiry.live import is_sandbox
+from karpenter.kube.access.config import load_config
 from karpenter.kube.client import Client, Kube
-from karpenter.kube.config import load_config
 from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.http import HttpTransport
+from karpenter_sandbox.command.app import KUBECONFIG
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ async def _reached(kubeconfig: str, work: Callable[[Kube], Awaitable[T]]) -> T:
     transport = HttpTransport(config, clock, user_agent="karpenter-sandbox")
     try:
         kube = Client(transport, clock)
-        if not await is_sandbox(kube):  # nobody there would act on it, and it may be in earnest
+        if not await is_sandbox(kube):  # it may be a production cluster
             output.fail(f"{kubeconfig} leads to a cluster that is no sandbox; nothing is changed")
         return await work(kube)
     finally:

@@ -1,32 +1,33 @@
-"""Controllers that own other objects: who owns what, and creating and deleting it with events.
+"""Base of controllers that own objects: adoption, release, creation and deletion with events.
 
-An owner takes over objects without an owner that its selector means, and lets go of those that it
-no longer means; that is how people take a pod out of its set to look at it.
+An owner adopts objects without an owner that its selector matches, and releases those that it no
+longer matches; that is how users take a pod out of its set to debug it.
 """
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-from karpenter.sandbox.controllers.events import NORMAL, WARNING, Recorder
-from karpenter.sandbox.controllers.informer import Informer, JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.pods import controller_reference, is_active, is_leaving
-from karpenter.sandbox.controllers.runtime import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.pods import controller_reference, is_active, is_leaving
+from karpenter_sandbox.matching import Selector, read_selector
+from karpenter_sandbox.runtime.events import NORMAL, WARNING, Recorder
+from karpenter_sandbox.runtime.informer import Informer, ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import (
     Controller,
     Runtime,
     controller_of,
     controller_uids,
     ignoring_missing,
 )
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.matching import Selector, read_selector
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.status import ApiError
 
 BY_CONTROLLER: Final = "controller"
 WITHOUT_CONTROLLER: Final = "namespace without controller"
 FAILED_CREATE: Final = "FailedCreate"
 # As much as one pass creates or deletes; more waits for the next pass
 BURST: Final = 500
-# Changes of many dependents within so many seconds are one reason to look, not many
+# Debounce: changes of dependents within so many seconds cause one reconcile
 GATHERING: Final = 0.05
 # Looking at a large set costs more, so more changes are gathered before it is done again
 _GATHERING_EACH: Final = 0.0002
@@ -85,10 +86,10 @@ class OwningController(Controller):
         return kept + [await self._adopt(owner, obj) for obj in meant if is_active(obj)]
 
     async def create_pod(self, owner: JsonObject, pod: JsonObject) -> JsonObject:
-        """Create a pod and say so on its owner.
+        """Create a pod and record an event on its owner.
 
         Raises:
-            ApiError: the server does not want it; said on the owner as well.
+            ApiError: the server refuses it; also recorded as an event on the owner.
         """
         try:
             created = await self.client.create(pod)
@@ -98,12 +99,12 @@ class OwningController(Controller):
             raise
         message = f"Created pod: {created['metadata']['name']}"
         self.recorder.emit(owner, NORMAL, "SuccessfulCreate", message)
-        # Hundreds of pods in a row must not keep everybody else waiting
+        # Yield: hundreds of pods in a row must not block other controllers
         await self.clock.sleep(0)
         return created
 
     async def delete_pod(self, owner: JsonObject, pod: JsonObject) -> None:
-        """Delete a pod and say so on its owner."""
+        """Delete a pod and record an event on its owner."""
         metadata = pod["metadata"]
         await ignoring_missing(
             self.client.delete("v1", "pods", metadata["namespace"], metadata["name"])

@@ -4,16 +4,16 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from karpenter.sandbox.backend import duration, parse_timestamp
-from karpenter.sandbox.conditions import find_condition, is_true
-from karpenter.sandbox.controllers.informer import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import duration, parse_timestamp
+from karpenter_sandbox.conditions import find_condition, is_true
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def phase(pod: JsonObject) -> str:
-    """The phase of a pod; one that nobody has reported on is pending."""
+    """The phase of a pod; Pending until a kubelet reports one."""
     found: str = (pod.get("status") or {}).get("phase") or "Pending"
     return found
 
@@ -24,7 +24,7 @@ def is_finished(pod: JsonObject) -> bool:
 
 
 def is_leaving(obj: JsonObject) -> bool:
-    """Whether an object has been told to go."""
+    """Whether an object is being deleted."""
     return "deletionTimestamp" in obj["metadata"]
 
 

@@ -2,15 +2,16 @@
 
 An API server takes 10,000 levels. Here every level costs several calls on the stack of the
 interpreter, which has room for a thousand; so the limit is lower, and yet five times as deep as
-any manifest. What is within it can be read, checked, merged, stored and shown.
+any manifest. What is within it can be read, checked, merged, stored and shown, by clients too:
+they follow as deeply, and no further.
 """
 
 from typing import Any, Final
 
-from karpenter.sandbox.status import bad_request
+from karpenter.api.depth import DEEPEST
+from karpenter_sandbox.status import bad_request
 
-DEEPEST: Final = 200
-# What the note of who manages a field lies deeper than the field
+# How much deeper the managedFields entry of a field nests than the field
 _NOTED: Final = 4
 TOO_DEEP: Final = f"json: exceeded max depth of {DEEPEST}"
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.admission.engine import CompiledVersion
-from karpenter.sandbox.discovery import ServedResource, Subresource, builtin_resources
-from karpenter.sandbox.schema import Schema
-from karpenter.sandbox.status import qualified
+from karpenter.admission.schemas.engine import CompiledVersion
+from karpenter_sandbox.kinds.schema import Schema
+from karpenter_sandbox.kinds.served import ServedResource, Subresource, builtin_resources
+from karpenter_sandbox.status import qualified
 
 # Kinds that two API versions show in different shapes, and the version they are stored in
 _STORED_IN: Final = {

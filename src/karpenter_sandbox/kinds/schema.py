@@ -1,7 +1,7 @@
 """What a value may look like and how it merges, for built-in kinds and those of CRDs alike.
 
 A schema says whether a value may be a scalar, a list or a map, or any of them. For lists it says
-whether they are one value (atomic), a set of scalars, or items told apart by key fields; for maps,
+whether they are one value (atomic), a set of scalars, or items identified by key fields; for maps,
 whether they are one value or a collection of fields. Server-side apply and field ownership follow
 from that. Fields of built-in kinds also carry the rules of strategic merge patches.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from karpenter.sandbox.schemas.structs import (
+from karpenter_sandbox.kinds.schemas.structs import (
     Form,
     GoType,
     StructField,
@@ -31,7 +31,7 @@ class Scalar(Enum):
 
 
 class ListKind(Enum):
-    """How the items of a list are told apart."""
+    """How the items of a list are identified."""
 
     ATOMIC = "atomic"
     SET = "set"

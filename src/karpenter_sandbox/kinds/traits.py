@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from karpenter.sandbox.kinds import Resource
+from karpenter_sandbox.kinds.registry import Resource
 
 # (group, plural) of kinds whose generation counts the changes of their specification
 _COUNTED: Final = frozenset(

@@ -1,9 +1,9 @@
 """Objects of Kubernetes' own kinds the way an API server's Go code reads and writes them.
 
-Reading checks every value against its struct, leaves out what the struct does not know (and tells
-so), drops nulls and empty values that would not be written back, and brings quantities and times
-into their canonical form. Completing adds what is always written although nobody set it, such as
-``status: {}``. Both leave their input alone, and doing either twice changes nothing more.
+Reading checks every value against its struct, omits unknown fields (and reports them), drops nulls
+and empty values that would not be written back, and brings quantities and times into their
+canonical form. Completing adds fields that are always written even if unset, such as ``status:
+{}``. Both leave their input alone, and doing either twice changes nothing more.
 """
 
 import base64
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model import quantity
-from karpenter.sandbox.schemas.structs import (
+from karpenter_sandbox.kinds.schemas.structs import (
     Form,
     GoType,
     Struct,
@@ -22,8 +23,6 @@ from karpenter.sandbox.schemas.structs import (
     struct,
     struct_of_kind,
 )
-
-JsonObject = dict[str, Any]
 
 _TIME: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:[Zz]|[+-]\d{2}:\d{2})"
@@ -329,7 +328,7 @@ def _complete_part(value: Any, go_type: GoType) -> Any:
 
 
 def _fill(result: JsonObject, name: str, field: StructField) -> None:
-    """Write the empty value of a field nobody set, when Go would."""
+    """Write the empty value of an unset field, when Go would."""
     form = field.type.form
     if form is Form.STRUCT and not field.is_omitted_when_zero:
         result[name] = _complete({}, struct(field.type.name))

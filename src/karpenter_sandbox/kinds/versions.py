@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.conversion import v1beta1
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.store import JsonObject
+from karpenter_sandbox.kinds.registry import Resource
 
 PoolExpiry = Callable[[str], str | None]
 

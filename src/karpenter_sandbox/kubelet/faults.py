@@ -1,17 +1,16 @@
-"""What a simulated machine is told to do: how long things take, and what goes wrong.
+"""Delays and faults of simulated machines, declared by annotations.
 
-Everything is declared by annotations, so that a manifest or ``kubectl annotate`` is enough. The
-annotations of kwok are understood too. A text that cannot be read counts as absent.
+A manifest or ``kubectl annotate`` is enough to set them. The annotations of kwok are understood
+too. A text that cannot be read counts as absent.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from karpenter.admission.durations import go_duration
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter.model import durations
 
 SIMULATED: Final = "kwok.x-k8s.io/node"  # the annotation, and its value "fake", of such nodes
 PREFIX: Final = "sandbox.karpenter.sh/"
@@ -25,15 +24,13 @@ SHUTDOWN_DELAY: Final = f"{PREFIX}shutdown-delay"  # pod: from SIGTERM until it 
 KWOK_DELETE_DELAY: Final = "pod-delete.stage.kwok.x-k8s.io/delay"
 KWOK_STAGE: Final = "kwok.x-k8s.io/stage"  # pod label; "unhealthy" is the only stage known
 
-_SECOND: Final = 10**9
-
 
 class Fault(StrEnum):
     """What can be wrong with a node."""
 
     NEVER_BOOTS = "never-boots"  # the machine never reports anything
     NOT_READY = "not-ready"  # the kubelet reports, but says that it is not ready
-    UNREACHABLE = "unreachable"  # the kubelet falls silent; pods go on, nobody hears of them
+    UNREACHABLE = "unreachable"  # the kubelet stops reporting; its pods keep running
     DISAPPEARS = "disappears"  # the machine is gone, and its Node object with it
     DISK_PRESSURE = "disk-pressure"
     MEMORY_PRESSURE = "memory-pressure"
@@ -95,7 +92,5 @@ def annotations(obj: JsonObject) -> Mapping[str, str]:
 
 
 def _read(text: str) -> float | None:
-    nanoseconds = go_duration(f"{text}s" if text[-1:].isdecimal() else text)
-    if nanoseconds is None or nanoseconds < 0:
-        return None
-    return nanoseconds / _SECOND
+    length = durations.period(f"{text}s" if text[-1:].isdecimal() else text)
+    return length.total_seconds() if length is not None else None

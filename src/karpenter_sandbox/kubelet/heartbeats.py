@@ -1,21 +1,22 @@
 """The client of simulated kubelets, which makes heartbeats cheap.
 
 A thousand nodes renew a hundred leases every second. These writes come from the sandbox itself and
-change nothing but a time, so they go to the store without being checked once more.
+change nothing but a time, so they go to the store without validation.
 """
 
 from typing import Any, Final
 
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import not_found
-from karpenter.sandbox.store import JsonObject, Key
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.status import not_found
+from karpenter_sandbox.store.store import Key
 
 _LEASES: Final = ("coordination.k8s.io", "leases")
 
 
 class KubeletClient(Client):
-    """A client that renews leases on a short way and does everything else as usual."""
+    """A client that renews leases directly in the store and does everything else as usual."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

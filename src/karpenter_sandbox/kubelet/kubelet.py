@@ -1,31 +1,31 @@
 """Simulated kubelets: they make nodes ready, renew their leases, and run the pods bound to them.
 
 A node is simulated when it carries the annotation ``kwok.x-k8s.io/node: fake``. What happens when,
-and what goes wrong, is declared by annotations (see ``faults``) or told to ``Machines``. Unlike
-kwok, these kubelets let pods shut down within their grace period, never take finalizers away,
-restart containers that exit, and need up to ten seconds to correct a status somebody else wrote.
+and what goes wrong, is declared by annotations (see ``faults``) or injected through ``Machines``.
+Unlike kwok, these kubelets let pods shut down within their grace period, never take finalizers
+away, restart containers that exit, and take up to ten seconds to correct a status that another
+client wrote.
 """
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from karpenter.sandbox import machine_status as report
-from karpenter.sandbox.backend import parse_timestamp, timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.events import microseconds
-from karpenter.sandbox.controllers.informer import ObjectKey
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.faults import Fault, is_simulated
-from karpenter.sandbox.machines import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import parse_timestamp, timestamp
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.kubelet import status as report
+from karpenter_sandbox.kubelet.faults import Fault, is_simulated
+from karpenter_sandbox.kubelet.machines import (
     NODE_NETWORK,
     Addresses,
-    KubeletClient,
     Machines,
     addresses_of,
 )
-from karpenter.sandbox.pod_kubelet import PodKubelet
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.kubelet.pods import PodKubelet
+from karpenter_sandbox.runtime.api_client import ApiClient
+from karpenter_sandbox.runtime.events import microseconds
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 _Health = tuple[Fault | None, bool]  # what is wrong with a machine, and whether it is booting
 
@@ -40,7 +40,7 @@ class NodeKubelet(Controller):
 
     name = "kubelet-nodes"
 
-    def __init__(self, runtime: Runtime, client: KubeletClient, machines: Machines) -> None:
+    def __init__(self, runtime: Runtime, client: ApiClient, machines: Machines) -> None:
         super().__init__(runtime)
         self._client = client
         self._machines = machines
@@ -135,9 +135,7 @@ class NodeKubelet(Controller):
         await self._client.create(lease)
 
 
-def add_kubelets(
-    runtime: Runtime, client: KubeletClient, machines: Machines | None = None
-) -> Machines:
+def add_kubelets(runtime: Runtime, client: ApiClient, machines: Machines | None = None) -> Machines:
     """Let simulated kubelets run in ``runtime``; the result takes faults while they do."""
     machines = machines or Machines()
     runtime.add(NodeKubelet(runtime, client, machines))

@@ -2,12 +2,12 @@
 
 import ipaddress
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
-from karpenter.sandbox.backend import parse_timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.informer import Informer
-from karpenter.sandbox.faults import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import parse_timestamp
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.kubelet.faults import (
     BOOT_DELAY,
     FAULT_AFTER,
     Fault,
@@ -16,44 +16,12 @@ from karpenter.sandbox.faults import (
     is_simulated,
     seconds,
 )
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.runtime.informer import Informer
 
 NODE_NETWORK: Final = ipaddress.IPv4Address("172.18.0.1")
 POD_NETWORK: Final = ipaddress.IPv4Address("10.244.0.1")
 # The share of its boot after which a machine's kubelet reports; for the rest it waits for its network
 _KUBELET_STARTS_AT: Final = 2 / 3
-
-
-class KubeletClient(Protocol):
-    """What kubelets ask of the API."""
-
-    async def create(self, obj: JsonObject, *, namespace: str | None = None) -> JsonObject: ...
-
-    async def patch(
-        self,
-        patch_type: str,
-        api_version: str,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        patch: Any,
-    ) -> JsonObject: ...
-
-    async def patch_status(
-        self, api_version: str, resource: str, namespace: str | None, name: str, status: JsonObject
-    ) -> JsonObject: ...
-
-    async def delete(
-        self,
-        api_version: str,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        *,
-        uid: str | None = None,
-        grace_period: int | None = None,
-    ) -> JsonObject: ...
 
 
 class Machines:
@@ -62,7 +30,7 @@ class Machines:
     def __init__(self, timing: Timing | None = None) -> None:
         self.timing: Final = timing or Timing()
         self.lost_zones: frozenset[str] = frozenset()  # whose nodes cannot be reached
-        self._faults: dict[str, Fault] = {}  # node -> what it was told to suffer from
+        self._faults: dict[str, Fault] = {}  # node -> injected fault
 
     def inject(self, node: str, fault: Fault) -> None:
         """Let something go wrong with a node, from its next heartbeat on."""
@@ -106,7 +74,7 @@ class Machines:
 
 
 class Addresses:
-    """Hands out addresses that nobody has."""
+    """Allocates free addresses."""
 
     def __init__(self, first: ipaddress.IPv4Address, informer: Informer, index: str) -> None:
         self._next = first

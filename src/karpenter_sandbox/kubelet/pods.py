@@ -2,13 +2,12 @@
 
 from collections.abc import Hashable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from karpenter.sandbox import machine_status as report
-from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
-from karpenter.sandbox.controllers.informer import ObjectKey
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.faults import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import duration, parse_timestamp, timestamp
+from karpenter_sandbox.kubelet import status as report
+from karpenter_sandbox.kubelet.faults import (
     KWOK_DELETE_DELAY,
     RUN_DURATION,
     SHUTDOWN_DELAY,
@@ -17,16 +16,16 @@ from karpenter.sandbox.faults import (
     is_simulated,
     seconds,
 )
-from karpenter.sandbox.machines import (
+from karpenter_sandbox.kubelet.machines import (
     POD_NETWORK,
     Addresses,
-    KubeletClient,
     Machines,
     addresses_of,
     is_ready,
 )
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.runtime.api_client import ApiClient
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 # How soon a kubelet that cannot work now looks again at what it has to do
 _RESUME_PERIOD: Final = 10.0
@@ -39,7 +38,7 @@ class PodKubelet(Controller):
 
     name = "kubelet-pods"
 
-    def __init__(self, runtime: Runtime, client: KubeletClient, machines: Machines) -> None:
+    def __init__(self, runtime: Runtime, client: ApiClient, machines: Machines) -> None:
         super().__init__(runtime)
         self._client = client
         self._machines = machines
@@ -154,9 +153,9 @@ class PodKubelet(Controller):
             return left
         is_finished = (pod.get("status") or {}).get("phase") in _FINISHED
         if is_finished and not grace and metadata.get("finalizers"):
-            return None  # the kubelet's part is done; the finalizers are somebody else's
+            return None  # the kubelet is done; the finalizers belong to other controllers
         if not is_finished and metadata.get("finalizers"):
-            # whoever holds the finalizer wants to know how the pod ended
+            # the owner of the finalizer may read how the pod ended
             code = _KILLED if needed > grace else 0
             started = (pod.get("status") or {}).get("startTime") or timestamp(now)
             await self._set(pod, report.exited(pod, code, started, timestamp(now)))

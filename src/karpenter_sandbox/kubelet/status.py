@@ -2,12 +2,11 @@
 
 import hashlib
 import uuid
-from typing import Any, Final
+from typing import Final
 
-from karpenter.sandbox.discovery import version_info
-from karpenter.sandbox.faults import KWOK_STAGE, Fault
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.served import version_info
+from karpenter_sandbox.kubelet.faults import KWOK_STAGE, Fault
 
 RUNTIME: Final = "containerd"
 _RUNTIME_VERSION: Final = "containerd://2.1.5"

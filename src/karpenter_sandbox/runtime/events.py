@@ -1,4 +1,4 @@
-"""Events: what controllers tell the people who look at an object.
+"""Records events about objects.
 
 Two generations exist. Most components still write the older form, where a repeated event grows a
 count; the scheduler writes the newer one, where it becomes a series. Both end up in the same
@@ -10,13 +10,13 @@ import logging
 from collections import OrderedDict
 from collections.abc import Hashable
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.status import ApiError
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.runtime.api_client import ApiClient
+from karpenter_sandbox.status import ApiError
 
 log = logging.getLogger(__name__)
 
@@ -28,22 +28,6 @@ _REMEMBERED: Final = 4096
 _LONGEST_MESSAGE: Final = 1024
 # A series that was not continued for so long has ended
 _SERIES_SECONDS: Final = 360.0
-
-
-class EventWriter(Protocol):
-    """The part of a client that a recorder needs."""
-
-    async def record(self, event: JsonObject) -> None: ...
-
-    async def patch(
-        self,
-        patch_type: str,
-        api_version: str,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        patch: Any,
-    ) -> JsonObject: ...
 
 
 class _Told:
@@ -61,7 +45,7 @@ class _Told:
 class Recorder:
     """Writes the events of one component."""
 
-    def __init__(self, client: EventWriter, clock: Clock, component: str) -> None:
+    def __init__(self, client: ApiClient, clock: Clock, component: str) -> None:
         self._client = client
         self._clock = clock
         self._component = component
@@ -72,7 +56,7 @@ class Recorder:
     def emit(
         self, obj: JsonObject, kind: str, reason: str, message: str, *, host: str = ""
     ) -> None:
-        """Tell something about ``obj`` in the older form, which counts repetitions."""
+        """Record an event about ``obj`` in the older form, which counts repetitions."""
         reference = reference_to(obj)
         now = timestamp(self._clock.now())
         key = (reference.get("uid"), kind, reason, message, host)
@@ -100,7 +84,7 @@ class Recorder:
         action: str,
         related: JsonObject | None = None,
     ) -> None:
-        """Tell something about ``obj`` in the newer form, which makes repetitions a series.
+        """Record an event about ``obj`` in the newer form, which makes repetitions a series.
 
         What happens again to the same version of an object is a repetition, whatever the words.
         """

@@ -1,22 +1,22 @@
-"""A mirror of one resource, kept by listing once and watching from there.
+"""An informer: a mirror of one resource, kept by one list and a watch.
 
 Reads never lag behind: the mirror takes in every change that has happened before it answers, so a
 controller sees its own writes. When the history it follows is lost (410), or the watch ends, the
-mirror lists again and tells the difference, deletions included.
+mirror lists again and calls handlers with the differences, deletions included.
 """
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
+from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock
 from karpenter.kube.index import Index
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.runtime.api_client import ApiClient, Objects, WatchEvent, WatchStream
+from karpenter_sandbox.status import ApiError
 
-JsonObject: TypeAlias = dict[str, Any]
 ObjectKey: TypeAlias = tuple[str, str]  # namespace, name
 # Named here because inside the classes ``list`` is a method
-Objects: TypeAlias = list[JsonObject]
 Keys: TypeAlias = list[ObjectKey]
 # Called with the object before and after; None stands for "not there"
 ChangeHandler: TypeAlias = Callable[[JsonObject | None, JsonObject | None], None]
@@ -24,42 +24,6 @@ IndexFunction: TypeAlias = Callable[[JsonObject], Iterable[Hashable]]
 
 _GONE: Final = 410
 _RELIST_PAUSE: Final = 1.0
-
-
-class WatchEvent(Protocol):
-    """One change of an object."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def obj(self) -> JsonObject: ...
-
-
-class WatchStream(Protocol):
-    """The changes after a list; either method raises ``ApiError`` 410 when some were lost."""
-
-    def ready(self) -> Sequence[WatchEvent]:
-        """Take the changes that have happened, without waiting."""
-
-    async def batch(self) -> Sequence[WatchEvent]:
-        """Wait for changes and take them; none means the watch has ended."""
-
-
-class ListerWatcher(Protocol):
-    """The part of a client that a mirror needs."""
-
-    async def list(
-        self, api_version: str, resource: str, namespace: str | None = None
-    ) -> tuple[Objects, str]: ...
-
-    def watch(
-        self,
-        api_version: str,
-        resource: str,
-        namespace: str | None = None,
-        *,
-        resource_version: str,
-    ) -> WatchStream: ...
 
 
 def key_of(obj: JsonObject) -> ObjectKey:
@@ -71,7 +35,7 @@ def key_of(obj: JsonObject) -> ObjectKey:
 class Informer:
     """The objects of one resource, as they are now."""
 
-    def __init__(self, client: ListerWatcher, api_version: str, resource: str) -> None:
+    def __init__(self, client: ApiClient, api_version: str, resource: str) -> None:
         self.api_version: Final = api_version
         self.resource: Final = resource
         self.synced: Final = asyncio.Event()
@@ -148,7 +112,7 @@ class Informer:
             self._apply(events)
 
     def _replace(self, items: Objects) -> None:
-        """Tell the difference between what was known and what is there now."""
+        """Call handlers with the differences between the mirror and a new list."""
         present = {key_of(obj): obj for obj in items}
         for key in [key for key in self._objects if key not in present]:
             self._change(key, None)
@@ -158,7 +122,7 @@ class Informer:
                 self._change(key, obj)
 
     def _catch_up(self) -> None:
-        # a handler that reads in the middle of a batch must not be told the future
+        # a handler that reads during a batch must not see later changes of the batch
         if self._stream is None or self._is_applying:
             return
         try:

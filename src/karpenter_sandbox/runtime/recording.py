@@ -1,16 +1,17 @@
-"""Keeping the events of the cluster's own parts, which makes them cheap.
+"""Stores events of the cluster's own components without validation, for speed.
 
 Every pod that is placed and started leaves several events. They are made by one class of this
-program and are right by construction, so they go to the store without being checked once more. What
-is stored is what a create through the API would have stored.
+program and are right by construction, so they go to the store directly. What is stored is what a
+create through the API would have stored.
 """
 
-from karpenter.sandbox import namespaces
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.status import already_exists
-from karpenter.sandbox.store import JsonObject, Key
-from karpenter.sandbox.store_errors import AlreadyExistsError
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.server.verbs import namespaces
+from karpenter_sandbox.status import already_exists
+from karpenter_sandbox.store.errors import AlreadyExistsError
+from karpenter_sandbox.store.store import Key
 
 
 def record(backend: Backend, events: Resource, event: JsonObject) -> None:

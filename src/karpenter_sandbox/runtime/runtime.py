@@ -1,8 +1,8 @@
-"""What the cluster's controllers run on: shared mirrors, queues of keys, and one group of tasks.
+"""The runtime of the cluster's controllers: shared informers, work queues, one group of tasks.
 
 A controller names the resources it follows and turns a key into the state it should be in. The
-runtime mirrors each resource once for everybody, starts the controllers when every mirror is
-filled, repeats what failed with back-off, and stops all of it together.
+runtime shares one mirror per resource, starts the controllers when every mirror has synced, retries
+failures with back-off, and stops everything together.
 """
 
 import asyncio
@@ -10,17 +10,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
+from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock
 from karpenter.kube.workqueue import WorkQueue
-from karpenter.sandbox.controllers.informer import (
-    Informer,
-    JsonObject,
-    ListerWatcher,
-    ObjectKey,
-    key_of,
-)
-from karpenter.sandbox.status import ApiError
-from karpenter.sandbox.store_errors import NotKeptError
+from karpenter_sandbox.runtime.api_client import ApiClient
+from karpenter_sandbox.runtime.informer import Informer, ObjectKey, key_of
+from karpenter_sandbox.status import ApiError
+from karpenter_sandbox.store.errors import NotKeptError
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +107,7 @@ class Controller:
                 await self._step(key)
             finally:
                 self.queue.done(key)
-            # Reading and writing in memory never waits, and others want their turn
+            # Yield: reads and writes in memory never await
             await asyncio.sleep(0)
 
     async def _step(self, key: ObjectKey) -> None:
@@ -119,7 +115,7 @@ class Controller:
             again = await self.reconcile(key)
         except ApiError as error:
             seconds = self.queue.retry(key)
-            # Somebody else was faster: looking again settles it; a full disk is the journal's to tell
+            # A conflict is settled by the retry; a full disk is reported by the journal
             if error.status not in (_CONFLICT, _NOT_FOUND) and not isinstance(error, NotKeptError):
                 log.warning("%s: %s: %s; next try in %gs", self.name, _text(key), error, seconds)
         except Exception as error:  # noqa: BLE001 one bad object must not stop the others
@@ -138,21 +134,21 @@ class Controller:
                 pass  # the journal has said so
             except ApiError as error:
                 log.warning("%s: %s; next try in %gs", self.name, error, period)
-            except Exception as error:  # noqa: BLE001 the next round may go well
+            except Exception as error:  # noqa: BLE001 retried in the next round
                 self.runtime.report(self.name, error)
             await self.clock.sleep(period)
 
 
 class Runtime:
-    """The shared ground of all controllers of one cluster."""
+    """The runtime that all controllers of one cluster share."""
 
-    def __init__(self, client: ListerWatcher, clock: Clock, *, is_strict: bool = False) -> None:
+    def __init__(self, client: ApiClient, clock: Clock, *, is_strict: bool = False) -> None:
         """Make a runtime without controllers.
 
         Args:
             client: where the mirrors read.
-            clock: whose time the controllers live in.
-            is_strict: an error nobody foresaw ends the run; otherwise it is logged and retried.
+            clock: the clock of the controllers.
+            is_strict: an unexpected error ends the run; otherwise it is logged and retried.
         """
         self.clock: Final = clock
         self._client = client
@@ -163,7 +159,7 @@ class Runtime:
         self.started: Final = asyncio.Event()
 
     def informer(self, api_version: str, resource: str) -> Informer:
-        """The mirror of a resource, the same one for everybody who asks."""
+        """The shared mirror of a resource."""
         key = (api_version, resource)
         if key not in self._informers:
             if self.started.is_set():
@@ -200,7 +196,7 @@ class Runtime:
 
 
 async def ignoring_missing(request: Awaitable[object]) -> None:
-    """Await a write, content when its object is gone already."""
+    """Await a write; a missing object is no error."""
     try:
         await request
     except ApiError as error:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from karpenter.sandbox.scheduling import fitting
-from karpenter.sandbox.scheduling.cluster import Cluster, PodCounter
-from karpenter.sandbox.scheduling.nodes import NodeFacts, NodeState
-from karpenter.sandbox.scheduling.shapes import PodInfo, Shape
-from karpenter.sandbox.scheduling.topology import (
+from karpenter_sandbox.scheduling import fitting
+from karpenter_sandbox.scheduling.cluster import Cluster, PodCounter
+from karpenter_sandbox.scheduling.nodes import NodeFacts, NodeState
+from karpenter_sandbox.scheduling.shapes import PodInfo, Shape
+from karpenter_sandbox.scheduling.topology import (
     BEST,
     HOSTNAME,
     GroupKey,
@@ -28,10 +28,10 @@ from karpenter.sandbox.scheduling.topology import (
     Tally,
     preference_scores,
 )
-from karpenter.sandbox.scheduling.volumes import VolumeNeeds
-from karpenter.sandbox.scheduling.wording import Failure
+from karpenter_sandbox.scheduling.volumes import VolumeNeeds
+from karpenter_sandbox.scheduling.wording import Failure
 
-# The places of a group's key that every class has: discouraging taints, fulfilled wishes
+# The places of a group's key that every class has: PreferNoSchedule taints, node preferences
 FIXED_PLACES: Final = 2
 _TAINT_WEIGHT: Final = 3
 # Heaps keep outdated elements until these are the larger part
@@ -281,7 +281,7 @@ class PodClass:
             self._withdraw(entry)
             group = entry.group = self._groups.get(key) or self._new_group(key)
             group.size += 1
-        # entered anew even when nothing is new: a tie is broken afresh for every pod
+        # pushed again even if unchanged: ties are broken separately for every pod
         self._stamp = entry.stamp = self._stamp + 1
         room = fitting.room_score(self.shape.requests, node)
         heapq.heappush(group.heap, (-room, self._random.random(), entry.stamp, node.facts.name))

@@ -1,15 +1,15 @@
 """The cluster as the scheduler keeps it: nodes with their pods, and counts of pods by node.
 
 Nothing is recomputed that has not changed. Every change of a node, or of the pods on it, appends
-the node's name to a log; whoever remembers something per node catches up from where they were.
+the node's name to a log; caches per node catch up from their last position in it.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, Literal, TypeVar
 
-from karpenter.sandbox.scheduling.matching import NOTHING, Selector
-from karpenter.sandbox.scheduling.nodes import NodeFacts, NodeState
-from karpenter.sandbox.scheduling.shapes import AffinityTerm, Labels, PodInfo
+from karpenter_sandbox.matching import NOTHING, Selector
+from karpenter_sandbox.scheduling.nodes import NodeFacts, NodeState
+from karpenter_sandbox.scheduling.shapes import AffinityTerm, Labels, PodInfo
 
 K = TypeVar("K", str, int)
 # A volume and the CSI driver that attaches it
@@ -197,7 +197,7 @@ class Cluster:
         return self._counter(("affinity", terms), counts)
 
     def release(self, counters: Iterable[PodCounter]) -> None:
-        """Stop counting what nobody asks for any more."""
+        """Drop a counter that is no longer used."""
         for counter in counters:
             counter.users -= 1
         kept = {key: counter for key, counter in self._counters.items() if counter.users > 0}
@@ -295,7 +295,7 @@ class Cluster:
             self._minds_namespaces = True
 
     def _recount(self) -> None:
-        """Start anew with everything that depends on the labels of namespaces."""
+        """Recompute everything that depends on the labels of namespaces."""
         self.epoch += 1
         self._counted.clear()
         self._minded.clear()

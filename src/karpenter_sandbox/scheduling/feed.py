@@ -1,21 +1,19 @@
-"""Keeps the scheduler's view of cluster and queue in step with what the API says."""
+"""Updates the scheduler's state and queue from API changes."""
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
+from karpenter.api.meta import JsonObject
 from karpenter.clock import Clock
-from karpenter.sandbox.controllers.informer import Informer
-from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.scheduling.cluster import Cluster
-from karpenter.sandbox.scheduling.nodes import read_node
-from karpenter.sandbox.scheduling.placement import Change
-from karpenter.sandbox.scheduling.queue import PodQueue
-from karpenter.sandbox.scheduling.shapes import DEFAULT_SCHEDULER, PodInfo, Shapes, is_terminal
-from karpenter.sandbox.scheduling.views import StorageMirror
-from karpenter.sandbox.scheduling.volumes import volume_limits
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.runtime.informer import Informer
+from karpenter_sandbox.runtime.runtime import Runtime
+from karpenter_sandbox.scheduling.cluster import Cluster
+from karpenter_sandbox.scheduling.nodes import read_node
+from karpenter_sandbox.scheduling.placement import Change
+from karpenter_sandbox.scheduling.queue import PodQueue
+from karpenter_sandbox.scheduling.shapes import DEFAULT_SCHEDULER, PodInfo, Shapes, is_terminal
+from karpenter_sandbox.scheduling.views import StorageMirror
+from karpenter_sandbox.scheduling.volumes import volume_limits
 
 _MOST_UNUSED_SHAPES = 1000
 

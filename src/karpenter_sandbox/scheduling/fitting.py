@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from karpenter.sandbox.scheduling import wording
-from karpenter.sandbox.scheduling.matching import (
+from karpenter_sandbox.matching import (
     NO_SCHEDULE,
     UNSCHEDULABLE_TAINT,
     Taint,
@@ -12,12 +11,13 @@ from karpenter.sandbox.scheduling.matching import (
     any_term_holds,
     is_tolerated,
 )
-from karpenter.sandbox.scheduling.nodes import NodeFacts, NodeState
-from karpenter.sandbox.scheduling.requests import Requests
-from karpenter.sandbox.scheduling.shapes import PodInfo, Shape
-from karpenter.sandbox.scheduling.topology import BEST
-from karpenter.sandbox.scheduling.volumes import NO_VOLUMES, VolumeNeeds
-from karpenter.sandbox.scheduling.wording import Failure
+from karpenter_sandbox.scheduling import wording
+from karpenter_sandbox.scheduling.nodes import NodeFacts, NodeState
+from karpenter_sandbox.scheduling.requests import Requests
+from karpenter_sandbox.scheduling.shapes import PodInfo, Shape
+from karpenter_sandbox.scheduling.topology import BEST
+from karpenter_sandbox.scheduling.volumes import NO_VOLUMES, VolumeNeeds
+from karpenter_sandbox.scheduling.wording import Failure
 
 _CORDON: Final = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
 
@@ -131,14 +131,14 @@ def room_score(requests: Requests, node: NodeState) -> int:
 
 
 def discouraging_taints(shape: Shape, facts: NodeFacts) -> int:
-    """How many taints ask the pod to go elsewhere."""
+    """How many PreferNoSchedule taints the pod does not tolerate."""
     if not facts.discouraging:
         return 0
     return sum(not is_tolerated(taint, shape.tolerations) for taint in facts.discouraging)
 
 
 def node_preference(shape: Shape, facts: NodeFacts) -> int:
-    """The weight of the pod's wishes about nodes that this one fulfils."""
+    """The weight of the pod's preferred node affinity that this node fulfils."""
     if not shape.preferred_nodes:
         return 0
     return sum(

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.resources import Resources
-from karpenter.sandbox.scheduling.matching import PREFER_NO_SCHEDULE, Taint, read_taints
-from karpenter.sandbox.scheduling.requests import allocatable
-from karpenter.sandbox.scheduling.shapes import PodInfo, Port
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.matching import PREFER_NO_SCHEDULE, Taint, read_taints
+from karpenter_sandbox.scheduling.requests import allocatable
+from karpenter_sandbox.scheduling.shapes import PodInfo, Port
 
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 what a port without an address means, nothing listens
 

@@ -6,14 +6,14 @@ from enum import Flag, auto
 from random import Random
 from typing import Final
 
-from karpenter.sandbox.scheduling import preemption, wording
-from karpenter.sandbox.scheduling.classes import Group, PodClass
-from karpenter.sandbox.scheduling.cluster import Cluster
-from karpenter.sandbox.scheduling.preemption import Budget, Candidate
-from karpenter.sandbox.scheduling.rules import Classes
-from karpenter.sandbox.scheduling.shapes import PodInfo
-from karpenter.sandbox.scheduling.topology import Lookout
-from karpenter.sandbox.scheduling.wording import Failure
+from karpenter_sandbox.scheduling import preemption, wording
+from karpenter_sandbox.scheduling.classes import Group, PodClass
+from karpenter_sandbox.scheduling.cluster import Cluster
+from karpenter_sandbox.scheduling.preemption import Budget, Candidate
+from karpenter_sandbox.scheduling.rules import Classes
+from karpenter_sandbox.scheduling.shapes import PodInfo
+from karpenter_sandbox.scheduling.topology import Lookout
+from karpenter_sandbox.scheduling.wording import Failure
 
 
 class Change(Flag):
@@ -74,7 +74,7 @@ class Placement:
         self._classes = classes
         self._budgets = budgets
         self._random = random
-        # What pods that are alike were told, and where the cluster's log ended then
+        # Cached rejections of equal pods, with the log position at which they were made
         self._verdicts: dict[PodClass, tuple[int, Rejected]] = {}
 
     def decide(self, pod: PodInfo) -> Decision:

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from karpenter.sandbox.scheduling import wording
-from karpenter.sandbox.scheduling.classes import PodClass
-from karpenter.sandbox.scheduling.matching import Selector, read_selector
-from karpenter.sandbox.scheduling.nodes import NodeState
-from karpenter.sandbox.scheduling.shapes import PodInfo
-from karpenter.sandbox.scheduling.wording import Failure
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.matching import Selector, read_selector
+from karpenter_sandbox.scheduling import wording
+from karpenter_sandbox.scheduling.classes import PodClass
+from karpenter_sandbox.scheduling.nodes import NodeState
+from karpenter_sandbox.scheduling.shapes import PodInfo
+from karpenter_sandbox.scheduling.wording import Failure
 
 # As many nodes with victims as are compared; looking at more would cost more than it is worth
 _FEWEST_CANDIDATES: Final = 100

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from karpenter.sandbox.scheduling.placement import ANY_CHANGE, Change
-from karpenter.sandbox.scheduling.shapes import PodInfo
+from karpenter_sandbox.scheduling.placement import ANY_CHANGE, Change
+from karpenter_sandbox.scheduling.shapes import PodInfo
 
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0
@@ -44,7 +44,7 @@ class Waiting:
 
     @property
     def rank(self) -> tuple[int, float, int]:
-        """Orders pods: higher priority first, then whoever came first."""
+        """Orders pods: higher priority first, then by arrival."""
         return -self.pod.shape.priority, self.arrived, self.serial
 
 

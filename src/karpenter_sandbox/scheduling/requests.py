@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.resources import CPU, HUGEPAGES_PREFIX, MEMORY, Resources
-
-JsonObject = dict[str, Any]
 
 # What a container that asks for nothing counts as when nodes are compared
 _ASSUMED_CPU: Final = 100

@@ -5,18 +5,18 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Final, Protocol
 
-from karpenter.sandbox.scheduling.classes import PodClass
-from karpenter.sandbox.scheduling.cluster import Cluster, Holder, PodCounter
-from karpenter.sandbox.scheduling.matching import Selector
-from karpenter.sandbox.scheduling.shapes import (
+from karpenter_sandbox.matching import Selector
+from karpenter_sandbox.scheduling.classes import PodClass
+from karpenter_sandbox.scheduling.cluster import Cluster, Holder, PodCounter
+from karpenter_sandbox.scheduling.shapes import (
     AffinityTerm,
     Labels,
     PodInfo,
     Shape,
     SpreadConstraint,
 )
-from karpenter.sandbox.scheduling.topology import HOSTNAME, Rules, Spread, Tally
-from karpenter.sandbox.scheduling.volumes import Storage, VolumeNeeds
+from karpenter_sandbox.scheduling.topology import HOSTNAME, Rules, Spread, Tally
+from karpenter_sandbox.scheduling.volumes import Storage, VolumeNeeds
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _DEFAULT_SKEWS: Final = ((HOSTNAME, 3), (ZONE, 5))  # how pods of one workload are spread

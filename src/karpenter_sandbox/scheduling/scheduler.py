@@ -1,29 +1,29 @@
-"""The scheduler: takes pods from the queue one by one, decides, and writes down what it decided."""
+"""The scheduler: takes pods from the queue one by one, chooses a node, and binds them."""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.conditions import find_condition, with_condition
-from karpenter.sandbox.controllers.events import NORMAL, WARNING, Recorder
-from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.scheduling import wording
-from karpenter.sandbox.scheduling.cluster import Cluster
-from karpenter.sandbox.scheduling.feed import Feed
-from karpenter.sandbox.scheduling.placement import Placement, Rejected
-from karpenter.sandbox.scheduling.preemption import Candidate
-from karpenter.sandbox.scheduling.queue import PodQueue
-from karpenter.sandbox.scheduling.rules import Classes
-from karpenter.sandbox.scheduling.shapes import DEFAULT_SCHEDULER, PodInfo
-from karpenter.sandbox.scheduling.views import BudgetMirror, StorageMirror, WorkloadMirror
-from karpenter.sandbox.scheduling.volumes import SELECTED_NODE, Storage, is_bound
-from karpenter.sandbox.status import ApiError
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.conditions import find_condition, with_condition
+from karpenter_sandbox.runtime.api_client import ApiClient
+from karpenter_sandbox.runtime.events import NORMAL, WARNING, Recorder
+from karpenter_sandbox.runtime.runtime import Runtime
+from karpenter_sandbox.scheduling import wording
+from karpenter_sandbox.scheduling.cluster import Cluster
+from karpenter_sandbox.scheduling.feed import Feed
+from karpenter_sandbox.scheduling.placement import Placement, Rejected
+from karpenter_sandbox.scheduling.preemption import Candidate
+from karpenter_sandbox.scheduling.queue import PodQueue
+from karpenter_sandbox.scheduling.rules import Classes
+from karpenter_sandbox.scheduling.shapes import DEFAULT_SCHEDULER, PodInfo
+from karpenter_sandbox.scheduling.views import BudgetMirror, StorageMirror, WorkloadMirror
+from karpenter_sandbox.scheduling.volumes import SELECTED_NODE, Storage, is_bound
+from karpenter_sandbox.status import ApiError
 
 log = logging.getLogger(__name__)
 
@@ -33,44 +33,12 @@ _TURN: Final = 20
 _VOLUME_SECONDS: Final = 600.0
 
 
-class SchedulerClient(Protocol):
-    """What the scheduler asks of the API, beside the mirrors."""
-
-    async def bind(self, namespace: str, name: str, node: str, *, uid: str = "") -> None: ...
-
-    async def record(self, event: JsonObject) -> None: ...
-
-    async def patch(
-        self,
-        patch_type: str,
-        api_version: str,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        patch: Any,
-    ) -> JsonObject: ...
-
-    async def patch_status(
-        self, api_version: str, resource: str, namespace: str | None, name: str, status: JsonObject
-    ) -> JsonObject: ...
-
-    async def delete(
-        self,
-        api_version: str,
-        resource: str,
-        namespace: str | None,
-        name: str,
-        *,
-        uid: str | None = None,
-    ) -> JsonObject: ...
-
-
 class Scheduler:
     """Gives pods their nodes until it is stopped."""
 
     name: Final = "scheduler"
 
-    def __init__(self, runtime: Runtime, client: SchedulerClient, *, seed: int = 0) -> None:
+    def __init__(self, runtime: Runtime, client: ApiClient, *, seed: int = 0) -> None:
         random = Random(seed)  # noqa: S311 breaks ties between nodes, the same way for a seed
         self._client = client
         self._clock = runtime.clock
@@ -153,7 +121,7 @@ class Scheduler:
     def _take_back(self, pod: PodInfo) -> None:
         """Let a pod that could not be bound be tried again after its back-off.
 
-        At once would be for ever, where every write is refused.
+        An immediate retry would loop for ever where every write is refused.
         """
         self._feed.forget(pod)
         self._queue.retry(pod, self._clock.monotonic())
@@ -248,14 +216,14 @@ class Scheduler:
             status["nominatedNodeName"] = nominated or None
         elif before.get("conditions") == changed["conditions"]:
             return
-        with contextlib.suppress(ApiError):  # gone already, which its own event will tell
+        with contextlib.suppress(ApiError):  # already deleted, as its watch event will show
             await self._client.patch_status(
                 "v1", "pods", metadata["namespace"], metadata["name"], status
             )
 
     async def _preempt(self, pod: PodInfo, candidate: Candidate) -> None:
         if candidate.node not in self._cluster.nodes:
-            return  # it went while the pod was told, so nothing is to be had there
+            return  # the node was deleted while the pod's status was written
         await self._drop_lesser_nominations(pod, candidate.node)
         for victim in candidate.victims:
             if victim.is_terminating:

@@ -7,11 +7,12 @@ one pod with its shape and the few facts that are its own.
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from karpenter.sandbox.scheduling.matching import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.matching import (
     NodeTerm,
     Requirement,
     Selector,
@@ -21,9 +22,8 @@ from karpenter.sandbox.scheduling.matching import (
     read_selector,
     read_tolerations,
 )
-from karpenter.sandbox.scheduling.requests import Requests, pod_requests
+from karpenter_sandbox.scheduling.requests import Requests, pod_requests
 
-JsonObject = dict[str, Any]
 Labels = Mapping[str, str]
 Port = tuple[str, str, int]  # address, protocol, number
 

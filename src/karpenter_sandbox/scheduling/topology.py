@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from karpenter.sandbox.scheduling import wording
-from karpenter.sandbox.scheduling.shapes import PodInfo, SpreadConstraint
-from karpenter.sandbox.scheduling.wording import Failure
+from karpenter_sandbox.scheduling import wording
+from karpenter_sandbox.scheduling.shapes import PodInfo, SpreadConstraint
+from karpenter_sandbox.scheduling.wording import Failure
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 GroupKey = tuple[object, ...]
@@ -84,8 +84,8 @@ class Rules:
 class Lookout:
     """The rules at one moment: what the counts are, looked up once for all groups.
 
-    ``shifts`` says by how much counts differ from what was counted, for those who ask what would
-    be if some pods were gone.
+    ``shifts`` are corrections to the counts, for preemption, which evaluates a node without some of
+    its pods.
     """
 
     def __init__(self, rules: Rules, shifts: Mapping[int, int] | None = None) -> None:
@@ -136,7 +136,7 @@ def _least(spread: Spread) -> int:
 
 
 def preference_scores(rules: Rules, groups: Sequence[tuple[GroupKey, int]]) -> list[int]:
-    """What wishes about other pods are worth for each group, given as key and number of nodes.
+    """The score of inter-pod preferences for each group, given as key and number of nodes.
 
     The result holds spreading and affinity with the weight that the scheduler gives both (2).
     """

@@ -1,21 +1,19 @@
 """What the scheduler reads beside pods and nodes: storage, workloads and disruption budgets."""
 
 from collections.abc import Hashable
-from typing import Any
 
-from karpenter.sandbox.controllers.informer import Informer
-from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.scheduling.matching import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.matching import (
     EVERYTHING,
     Requirement,
     Selector,
     exact_selector,
     read_selector,
 )
-from karpenter.sandbox.scheduling.preemption import Budget, read_budget
-from karpenter.sandbox.scheduling.shapes import PodInfo
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.runtime.informer import Informer
+from karpenter_sandbox.runtime.runtime import Runtime
+from karpenter_sandbox.scheduling.preemption import Budget, read_budget
+from karpenter_sandbox.scheduling.shapes import PodInfo
 
 
 class StorageMirror:

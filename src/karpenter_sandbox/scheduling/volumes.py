@@ -7,11 +7,11 @@ asks that this is possible there. Everything else is a reason not to look at any
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import units
-from karpenter.sandbox.scheduling import wording
-from karpenter.sandbox.scheduling.matching import (
+from karpenter_sandbox.matching import (
     NodeTerm,
     Requirement,
     Selector,
@@ -19,11 +19,10 @@ from karpenter.sandbox.scheduling.matching import (
     read_node_terms,
     read_selector,
 )
-from karpenter.sandbox.scheduling.nodes import NodeFacts, NodeState
-from karpenter.sandbox.scheduling.shapes import PodInfo
-from karpenter.sandbox.scheduling.wording import Failure
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.scheduling import wording
+from karpenter_sandbox.scheduling.nodes import NodeFacts, NodeState
+from karpenter_sandbox.scheduling.shapes import PodInfo
+from karpenter_sandbox.scheduling.wording import Failure
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"

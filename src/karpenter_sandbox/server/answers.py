@@ -1,4 +1,4 @@
-"""Writing answers: single objects, lists, tables, and the frames of a watch.
+"""Encodes answers: single objects, lists, tables, and the frames of a watch.
 
 Stored bytes are sent as they are wherever the client asked for the stored version, so a list of
 thousands of objects costs little more than joining them.
@@ -11,16 +11,18 @@ from typing import Final
 
 import msgspec
 
-from karpenter.sandbox import tables, versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.messages import Response
-from karpenter.sandbox.representation import Form, partial
-from karpenter.sandbox.status import ApiError, bad_request
-from karpenter.sandbox.store import JsonObject, Stored
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs.read import Listing
-from karpenter.sandbox.verbs.watching import Change, WatchSession
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import versions
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.server.messages import Response
+from karpenter_sandbox.server.printing import tables
+from karpenter_sandbox.server.representation import Form, partial
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs.read import Listing
+from karpenter_sandbox.server.verbs.watching import Change, WatchSession
+from karpenter_sandbox.status import ApiError, bad_request
+from karpenter_sandbox.store.store import Stored
 
 # Of all warnings together, and of each when these are too many
 _LONGEST_WARNINGS: Final = 4096
@@ -56,7 +58,7 @@ class Writer:
 
     @property
     def deprecation(self) -> str:
-        """What to tell everybody who uses this version of the resource."""
+        """The deprecation warning of this version of the resource."""
         custom = self.target.resource.custom
         return (custom.deprecation or "") if custom is not None else ""
 

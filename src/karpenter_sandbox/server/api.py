@@ -11,12 +11,13 @@ from urllib.parse import unquote
 
 import msgspec
 
-from karpenter.sandbox import discovery, openapi
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.messages import Request, Response, WatchResponse, refused
-from karpenter.sandbox.paths import parse_path
-from karpenter.sandbox.resource_api import Answer, ResourceApi
-from karpenter.sandbox.status import (
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds.served import version_info
+from karpenter_sandbox.server import discovery, openapi
+from karpenter_sandbox.server.messages import Request, Response, WatchResponse, refused
+from karpenter_sandbox.server.resource_api import Answer, ResourceApi
+from karpenter_sandbox.server.target import parse_path
+from karpenter_sandbox.status import (
     ApiError,
     UnknownPathError,
     internal,
@@ -31,7 +32,7 @@ __all__ = ["Api", "Request", "Response", "WatchResponse"]
 _HEALTH: Final = frozenset({"healthz", "livez", "readyz"})
 _TEXT: Final = {"Content-Type": "text/plain; charset=utf-8"}
 _JSON: Final = {"Content-Type": "application/json"}
-# Outside of what Kubernetes itself serves, a wrong path is nobody's and so is the answer
+# Outside of Kubernetes' own groups, an unknown path is answered in plain text
 _UNKNOWN_PAGE: Final = Response(404, b"404 page not found\n", _TEXT)
 _NO_DOCUMENT: Final = Response(404, b"")
 # What clients ask for; the answer has a dot instead of the sign that media types must not have
@@ -84,7 +85,7 @@ class Api:
             case []:
                 return _json({"paths": self._paths()})
             case ["version"]:
-                return _json(discovery.version_info())
+                return _json(version_info())
             case [name, *checks] if name in _HEALTH:
                 return _healthy(name, checks, is_verbose="verbose" in request.query)
             case ["openapi", *place]:
@@ -168,11 +169,11 @@ def _parts(path: str) -> list[str]:
 
 
 def _empty_openapi_v2(accept: str) -> Response:
-    """A document without content, which tells old clients to ask for the third version.
+    """An empty document, which makes old clients request version 3.
 
-    kubectl reads it when it meets a kind nobody serves, and insists on protobuf then.
+    kubectl reads it for a kind that is not served, and then requires protobuf.
     """
-    version = discovery.version_info()["gitVersion"]
+    version = version_info()["gitVersion"]
     if _OPENAPI_V2_PROTOBUF in accept:
         info = _text_field(1, "Kubernetes") + _text_field(2, version)
         document = _text_field(1, "2.0") + _bytes_field(2, info) + _bytes_field(8, b"")

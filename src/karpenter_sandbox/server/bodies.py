@@ -10,12 +10,17 @@ import msgspec
 
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import read
-from karpenter.sandbox import protobuf
-from karpenter.sandbox.depth import TOO_DEEP, check_depth
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.status import bad_request, too_large, unsupported_media_type
-from karpenter.sandbox.structure import unreadable
-from karpenter.sandbox.unreadable import json_problem, kind_problem, number_problem, unrecognized
+from karpenter_sandbox.kinds.depth import TOO_DEEP, check_depth
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.server import protobuf
+from karpenter_sandbox.server.structure import unreadable
+from karpenter_sandbox.server.syntax_errors import (
+    json_problem,
+    kind_problem,
+    number_problem,
+    unrecognized,
+)
+from karpenter_sandbox.status import bad_request, too_large, unsupported_media_type
 
 LARGEST: Final = 3 * 1024 * 1024
 # No integer with more digits is a number that Go can hold, and reading it costs their square
@@ -153,7 +158,7 @@ def read_yaml(data: bytes) -> Body:
 
 
 def _duplicates(data: bytes) -> list[str]:
-    """Where a key is given more than once, which the fast reader does not tell."""
+    """The keys that are given more than once, which the fast reader does not report."""
     is_repeating = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""How many clients are let in at once, and how long they may take to say what they want.
+"""Limits the number of connections, and the time of a client to send its first request.
 
-Each connection costs a file, and a process has only so many. When they are used up, nothing else
-works either and the event loop reports every attempt to let somebody in; so there is a limit below
-that, and who comes beyond it is told so and sent away. A client that has connected must send the
+Each connection takes a file descriptor, of which a process has a limited number. When they are used
+up, nothing else works and the event loop logs every failed accept; so there is a lower limit, and a
+connection beyond it is answered with an error and closed. A client that has connected must send the
 head of its first request soon, and may not be idle for ever, with the times of an API server.
 """
 
@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.status import ApiError
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _IDLE_SECONDS: Final = 90.0
 # As many as a thousand watches need, and some for requests
 _MOST: Final = 1024
 _FEWEST: Final = 16
-# Files that are needed for anything else, and for those who are being sent away
+# File descriptors for anything else, and for connections that are being refused
 _RESERVED_FILES: Final = 160
 # Clients that start many watches connect all at once; few are let in before others are sent away,
 # since that takes some turns of the event loop, and a file each until it is done
@@ -70,7 +70,7 @@ class Connections(web.Server):
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
-        """Let clients in from now on."""
+        """Accept connections from now on."""
         loop = asyncio.get_running_loop()
         listening = await loop.create_server(self._let_in, host, port, backlog=_LET_IN_AT_ONCE)
         for each in listening.sockets:
@@ -92,7 +92,7 @@ class Connections(web.Server):
         super().connection_lost(handler, exc)
 
     def heard_of(self, handler: RequestHandler) -> None:
-        """Note that a client has said what it wants."""
+        """Note that the head of a client's first request has arrived."""
         timer = self._silent.pop(handler, None)
         if timer is not None:
             timer.cancel()
@@ -110,7 +110,7 @@ class Connections(web.Server):
 
 
 class _Refusal(asyncio.Protocol):
-    """Tells a client that there are too many, and ends the connection."""
+    """Answers that there are too many connections, and closes this one."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -4,31 +4,26 @@ A CRD keeps a finalizer of its own. When it is deleted its objects go first; the
 may hold them, and so the CRD, for as long as they like. Until then its kinds are still served.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
-from karpenter.admission.engine import CompiledVersion, compile_crd
-from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.admission.schema import CrdError
-from karpenter.model.remembered import remembered
-from karpenter.sandbox import deletion, versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.conditions import find_condition, with_condition
-from karpenter.sandbox.discovery import crd_resources
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.options import DeleteOptions
-from karpenter.sandbox.schema import crd_schema
-from karpenter.sandbox.status import method_not_allowed
-from karpenter.sandbox.store import Event, JsonObject, Key
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.conditions import find_condition, with_condition
+from karpenter_sandbox.kinds import versions
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.schema import crd_schema
+from karpenter_sandbox.kinds.served import crd_resources
+from karpenter_sandbox.kinds.validation.crds import compiled_versions
+from karpenter_sandbox.server.options import DeleteOptions
+from karpenter_sandbox.server.verbs import deletion
+from karpenter_sandbox.status import method_not_allowed
+from karpenter_sandbox.store.store import Event, Key
 
 GROUP: Final = "apiextensions.k8s.io"
 PLURAL: Final = "customresourcedefinitions"
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 # Compiling takes long, and is wanted twice: when a CRD is checked and when it is served
-_REMEMBERED: Final = 32
-_LONGEST_REMEMBERED: Final = 256 * 1024
 _CONDITIONS: Final = (
     {
         "type": "NamesAccepted",
@@ -156,33 +151,8 @@ def completed(crd: JsonObject, now: str) -> JsonObject:
     return complete
 
 
-def crd_errors(crd: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """List what speaks against a CRD."""
-    errors = [*_name_errors(crd), *_schema_errors(crd["spec"])]
-    if old is not None:
-        errors.extend(_change_errors(crd["spec"], old["spec"]))
-    if errors:
-        return errors
-    try:
-        _compiled(crd)
-    except CrdError as error:
-        return error.errors
-    return []
-
-
-def _compiled(crd: JsonObject) -> dict[str, CompiledVersion]:
-    """Compile a CRD that is about to be checked, served, or both, once."""
-    name = crd["metadata"].get("name")
-    return _compiled_once(msgspec.json.encode({"metadata": {"name": name}, "spec": crd["spec"]}))
-
-
-@remembered(_REMEMBERED, longest=_LONGEST_REMEMBERED)
-def _compiled_once(crd: bytes) -> dict[str, CompiledVersion]:
-    return compile_crd(msgspec.json.decode(crd))
-
-
 def _resources(crd: JsonObject) -> Iterator[Resource]:
-    compiled = _compiled(crd)
+    compiled = compiled_versions(crd)
     storage = next(name for name, version in compiled.items() if version.is_stored)
     documents = {version["name"]: version for version in crd["spec"]["versions"]}
     for served in crd_resources(crd):
@@ -196,49 +166,3 @@ def _resources(crd: JsonObject) -> Iterator[Resource]:
             schema=crd_schema((document.get("schema") or {}).get("openAPIV3Schema") or {}),
             selectable_fields=tuple(field["jsonPath"].lstrip(".") for field in fields),
         )
-
-
-def _name_errors(crd: JsonObject) -> Iterator[FieldError]:
-    spec: Mapping[str, Any] = crd["spec"]
-    names = spec.get("names") or {}
-    for path, value in (
-        (("spec", "group"), spec.get("group")),
-        (("spec", "names", "plural"), names.get("plural")),
-        (("spec", "names", "kind"), names.get("kind")),
-        (("spec", "scope"), spec.get("scope")),
-        (("spec", "versions"), spec.get("versions")),
-    ):
-        if not value:
-            yield FieldError(ErrorKind.REQUIRED, path, "")
-    name, wanted = crd["metadata"].get("name"), f"{names.get('plural')}.{spec.get('group')}"
-    if name != wanted:
-        detail = 'must be spec.names.plural+"."+spec.group'
-        yield FieldError(ErrorKind.INVALID, ("metadata", "name"), detail, name)
-    if spec.get("scope") not in {None, "", "Cluster", "Namespaced"}:
-        detail = 'supported values: "Cluster", "Namespaced"'
-        yield FieldError(ErrorKind.NOT_SUPPORTED, ("spec", "scope"), detail, spec["scope"])
-    stored = [version for version in spec.get("versions") or [] if version.get("storage")]
-    if spec.get("versions") and len(stored) != 1:
-        detail = "must have exactly one version marked as storage version"
-        shown = [version.get("name") for version in spec["versions"]]
-        yield FieldError(ErrorKind.INVALID, ("spec", "versions"), detail, shown)
-
-
-def _schema_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    for index, version in enumerate(spec.get("versions") or []):
-        if not (version.get("schema") or {}).get("openAPIV3Schema"):
-            path = ("spec", "versions", index, "schema", "openAPIV3Schema")
-            yield FieldError(ErrorKind.REQUIRED, path, "")
-
-
-def _change_errors(new: JsonObject, old: JsonObject) -> Iterator[FieldError]:
-    for path in (("group",), ("scope",), ("names", "kind"), ("names", "plural")):
-        before, after = _at(old, path), _at(new, path)
-        if before != after:
-            yield FieldError(ErrorKind.INVALID, ("spec", *path), "field is immutable", after)
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        value = (value or {}).get(part)
-    return value

@@ -1,4 +1,4 @@
-"""Discovery documents: what a server serves, told one version at a time or all at once.
+"""Discovery documents: the served resources, per version or aggregated.
 
 Everything is computed from a list of ``ServedResource``, one per resource and version, in the
 order in which groups are listed. Kubernetes' own come from ``builtin_resources``, those of a CRD
@@ -6,18 +6,13 @@ from ``crd_resources``. Within a group, versions are ordered as clients prefer t
 first, then the younger.
 """
 
-import base64
 import functools
-import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from importlib import resources as package_resources
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
-import msgspec
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.served import ServedResource, builtin_resources, group_version
 
 AGGREGATED_CONTENT_TYPE: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -29,116 +24,6 @@ _AGGREGATED: Final = {
 }
 _VERSION: Final = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 _STABILITY: Final = {None: 2, "beta": 1, "alpha": 0}
-_CUSTOM_VERBS: Final = (
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "create",
-    "update",
-    "watch",
-)
-_PART_VERBS: Final = ("get", "patch", "update")
-# What a real server keeps in another group or version than the one that is asked for
-_KEPT_AS: Final = {
-    "apiextensions.k8s.io/v1/CustomResourceDefinition": (
-        "apiextensions.k8s.io/v1beta1/CustomResourceDefinition"
-    ),
-    "autoscaling/v1/HorizontalPodAutoscaler": "autoscaling/v2/HorizontalPodAutoscaler",
-    "events.k8s.io/v1/Event": "/v1/Event",
-    "storage.k8s.io/v1/VolumeAttributesClass": "storage.k8s.io/v1beta1/VolumeAttributesClass",
-}
-_HASH_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Subresource:
-    """A part of a resource with a path of its own; without a group its kind is its parent's."""
-
-    name: str
-    kind: str
-    verbs: tuple[str, ...]
-    group: str = ""
-    version: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ServedResource:
-    """One version of a resource."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    singular: str
-    namespaced: bool
-    verbs: tuple[str, ...]
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    subresources: tuple[Subresource, ...] = ()
-    storage_version: str = ""  # only where it differs
-
-    @property
-    def api_version(self) -> str:
-        """Group and version as they stand in a manifest."""
-        return _group_version(self.group, self.version)
-
-    @property
-    def storage_version_hash(self) -> str:
-        """What tells clients that objects are kept in another form than before; empty if none are."""
-        if "watch" not in self.verbs:
-            return ""
-        name = f"{self.group}/{self.storage_version or self.version}/{self.kind}"
-        digest = hashlib.sha256(_KEPT_AS.get(name, name).encode()).digest()
-        return base64.b64encode(digest[:_HASH_BYTES]).decode()
-
-
-class _Facts(msgspec.Struct):
-    version: str
-    resources: tuple[ServedResource, ...]
-
-
-@functools.cache
-def _facts() -> _Facts:
-    file = package_resources.files("karpenter.sandbox.schemas") / "resources.json"
-    return msgspec.json.decode(file.read_bytes(), type=_Facts)
-
-
-def builtin_resources() -> tuple[ServedResource, ...]:
-    """Every stable resource of Kubernetes itself."""
-    return _facts().resources
-
-
-def crd_resources(crd: Mapping[str, Any]) -> tuple[ServedResource, ...]:
-    """The resources a valid CRD adds, one for each version that is served."""
-    spec = crd["spec"]
-    names = spec["names"]
-    stored = next((each["name"] for each in spec["versions"] if each.get("storage")), "")
-    return tuple(
-        ServedResource(
-            group=spec["group"],
-            version=version["name"],
-            kind=names["kind"],
-            plural=names["plural"],
-            singular=names.get("singular") or names["kind"].lower(),
-            namespaced=spec.get("scope") == "Namespaced",
-            verbs=_CUSTOM_VERBS,
-            short_names=tuple(names.get("shortNames") or ()),
-            categories=tuple(names.get("categories") or ()),
-            subresources=tuple(_custom_parts(names["kind"], version.get("subresources") or {})),
-            storage_version=stored,
-        )
-        for version in spec["versions"]
-        if version.get("served")
-    )
-
-
-def _custom_parts(kind: str, declared: Mapping[str, Any]) -> Iterator[Subresource]:
-    if declared.get("status") is not None:
-        yield Subresource("status", kind, _PART_VERBS)
-    if declared.get("scale") is not None:
-        yield Subresource("scale", "Scale", _PART_VERBS, group="autoscaling", version="v1")
 
 
 def wants_aggregated(accept: str) -> bool:
@@ -189,7 +74,7 @@ def api_resources(
     return {
         "kind": "APIResourceList",
         **envelope,
-        "groupVersion": _group_version(group, version),
+        "groupVersion": group_version(group, version),
         "resources": [entry for resource in found for entry in _entries(resource)],
     }
 
@@ -216,27 +101,6 @@ def aggregated_discovery(resources: Iterable[ServedResource], *, legacy: bool) -
         "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": groups,
-    }
-
-
-def version_info() -> dict[str, str]:
-    """The document at ``/version``: the Kubernetes release whose API is served."""
-    release = _facts().version
-    major, minor, _ = release.removeprefix("v").split(".")
-    return {
-        "major": major,
-        "minor": minor,
-        "emulationMajor": major,
-        "emulationMinor": minor,
-        "minCompatibilityMajor": major,
-        "minCompatibilityMinor": str(int(minor) - 1),
-        "gitVersion": f"{release}+sandbox",
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "none",
-        "compiler": "none",
-        "platform": "python/any",
     }
 
 
@@ -267,7 +131,7 @@ def _of(resources: Iterable[ServedResource], group: str, version: str) -> list[S
 
 
 def _group(name: str, versions: list[str]) -> JsonObject:
-    entries = [{"groupVersion": _group_version(name, v), "version": v} for v in versions]
+    entries = [{"groupVersion": group_version(name, v), "version": v} for v in versions]
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
@@ -338,11 +202,7 @@ def _builtin_set() -> frozenset[ServedResource]:
 
 
 def _without_empty(entry: JsonObject) -> JsonObject:
-    """Leave out what says nothing, except ``singularName``, which is always told."""
+    """Omit empty fields, except ``singularName``, which is always present."""
     return {
         key: value for key, value in entry.items() if value not in ("", []) or key == "singularName"
     }
-
-
-def _group_version(group: str, version: str) -> str:
-    return f"{group}/{version}" if group else version

@@ -1,4 +1,4 @@
-"""The API over HTTP, on loopback unless told otherwise.
+"""The API over HTTP, on loopback by default.
 
 A client proves itself with the server's token: as a bearer token, as the first part of the path,
 or as the password for a proxy. The other ways exist for ``kubectl``, which sends no bearer token
@@ -24,11 +24,11 @@ import yaml
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from karpenter.sandbox.api import Api, Request, Response, WatchResponse
-from karpenter.sandbox.bodies import LARGEST
-from karpenter.sandbox.connections import HEAD_SECONDS, Connections
-from karpenter.sandbox.messages import refused
-from karpenter.sandbox.status import (
+from karpenter_sandbox.server.api import Api, Request, Response, WatchResponse
+from karpenter_sandbox.server.bodies import LARGEST
+from karpenter_sandbox.server.connections import HEAD_SECONDS, Connections
+from karpenter_sandbox.server.messages import refused
+from karpenter_sandbox.status import (
     ApiError,
     bad_request,
     not_simulated,
@@ -38,7 +38,7 @@ from karpenter.sandbox.status import (
 )
 
 LOOPBACK: Final = "127.0.0.1"
-# What anybody may ask, as on a real server
+# Paths that need no token, as on a real server
 _PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version")
 _STOP_SECONDS: Final = 1.0
 # As long as an API server gives a request that does not go on for ever
@@ -75,8 +75,8 @@ class Server:
             api: what answers.
             host: the address to listen on.
             port: the port to listen on; 0 is any free one.
-            token: what clients must know; none lets everybody in.
-            now: what dates the answers, for clusters whose time is not ours.
+            token: the token clients must send; none disables authentication.
+            now: the clock of ``Date`` headers, for clusters in another time.
             most_connections: how many clients are let in; as many as there are files for.
             head_seconds: how long a client may take for the head of its first request.
 
@@ -220,7 +220,7 @@ def is_loopback(host: str) -> bool:
 
 
 def new_token() -> str:
-    """A token that nobody guesses."""
+    """A random token."""
     return secrets.token_urlsafe(24)
 
 
@@ -273,7 +273,7 @@ def _password(header: str) -> str:
 
 
 def _origin_form(target: str) -> str:
-    """What a request asks for, without the name of the server that a proxy is told."""
+    """The request target in origin form, without the server that a proxy request names."""
     if target.startswith("/"):
         return target
     try:

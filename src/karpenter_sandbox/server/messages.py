@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.status import ApiError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.sandbox.discovery import ServedResource, version_info
-from karpenter.sandbox.schemas.structs import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.schemas.structs import (
     OPAQUE,
     Form,
     GoType,
@@ -24,8 +24,7 @@ from karpenter.sandbox.schemas.structs import (
     struct,
     struct_of_kind,
 )
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.kinds.served import ServedResource, version_info
 
 # More versions than Kubernetes has, and room for those of CRDs
 _REMEMBERED: Final = 128
@@ -209,7 +208,7 @@ def _type_schema(go_type: GoType) -> JsonObject:
 
 @functools.cache
 def _descriptions() -> dict[str, str]:
-    file = package_resources.files("karpenter.sandbox.schemas") / "descriptions.json"
+    file = package_resources.files("karpenter_sandbox.kinds.schemas") / "descriptions.json"
     return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox.status import ApiError, bad_request, invalid
+from karpenter_sandbox.status import ApiError, bad_request, invalid
 
 Query = Mapping[str, Sequence[str]]
 
@@ -52,7 +52,7 @@ class WriteOptions:
     user_agent: str = ""
     field_validation: str = WARN
     force: bool = False
-    # The cluster's own controllers write millions of times; nobody asks which fields they own
+    # The cluster's own controllers write very often, and their field ownership is not needed
     track_fields: bool = True
 
 

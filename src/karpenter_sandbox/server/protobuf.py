@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from karpenter.sandbox import typed
-from karpenter.sandbox.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds import typed
+from karpenter_sandbox.kinds.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAGIC: Final = b"k8s\x00"

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import yaml
 
-from karpenter.sandbox.status import unacceptable, unknown_representation
-from karpenter.sandbox.store import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.status import unacceptable, unknown_representation
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -49,7 +49,7 @@ def negotiate(accept: str, available: Sequence[str] | None = None) -> Form:
     """Choose the first form a client accepts that the server can write.
 
     Args:
-        accept: the wishes of the client.
+        accept: the client's ``Accept`` header.
         available: what to name when the client wants nothing of the kind.
 
     Raises:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from karpenter.sandbox import bodies
-from karpenter.sandbox.answers import WatchFrames, Writer
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.messages import Request, Response, WatchResponse
-from karpenter.sandbox.options import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.server import bodies
+from karpenter_sandbox.server.answers import WatchFrames, Writer
+from karpenter_sandbox.server.messages import Request, Response, WatchResponse
+from karpenter_sandbox.server.options import (
     ListOptions,
     WriteOptions,
     delete_options,
@@ -15,9 +16,23 @@ from karpenter.sandbox.options import (
     wants_watch,
     write_options,
 )
-from karpenter.sandbox.paths import ResourcePath
-from karpenter.sandbox.representation import REPRESENTATIONS, STREAMS, negotiate
-from karpenter.sandbox.status import (
+from karpenter_sandbox.server.representation import REPRESENTATIONS, STREAMS, negotiate
+from karpenter_sandbox.server.structure import not_registered, read_as
+from karpenter_sandbox.server.target import ResourcePath, Target
+from karpenter_sandbox.server.verbs import (
+    binding,
+    deletion,
+    eviction,
+    logs,
+    patches,
+    read,
+    reviews,
+    scaling,
+    tokens,
+    writing,
+)
+from karpenter_sandbox.server.verbs.watching import WatchSession
+from karpenter_sandbox.status import (
     bad_request,
     method_not_allowed,
     not_found,
@@ -27,22 +42,6 @@ from karpenter.sandbox.status import (
     unsupported_media_type,
     wrong_method,
 )
-from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.structure import not_registered, read_as
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs import (
-    binding,
-    eviction,
-    logs,
-    patches,
-    read,
-    removing,
-    reviews,
-    scaling,
-    tokens,
-    writing,
-)
-from karpenter.sandbox.verbs.watching import WatchSession
 
 Answer = Response | WatchResponse
 
@@ -228,14 +227,14 @@ class ResourceApi:
 
     def _delete(self, request: Request, target: Target, writer: Writer) -> Answer:
         options = delete_options(request.query, self._delete_body(request))
-        outcome = removing.remove(self._backend, target, options)
+        outcome = deletion.remove(self._backend, target, options)
         is_accepted = not outcome.is_gone and options.orphan_dependents is False
-        return writer.object(removing.answer(outcome, target), 202 if is_accepted else 200)
+        return writer.object(deletion.answer(outcome, target), 202 if is_accepted else 200)
 
     def _delete_all(self, request: Request, target: Target, writer: Writer) -> Answer:
         selection: ListOptions = list_options(request.query)
         options = delete_options(request.query, self._delete_body(request))
-        outcomes = removing.remove_all(self._backend, target, selection, options)
+        outcomes = deletion.remove_all(self._backend, target, selection, options)
         version = str(self._backend.store.resource_version)
         return writer.objects(outcomes, {"resourceVersion": version})
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.status import ApiError, bad_request
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation.grammar import label_key, label_value
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.validation.grammar import label_key, label_value
+from karpenter_sandbox.status import ApiError, bad_request
 
 Predicate = Callable[[JsonObject], bool]
 
@@ -309,19 +309,6 @@ def _check_value(key: str, value: str) -> None:
         raise ValueError(f'values[0][{key}]: Invalid value: "{value}": {"; ".join(problems)}')
 
 
-def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a ``LabelSelector`` object means something with ``labels``; an absent one does not."""
-    if selector is None:
-        return False
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    return all(
-        _expression(expression).holds(labels)
-        for expression in selector.get("matchExpressions") or []
-    )
-
-
 def selector_text(selector: Mapping[str, Any] | None) -> str:
     """A ``LabelSelector`` object in the grammar of query strings."""
     if selector is None:
@@ -339,11 +326,3 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
             case _:
                 terms.append(f"!{key}")
     return ",".join(sorted(terms, key=lambda term: term.lstrip("!")))
-
-
-_OBJECT_OPERATORS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
-
-
-def _expression(expression: Mapping[str, Any]) -> Requirement:
-    operator = _OBJECT_OPERATORS.get(expression.get("operator", ""), "in")
-    return Requirement(expression["key"], operator, tuple(expression.get("values") or ()))

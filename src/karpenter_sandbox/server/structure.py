@@ -1,7 +1,7 @@
 """Whether a body has the shape of its kind: fields that exist, values of the right type.
 
 A value of the wrong type is always refused. Unknown fields are refused, reported or silently
-dropped, as the client wishes; whatever it wishes, they are never stored.
+dropped, as the client chooses; they are never stored.
 """
 
 import json
@@ -12,19 +12,19 @@ from typing import Final
 import msgspec
 
 from karpenter.admission.errors import ErrorKind, FieldError, render_path
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.options import STRICT, WARN
-from karpenter.sandbox.schema import builtin_schema
-from karpenter.sandbox.status import ApiError, bad_request, invalid
-from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.typed import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.schema import builtin_schema
+from karpenter_sandbox.kinds.typed import (
     Decoded,
     DecodeError,
     complete_object,
     decode_metadata,
     decode_object,
 )
-from karpenter.sandbox.unreadable import json_name, unrecognized
+from karpenter_sandbox.server.options import STRICT, WARN
+from karpenter_sandbox.server.syntax_errors import json_name, unrecognized
+from karpenter_sandbox.status import ApiError, bad_request, invalid
 
 # What JSON writes with four digits and Go with two
 _ESCAPE: Final = re.compile(r"\\u00([0-9a-f]{2})")
@@ -99,7 +99,7 @@ def unreadable(resource: Resource, problem: str) -> ApiError:
 
 
 def read_as(body: JsonObject, api_version: str, kind: str) -> JsonObject:
-    """A body that is no object of the cluster but a wish about one, such as ``DeleteOptions``.
+    """A body that is not an object of the cluster but options, such as ``DeleteOptions``.
 
     Raises:
         ApiError: a value has the wrong type.
@@ -186,7 +186,7 @@ def _require_identity(body: JsonObject, resource: Resource) -> None:
 
 
 def not_registered(api_version: str, kind: str) -> str:
-    """How a server says that it never heard of a kind."""
+    """The error message for an unknown kind."""
     return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
 
 

@@ -7,7 +7,7 @@ there. They are worked out only when a body has already been found unreadable.
 import json
 from typing import Any, Final
 
-from karpenter.sandbox.status import ApiError, bad_request
+from karpenter_sandbox.status import ApiError, bad_request
 
 _SHOWN: Final = 30
 _PLACES: Final = {

@@ -1,11 +1,23 @@
-"""Reading what a request is about from its path and method."""
+"""What a request is about, read from its path and method: a resource, a namespace, an object, a part of it."""
 
 from dataclasses import dataclass
 from typing import Final
 
+from karpenter_sandbox.kinds.registry import Resource
+
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 # Below a namespace, these are parts of the namespace itself rather than resources in it
 _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The place a request names; empty strings where it names none."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A way to the sandbox's API without a socket, for controllers that run in the same process.
+"""An in-memory transport to the sandbox's API, for controllers in the same process.
 
 Requests take the same path as those over HTTP, bytes and all: a client cannot tell the difference,
 except that it works in virtual time.
@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from karpenter.kube.transport import Request, Response, Stream
-from karpenter.sandbox.api import Api, WatchResponse
-from karpenter.sandbox.messages import Request as ApiRequest
+from karpenter_sandbox.server.api import Api, WatchResponse
+from karpenter_sandbox.server.messages import Request as ApiRequest
 
 
 class MemoryTransport:

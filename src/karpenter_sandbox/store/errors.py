@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.status import ApiError
 
 if TYPE_CHECKING:
-    from karpenter.sandbox.store import Key
+    from karpenter_sandbox.store.store import Key
 
 
 class StoreError(Exception):

@@ -1,18 +1,18 @@
 """The objects of one resource with their last changes, and the watches that follow these.
 
-A watch is a position in the changes, so a slow reader costs no memory: it is told ``Gone`` once
-its position has been dropped. The same changes, taken backwards, show the objects as they were.
-How many changes are kept is bounded by their number and by their size.
+A watch is a position in the changes, so a slow reader costs no memory: it gets ``Gone`` once its
+position has been dropped. The same changes, taken backwards, show the objects as they were. How
+many changes are kept is bounded by their number and by their size.
 """
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Final
 
-from karpenter.sandbox.store_errors import Gone
+from karpenter_sandbox.store.errors import Gone
 
 if TYPE_CHECKING:
-    from karpenter.sandbox.store import Event, Stored
+    from karpenter_sandbox.store.store import Event, Stored
 
 # What the changes of one resource may take; each is as large as the object it left
 HISTORY_BYTES: Final = 32 * 1024 * 1024

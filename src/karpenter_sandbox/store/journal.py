@@ -1,12 +1,12 @@
-"""Keeping a store in a file, so that a cluster outlives its process.
+"""A write-ahead log of the store, so that a cluster outlives its process.
 
 The file is a log: one line for each change, with a checksum. A line is written before the change
-happens, so a crash of the process loses nothing that a client was told (a power cut may lose what
-the system had not written out yet), and a change that finds no room on the disk does not happen. A
-line cut short by a crash is the last one, of a change nobody was told of, and is dropped on the
-next start; a last line that is complete but damaged is left out as well, and that is said. When
-the log has grown to several times what it describes, it is rewritten: the new file is complete
-before it takes the place of the old one.
+happens, so a crash of the process loses nothing that was acknowledged (a power cut may lose what
+the system had not written out yet), and a change fails when the disk is full. A line cut short by a
+crash is the last one, of an unacknowledged change, and is dropped on the next start; a last line
+that is complete but damaged is dropped as well, with a warning. When the log has grown to several
+times what it describes, it is rewritten: the new file is complete before it takes the place of the
+old one.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from karpenter.sandbox.store import Event, Key, Store, Stored
-from karpenter.sandbox.store_errors import NotKeptError
+from karpenter_sandbox.store.errors import NotKeptError
+from karpenter_sandbox.store.store import Event, Key, Store, Stored
 
 log = logging.getLogger(__name__)
 
@@ -289,7 +289,7 @@ def _is_full(error: OSError) -> bool:
 
 
 def _make_sure_nobody_writes(path: Path) -> None:
-    """Refuse a journal that another process writes to: two histories in one file are none."""
+    """Refuse a journal that another process writes to, which would corrupt it."""
     file = os.open(path, os.O_WRONLY)
     try:
         is_free = _lock(file)
@@ -302,7 +302,7 @@ def _make_sure_nobody_writes(path: Path) -> None:
 
 
 def _lock(file: int) -> bool:
-    """Lock a file for this process, where the system can; say whether nobody else has done so."""
+    """Lock a file for this process, where supported; return False if another process holds it."""
     if os.name != "posix":
         return True
     import fcntl

@@ -4,27 +4,27 @@ Every change stamps ``metadata.resourceVersion`` with the next number of one cou
 shared by all resources. Each resource keeps its last changes, which watches follow and which take
 a list back to an earlier resource version, so that paging is consistent.
 
-Objects handed out are shared: whoever wants to change one builds another. The store belongs to
-one event loop; nothing here is safe to call from two threads.
+Objects handed out are shared and immutable by convention: a change builds a new one. The store
+belongs to one event loop; nothing here is safe to call from two threads.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from karpenter.sandbox.history import Collection, Watch
-from karpenter.sandbox.store_errors import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.store.errors import (
     AlreadyExistsError,
     ConflictError,
     MissingError,
     NotYet,
     TooLargeError,
 )
+from karpenter_sandbox.store.history import Collection, Watch
 
-JsonObject: TypeAlias = dict[str, Any]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 _Objects: TypeAlias = list[JsonObject]
 _Entries: TypeAlias = "list[Stored]"
@@ -48,7 +48,7 @@ class Key:
 
 
 class Stored:
-    """One version of one object: its bytes, and the object itself once somebody asked for it."""
+    """One version of one object: its bytes, and the parsed object once it was read."""
 
     __slots__ = ("_obj", "data", "key", "rv")
 

@@ -1,7 +1,7 @@
-"""Events are kept for an hour, as an API server keeps them.
+"""Deletes events after an hour, as an API server does.
 
-There are more events than anything else, and nobody but people reads them. So they are not
-mirrored, and of each only its times are read, from the bytes it is stored as.
+Events outnumber all other objects, and no controller reads them. So they are not mirrored, and only
+their times are decoded from the stored bytes.
 """
 
 from datetime import timedelta
@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from karpenter.sandbox.backend import Backend, parse_timestamp
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
+from karpenter_sandbox.backend import Backend, parse_timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 _KEPT: Final = timedelta(hours=1)
 

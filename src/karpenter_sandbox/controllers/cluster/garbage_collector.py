@@ -1,20 +1,22 @@
-"""The garbage collector: what belongs to something that is gone goes as well.
+"""The garbage collector: deletes objects whose owners are gone.
 
-It knows every object of every kind by its uid, and who depends on whom. An owner that is deleted
-in the background leaves dependents without an owner, which are deleted then. In the foreground it
-waits, held by a finalizer, until those that block it are gone. Orphaned dependents forget it.
+It indexes every object of every kind by uid, and the graph of owners and dependents. An owner that
+is deleted in the background leaves dependents without an owner, which are deleted then. In the
+foreground it waits, held by a finalizer, until those that block it are gone. Orphaning removes the
+owner reference from its dependents.
 """
 
 from typing import Final
 
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.pods import is_leaving
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.options import BACKGROUND, FOREGROUND, ORPHAN
-from karpenter.sandbox.store import Event, Key, Stored
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.pods import is_leaving
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
+from karpenter_sandbox.server.options import BACKGROUND, FOREGROUND, ORPHAN
+from karpenter_sandbox.server.verbs.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+from karpenter_sandbox.store.store import Event, Key, Stored
 
 _DELETED: Final = "DELETED"
 

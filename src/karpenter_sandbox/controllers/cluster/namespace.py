@@ -1,19 +1,20 @@
-"""Namespaces: their content goes before they do."""
+"""Deletes the content of a namespace before the namespace."""
 
 from collections import Counter
 from typing import Final
 
-from karpenter.sandbox.backend import Backend, timestamp
-from karpenter.sandbox.conditions import with_condition
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.pods import is_leaving
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.store import Event
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend, timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import with_condition
+from karpenter_sandbox.controllers.pods import is_leaving
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
+from karpenter_sandbox.store.store import Event
 
 _FINALIZER: Final = "kubernetes"
-# Shown in the status while a namespace goes, whether or not there is anything to tell
+# Conditions of a terminating namespace, always present
 _QUIET: Final = (
     (
         "NamespaceDeletionDiscoveryFailure",
@@ -66,7 +67,7 @@ class NamespaceController(Controller):
                             propagation="Background",
                         )
                     )
-                    # A full namespace must not keep everybody else waiting
+                    # Yield: a large namespace must not block other controllers
                     await self.clock.sleep(0)
         left = self._content(name)
         if left:

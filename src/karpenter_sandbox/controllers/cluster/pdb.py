@@ -4,18 +4,19 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from karpenter.sandbox.backend import parse_timestamp, timestamp
-from karpenter.sandbox.conditions import with_condition
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.owning import GATHERING, nonzero, recorder
-from karpenter.sandbox.controllers.pods import is_leaving, is_ready
-from karpenter.sandbox.controllers.rollout import scaled_value, size
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, controller_of
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.matching import Selector, read_selector
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import parse_timestamp, timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import with_condition
+from karpenter_sandbox.controllers.owning import GATHERING, nonzero, recorder
+from karpenter_sandbox.controllers.pods import is_leaving, is_ready
+from karpenter_sandbox.controllers.workloads.rollout import scaled_value, size
+from karpenter_sandbox.matching import Selector, read_selector
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, controller_of
 
-# A pod that was evicted and is still there after so long has been spared by somebody
+# A pod that still exists so long after its eviction was not deleted after all
 _DELETION_TIMEOUT: Final = timedelta(minutes=2)
 _SCALED: Final = (
     ("apps/v1", "Deployment", "deployments"),

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.pods import is_leaving
-from karpenter.sandbox.controllers.runtime import Controller, Runtime
-from karpenter.sandbox.memory import Client
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.pods import is_leaving
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Controller, Runtime
 
 _ACCOUNT: Final = "default"
 _CERTIFICATE: Final = "kube-root-ca.crt"

@@ -4,18 +4,19 @@ import zoneinfo
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.cron import Schedule, ScheduleError, parse_schedule
-from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
-from karpenter.sandbox.conditions import is_true
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.jobs import is_over
-from karpenter.sandbox.controllers.owning import BY_CONTROLLER, OwningController, by_age
-from karpenter.sandbox.controllers.pods import controller_reference, created, is_leaving
-from karpenter.sandbox.controllers.runtime import Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.matching import NOTHING, Selector
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.backend import duration, parse_timestamp, timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import is_true
+from karpenter_sandbox.controllers.jobs.progress import is_over
+from karpenter_sandbox.controllers.owning import BY_CONTROLLER, OwningController, by_age
+from karpenter_sandbox.controllers.pods import controller_reference, created, is_leaving
+from karpenter_sandbox.matching import NOTHING, Selector
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Runtime, ignoring_missing
+from karpenter_sandbox.status import ApiError
 
 _SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _JOBS: Final = ("batch/v1", "jobs")

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.pods import is_finished, is_leaving
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.pods import is_finished, is_leaving
 
 
 class Meaning(NamedTuple):
@@ -37,7 +37,7 @@ def fails_index(job: JsonObject, pod: JsonObject) -> bool:
 def has_ended(job: JsonObject, pod: JsonObject) -> bool:
     """Whether a pod does nothing more for its job.
 
-    One that is told to go counts as failed at once, because it may never get to say so itself.
+    One that is being deleted counts as failed at once, because it may never report a phase.
     """
     return is_finished(pod) or (is_leaving(pod) and not replaces_only_finished(job))
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.job_policy import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.jobs.failure_policy import (
     fails_index,
     has_ended,
     meaning,
     replaces_only_finished,
 )
-from karpenter.sandbox.controllers.pods import is_active, is_leaving, phase
+from karpenter_sandbox.controllers.pods import is_active, is_leaving, phase
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
@@ -59,7 +59,7 @@ def failed_indexes(job: JsonObject, pods: Sequence[JsonObject]) -> frozenset[int
 def free_indexes(
     job: JsonObject, pods: Sequence[JsonObject], over: frozenset[int], held_back: Iterable[int] = ()
 ) -> list[int]:
-    """The numbers nobody works on, lowest first.
+    """The numbers without an active pod, lowest first.
 
     Args:
         job: the job.

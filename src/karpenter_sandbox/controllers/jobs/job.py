@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.job_indexes import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import duration, parse_timestamp, timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.jobs.failure_policy import replaces_only_finished
+from karpenter_sandbox.controllers.jobs.indexes import (
     failures_so_far,
     free_indexes,
     index_of,
@@ -16,9 +17,7 @@ from karpenter.sandbox.controllers.job_indexes import (
     limit_per_index,
     with_index,
 )
-from karpenter.sandbox.controllers.job_policy import replaces_only_finished
-from karpenter.sandbox.controllers.job_status import pause, reported
-from karpenter.sandbox.controllers.jobs import (
+from karpenter_sandbox.controllers.jobs.progress import (
     TRACKING,
     Stock,
     ending,
@@ -28,17 +27,19 @@ from karpenter.sandbox.controllers.jobs import (
     take_stock,
     wanted_active,
 )
-from karpenter.sandbox.controllers.owning import (
+from karpenter_sandbox.controllers.jobs.status import pause, reported
+from karpenter_sandbox.controllers.owning import (
     BURST,
     BY_CONTROLLER,
     OwningController,
     is_terminating_namespace,
 )
-from karpenter.sandbox.controllers.pods import from_template, is_leaving
-from karpenter.sandbox.controllers.runtime import Runtime, controller_of, ignoring_missing
-from karpenter.sandbox.controllers.victims import victims
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.controllers.pods import from_template, is_leaving
+from karpenter_sandbox.controllers.workloads.victims import victims
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Runtime, controller_of, ignoring_missing
+from karpenter_sandbox.status import ApiError
 
 _TO_COUNT: Final = "job that has still to count them"
 # What stands for all pods together among the numbers that pods work on
@@ -197,7 +198,7 @@ class JobController(OwningController):
         return pauses
 
     async def _release_strangers(self, key: ObjectKey, job: JsonObject | None) -> None:
-        """Let pods go whose job is no longer there to count them."""
+        """Remove the finalizer of pods whose job no longer exists to count them."""
         uid = job["metadata"]["uid"] if job is not None else None
         left = self._pods.by_index(_TO_COUNT, key)
         await self._let_go([pod for pod in left if (controller_of(pod) or {}).get("uid") != uid])

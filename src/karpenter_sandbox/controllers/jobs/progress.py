@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.backend import duration, parse_timestamp
-from karpenter.sandbox.conditions import find_condition, is_true
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.job_indexes import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import duration, parse_timestamp
+from karpenter_sandbox.conditions import find_condition, is_true
+from karpenter_sandbox.controllers.jobs.failure_policy import has_ended, meaning
+from karpenter_sandbox.controllers.jobs.indexes import (
     failed_indexes,
     is_indexed,
     matched_success,
     succeeded_indexes,
 )
-from karpenter.sandbox.controllers.job_policy import has_ended, meaning
-from karpenter.sandbox.controllers.pods import is_active, phase
+from karpenter_sandbox.controllers.pods import is_active, phase
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 

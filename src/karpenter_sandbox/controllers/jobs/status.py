@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from karpenter.sandbox.conditions import find_condition, is_true, with_condition
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.job_indexes import interval_text, is_indexed, limit_per_index
-from karpenter.sandbox.controllers.jobs import End, Stock
-from karpenter.sandbox.controllers.owning import nonzero
-from karpenter.sandbox.controllers.pods import is_active, is_finished, is_leaving, is_ready
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.conditions import find_condition, is_true, with_condition
+from karpenter_sandbox.controllers.jobs.indexes import interval_text, is_indexed, limit_per_index
+from karpenter_sandbox.controllers.jobs.progress import End, Stock
+from karpenter_sandbox.controllers.owning import nonzero
+from karpenter_sandbox.controllers.pods import is_active, is_finished, is_leaving, is_ready
 
 _SUSPENDED: Final = "Suspended"
 _KEPT: Final = ("startTime", "completionTime", "conditions")
@@ -34,13 +34,13 @@ def reported(
         status["startTime"] = now
     if end is None:
         return _with_pause({**job, "status": status}, now)
-    # The last word waits until nothing of the job is left at work
+    # The final condition waits until no pod of the job is active
     is_final = not (active or leaving or any(stock.uncounted.values()))
     return _with_end(job, status, end, now, is_final=is_final)
 
 
 def pause(job: JsonObject) -> tuple[str, str] | None:
-    """The event that tells of a pause or its end, when it is not in the status yet."""
+    """The event for a pause or its end, when it is not in the status yet."""
     if job["spec"].get("suspend"):
         return None if is_true(job, _SUSPENDED) else (_SUSPENDED, "Job suspended")
     return ("Resumed", "Job resumed") if is_true(job, _SUSPENDED) else None

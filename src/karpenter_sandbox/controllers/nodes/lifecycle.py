@@ -1,13 +1,13 @@
-"""Nodes that answer and nodes that do not: conditions, taints, and giving up on the silent ones."""
+"""The node lifecycle: conditions, taints, and eviction from unresponsive nodes."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.conditions import find_condition, with_condition
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.node_taints import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import find_condition, with_condition
+from karpenter_sandbox.controllers.nodes.taints import (
     NOT_READY,
     UNREACHABLE,
     eviction_rate,
@@ -18,10 +18,11 @@ from karpenter.sandbox.controllers.node_taints import (
     zone_of,
     zone_state,
 )
-from karpenter.sandbox.controllers.owning import recorder
-from karpenter.sandbox.controllers.pods import created, is_ready, nodes_of
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
+from karpenter_sandbox.controllers.owning import recorder
+from karpenter_sandbox.controllers.pods import created, is_ready, nodes_of
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 _LEASE_NAMESPACE: Final = "kube-node-lease"
 _PATIENCE: Final = 50.0  # without a sign of life
@@ -149,7 +150,7 @@ class NodeLifecycleController(Controller):
             self._recorder.emit(pod, WARNING, "NodeNotReady", "Node is not ready")
 
     async def _give_up(self) -> None:
-        """Let pods be driven away from nodes that do not answer, a few at a time."""
+        """Taint unresponsive nodes so that their pods are evicted, at a limited rate."""
         zones: dict[str, list[JsonObject]] = {}
         for node in self._nodes.list():
             zones.setdefault(zone_of(node), []).append(node)
@@ -169,7 +170,7 @@ class NodeLifecycleController(Controller):
             if rate == 0 or now < self._next.get(zone, 0.0):
                 return
             self._next[zone] = now + 1 / rate
-        # When nothing answers anywhere, nobody is driven away, not even where it had begun
+        # When no node responds anywhere, evictions stop, even where they had begun
         key = wanted if rate else None
         if key != present:
             moment = timestamp(self.clock.now())

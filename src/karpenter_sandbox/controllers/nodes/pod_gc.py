@@ -1,15 +1,15 @@
-"""The pod garbage collector: pods nobody will report on any more, and too many finished ones."""
+"""The pod garbage collector: pods without a kubelet, and too many finished ones."""
 
 from typing import Final
 
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.conditions import with_condition
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.node_taints import readiness
-from karpenter.sandbox.controllers.owning import by_age
-from karpenter.sandbox.controllers.pods import is_finished, is_leaving, node_of
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import with_condition
+from karpenter_sandbox.controllers.nodes.taints import readiness
+from karpenter_sandbox.controllers.owning import by_age
+from karpenter_sandbox.controllers.pods import is_finished, is_leaving, node_of
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 # How long a node has to be gone before its pods are given up: it may come back
 _QUARANTINE: Final = 40.0
@@ -29,7 +29,7 @@ class PodGarbageCollector(Controller):
         self._gone: dict[str, float] = {}  # node that pods are bound to -> when it was missed first
 
     async def tick(self) -> None:
-        """Delete what nobody else will."""
+        """Delete the pods that no other component deletes."""
         pods = self._pods.list()
         await self._delete_finished(pods)
         await self._delete_out_of_service(pods)
@@ -55,7 +55,7 @@ class PodGarbageCollector(Controller):
                 await self._delete(pod, "PodGC: node no longer exists")
 
     async def _delete_out_of_service(self, pods: list[JsonObject]) -> None:
-        """Delete pods that are to go from nodes that somebody has declared dead."""
+        """Delete terminating pods on unready nodes with the out-of-service taint."""
         for pod in pods:
             node = self._nodes.get("", node_of(pod)) if is_leaving(pod) else None
             if node is None or readiness(node) == "True":

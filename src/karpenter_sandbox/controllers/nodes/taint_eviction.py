@@ -1,18 +1,19 @@
-"""Taints that drive pods away: at once, or after as long as a pod tolerates them."""
+"""Evicts pods for NoExecute taints: at once, or after their toleration period."""
 
 from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
-from karpenter.sandbox.conditions import with_condition
-from karpenter.sandbox.controllers.events import NORMAL
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.node_taints import NO_EXECUTE
-from karpenter.sandbox.controllers.owning import recorder
-from karpenter.sandbox.controllers.pods import is_leaving, node_of, nodes_of
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.matching import read_taints, read_tolerations
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import duration, parse_timestamp, timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import with_condition
+from karpenter_sandbox.controllers.nodes.taints import NO_EXECUTE
+from karpenter_sandbox.controllers.owning import recorder
+from karpenter_sandbox.controllers.pods import is_leaving, node_of, nodes_of
+from karpenter_sandbox.matching import read_taints, read_tolerations
+from karpenter_sandbox.runtime.events import NORMAL
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 _BY_NODE: Final = "node"
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
 
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.informer import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.conditions import find_condition
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -110,7 +110,8 @@ def zone_state(nodes: Sequence[JsonObject]) -> ZoneState:
 def eviction_rate(state: ZoneState, states: Iterable[ZoneState], nodes: int) -> float:
     """How many nodes of a zone may be given up per second.
 
-    When nothing answers anywhere, the fault is more likely on this side, and nobody is evicted.
+    When nothing answers anywhere, the fault is more likely in the control plane, and no pod is
+    evicted.
     """
     if all(other is ZoneState.FULL for other in states):
         return 0.0

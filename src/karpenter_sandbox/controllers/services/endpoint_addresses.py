@@ -1,12 +1,12 @@
-"""Where a service leads: the addresses and ports of the pods it selects; pure."""
+"""The endpoints of a service: addresses and ports of the pods it selects; pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.pods import is_finished, is_leaving, is_ready, node_of
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.pods import is_finished, is_leaving, is_ready, node_of
 
 ZONE: Final = "topology.kubernetes.io/zone"
 HEADLESS: Final = "service.kubernetes.io/headless"
@@ -36,7 +36,7 @@ class Slice:
 
 
 def has_endpoints(service: JsonObject) -> bool:
-    """Whether the cluster finds out where a service leads; otherwise its owner says so."""
+    """Whether the cluster manages the endpoints of a service; otherwise its owner does."""
     spec = service["spec"]
     return bool(spec.get("selector")) and spec.get("type") != "ExternalName"
 

@@ -1,15 +1,16 @@
-"""Endpoints and EndpointSlices: what services lead to, kept up to date as pods come and go."""
+"""Controllers of Endpoints and EndpointSlices."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Final
 
-from karpenter.sandbox.controllers import serving
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.owning import GATHERING
-from karpenter.sandbox.controllers.pods import controller_reference, is_leaving
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.owning import GATHERING
+from karpenter_sandbox.controllers.pods import controller_reference, is_leaving
+from karpenter_sandbox.controllers.services import endpoint_addresses
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 _SERVICE: Final = "kubernetes.io/service-name"
 _SLICES_BY: Final = "endpointslice.kubernetes.io/managed-by"
@@ -47,7 +48,7 @@ class _ServiceFollower(Controller):
         return found
 
     def _follow_pod(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        if serving.facts(old) == serving.facts(new):
+        if endpoint_addresses.facts(old) == endpoint_addresses.facts(new):
             return
         for pod in (old, new):
             if pod is None:
@@ -80,11 +81,11 @@ class EndpointsController(_ServiceFollower):
             if known is not None and _is_ours(known, _ENDPOINTS_BY, _ENDPOINTS):
                 await ignoring_missing(self.client.delete("v1", "endpoints", *key))
             return None
-        if not serving.has_endpoints(service) or is_leaving(service):
+        if not endpoint_addresses.has_endpoints(service) or is_leaving(service):
             return None
         pods = self.selected(service)
-        subsets = serving.subsets(service, pods)
-        labels = {**serving.labels_of(service), _ENDPOINTS_BY: _ENDPOINTS}
+        subsets = endpoint_addresses.subsets(service, pods)
+        labels = {**endpoint_addresses.labels_of(service), _ENDPOINTS_BY: _ENDPOINTS}
         if (
             known is not None
             and (known.get("subsets") or []) == subsets
@@ -96,7 +97,9 @@ class EndpointsController(_ServiceFollower):
             "name": key[1],
             "namespace": key[0],
             "labels": labels,
-            "annotations": {serving.CHANGED: serving.last_change(service, pods)},
+            "annotations": {
+                endpoint_addresses.CHANGED: endpoint_addresses.last_change(service, pods)
+            },
         }
         changed = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         if subsets:
@@ -119,14 +122,14 @@ class EndpointSliceController(_ServiceFollower):
         """Write down the endpoints of a service in as many slices as it takes."""
         service = self.services.get(*key)
         # the garbage collector takes the slices of a service that is gone
-        if service is None or is_leaving(service) or not serving.has_endpoints(service):
+        if service is None or is_leaving(service) or not endpoint_addresses.has_endpoints(service):
             return None
         pods = self.selected(service)
-        wanted = serving.slices(service, pods, self._zones(pods))
+        wanted = endpoint_addresses.slices(service, pods, self._zones(pods))
         known = sorted(
             self._slices.by_index(_BY_SERVICE, key), key=lambda found: found["metadata"]["name"]
         )
-        changed = serving.last_change(service, pods)
+        changed = endpoint_addresses.last_change(service, pods)
         for part, there in zip_longest(wanted, known):
             if part is None:
                 await self._remove(there)
@@ -135,10 +138,17 @@ class EndpointSliceController(_ServiceFollower):
         return None
 
     async def _write(
-        self, service: JsonObject, part: serving.Slice, known: JsonObject | None, changed: str
+        self,
+        service: JsonObject,
+        part: endpoint_addresses.Slice,
+        known: JsonObject | None,
+        changed: str,
     ) -> None:
         place = service["metadata"]
-        labels = serving.labels_of(service) | {_SERVICE: place["name"], _SLICES_BY: _SLICES}
+        labels = endpoint_addresses.labels_of(service) | {
+            _SERVICE: place["name"],
+            _SLICES_BY: _SLICES,
+        }
         if (
             known is not None
             and (known.get("endpoints") or []) == part.endpoints
@@ -157,7 +167,7 @@ class EndpointSliceController(_ServiceFollower):
             "metadata": {
                 **(known["metadata"] if known is not None else identity),
                 "labels": labels,
-                "annotations": {serving.CHANGED: changed},
+                "annotations": {endpoint_addresses.CHANGED: changed},
             },
             "addressType": "IPv4",
             "endpoints": part.endpoints,
@@ -173,7 +183,11 @@ class EndpointSliceController(_ServiceFollower):
         zones = {}
         for name in {pod["spec"].get("nodeName") or "" for pod in pods}:
             node = self._nodes.get("", name)
-            zone = (node["metadata"].get("labels") or {}).get(serving.ZONE) if node else None
+            zone = (
+                (node["metadata"].get("labels") or {}).get(endpoint_addresses.ZONE)
+                if node
+                else None
+            )
             if zone:
                 zones[name] = zone
         return zones

@@ -3,15 +3,16 @@
 import hashlib
 from typing import Final
 
-from karpenter.sandbox.controllers.events import NORMAL
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.node_taints import readiness
-from karpenter.sandbox.controllers.owning import recorder
-from karpenter.sandbox.controllers.pods import is_finished, node_of, nodes_of
-from karpenter.sandbox.controllers.provisioning import NO_PROVISIONER, ZONE
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.controllers.volume_use import BY_CLAIM, claims_of
-from karpenter.sandbox.memory import Client
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.nodes.taints import readiness
+from karpenter_sandbox.controllers.owning import recorder
+from karpenter_sandbox.controllers.pods import is_finished, node_of, nodes_of
+from karpenter_sandbox.controllers.storage.protection import BY_CLAIM, claims_of
+from karpenter_sandbox.controllers.storage.provisioning import NO_PROVISIONER, ZONE
+from karpenter_sandbox.runtime.events import NORMAL
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 VOLUME_LIMIT: Final = "sandbox.karpenter.sh/volume-limit"
 # What a common machine of a cloud can take besides its own disks

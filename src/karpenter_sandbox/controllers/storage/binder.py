@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.owning import recorder
-from karpenter.sandbox.controllers.pods import is_leaving
-from karpenter.sandbox.controllers.provisioning import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.owning import recorder
+from karpenter_sandbox.controllers.pods import is_leaving
+from karpenter_sandbox.controllers.storage.provisioning import (
     NO_PROVISIONER,
     claim_reference,
     is_claimed_by,
@@ -15,9 +15,10 @@ from karpenter.sandbox.controllers.provisioning import (
     zone_for,
     zone_label,
 )
-from karpenter.sandbox.controllers.runtime import Controller, Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.volumes import BIND_COMPLETED, SELECTED_NODE
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
+from karpenter_sandbox.scheduling.volumes import BIND_COMPLETED, SELECTED_NODE
 
 _BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 _PROVISIONERS: Final = (
@@ -134,7 +135,7 @@ class VolumeController(Controller):
         del self._due[uid]
         node = self._nodes.get("", node_name) if node_name else None
         if node_name and node is None:
-            # The scheduler chooses another node when the wish is gone
+            # The scheduler chooses another node once the selected-node annotation is removed
             await self._annotate(claim, {SELECTED_NODE: None})
             return None
         zone = zone_label(node) if node else zone_for(claim, storage_class, self._nodes.list())

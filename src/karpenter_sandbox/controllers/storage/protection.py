@@ -1,24 +1,25 @@
-"""Volumes in use: protected from deletion, and made for pods that bring their claim along."""
+"""Protects volumes in use from deletion, and creates the claims of ephemeral volumes."""
 
 from typing import Final
 
-from karpenter.sandbox.controllers.events import WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.owning import recorder
-from karpenter.sandbox.controllers.pods import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.owning import recorder
+from karpenter_sandbox.controllers.pods import (
     controller_reference,
     is_finished,
     is_leaving,
     node_of,
 )
-from karpenter.sandbox.controllers.provisioning import PROTECTION
-from karpenter.sandbox.controllers.runtime import (
+from karpenter_sandbox.controllers.storage.provisioning import PROTECTION
+from karpenter_sandbox.runtime.events import WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import (
     Controller,
     Runtime,
     controller_of,
     ignoring_missing,
 )
-from karpenter.sandbox.memory import Client
 
 _CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 BY_CLAIM: Final = "claims they use"
@@ -67,7 +68,7 @@ class VolumeProtection(Controller):
 
 
 class EphemeralVolumes(Controller):
-    """Makes the claims that pods describe in their own specification."""
+    """Creates the claims of pods' ephemeral volumes."""
 
     name = "ephemeral-volume-controller"
 

@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import units
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.scheduling.matching import read_selector
+from karpenter_sandbox.matching import read_selector
 
 PROTECTION: Final = "kubernetes.io/pv-protection"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -101,7 +101,7 @@ def new_volume(claim: JsonObject, storage_class: JsonObject, zone: str | None) -
 def zone_for(
     claim: JsonObject, storage_class: JsonObject, nodes: Sequence[JsonObject]
 ) -> str | None:
-    """A zone for a volume that nobody asks a node for; claims spread over the zones there are."""
+    """A zone for a volume without a selected node; claims are spread over the zones."""
     allowed: set[str] = {
         value
         for term in storage_class.get("allowedTopologies") or ()

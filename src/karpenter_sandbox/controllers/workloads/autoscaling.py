@@ -1,7 +1,7 @@
 """How many replicas an autoscaler recommends; pure.
 
-Nothing is measured in a sandbox: people set the metric. What follows from it is what Kubernetes
-makes of it, with its tolerance, its stabilisation windows and its scaling policies.
+Nothing is measured in a sandbox: people set the metric. The recommendation follows Kubernetes'
+algorithm, with its tolerance, stabilisation windows and scaling policies.
 """
 
 import math
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import canonical, parse
-from karpenter.sandbox.controllers.informer import JsonObject
 
 # What each pod is at; of the whole object for metrics that are not per pod
 METRIC_VALUE: Final = "sandbox.karpenter.sh/metric-value"
@@ -88,7 +88,7 @@ def read_metric(
     current: int,
     template: JsonObject | None = None,
 ) -> Reading | None:
-    """What a metric asks for at its present value, or None when nobody has set one.
+    """What a metric asks for at its present value, or None when none is set.
 
     Args:
         metric: the metric as the autoscaler describes it, with its target.
@@ -191,7 +191,7 @@ def _chosen(limits: list[int], rules: JsonObject, current: int, *, is_upwards: b
 
 
 def _set_value(annotations: Sequence[dict[str, str]], name: str, sharers: int) -> Fraction | None:
-    """The value somebody has set: for this metric, else for all of them."""
+    """The value that a user has set: for this metric, else for all of them."""
     for found in annotations:
         for key in (f"{METRIC_VALUE}.{name}", METRIC_VALUE):
             if (value := _number(found.get(key))) is not None:

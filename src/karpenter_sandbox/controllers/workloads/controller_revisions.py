@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.owning import BY_CONTROLLER
-from karpenter.sandbox.controllers.pods import controller_reference
-from karpenter.sandbox.controllers.revisions import code_of
-from karpenter.sandbox.controllers.runtime import Runtime, controller_uids
-from karpenter.sandbox.memory import Client
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.owning import BY_CONTROLLER
+from karpenter_sandbox.controllers.pods import controller_reference
+from karpenter_sandbox.controllers.workloads.revisions import code_of
+from karpenter_sandbox.runtime.runtime import Runtime, controller_uids
 
 POD_LABEL: Final = "controller-revision-hash"
 _HASH_LABEL: Final = "controller.kubernetes.io/hash"
@@ -46,7 +46,7 @@ class History:
         return found
 
     async def trim(self, owner: JsonObject, live: Iterable[str]) -> None:
-        """Delete the oldest revisions that nobody uses, beyond those kept for going back."""
+        """Delete the oldest unused revisions, beyond those kept for a rollback."""
         used = set(live)
         past = [entry for entry in self.all(owner) if entry["metadata"]["name"] not in used]
         limit = owner["spec"].get("revisionHistoryLimit", 10)

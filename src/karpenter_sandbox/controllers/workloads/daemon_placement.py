@@ -2,11 +2,11 @@
 
 from typing import Final, NamedTuple
 
-from karpenter.sandbox.controllers.history import POD_LABEL
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.node_taints import NO_EXECUTE, NO_SCHEDULE
-from karpenter.sandbox.controllers.pods import from_template
-from karpenter.sandbox.scheduling.matching import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.nodes.taints import NO_EXECUTE, NO_SCHEDULE
+from karpenter_sandbox.controllers.pods import from_template
+from karpenter_sandbox.controllers.workloads.controller_revisions import POD_LABEL
+from karpenter_sandbox.matching import (
     any_term_holds,
     is_tolerated,
     read_node_terms,

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.sandbox.controllers.daemons import Verdict, daemon_pod, node_of_daemon, verdict
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.history import POD_LABEL, History
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.owning import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.owning import (
     BURST,
     BY_CONTROLLER,
     GATHERING,
@@ -15,16 +13,24 @@ from karpenter.sandbox.controllers.owning import (
     by_age,
     nonzero,
 )
-from karpenter.sandbox.controllers.pods import (
+from karpenter_sandbox.controllers.pods import (
     is_available,
     is_leaving,
     is_ready,
     next_available,
     phase,
 )
-from karpenter.sandbox.controllers.rollout import scaled_value
-from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.memory import Client
+from karpenter_sandbox.controllers.workloads.controller_revisions import POD_LABEL, History
+from karpenter_sandbox.controllers.workloads.daemon_placement import (
+    Verdict,
+    daemon_pod,
+    node_of_daemon,
+    verdict,
+)
+from karpenter_sandbox.controllers.workloads.rollout import scaled_value
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import Runtime
 
 _FIRST_BACKOFF: Final = 1.0
 _LAST_BACKOFF: Final = 900.0

@@ -2,18 +2,18 @@
 
 from typing import Final
 
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers import deployment_status as statuses
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.owning import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.owning import (
     BY_CONTROLLER,
     OwningController,
     by_age,
     is_terminating_namespace,
 )
-from karpenter.sandbox.controllers.pods import controller_reference, is_finished, is_leaving
-from karpenter.sandbox.controllers.revisions import (
+from karpenter_sandbox.controllers.pods import controller_reference, is_finished, is_leaving
+from karpenter_sandbox.controllers.workloads import deployment_status as statuses
+from karpenter_sandbox.controllers.workloads.revisions import (
     HASH_LABEL,
     REVISION,
     renewed_annotations,
@@ -23,7 +23,7 @@ from karpenter.sandbox.controllers.revisions import (
     template_hash,
     unfit_for_history,
 )
-from karpenter.sandbox.controllers.rollout import (
+from karpenter_sandbox.controllers.workloads.rollout import (
     Step,
     first_size,
     is_resized,
@@ -33,9 +33,10 @@ from karpenter.sandbox.controllers.rollout import (
     scaling_step,
     size,
 )
-from karpenter.sandbox.controllers.runtime import Runtime, controller_of
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Runtime, controller_of
+from karpenter_sandbox.status import ApiError
 
 _CONFLICT: Final = 409
 _LONGEST_NAME: Final = 253
@@ -153,7 +154,7 @@ class DeploymentController(OwningController):
     async def _keep_revision(
         self, deployment: JsonObject, new: JsonObject, old: list[JsonObject]
     ) -> tuple[JsonObject, JsonObject]:
-        """Give the new set the highest revision, and tell the Deployment about it."""
+        """Give the new set the highest revision, and record it on the Deployment."""
         annotations = renewed_annotations(deployment, new, old)
         seconds = deployment["spec"].get("minReadySeconds")
         known = new["metadata"].get("annotations") or {}

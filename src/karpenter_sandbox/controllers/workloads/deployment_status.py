@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.backend import duration, parse_timestamp, timestamp
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.owning import nonzero
-from karpenter.sandbox.controllers.rollout import available, max_unavailable, size
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import duration, parse_timestamp, timestamp
+from karpenter_sandbox.controllers.owning import nonzero
+from karpenter_sandbox.controllers.workloads.rollout import available, max_unavailable, size
 
 PROGRESSING: Final = "Progressing"
 _AVAILABLE: Final = "Available"

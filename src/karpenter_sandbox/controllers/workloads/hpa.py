@@ -6,9 +6,12 @@ The metric is set with the annotations of ``autoscaling``, on the autoscaler or 
 from collections.abc import Iterable
 from typing import Final
 
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.conditions import with_condition
-from karpenter.sandbox.controllers.autoscaling import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import with_condition
+from karpenter_sandbox.controllers.owning import nonzero, recorder
+from karpenter_sandbox.controllers.workloads.autoscaling import (
     METRIC_VALUE,
     Decision,
     Memory,
@@ -17,13 +20,11 @@ from karpenter.sandbox.controllers.autoscaling import (
     metric_name,
     read_metric,
 )
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey, key_of
-from karpenter.sandbox.controllers.owning import nonzero, recorder
-from karpenter.sandbox.controllers.rollout import size
-from karpenter.sandbox.controllers.runtime import Controller, Runtime
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.controllers.workloads.rollout import size
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey, key_of
+from karpenter_sandbox.runtime.runtime import Controller, Runtime
+from karpenter_sandbox.status import ApiError
 
 _PERIOD: Final = 15.0
 _LONGEST_WINDOW: Final = 3600.0
@@ -192,7 +193,7 @@ class AutoscalerController(Controller):
 
 
 def _wish(hpa: JsonObject) -> tuple[object, object]:
-    """What people write: the specification, and the metric among the annotations."""
+    """The user's input: the specification, and the metric among the annotations."""
     return hpa["spec"], hpa["metadata"].get("annotations")
 
 

@@ -1,11 +1,15 @@
-"""ReplicaSets: as many pods of one template as asked for."""
+"""ReplicaSets and ReplicationControllers: as many pods of one template as asked for.
+
+A ReplicationController is the older form, with a plain map of labels for a selector.
+"""
 
 from typing import Any, Final
 
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.owning import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.owning import (
     BURST,
     BY_CONTROLLER,
     FAILED_CREATE,
@@ -13,7 +17,7 @@ from karpenter.sandbox.controllers.owning import (
     is_terminating_namespace,
     nonzero,
 )
-from karpenter.sandbox.controllers.pods import (
+from karpenter_sandbox.controllers.pods import (
     from_template,
     is_active,
     is_available,
@@ -22,10 +26,10 @@ from karpenter.sandbox.controllers.pods import (
     is_ready,
     next_available,
 )
-from karpenter.sandbox.controllers.runtime import Runtime, controller_of, controller_uids
-from karpenter.sandbox.controllers.victims import victims
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.controllers.workloads.victims import victims
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Runtime, controller_of, controller_uids
+from karpenter_sandbox.status import ApiError
 
 _FAILURE: Final = "ReplicaFailure"
 
@@ -91,7 +95,7 @@ class ReplicaSetController(OwningController):
     def status_of(
         self, owner: JsonObject, pods: list[JsonObject], failure: ApiError | None
     ) -> JsonObject:
-        """What is told about the pods of an owner."""
+        """The status fields that count the pods of an owner."""
         spec, now = owner["spec"], self.clock.now()
         labels = (spec["template"].get("metadata") or {}).get("labels") or {}
         active = [pod for pod in pods if is_active(pod)]
@@ -144,3 +148,21 @@ def wanted(owner: JsonObject) -> int:
 
 def _carries(pod: JsonObject, labels: dict[str, str]) -> bool:
     return labels.items() <= (pod["metadata"].get("labels") or {}).items()
+
+
+class ReplicationController(ReplicaSetController):
+    name = "replication-controller"
+    api_version = "v1"
+    resource = "replicationcontrollers"
+    kind = "ReplicationController"
+
+    def written_selector(self, owner: JsonObject) -> Any:
+        """The selector of an owner, in the form that newer kinds write."""
+        return {"matchLabels": owner["spec"].get("selector") or {}}
+
+    def status_of(
+        self, owner: JsonObject, pods: list[JsonObject], failure: ApiError | None
+    ) -> JsonObject:
+        """The status of a controller, which does not count pods on their way out."""
+        status = super().status_of(owner, pods, failure)
+        return {key: value for key, value in status.items() if key != "terminatingReplicas"}

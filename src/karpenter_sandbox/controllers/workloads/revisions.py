@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.rollout import DESIRED, MAXIMUM, max_surge, size
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.workloads.rollout import DESIRED, MAXIMUM, max_surge, size
 
 HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"

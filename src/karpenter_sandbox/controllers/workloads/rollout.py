@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.owning import by_age
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.owning import by_age
 
 Step: TypeAlias = list[tuple[JsonObject, int]]  # ReplicaSets and the size each should have
 
@@ -91,7 +91,7 @@ def _shrinking(deployment: JsonObject, new: JsonObject, old: Sequence[JsonObject
     if allowed <= 0:
         return []
     sizes = {rs["metadata"]["name"]: size(rs) for rs in old}
-    # Pods that are no use to anybody first: they would only hold up the rollout
+    # Unhealthy pods first: they would only block the rollout
     for rs in old:
         unhealthy = max(0, min(size(rs) - available(rs), allowed))
         sizes[rs["metadata"]["name"]] -= unhealthy
@@ -147,7 +147,7 @@ def _is_saturated(deployment: JsonObject, replica_set: JsonObject) -> bool:
 
 
 def is_resized(deployment: JsonObject, replica_sets: Sequence[JsonObject]) -> bool:
-    """Whether the Deployment's size changed since its sets were last told."""
+    """Whether the Deployment's size changed since it was last recorded on its sets."""
     told = (_number(rs, DESIRED) for rs in replica_sets if size(rs))
     return any(number is not None and number != size(deployment) for number in told)
 

@@ -5,17 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.controllers.claims import claims_of, mounted, owners_of_claim
-from karpenter.sandbox.controllers.events import NORMAL, WARNING
-from karpenter.sandbox.controllers.history import POD_LABEL, History, template_of
-from karpenter.sandbox.controllers.informer import JsonObject, ObjectKey
-from karpenter.sandbox.controllers.owning import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.controllers.owning import (
     BY_CONTROLLER,
     OwningController,
     is_terminating_namespace,
     nonzero,
 )
-from karpenter.sandbox.controllers.pods import (
+from karpenter_sandbox.controllers.pods import (
     from_template,
     is_available,
     is_finished,
@@ -24,10 +22,21 @@ from karpenter.sandbox.controllers.pods import (
     next_available,
     phase,
 )
-from karpenter.sandbox.controllers.rollout import scaled_value, size
-from karpenter.sandbox.controllers.runtime import Runtime, ignoring_missing
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.controllers.workloads.controller_revisions import (
+    POD_LABEL,
+    History,
+    template_of,
+)
+from karpenter_sandbox.controllers.workloads.rollout import scaled_value, size
+from karpenter_sandbox.controllers.workloads.statefulset_claims import (
+    claims_of,
+    mounted,
+    owners_of_claim,
+)
+from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.informer import ObjectKey
+from karpenter_sandbox.runtime.runtime import Runtime, ignoring_missing
+from karpenter_sandbox.status import ApiError
 
 _NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 _INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.pods import controller_reference
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.pods import controller_reference
 
 _DELETE: Final = "Delete"
 
@@ -45,7 +45,7 @@ def owners_of_claim(
 ) -> list[JsonObject]:
     """The owner references of a claim, which decide with whom it goes.
 
-    A claim that somebody else manages is left to them.
+    A claim with another controller is not changed.
     """
     known = claim["metadata"].get("ownerReferences") or []
     ours = {owner["metadata"]["uid"], pod["metadata"]["uid"]}

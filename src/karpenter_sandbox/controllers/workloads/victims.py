@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox.controllers.informer import JsonObject
-from karpenter.sandbox.controllers.pods import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.controllers.pods import (
     created,
     deletion_cost,
     is_active,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from karpenter.sandbox.typed import JsonObject
+from karpenter.api.meta import JsonObject
 
 Change = Callable[[JsonObject], JsonObject]
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from karpenter.sandbox.defaults import others, pods, workloads
-from karpenter.sandbox.defaults.filling import Change, within
-from karpenter.sandbox.typed import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.defaults import others, pods, workloads
+from karpenter_sandbox.kinds.defaults.filling import Change, within
 
 if TYPE_CHECKING:
-    from karpenter.sandbox.kinds import Resource
+    from karpenter_sandbox.kinds.registry import Resource
 
 _DEFAULTS: Final[Mapping[tuple[str, str], Change]] = {
     ("", "Endpoints"): others.endpoints,

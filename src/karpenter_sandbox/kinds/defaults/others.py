@@ -3,9 +3,9 @@
 import base64
 from typing import Final
 
-from karpenter.sandbox.defaults.filling import each, filled, within
-from karpenter.sandbox.defaults.pods import claim_template
-from karpenter.sandbox.typed import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.defaults.filling import each, filled, within
+from karpenter_sandbox.kinds.defaults.pods import claim_template
 
 _AFFINITY_SECONDS: Final = 10800
 _RBAC: Final = "rbac.authorization.k8s.io"

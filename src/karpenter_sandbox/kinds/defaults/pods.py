@@ -3,9 +3,9 @@
 from decimal import Decimal
 from typing import Any, Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import canonical, millis, parse
-from karpenter.sandbox.defaults.filling import each, filled, within
-from karpenter.sandbox.typed import JsonObject
+from karpenter_sandbox.kinds.defaults.filling import each, filled, within
 
 _FILE_MODE: Final = 0o644
 _HOUR: Final = 3600
@@ -122,7 +122,7 @@ def _http_get(action: JsonObject) -> JsonObject:
 
 
 def _with_requests(container: JsonObject) -> JsonObject:
-    """Whoever is limited but does not say how much it wants, wants all of it."""
+    """A container with a limit but no request gets its limit as the request."""
     resources: dict[str, Any] = container.get("resources") or {}
     limits = resources.get("limits")
     if not limits:

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from karpenter.sandbox.defaults.filling import each, filled, within
-from karpenter.sandbox.defaults.pods import claim_template, template
-from karpenter.sandbox.typed import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.defaults.filling import each, filled, within
+from karpenter_sandbox.kinds.defaults.pods import claim_template, template
 
 # Counts the templates a DaemonSet has had, for old clients
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"

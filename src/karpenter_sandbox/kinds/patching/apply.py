@@ -1,7 +1,7 @@
 """Server-side apply, and the bookkeeping of field ownership that every other write does too.
 
 Applying lays a configuration on the live object. The manager then owns exactly the fields it
-stated: fields it stated before but no longer does are removed unless somebody else owns them, and
+stated: fields it stated before but no longer does are removed unless another manager owns them, and
 changing a field another manager owns is a conflict unless forced. Other writes take ownership of
 whatever they change.
 
@@ -13,18 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.sandbox import typed
-from karpenter.sandbox.patching.comparing import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds import typed
+from karpenter_sandbox.kinds.patching.comparing import (
     Comparison,
     compare,
     fields_of,
     problems,
     with_named_fields,
 )
-from karpenter.sandbox.patching.elements import ItemError
-from karpenter.sandbox.patching.errors import Cause, PatchError
-from karpenter.sandbox.patching.fieldsets import Elements, FieldSet, field_element, render
-from karpenter.sandbox.patching.managers import (
+from karpenter_sandbox.kinds.patching.elements import ItemError
+from karpenter_sandbox.kinds.patching.errors import Cause, PatchError
+from karpenter_sandbox.kinds.patching.fieldsets import Elements, FieldSet, field_element, render
+from karpenter_sandbox.kinds.patching.managers import (
     APPLY,
     UPDATE,
     Manager,
@@ -36,10 +37,8 @@ from karpenter.sandbox.patching.managers import (
     with_managers,
     without_managers,
 )
-from karpenter.sandbox.patching.merging import merge, remove
-from karpenter.sandbox.schema import Schema
-
-JsonObject = dict[str, Any]
+from karpenter_sandbox.kinds.patching.merging import merge, remove
+from karpenter_sandbox.kinds.schema import Schema
 
 _LONGEST_NAME: Final = 128
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -52,7 +51,7 @@ def _path(*names: str) -> Elements:
     return tuple(map(field_element, names))
 
 
-# What identifies an object or is written by the server is nobody's
+# Fields that identify an object or are written by the server have no manager
 _NOBODYS: Final = FieldSet.of(
     _path("apiVersion"),
     _path("kind"),
@@ -76,7 +75,7 @@ _NOBODYS: Final = FieldSet.of(
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes, in which version, when, and through which subresource."""
+    """The writer of a request: field manager, version, time and subresource."""
 
     manager: str
     api_version: str
@@ -141,7 +140,7 @@ def _owners_for_update(live: JsonObject | None, new: JsonObject, writer: Writer)
 
 
 def _take_over(owners: Owners, comparison: Comparison, writer: Writer) -> None:
-    """Give the writer of an update what it changed, and let nobody own what is gone."""
+    """Make the writer of an update own what it changed, and drop ownership of removed fields."""
     changed = comparison.modified | comparison.added
     owners.take(changed)
     owners.take(comparison.removed)
@@ -287,7 +286,7 @@ class _Application:
         named = fields_of(self._applied, self._schema).without_subtrees(self._ignored)
         stated = named - _NOBODYS
         time = last.time if last else None
-        # While fields are taken back, what identifies the object belongs to who applies it
+        # While fields are pruned, the identifying fields belong to the applier
         self._owners.put(Ownership(self._manager, named, time))
         result = self._prune(merged, last.fields) if last else merged
         self._owners.put(Ownership(self._manager, stated, time))
@@ -311,7 +310,7 @@ class _Application:
         self._owners.take(comparison.removed, keep=self._manager)
 
     def _prune(self, merged: JsonObject, last: FieldSet) -> JsonObject:
-        """Remove what the manager stated last time and nobody states now."""
+        """Remove what the manager stated last time and no manager states now."""
         named = self._named
         pruned = remove(merged, named(last), self._schema)
         everybody = FieldSet()
@@ -383,7 +382,7 @@ def _annotations(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _zero(obj: Mapping[str, Any]) -> JsonObject:
-    """What an object of the same kind looks like before anybody wrote to it."""
+    """An empty object of the same kind."""
     kind = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
     filled = typed.complete_object({}, kind.get("apiVersion", ""), kind.get("kind", ""))
     return {**filled, **kind}

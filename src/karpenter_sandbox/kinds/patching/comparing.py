@@ -4,9 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from karpenter.sandbox.patching.elements import ABSENT, ItemError, is_empty, item_element, part_for
-from karpenter.sandbox.patching.fieldsets import Elements, FieldSet, field_element, render
-from karpenter.sandbox.schema import ListKind, ListSchema, MapSchema, Scalar, Schema
+from karpenter_sandbox.kinds.patching.elements import (
+    ABSENT,
+    ItemError,
+    is_empty,
+    item_element,
+    part_for,
+)
+from karpenter_sandbox.kinds.patching.fieldsets import Elements, FieldSet, field_element, render
+from karpenter_sandbox.kinds.schema import ListKind, ListSchema, MapSchema, Scalar, Schema
 
 
 def fields_of(value: Any, schema: Schema) -> FieldSet:

@@ -5,8 +5,8 @@ A value that is not there at all is ``ABSENT``; null is a value.
 
 from typing import Any, Final
 
-from karpenter.sandbox.patching.fieldsets import key_element, value_element
-from karpenter.sandbox.schema import ListKind, ListSchema, MapSchema, Scalar, Schema
+from karpenter_sandbox.kinds.patching.fieldsets import key_element, value_element
+from karpenter_sandbox.kinds.schema import ListKind, ListSchema, MapSchema, Scalar, Schema
 
 Part = MapSchema | ListSchema | Scalar
 
@@ -19,7 +19,7 @@ ABSENT: Final = Absent()
 
 
 class ItemError(ValueError):
-    """A list item that cannot be told apart from others."""
+    """A list item without an identity."""
 
 
 def part_for(schema: Schema, value: Any) -> Part:

@@ -1,4 +1,4 @@
-"""Sets of fields: which parts of an object somebody owns, changed or removed.
+"""Sets of fields: the parts of an object that a manager owns, or that a write changes or removes.
 
 A path leads through an object by elements, written here as in ``managedFields``: ``f:spec`` is a
 field, ``k:{"name":"web"}`` the list item with that key, ``v:"blue"`` a member of a set. A set holds

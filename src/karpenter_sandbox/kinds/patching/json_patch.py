@@ -4,8 +4,8 @@ Replacing a field that is not there adds it, and negative indexes count from the
 patch that does not fit is refused as a whole, with the same unspecific sentence an API server
 gives; why it did not fit is the ``__cause__`` of the error.
 
-Patches come from anybody, so what one may cost is bounded: the number of its operations, and how
-much its copies add up to, since thirty copies of a document into itself would fill any memory.
+Patches are untrusted input, so their cost is bounded: the number of its operations, and how much
+its copies add up to, since thirty copies of a document into itself would fill any memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.sandbox.patching.errors import DECODING, PatchError, undecodable
+from karpenter_sandbox.kinds.depth import TOO_DEEP
+from karpenter_sandbox.kinds.patching.errors import DECODING, PatchError, undecodable
 
 _MOST_OPERATIONS: Final = 10_000
 _MOST_COPIED: Final = 3 * 1024 * 1024
@@ -28,7 +29,8 @@ def apply_json_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
     """Return ``obj`` changed by the operations of a parsed patch.
 
     Raises:
-        PatchError: 400 for what is no patch, 413 for one that is too long, 422 for a misfit.
+        PatchError: 400 for what is no patch or nests too deeply, 413 for one that is too long, 422
+            for a misfit.
     """
     operations = _operations(patch)
     # Operations change what they find, and neither the object nor the patch is theirs
@@ -36,8 +38,11 @@ def apply_json_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
     try:
         for operation in operations:
             document.apply(_copied(operation))
-    except (_MisfitError, RecursionError) as error:
+    except _MisfitError as error:
         raise PatchError(_REFUSAL, status=422, reason="Invalid") from error
+    except RecursionError as error:
+        # What an interpreter can still follow differs from release to release, the answer may not
+        raise PatchError(TOO_DEEP, status=400, reason="BadRequest") from error
     if not isinstance(document.root, dict):
         raise PatchError(_REFUSAL, status=422, reason="Invalid")
     return document.root

@@ -1,4 +1,4 @@
-"""Who owns which fields: ``metadata.managedFields``, read, changed and written back.
+"""Field ownership: reads, changes and writes ``metadata.managedFields``.
 
 A manager is known by its name, by whether it applies or updates, by the subresource it writes, and
 (when it updates) by the version it speaks. Each owns a set of fields since a point in time.
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from karpenter.sandbox.patching.fieldsets import FieldSet
+from karpenter_sandbox.kinds.patching.fieldsets import FieldSet
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -23,7 +23,7 @@ class ManagersError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Who made a change; those that apply are the same in every version."""
+    """A field manager; one that applies is the same in every version."""
 
     name: str
     operation: str
@@ -67,12 +67,12 @@ class Owners:
         return self._by_identity.get(manager.identity)
 
     def others(self, manager: Manager | None) -> list[Ownership]:
-        """Everybody except one, in the order of their names."""
+        """All managers except one, in the order of their names."""
         own = None if manager is None else manager.identity
         return [o for identity, o in sorted(self._by_identity.items()) if identity != own]
 
     def put(self, ownership: Ownership) -> None:
-        """Set what a manager owns; who owns nothing is forgotten."""
+        """Set what a manager owns; one that owns nothing is removed."""
         identity = ownership.manager.identity
         if ownership.fields:
             self._by_identity[identity] = ownership
@@ -80,7 +80,7 @@ class Owners:
             self._by_identity.pop(identity, None)
 
     def take(self, fields: FieldSet, *, keep: Manager | None = None) -> None:
-        """Take fields away from everybody but ``keep``."""
+        """Take fields away from all managers but ``keep``."""
         if not fields:
             return
         for owner in self.others(keep):

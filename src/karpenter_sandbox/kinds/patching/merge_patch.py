@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from karpenter.sandbox.patching.errors import DECODING, MAP, PatchError, undecodable
+from karpenter_sandbox.kinds.patching.errors import DECODING, MAP, PatchError, undecodable
 
 
 def apply_merge_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:

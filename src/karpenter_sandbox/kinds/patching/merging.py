@@ -8,9 +8,9 @@ them changes it. Nothing is changed in place; results share parts with their ope
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from karpenter.sandbox.patching.elements import ABSENT, is_empty, item_element, part_for
-from karpenter.sandbox.patching.fieldsets import FieldSet, field_element
-from karpenter.sandbox.schema import ListKind, ListSchema, MapSchema, Scalar, Schema
+from karpenter_sandbox.kinds.patching.elements import ABSENT, is_empty, item_element, part_for
+from karpenter_sandbox.kinds.patching.fieldsets import FieldSet, field_element
+from karpenter_sandbox.kinds.schema import ListKind, ListSchema, MapSchema, Scalar, Schema
 
 
 def merge(base: Any, laid: Any, schema: Schema) -> Any:

@@ -8,10 +8,9 @@ for a list called ``x``, ``$deleteFromPrimitiveList/x`` and ``$setElementOrder/x
 from collections.abc import Sequence
 from typing import Any, Final
 
-from karpenter.sandbox.patching.errors import MAP, PatchError, go_text, undecodable
-from karpenter.sandbox.schema import ANYTHING, Field, MapSchema, Schema
-
-JsonObject = dict[str, Any]
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.patching.errors import MAP, PatchError, go_text, undecodable
+from karpenter_sandbox.kinds.schema import ANYTHING, Field, MapSchema, Schema
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"

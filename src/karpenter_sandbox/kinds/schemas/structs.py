@@ -120,7 +120,7 @@ class _File(msgspec.Struct):
 
 @functools.cache
 def _file() -> _File:
-    path = resources.files("karpenter.sandbox.schemas") / "structs.json"
+    path = resources.files("karpenter_sandbox.kinds.schemas") / "structs.json"
     return msgspec.json.decode(path.read_bytes(), type=_File)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from karpenter.model.remembered import remembered
+from karpenter.model.memo import remembered
 
 Problems = Sequence[str]
 Rule = Callable[[str], Problems]

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from karpenter.admission.errors import FieldError
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation import others, workloads
-from karpenter.sandbox.validation.pods import pod_problems, template_problems
-from karpenter.sandbox.validation.problems import Problems
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.validation import others, workloads
+from karpenter_sandbox.kinds.validation.crds import crd_errors
+from karpenter_sandbox.kinds.validation.pods import pod_problems, template_problems
+from karpenter_sandbox.kinds.validation.problems import Problems
 
 if TYPE_CHECKING:
-    from karpenter.sandbox.kinds import Resource
+    from karpenter_sandbox.kinds.registry import Resource
 
 Check = Callable[[JsonObject, JsonObject | None], Problems]
 
@@ -48,9 +49,7 @@ def _pod_template(obj: JsonObject, _old: JsonObject | None) -> Problems:
 
 
 def _definition(obj: JsonObject, old: JsonObject | None) -> Problems:
-    from karpenter.sandbox import crds  # which takes long to load, and few look at definitions
-
-    return iter(crds.crd_errors(obj, old))
+    return iter(crd_errors(obj, old))
 
 
 _CHECKS: Final[Mapping[tuple[str, str], Check]] = {

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation import grammar
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.validation import grammar
 
 _LARGEST_ANNOTATIONS: Final = 256 * 1024
 _PATH: Final[Path] = ("metadata",)

@@ -4,12 +4,12 @@ import base64
 from typing import Final
 
 from karpenter.admission.errors import ErrorKind, Path
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import parse
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation import grammar
-from karpenter.sandbox.validation.metadata import label_errors
-from karpenter.sandbox.validation.placing import taint_problems
-from karpenter.sandbox.validation.problems import (
+from karpenter_sandbox.kinds.validation import grammar
+from karpenter_sandbox.kinds.validation.metadata import label_errors
+from karpenter_sandbox.kinds.validation.placing import taint_problems
+from karpenter_sandbox.kinds.validation.problems import (
     MapKey,
     PathFieldError,
     Problems,
@@ -23,7 +23,7 @@ from karpenter.sandbox.validation.problems import (
     unsupported,
     wrong,
 )
-from karpenter.sandbox.validation.selecting import selector_problems
+from karpenter_sandbox.kinds.validation.selecting import selector_problems
 
 _SPEC: Final[Path] = ("spec",)
 _LARGEST_SECRET: Final = 1024 * 1024

@@ -3,9 +3,9 @@
 from typing import Final
 
 from karpenter.admission.errors import Path
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation import grammar
-from karpenter.sandbox.validation.problems import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.validation import grammar
+from karpenter_sandbox.kinds.validation.problems import (
     Problems,
     Verbatim,
     duplicate,
@@ -14,7 +14,7 @@ from karpenter.sandbox.validation.problems import (
     unsupported,
     wrong,
 )
-from karpenter.sandbox.validation.selecting import (
+from karpenter_sandbox.kinds.validation.selecting import (
     node_selector_problems,
     node_term_problems,
     selector_problems,

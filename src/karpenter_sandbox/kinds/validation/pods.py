@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from karpenter.admission.errors import Path
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import parse
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation import grammar
-from karpenter.sandbox.validation.metadata import label_errors
-from karpenter.sandbox.validation.placing import placing_problems
-from karpenter.sandbox.validation.problems import (
+from karpenter_sandbox.kinds.validation import grammar
+from karpenter_sandbox.kinds.validation.metadata import label_errors
+from karpenter_sandbox.kinds.validation.placing import placing_problems
+from karpenter_sandbox.kinds.validation.problems import (
     MapKey,
     Problems,
     duplicate,

@@ -3,10 +3,10 @@
 from typing import Any
 
 from karpenter.admission.errors import Path
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation import grammar
-from karpenter.sandbox.validation.metadata import label_errors
-from karpenter.sandbox.validation.problems import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.validation import grammar
+from karpenter_sandbox.kinds.validation.metadata import label_errors
+from karpenter_sandbox.kinds.validation.problems import (
     Problems,
     forbidden,
     required,

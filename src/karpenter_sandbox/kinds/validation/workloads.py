@@ -4,11 +4,10 @@ import re
 from typing import Any, Final
 
 from karpenter.admission.errors import Path
-from karpenter.sandbox.selectors import selects
-from karpenter.sandbox.typed import JsonObject
-from karpenter.sandbox.validation import grammar
-from karpenter.sandbox.validation.pods import restart_problems, template_problems
-from karpenter.sandbox.validation.problems import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.kinds.validation import grammar
+from karpenter_sandbox.kinds.validation.pods import restart_problems, template_problems
+from karpenter_sandbox.kinds.validation.problems import (
     Problems,
     forbidden,
     immutable,
@@ -18,7 +17,8 @@ from karpenter.sandbox.validation.problems import (
     unsupported,
     wrong,
 )
-from karpenter.sandbox.validation.selecting import selector_problems
+from karpenter_sandbox.kinds.validation.selecting import selector_problems
+from karpenter_sandbox.matching import read_selector
 
 _SPEC: Final[Path] = ("spec",)
 _TEMPLATE: Final[Path] = ("spec", "template")
@@ -255,7 +255,7 @@ def _match_problems(spec: JsonObject, path: Path) -> Problems:
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels")
     selector = spec.get("selector")
-    if selector is None or not selects(selector, labels or {}):
+    if selector is None or not read_selector(selector).matches(labels or {}):
         detail = "`selector` does not match template `labels`"
         yield wrong((*path, "metadata", "labels"), labels, detail)
 

@@ -1,4 +1,4 @@
-"""What the server fills in and what it refuses, for every kind.
+"""Admission of every kind: defaults, then validation.
 
 Kubernetes' own kinds are completed with their defaults and checked by ``validation``; kinds of CRDs
 go through their schema and rules. An object that passes is complete and in the form it is stored
@@ -7,22 +7,23 @@ in. Writes of a part of an object fill in nothing: what is there was complete be
 
 from typing import Any, Final
 
-from karpenter.admission.crds import LEGACY
-from karpenter.admission.engine import CompiledVersion
 from karpenter.admission.errors import FieldError
-from karpenter.admission.legacy import default_legacy, legacy_findings
-from karpenter.sandbox import traits, versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.defaults.kinds import defaulted
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.plugins.kinds import mutated, parts_of
-from karpenter.sandbox.plugins.limits import check_limits
-from karpenter.sandbox.status import bad_request, invalid
-from karpenter.sandbox.store import JsonObject, Key
-from karpenter.sandbox.structure import completed
-from karpenter.sandbox.validation.kinds import kind_errors, kind_warnings
-from karpenter.sandbox.validation.metadata import metadata_errors
-from karpenter.sandbox.validation.problems import Verbatim, wrong
+from karpenter.admission.legacy.webhook import default_legacy, legacy_findings
+from karpenter.admission.schemas.crds import LEGACY
+from karpenter.admission.schemas.engine import CompiledVersion
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import traits, versions
+from karpenter_sandbox.kinds.defaults.kinds import defaulted
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.validation.kinds import kind_errors, kind_warnings
+from karpenter_sandbox.kinds.validation.metadata import metadata_errors
+from karpenter_sandbox.kinds.validation.problems import Verbatim, wrong
+from karpenter_sandbox.server.admission.plugins.kinds import mutated, parts_of
+from karpenter_sandbox.server.admission.plugins.limits import check_limits
+from karpenter_sandbox.server.structure import completed
+from karpenter_sandbox.status import bad_request, invalid
+from karpenter_sandbox.store.store import Key
 
 _UNCHECKED: Final = wrong(
     (Verbatim("<nil>"),),
@@ -52,7 +53,7 @@ def admitted(
         subresource: the part that is written, empty for the whole.
 
     Raises:
-        ApiError: something speaks against the object.
+        ApiError: the object is not valid.
     """
     if resource.custom is not None:
         before = versions.served(old, resource) if old is not None else None
@@ -82,7 +83,7 @@ def admitted(
 def filled(
     resource: Resource, obj: JsonObject, old: JsonObject | None, subresource: str
 ) -> JsonObject:
-    """The object with its defaults, which count as written by whoever leaves them out."""
+    """The object with its defaults, which the writer that omits them comes to own."""
     if resource.custom is not None:
         return resource.custom.default(obj)
     if versions.is_converted(resource):
@@ -167,7 +168,7 @@ def _through_legacy_webhook(backend: Backend, obj: JsonObject) -> JsonObject:
 
 
 def _with_class(obj: JsonObject, provider: str) -> JsonObject:
-    """A Provisioner that names no class names the one that clouds without settings have."""
+    """A Provisioner without a class gets the default class of clouds without settings."""
     spec = obj.get("spec")
     if provider == "aws" or obj["kind"] != "Provisioner" or not isinstance(spec, dict):
         return obj

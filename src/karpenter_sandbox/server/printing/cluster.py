@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from karpenter.sandbox.printing.parts import (
+from karpenter_sandbox.server.printing.parts import (
     NONE,
     UNKNOWN,
     UNSET,

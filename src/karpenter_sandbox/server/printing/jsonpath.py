@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from karpenter.model.remembered import remembered
+from karpenter.model.memo import remembered
 
 Step = Callable[[Any], Iterator[Any]]
 

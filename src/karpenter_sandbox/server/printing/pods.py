@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from karpenter.sandbox.printing.parts import (
+from karpenter_sandbox.server.printing.parts import (
     NONE,
     Cells,
     JsonObject,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from karpenter.sandbox.printing import cluster, pods, resources, workloads
-from karpenter.sandbox.printing.jsonpath import JsonPathError, find
-from karpenter.sandbox.printing.parts import (
+from karpenter_sandbox.server.printing import cluster, pods, resources, workloads
+from karpenter_sandbox.server.printing.jsonpath import JsonPathError, find
+from karpenter_sandbox.server.printing.parts import (
     Cells,
     Column,
     JsonObject,

@@ -1,11 +1,11 @@
 """Binding a pod to a node."""
 
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.conditions import with_condition
-from karpenter.sandbox.status import ApiError, bad_request, conflict
-from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs.read import find
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.conditions import with_condition
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs.read import find
+from karpenter_sandbox.status import ApiError, bad_request, conflict
 
 
 def bind(backend: Backend, target: Target, binding: JsonObject, *, dry_run: bool = False) -> None:

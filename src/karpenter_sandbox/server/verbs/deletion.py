@@ -5,21 +5,32 @@ of a pod. Until then it carries ``deletionTimestamp``. What happens to its depen
 into its finalizers, for the garbage collector to act upon.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from karpenter.sandbox import traits
-from karpenter.sandbox.backend import Backend, duration, parse_timestamp, timestamp
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.options import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions
-from karpenter.sandbox.status import conflict
-from karpenter.sandbox.store import JsonObject, Stored
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend, duration, parse_timestamp, timestamp
+from karpenter_sandbox.kinds import traits, versions
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.server.options import (
+    BACKGROUND,
+    FOREGROUND,
+    ORPHAN,
+    DeleteOptions,
+    ListOptions,
+)
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs.read import Listing, find, list_objects
+from karpenter_sandbox.status import conflict, forbidden, success
+from karpenter_sandbox.store.store import Stored
 
 ORPHAN_FINALIZER: Final = "orphan"
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 _DEFAULT_GRACE: Final = 30
 _FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+_PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,7 @@ def _shortened(obj: JsonObject, options: DeleteOptions, now: datetime) -> JsonOb
     begun = parse_timestamp(metadata["deletionTimestamp"]) - duration(current)
     moment = begun + duration(wanted)
     if moment < now:
-        # Its whole time has passed: the shortest that still lets somebody finish the work
+        # Its grace period is over: the shortest that still leaves the last step to the kubelet
         moment, wanted = now, min(wanted, 1)
     changed = {
         **metadata,
@@ -158,7 +169,7 @@ def _finalizers(current: list[str], resource: Resource, options: DeleteOptions) 
 
 
 def _propagation(current: list[str], resource: Resource, options: DeleteOptions) -> str:
-    """The wish of the request, else what the object's finalizers say, else the kind's habit."""
+    """The propagation policy of the request, else of the finalizers, else of the kind."""
     if options.orphan_dependents is not None:
         return ORPHAN if options.orphan_dependents else BACKGROUND
     if options.propagation is not None:
@@ -186,3 +197,41 @@ def _check_preconditions(resource: Resource, obj: JsonObject, options: DeleteOpt
             " The object might have been modified"
         )
         raise conflict(resource.group, resource.kind, metadata["name"], problem)
+
+
+def remove(backend: Backend, target: Target, options: DeleteOptions) -> Deleted:
+    """Delete one object; the outcome is in the version that was asked for."""
+    resource = target.resource
+    if resource.plural == "namespaces" and resource.group == "":
+        _refuse_protected(target)
+    outcome = delete(backend, resource, find(backend, target), options)
+    return Deleted(versions.served(outcome.obj, resource), outcome.is_gone)
+
+
+def answer(outcome: Deleted, target: Target) -> JsonObject:
+    """The answer to a deletion."""
+    resource = target.resource
+    if not outcome.is_gone or traits.answers_with_object(resource):
+        return outcome.obj
+    metadata = outcome.obj["metadata"]
+    return success(resource.group, resource.plural, metadata["name"], metadata.get("uid", ""))
+
+
+def remove_all(
+    backend: Backend, target: Target, selection: ListOptions, options: DeleteOptions
+) -> Sequence[JsonObject]:
+    """Delete every object a request selects and return them as they were."""
+    listing: Listing = list_objects(backend, target, selection)
+    removed = []
+    for entry in listing.entries:
+        current = backend.store.find(entry.key)
+        if current is not None:
+            delete(backend, target.resource, current, options)
+            removed.append(versions.served(current.obj, target.resource))
+    return removed
+
+
+def _refuse_protected(target: Target) -> None:
+    if target.name in _PROTECTED_NAMESPACES:
+        problem = "this namespace may not be deleted"
+        raise forbidden("", "namespaces", target.name, problem)

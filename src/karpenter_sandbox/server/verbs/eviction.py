@@ -3,15 +3,16 @@
 from dataclasses import replace
 from typing import Final
 
-from karpenter.sandbox import deletion
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.conditions import find_condition, is_true, with_condition
-from karpenter.sandbox.options import DeleteOptions
-from karpenter.sandbox.selectors import selects
-from karpenter.sandbox.status import ApiError, conflict, forbidden
-from karpenter.sandbox.store import JsonObject, Stored
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs.read import find
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.conditions import find_condition, is_true, with_condition
+from karpenter_sandbox.matching import read_selector
+from karpenter_sandbox.server.options import DeleteOptions
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs import deletion
+from karpenter_sandbox.server.verbs.read import find
+from karpenter_sandbox.status import ApiError, conflict, forbidden
+from karpenter_sandbox.store.store import Stored
 
 _POLICY: Final = "policy"
 _BUDGETS: Final = "poddisruptionbudgets"
@@ -53,7 +54,7 @@ def _budgets_of(backend: Backend, pod: JsonObject) -> list[Stored]:
     return [
         budget
         for budget in backend.store.entries(_POLICY, _BUDGETS, metadata["namespace"])
-        if selects((budget.obj.get("spec") or {}).get("selector"), labels)
+        if read_selector((budget.obj.get("spec") or {}).get("selector")).matches(labels)
     ]
 
 

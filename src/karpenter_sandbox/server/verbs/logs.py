@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from karpenter.sandbox.backend import Backend, duration
-from karpenter.sandbox.log_ring import LogLine, LogRing
-from karpenter.sandbox.messages import Response, WatchResponse
-from karpenter.sandbox.options import LogOptions, Query, log_options
-from karpenter.sandbox.status import bad_request
-from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.target import Target
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend, duration
+from karpenter_sandbox.log_ring import LogLine, LogRing
+from karpenter_sandbox.server.messages import Response, WatchResponse
+from karpenter_sandbox.server.options import LogOptions, Query, log_options
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.status import bad_request
 
 _HEADERS: Final = {"Content-Type": "text/plain"}
 

@@ -1,9 +1,10 @@
 """Whether a namespace is there and open for new objects."""
 
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.status import forbidden, not_found
-from karpenter.sandbox.store import JsonObject, Key
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.status import forbidden, not_found
+from karpenter_sandbox.store.store import Key
 
 
 def find(backend: Backend, name: str) -> JsonObject | None:

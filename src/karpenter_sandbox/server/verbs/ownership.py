@@ -1,16 +1,16 @@
-"""Who wrote which field last: keeping ``metadata.managedFields`` on every write."""
+"""Updates ``metadata.managedFields`` on every write."""
 
 from typing import Final
 
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.options import WriteOptions
-from karpenter.sandbox.patching.apply import Writer, manager_name, track_update
-from karpenter.sandbox.schema import Schema, builtin_schema
-from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.target import Target
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds.patching.apply import Writer, manager_name, track_update
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.schema import Schema, builtin_schema
+from karpenter_sandbox.server.options import WriteOptions
+from karpenter_sandbox.server.target import Target
 
-# Parts that a write of the whole object cannot change, so nobody comes to own them by it
+# Parts that a write of the whole object cannot change, and so does not come to own
 _STATUS: Final = (("status",),)
 
 

@@ -5,28 +5,30 @@ from typing import Final
 import msgspec
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox import ownership, versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.depth import check_depth
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.options import WriteOptions
-from karpenter.sandbox.patching.apply import apply_configuration
-from karpenter.sandbox.patching.errors import PatchError
-from karpenter.sandbox.patching.json_patch import apply_json_patch
-from karpenter.sandbox.patching.merge_patch import apply_merge_patch
-from karpenter.sandbox.patching.strategic import apply_strategic_patch
-from karpenter.sandbox.schema import Schema
-from karpenter.sandbox.status import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import versions
+from karpenter_sandbox.kinds.depth import check_depth
+from karpenter_sandbox.kinds.patching.apply import apply_configuration
+from karpenter_sandbox.kinds.patching.errors import PatchError
+from karpenter_sandbox.kinds.patching.json_patch import apply_json_patch
+from karpenter_sandbox.kinds.patching.merge_patch import apply_merge_patch
+from karpenter_sandbox.kinds.patching.strategic import apply_strategic_patch
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.schema import Schema
+from karpenter_sandbox.server.options import WriteOptions
+from karpenter_sandbox.server.structure import identified, shaped
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs import ownership
+from karpenter_sandbox.server.verbs.writing import Written, insert, replace
+from karpenter_sandbox.status import (
     ApiError,
     bad_request,
     invalid,
     not_found,
     unsupported_media_type,
 )
-from karpenter.sandbox.store import JsonObject, Stored
-from karpenter.sandbox.structure import identified, shaped
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs.writing import Written, insert, replace
+from karpenter_sandbox.store.store import Stored
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"

@@ -8,20 +8,26 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.sandbox import versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.options import ListOptions
-from karpenter.sandbox.selectors import Predicate, exact_name, field_predicate, label_predicate
-from karpenter.sandbox.status import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import versions
+from karpenter_sandbox.server.options import ListOptions
+from karpenter_sandbox.server.selectors import (
+    Predicate,
+    exact_name,
+    field_predicate,
+    label_predicate,
+)
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.status import (
     ApiError,
     bad_request,
     expired,
     not_found,
     version_too_large,
 )
-from karpenter.sandbox.store import JsonObject, Stored
-from karpenter.sandbox.store_errors import Gone, NotYet
-from karpenter.sandbox.target import Target
+from karpenter_sandbox.store.errors import Gone, NotYet
+from karpenter_sandbox.store.store import Stored
 
 # In a continue token: carry on with what is there now, however it has changed
 _NO_VERSION: Final = -1
@@ -200,7 +206,7 @@ def _page(
             continue
         if len(chosen) == limit:
             last = chosen[-1].key
-            # How many of the rest match is known only by looking, so nobody is told
+            # The number of remaining matches would need a full scan, so it is omitted
             remaining = len(entries) - index if matches is None else None
             return Listing(chosen, rv, _token(rv, last.namespace, last.name), remaining)
         chosen.append(entry)

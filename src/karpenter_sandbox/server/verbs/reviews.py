@@ -1,10 +1,10 @@
-"""Questions about the client itself: who it is and what it may do. Here everybody may do all."""
+"""Access reviews: who the client is and what it may do. Here every client may do everything."""
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.status import invalid
-from karpenter.sandbox.store import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.status import invalid
 
 _GROUPS = ["system:masters", "system:authenticated"]
 
@@ -40,7 +40,7 @@ def answer(backend: Backend, resource: Resource, body: JsonObject, user: str) ->
 
 
 def _check_question(resource: Resource, spec: JsonObject) -> None:
-    """Refuse to say whether somebody may do nothing in particular, or two things."""
+    """Refuse a review that names no action, or two."""
     asked = [spec.get(name) for name in ("resourceAttributes", "nonResourceAttributes")]
     if [value is None for value in asked].count(True) != 1:
         detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"

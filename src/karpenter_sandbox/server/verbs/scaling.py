@@ -7,19 +7,20 @@ Every kind that can be scaled shows the same small object. Kubernetes' own keep 
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox import ownership, versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.options import WriteOptions
-from karpenter.sandbox.schema import Schema, builtin_schema
-from karpenter.sandbox.selectors import selector_text
-from karpenter.sandbox.status import bad_request, internal, invalid
-from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.structure import read_as
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs.patches import APPLY_PATCH, patched
-from karpenter.sandbox.verbs.read import find
-from karpenter.sandbox.verbs.writing import Written, replace
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import versions
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.kinds.schema import Schema, builtin_schema
+from karpenter_sandbox.server.options import WriteOptions
+from karpenter_sandbox.server.selectors import selector_text
+from karpenter_sandbox.server.structure import read_as
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs import ownership
+from karpenter_sandbox.server.verbs.patches import APPLY_PATCH, patched
+from karpenter_sandbox.server.verbs.read import find
+from karpenter_sandbox.server.verbs.writing import Written, replace
+from karpenter_sandbox.status import bad_request, internal, invalid
 
 _VERSION: Final = "autoscaling/v1"
 _SPEC: Final = ("spec", "replicas")
@@ -93,7 +94,7 @@ def update_scale(
 def _tracked(
     backend: Backend, old: JsonObject, new: JsonObject, target: Target, options: WriteOptions
 ) -> JsonObject:
-    """Who scales owns the number of replicas; servers do not note since when."""
+    """The writer of a scale owns the number of replicas; servers record no time for it."""
     tracked = ownership.tracked(backend, old, new, target, options)
     metadata = tracked["metadata"]
     entries = [

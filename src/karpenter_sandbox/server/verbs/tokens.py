@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox.backend import Backend, timestamp
-from karpenter.sandbox.status import invalid
-from karpenter.sandbox.store import JsonObject
-from karpenter.sandbox.structure import read_as
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs.read import find
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend, timestamp
+from karpenter_sandbox.server.structure import read_as
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs.read import find
+from karpenter_sandbox.status import invalid
 
 _DEFAULT_SECONDS: Final = 3600
 _LEAST_SECONDS: Final = 600

@@ -1,4 +1,4 @@
-"""Following changes: what is there first, then what happens, with bookmarks in between.
+"""Watches: the present objects first, then changes, with bookmarks in between.
 
 A session is opened at once, so that nothing which happens after the request is missed, and read
 later, batch by batch. It ends when its time is over or when the resource is no longer served.
@@ -11,16 +11,17 @@ from typing import Final
 
 import msgspec
 
-from karpenter.sandbox import versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.history import Watch
-from karpenter.sandbox.options import ListOptions
-from karpenter.sandbox.selectors import Predicate
-from karpenter.sandbox.status import ApiError, expired, version_too_large
-from karpenter.sandbox.store import Event, JsonObject, Stored
-from karpenter.sandbox.store_errors import Gone
-from karpenter.sandbox.target import Target
-from karpenter.sandbox.verbs.read import parse_version, predicate
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import versions
+from karpenter_sandbox.server.options import ListOptions
+from karpenter_sandbox.server.selectors import Predicate
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs.read import parse_version, predicate
+from karpenter_sandbox.status import ApiError, expired, version_too_large
+from karpenter_sandbox.store.errors import Gone
+from karpenter_sandbox.store.history import Watch
+from karpenter_sandbox.store.store import Event, Stored
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 _BOOKMARK_EVERY: Final = 60.0
@@ -32,7 +33,7 @@ _LARGEST_BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing to tell a watcher: an object as stored, or else a body made for the occasion."""
+    """One event of a watch: a stored object, or a body made for this watch."""
 
     type: str
     stored: Stored | None = None

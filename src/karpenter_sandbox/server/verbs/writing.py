@@ -1,7 +1,7 @@
 """Creating and updating objects.
 
-The order follows an API server: who the object is, whether its shape is right, what the server
-fills in, what speaks against it, and last the store. A dry run does everything but the last.
+The order follows an API server: identity, structure, defaults, validation, and last the store. A
+dry run does everything but the last.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,11 +9,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox import admission, crds, deletion, namespaces, ownership, traits, versions
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.options import WriteOptions
-from karpenter.sandbox.status import (
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds import traits, versions
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.server import crds
+from karpenter_sandbox.server.admission import admission
+from karpenter_sandbox.server.options import WriteOptions
+from karpenter_sandbox.server.structure import identified, shaped
+from karpenter_sandbox.server.target import Target
+from karpenter_sandbox.server.verbs import deletion, namespaces, ownership
+from karpenter_sandbox.status import (
     ApiError,
     already_exists,
     bad_request,
@@ -23,10 +29,8 @@ from karpenter.sandbox.status import (
     name_not_generated,
     not_found,
 )
-from karpenter.sandbox.store import JsonObject, Stored
-from karpenter.sandbox.store_errors import AlreadyExistsError, TooLargeError
-from karpenter.sandbox.structure import identified, shaped
-from karpenter.sandbox.target import Target
+from karpenter_sandbox.store.errors import AlreadyExistsError, TooLargeError
+from karpenter_sandbox.store.store import Stored
 
 # What only the server writes
 _SYSTEM_FIELDS: Final = (

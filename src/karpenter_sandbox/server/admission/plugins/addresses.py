@@ -1,13 +1,13 @@
-"""Addresses and ports of services, given out by the cluster."""
+"""Allocates the cluster IPs and node ports of services."""
 
 import ipaddress
 import random
 from typing import Final
 
 from karpenter.admission.errors import ErrorKind, FieldError
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.status import ApiError, invalid
-from karpenter.sandbox.store import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.status import ApiError, invalid
 
 _NETWORK: Final = ipaddress.ip_network("10.96.0.0/16")
 _BOTH: Final = ["IPv4", "IPv6"]
@@ -59,7 +59,7 @@ def _with_cluster_ip(backend: Backend, service: JsonObject, spec: JsonObject) ->
         address = _free_address(service, taken)
     elif address != "None" and address in taken:
         raise _wrong(service, ("spec", "clusterIPs"), [address], _allocated(address))
-    # Whoever picks the endpoints of a service without an address may pick any kind
+    # A headless service without a selector may have endpoints of any address family
     is_open = address == "None" and not spec.get("selector")
     families, policy = (_BOTH, "RequireDualStack") if is_open else (_BOTH[:1], "SingleStack")
     return {

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from karpenter.sandbox import crds
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.defaults.workloads import TEMPLATE_GENERATION
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.plugins import pods
-from karpenter.sandbox.plugins.addresses import addressed
-from karpenter.sandbox.plugins.limits import with_defaults
-from karpenter.sandbox.store import JsonObject
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds.defaults.workloads import TEMPLATE_GENERATION
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.server import crds
+from karpenter_sandbox.server.admission.plugins import pods
+from karpenter_sandbox.server.admission.plugins.addresses import addressed
+from karpenter_sandbox.server.admission.plugins.limits import with_defaults
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
@@ -94,7 +94,7 @@ def _claim(backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObj
 
 
 def _protected(obj: JsonObject, finalizer: str) -> JsonObject:
-    """Keep storage until nobody uses it."""
+    """Add the finalizer that protects storage in use."""
     metadata = obj["metadata"]
     known = metadata.get("finalizers") or []
     if finalizer in known:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import Family, canonical, format_quantity, parse
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.kinds import Resource
-from karpenter.sandbox.status import forbidden
-from karpenter.sandbox.store import JsonObject
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.kinds.registry import Resource
+from karpenter_sandbox.status import forbidden
 
 _ANNOTATION: Final = "kubernetes.io/limit-ranger"
 _CONTAINERS: Final = {"containers": "container", "initContainers": "init container"}

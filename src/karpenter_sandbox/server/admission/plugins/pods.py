@@ -3,17 +3,18 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import parse
-from karpenter.sandbox.backend import Backend
-from karpenter.sandbox.status import forbidden
-from karpenter.sandbox.store import JsonObject, Key
+from karpenter_sandbox.backend import Backend
+from karpenter_sandbox.status import forbidden
+from karpenter_sandbox.store.store import Key
 
 _ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 # A little more than an hour, so that a kubelet which renews hourly is never late
 _TOKEN_SECONDS: Final = 3607
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATION_SECONDS: Final = 300
-# They exist in every cluster, even before anybody has written them down
+# They exist in every cluster, even before their objects are created
 _SYSTEM_PRIORITIES: Final = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -96,9 +97,14 @@ def _with_priority(backend: Backend, pod: JsonObject) -> JsonObject:
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec;"
             f" priority admission controller computed {value} from the given PriorityClass name",
         )
-    spec["priority"] = value
-    spec.setdefault("preemptionPolicy", policy)
-    return spec
+    if spec.get("preemptionPolicy", policy) != policy:
+        raise _refused(
+            pod,
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided"
+            f" in pod spec; priority admission controller computed {policy} from the given"
+            " PriorityClass name",
+        )
+    return {**spec, "priority": value, "preemptionPolicy": policy}
 
 
 def _priority_class(backend: Backend, name: str) -> JsonObject | None:

@@ -1,0 +1,1 @@
+"""The sandbox: a small Kubernetes cluster in one process, for trials and tests."""

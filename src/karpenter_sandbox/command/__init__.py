@@ -1,0 +1,1 @@
+"""The ``karpenter sandbox`` command: the cluster, its autoscaler, and their display."""

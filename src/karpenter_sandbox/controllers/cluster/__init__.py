@@ -1,0 +1,1 @@
+"""Housekeeping of the cluster: namespaces, garbage collection, accounts, events, disruption budgets."""

@@ -1,0 +1,1 @@
+"""Nodes: their conditions and taints, and what becomes of the pods on them."""

@@ -1,0 +1,1 @@
+"""Services: their Endpoints and EndpointSlices."""

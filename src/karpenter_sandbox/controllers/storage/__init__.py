@@ -1,0 +1,1 @@
+"""Volumes: bound, provisioned, attached and protected."""

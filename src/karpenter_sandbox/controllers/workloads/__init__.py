@@ -1,0 +1,1 @@
+"""Controllers that keep pods running: Deployments, ReplicaSets, StatefulSets, DaemonSets, autoscalers."""

@@ -1,0 +1,1 @@
+"""Per-kind behaviour of the API server: schemas, defaults, validation, conversion, patches."""

@@ -1,0 +1,1 @@
+"""Validation of Kubernetes' own kinds, with the API server's messages."""

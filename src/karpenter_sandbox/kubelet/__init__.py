@@ -1,0 +1,1 @@
+"""Simulated kubelets: nodes become ready, leases are renewed, pods run."""

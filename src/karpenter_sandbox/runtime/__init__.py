@@ -1,0 +1,1 @@
+"""The runtime of the cluster's own controllers: informers, work queues and events."""

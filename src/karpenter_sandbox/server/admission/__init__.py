@@ -1,0 +1,1 @@
+"""Admission: defaults and validation before an object is stored."""

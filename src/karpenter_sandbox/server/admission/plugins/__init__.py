@@ -1,0 +1,1 @@
+"""Admission plugins: those that depend on other objects or on the cluster's configuration."""

@@ -1,0 +1,1 @@
+"""Objects as bytes, with resource versions, watch history and an optional journal."""
