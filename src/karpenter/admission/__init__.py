@@ -1,1 +1,1 @@
-"""What the API server and the controllers check before an object counts."""
+"""The checks that the API server and the controllers make before an object is used."""

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from karpenter.admission.crds import LEGACY
-from karpenter.admission.engine import CompiledVersion, builtin
 from karpenter.admission.errors import (
     ErrorKind,
     FieldError,
@@ -21,14 +19,16 @@ from karpenter.admission.errors import (
     is_below,
     render_path,
 )
-from karpenter.admission.legacy import default_legacy, legacy_findings
+from karpenter.admission.legacy.webhook import default_legacy, legacy_findings
 from karpenter.admission.metadata import identity_errors, metadata_errors
 from karpenter.admission.quantities import quantity_errors
 from karpenter.admission.runtime import runtime_findings
+from karpenter.admission.schemas.crds import LEGACY
+from karpenter.admission.schemas.engine import CompiledVersion, builtin
 from karpenter.api.codec import KINDS, convert, is_known
 from karpenter.api.meta import kind_of
 from karpenter.api.problems import DecodeError
-from karpenter.model.label_hints import nearest_key
+from karpenter.model.suggestions import nearest_key
 
 _KNOWN: Final = tuple((resource.api_version, kind_of(resource)) for resource in KINDS)
 

@@ -1,7 +1,7 @@
 """Labels, requirements and taints: the rules every kind that describes nodes has in common.
 
-Each kind says through a ``Place`` where a key stands, since what is reserved differs from place
-to place. Values of the wrong type are passed over; schemas report those.
+Each kind says through a ``Place`` where a key is used, since what is reserved differs from place
+to place. Values of the wrong type are skipped; schemas report those.
 """
 
 import re
@@ -16,15 +16,17 @@ from karpenter.admission.errors import (
     Path,
     render_path,
 )
+from karpenter.admission.provider_keys import keys_of
+from karpenter.api import ec2_labels
 from karpenter.model import labels
-from karpenter.model.label_hints import nearest_key
 from karpenter.model.label_rules import (
     Place,
     label_key_problem,
     label_value_problem,
     restricted_reason,
 )
-from karpenter.model.remembered import remembered
+from karpenter.model.memo import remembered
+from karpenter.model.suggestions import nearest_key
 
 Finding: TypeAlias = FieldError | FieldWarning
 
@@ -32,7 +34,7 @@ TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _KNOWN_VALUES: Final = {
     labels.CAPACITY_TYPE: labels.CAPACITY_TYPES,
-    labels.INSTANCE_TENANCY: labels.TENANCIES,
+    ec2_labels.INSTANCE_TENANCY: ec2_labels.TENANCIES,
 }
 _ASCII_INTEGER: Final = re.compile(r"[0-9]+")
 
@@ -98,7 +100,7 @@ def known_value_findings(
     """Check that ``requirements`` on keys whose values are all known ask for some of them."""
     for index, requirement in objects_at(spec, "requirements"):
         key = str(requirement.get("key"))
-        known = _KNOWN_VALUES.get(key) if key in labels.well_known(provider) else None
+        known = _KNOWN_VALUES.get(key) if key in keys_of(provider).well_known else None
         if known and requirement.get("operator") == "In":
             yield from _choice_findings(requirement, (*path, "requirements", index), known)
 
@@ -110,7 +112,7 @@ def key_findings(key: str, path: Path, *, place: Place, provider: str) -> Iterat
         return
     meant = _meant(labels.normalise(key), provider)
     hint = f"; did you mean {meant}?" if meant else ""
-    if reason := restricted_reason(key, place=place, provider=provider):
+    if reason := restricted_reason(key, place=place, provider=keys_of(provider)):
         yield FieldError(ErrorKind.FORBIDDEN, path, f"{reason}{hint}")
     elif meant:
         yield FieldWarning(path, f"label {key} has no special meaning{hint}")
@@ -163,10 +165,10 @@ def taint_errors(
                 )
 
 
-# Looking for the nearest key takes a millisecond or more, and pools come back again and again.
+# The search for the nearest key takes a millisecond or more, and pools are checked repeatedly.
 @remembered(1024)
 def _meant(key: str, provider: str) -> str | None:
-    return nearest_key(key, labels.well_known(provider))
+    return nearest_key(key, keys_of(provider).well_known)
 
 
 def _single_taint_errors(

@@ -1,8 +1,8 @@
 """What is wrong with an object, where in it, and in Kubernetes' own words.
 
-Every check in the project, whether it comes from a schema, a CEL rule or Python, answers with a
-list of ``FieldError``. Rendering it for a terminal (with file and line) or for an API ``Status``
-body is left to the caller.
+Every check in the project, whether it comes from a schema, a CEL rule or Python, returns a list of
+``FieldError``. Rendering it for a terminal (with file and line) or for an API ``Status`` body is
+left to the caller.
 """
 
 import re
@@ -78,6 +78,11 @@ class FieldError:
     def field(self) -> str:
         """The path as the API server writes it, e.g. ``spec.taints[0].key``."""
         return render_path(self.path)
+
+    @property
+    def reason(self) -> str:
+        """The machine-readable reason, as in a Status cause."""
+        return self.kind.reason
 
     @property
     def message(self) -> str:

@@ -1,12 +1,12 @@
-"""What holds for the metadata of every object, whatever its kind."""
+"""The rules for the metadata of every object, whatever its kind."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.admission.formats import DNS_LABEL, LONGEST_SUBDOMAIN
-from karpenter.admission.wording import json_type
+from karpenter.admission.schemas.formats import DNS_LABEL, LONGEST_SUBDOMAIN
+from karpenter.admission.schemas.wording import json_type
 from karpenter.model.label_rules import label_key_problem, label_value_problem
 
 # Unlike a host name, the name of an object may have parts of more than 63 characters

@@ -1,7 +1,7 @@
 """Amounts of resources in Kubernetes' own kinds: each a quantity, and none negative.
 
-An API server refuses the same; a file has nobody else to do it. Where amounts stand follows from
-the wire models, so whatever the project reads is looked at, and nothing else.
+An API server refuses the same; a manifest from a file has not passed one. Where amounts occur
+follows from the wire models, so exactly the amounts that the project reads are checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +13,8 @@ import msgspec
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
 from karpenter.api.meta import Quantity, Resource
+from karpenter.model.memo import remembered
 from karpenter.model.quantity import QuantityError, parse
-from karpenter.model.remembered import remembered
 
 _Found: TypeAlias = Iterator[tuple[Path, Any]]  # where an amount stands, and the amount
 _Walk: TypeAlias = Callable[[Any, Path], _Found]

@@ -1,7 +1,8 @@
 """What the controllers check on a stored object before they use it.
 
 An object that fails here was accepted by the API server and stays stored; its condition
-``ValidationSucceeded`` goes False and nothing is launched for it. Files are told the same.
+``ValidationSucceeded`` becomes False and nothing is launched for it. For files the same errors are
+reported.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,8 @@ from karpenter.admission.constraints import (
     taint_errors,
 )
 from karpenter.admission.errors import ErrorKind, FieldError, Findings
-from karpenter.admission.kubelet import kubelet_problems
+from karpenter.admission.kubelets.kubelet import kubelet_problems
+from karpenter.admission.provider_keys import keys_of
 from karpenter.model.label_rules import Place, restricted_reason
 
 _TEMPLATE: Final = ("spec", "template")
@@ -144,7 +146,7 @@ def _node_class_label_errors(
     """Refuse the label every node gets from its node class, where its domain is not refused."""
     reference = object_at(spec, "nodeClassRef")
     key = f"{reference.get('group')}/{str(reference.get('kind')).lower()}"
-    if restricted_reason(key, place=label, provider=provider):
+    if restricted_reason(key, place=label, provider=keys_of(provider)):
         return
     detail = "every node carries the name of its node class under this key; remove it"
     if key in given:

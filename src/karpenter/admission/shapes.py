@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias, TypeGuard
 
-from karpenter.admission.durations import go_duration
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.model.label_hints import nearest_key
+from karpenter.model import durations
 from karpenter.model.quantity import is_quantity
+from karpenter.model.suggestions import nearest_key
 
 
 class Scalar(Enum):
@@ -126,7 +126,7 @@ def _fits(value: object, scalar: Scalar) -> bool:
         case Scalar.STRING:
             return isinstance(value, str)
         case Scalar.DURATION:
-            return isinstance(value, str) and go_duration(value) is not None
+            return isinstance(value, str) and durations.is_duration(value)
         case Scalar.DURATION_OR_NANOSECONDS:
             return _fits(value, Scalar.DURATION) or _fits(value, Scalar.INT64)
         case Scalar.QUANTITY:

@@ -1,4 +1,4 @@
-"""The small change of a cluster: namespaces, services, configuration, leases and events."""
+"""Namespaces, services, configuration, leases and events."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -12,12 +12,13 @@ class NamespaceStatus(Model, frozen=True):
 
 class Namespace(Resource, frozen=True):
     api_version: ClassVar[str] = "v1"
+    namespaced: ClassVar[bool] = False
 
     status: NamespaceStatus = NamespaceStatus()
 
 
 class ServiceSpec(Model, frozen=True):
-    """``selector`` is None for a service whose endpoints somebody else maintains."""
+    """``selector`` is None for a service whose endpoints are maintained elsewhere."""
 
     selector: Mapping[str, str] | None = None
 

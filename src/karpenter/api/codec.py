@@ -1,13 +1,13 @@
 """From bytes and plain data to wire models, and back.
 
-One registry says which kinds are known. Everything that fails to fit raises ``DecodeError``, with
+One registry says which kinds are known. Everything that does not fit raises ``DecodeError``, with
 the path of the field and a sentence about it; malformed JSON does too, with an empty path.
 
 The fast path is one pass of msgspec over the bytes. Objects that do not fit take a slower one that
-forgives nulls and odd years (see ``karpenter.api.forgiving``) and, failing that, words the error.
+tolerates nulls and odd years (see ``karpenter.api.forgiving``) and, failing that, words the error.
 
-What a server lists or tells in a watch may hold an object that does not fit even so. It is handed
-on as ``Unreadable``, by name, so that one such object costs nobody else anything.
+A list or a watch may hold an object that does not fit even so. It is passed on as ``Unreadable``,
+by name, so that one such object does not make the others unavailable.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,10 @@ from karpenter.api.meta import (
     Resource,
     Status,
     TypeMeta,
+    group_of,
     kind_of,
 )
+from karpenter.api.node_classes import NodeClass
 from karpenter.api.problems import DecodeError, TooDeepError, UnknownKindError, explain
 
 KINDS: tuple[type[Resource], ...] = (
@@ -154,6 +156,12 @@ def model_for(api_version: str, kind: str) -> type[Resource]:
     return model
 
 
+def known_node_class(group: str, kind: str) -> type[NodeClass] | None:
+    """The wire model of a node class of this project, or None when the kind is somebody else's."""
+    found = (each for each in KINDS if issubclass(each, NodeClass))
+    return next((each for each in found if (group_of(each), kind_of(each)) == (group, kind)), None)
+
+
 def peek(data: bytes) -> TypeMeta:
     """Read only the apiVersion and kind of an object."""
     return decode_as(data, TypeMeta)
@@ -252,7 +260,7 @@ def _decoder(model: type[S]) -> msgspec.json.Decoder[S]:
 
 @cache
 def _list_decoder(model: type[R]) -> msgspec.json.Decoder[ObjectList[R]]:
-    # a generic is given its argument at run time, which no checker of types can follow
+    # the argument of the generic is only known at run time, which type checkers cannot follow
     return msgspec.json.Decoder(ObjectList[model])  # type: ignore[valid-type]
 
 

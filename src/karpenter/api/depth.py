@@ -1,16 +1,16 @@
-"""JSON that is nested deeper than any decoder follows, made shallow.
+"""JSON that is nested deeper than Python's decoders allow, made shallow.
 
-Go reads ten thousand levels, so an API server holds objects of which one field (``managedFields``,
-a field of a custom resource that keeps what it does not know) is that deep; Python follows about a
-thousand, and refuses the whole list that such an object is part of. No field anybody reads is
-deeper than a few dozen levels.
+Go reads ten thousand levels, so an API server may hold objects of which one field
+(``managedFields``, a field of a custom resource that preserves unknown fields) is that deep; Python
+follows about a thousand, and refuses the whole list that such an object is part of. No field the
+project reads is deeper than a few dozen levels.
 """
 
 import re
 from typing import Final
 
 DEEPEST: Final = 200
-# Strings are matched so that what looks like a bracket in them is passed over
+# Strings are matched so that brackets in them are skipped
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 

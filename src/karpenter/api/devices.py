@@ -55,7 +55,7 @@ class DeviceSubRequest(Model, frozen=True):
 
 
 class DeviceRequest(Model, frozen=True):
-    """One wish of a claim: either exactly this, or the first available of several."""
+    """One request of a claim: either exactly this, or the first available of several."""
 
     name: str
     exactly: ExactDeviceRequest | None = None
@@ -136,6 +136,7 @@ class DeviceClassSpec(Model, frozen=True):
 
 class DeviceClass(Resource, frozen=True):
     api_version: ClassVar[str] = "resource.k8s.io/v1"
+    namespaced: ClassVar[bool] = False
 
     spec: DeviceClassSpec = DeviceClassSpec()
 
@@ -156,7 +157,7 @@ class CapacityRequestRange(Model, frozen=True):
 
 
 class CapacityRequestPolicy(Model, frozen=True):
-    """How a share of a consumable capacity is rounded, and what no wish at all gets."""
+    """How a share of a consumable capacity is rounded, and the default without a request."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -220,5 +221,6 @@ class ResourceSliceSpec(Model, frozen=True):
 
 class ResourceSlice(Resource, frozen=True):
     api_version: ClassVar[str] = "resource.k8s.io/v1"
+    namespaced: ClassVar[bool] = False
 
     spec: ResourceSliceSpec = ResourceSliceSpec()

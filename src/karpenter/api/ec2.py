@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from karpenter.api.karpenter import NodeRequirement
-from karpenter.api.meta import Condition, Model, Quantity, Resource, Time
+from karpenter.api.meta import Model, Quantity, Resource, Time
+from karpenter.api.node_classes import NodeClass, NodeClassStatus
 
 
 class SubnetSelectorTerm(Model, frozen=True):
@@ -144,16 +145,15 @@ class CapacityReservationStatus(Model, frozen=True):
     end_time: Time | None = None
 
 
-class EC2NodeClassStatus(Model, frozen=True):
+class EC2NodeClassStatus(NodeClassStatus, frozen=True):
     subnets: tuple[SubnetStatus, ...] = ()
     security_groups: tuple[SecurityGroupStatus, ...] = ()
     amis: tuple[AMIStatus, ...] = ()
     capacity_reservations: tuple[CapacityReservationStatus, ...] = ()
     instance_profile: str = ""
-    conditions: tuple[Condition, ...] = ()
 
 
-class EC2NodeClass(Resource, frozen=True):
+class EC2NodeClass(NodeClass, frozen=True):
     api_version: ClassVar[str] = "karpenter.k8s.aws/v1"
 
     spec: EC2NodeClassSpec = EC2NodeClassSpec()
@@ -181,6 +181,7 @@ class EC2NodeClassSpecV1Beta1(Model, frozen=True):
 
 class EC2NodeClassV1Beta1(Resource, frozen=True, tag="EC2NodeClass"):
     api_version: ClassVar[str] = "karpenter.k8s.aws/v1beta1"
+    namespaced: ClassVar[bool] = False
 
     spec: EC2NodeClassSpecV1Beta1 = EC2NodeClassSpecV1Beta1()
     status: EC2NodeClassStatus = EC2NodeClassStatus()

@@ -1,16 +1,17 @@
-"""What Kubernetes takes and strict models do not: a ``null`` for "not given", and odd years.
+"""What Kubernetes accepts and strict models do not: a ``null`` for "not given", and odd years.
 
 Go writes ``null`` for an empty list or an unset time here and there (``drivers: null`` on a
 CSINode without drivers), and people leave a YAML key empty. Making every collection optional would
 decode just as fast, but push the question "None or empty?" into every planner. Instead models stay
-strict, and an object that does not fit is looked at once more with the nulls of its fields taken
-out. Times, which are null most often, are optional anyway and never need the second look.
+strict, and an object that does not fit is decoded once more without the nulls of its fields. Times,
+which are null most often, are optional anyway and never need the second pass.
 
 Only fields of models are treated so. A null *inside* a free map (a label without a value) or a
 list stays, and is refused: dropping it would change what the map selects.
 
-A time of the year 0 or 10000, which servers take and Python does not know, is read as the first or
-the last there is (see ``karpenter.api.times``): a node with a wrong clock is a node all the same.
+A time of the year 0 or 10000, which servers accept and Python cannot represent, is clamped to the
+first or the last time there is (see ``karpenter.api.times``): a node with a wrong clock still
+counts.
 """
 
 from collections.abc import Mapping

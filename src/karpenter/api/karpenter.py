@@ -90,6 +90,7 @@ class NodePoolStatus(Model, frozen=True):
 
 class NodePool(Resource, frozen=True):
     api_version: ClassVar[str] = "karpenter.sh/v1"
+    namespaced: ClassVar[bool] = False
 
     spec: NodePoolSpec = NodePoolSpec()
     status: NodePoolStatus = NodePoolStatus()
@@ -121,6 +122,7 @@ class NodeClaimStatus(Model, frozen=True):
 
 class NodeClaim(Resource, frozen=True):
     api_version: ClassVar[str] = "karpenter.sh/v1"
+    namespaced: ClassVar[bool] = False
 
     spec: NodeClaimSpec = NodeClaimSpec()
     status: NodeClaimStatus = NodeClaimStatus()
@@ -164,6 +166,7 @@ class NodePoolSpecV1Beta1(Model, frozen=True):
 
 class NodePoolV1Beta1(Resource, frozen=True, tag="NodePool"):
     api_version: ClassVar[str] = "karpenter.sh/v1beta1"
+    namespaced: ClassVar[bool] = False
 
     spec: NodePoolSpecV1Beta1 = NodePoolSpecV1Beta1()
     status: NodePoolStatus = NodePoolStatus()
@@ -171,6 +174,7 @@ class NodePoolV1Beta1(Resource, frozen=True, tag="NodePool"):
 
 class NodeClaimV1Beta1(Resource, frozen=True, tag="NodeClaim"):
     api_version: ClassVar[str] = "karpenter.sh/v1beta1"
+    namespaced: ClassVar[bool] = False
 
     spec: NodeClaimSpecV1Beta1 = NodeClaimSpecV1Beta1()
     status: NodeClaimStatus = NodeClaimStatus()
@@ -190,6 +194,7 @@ class NodeOverlayStatus(Model, frozen=True):
 
 class NodeOverlay(Resource, frozen=True):
     api_version: ClassVar[str] = "karpenter.sh/v1alpha1"
+    namespaced: ClassVar[bool] = False
 
     spec: NodeOverlaySpec = NodeOverlaySpec()
     status: NodeOverlayStatus = NodeOverlayStatus()

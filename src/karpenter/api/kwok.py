@@ -2,19 +2,15 @@
 
 from typing import ClassVar
 
-from karpenter.api.meta import Condition, Model, Resource
+from karpenter.api.meta import Model
+from karpenter.api.node_classes import NodeClass
 
 
 class KWOKNodeClassSpec(Model, frozen=True):
     node_registration_delay: str | None = None
 
 
-class KWOKNodeClassStatus(Model, frozen=True):
-    conditions: tuple[Condition, ...] = ()
-
-
-class KWOKNodeClass(Resource, frozen=True):
+class KWOKNodeClass(NodeClass, frozen=True):
     api_version: ClassVar[str] = "karpenter.kwok.sh/v1alpha1"
 
     spec: KWOKNodeClassSpec = KWOKNodeClassSpec()
-    status: KWOKNodeClassStatus = KWOKNodeClassStatus()

@@ -60,6 +60,7 @@ class ProvisionerStatus(Model, frozen=True):
 
 class Provisioner(Resource, frozen=True):
     api_version: ClassVar[str] = "karpenter.sh/v1alpha5"
+    namespaced: ClassVar[bool] = False
 
     spec: ProvisionerSpec = ProvisionerSpec()
     status: ProvisionerStatus = ProvisionerStatus()
@@ -90,6 +91,7 @@ class AWSNodeTemplateStatus(Model, frozen=True):
 
 class AWSNodeTemplate(Resource, frozen=True):
     api_version: ClassVar[str] = "karpenter.k8s.aws/v1alpha1"
+    namespaced: ClassVar[bool] = False
 
     spec: AWSNodeTemplateSpec = AWSNodeTemplateSpec()
     status: AWSNodeTemplateStatus = AWSNodeTemplateStatus()

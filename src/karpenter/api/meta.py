@@ -4,7 +4,7 @@ Wire models are partial: they hold the fields the project reads, and decoding sk
 are therefore never written back whole; a write is a patch of exactly the fields it is about.
 
 Collections are tuples and read-only mappings, so an object can be shared without copying it, an
-absent list costs nothing, and the garbage collector stops looking at what it has seen once.
+absent list costs nothing, and the garbage collector untracks them after their first collection.
 Quantities and durations keep the text they were written with; ``karpenter.model`` gives them
 meaning.
 """
@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+JsonObject: TypeAlias = dict[str, Any]  # an object as in its JSON, with every field
 Quantity: TypeAlias = str | int | float
 ResourceMap: TypeAlias = Mapping[str, Quantity]  # resource name -> amount
 IntOrString: TypeAlias = int | str
@@ -22,22 +23,22 @@ Time: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class UnstatedList(tuple[Any, ...]):
-    """An empty list that nobody wrote down; ``[]`` in an object is an ordinary one."""
+    """An empty list that is absent from the object; ``[]`` in an object is an ordinary one."""
 
     __slots__ = ()
 
 
 class UnstatedMap(dict[str, Any]):
-    """An empty map that nobody wrote down; ``{}`` in an object is an ordinary one."""
+    """An empty map that is absent from the object; ``{}`` in an object is an ordinary one."""
 
 
 UNSTATED: Final = UnstatedList()
 
 
 def is_stated(collection: Collection[object]) -> bool:
-    """Whether a list or map stands in the object, empty or not.
+    """Whether a list or map is present in the object, empty or not.
 
-    That is known of fields whose default says so, and matters to hashes alone.
+    Only fields with such a default record it, and only hashes need it.
     """
     return not isinstance(collection, UnstatedList | UnstatedMap)
 
@@ -84,6 +85,7 @@ class Resource(Model, frozen=True, tag=True, tag_field="kind"):
     """
 
     api_version: ClassVar[str]
+    namespaced: ClassVar[bool] = True  # whether its objects live in a namespace
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -96,6 +98,11 @@ class Resource(Model, frozen=True, tag=True, tag_field="kind"):
 def kind_of(resource: type[Resource]) -> str:
     """Return the kind ``resource`` stands for; classes of older versions share it."""
     return str(resource.__struct_config__.tag)
+
+
+def group_of(resource: type[Resource]) -> str:
+    """Return the API group ``resource`` belongs to, which is empty for the core of Kubernetes."""
+    return resource.api_version.rpartition("/")[0]
 
 
 class Condition(Model, frozen=True):

@@ -48,6 +48,7 @@ class NodeStatus(Model, frozen=True):
 
 class Node(Resource, frozen=True):
     api_version: ClassVar[str] = "v1"
+    namespaced: ClassVar[bool] = False
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()

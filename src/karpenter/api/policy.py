@@ -31,6 +31,7 @@ class PodDisruptionBudget(Resource, frozen=True):
 
 class PriorityClass(Resource, frozen=True):
     api_version: ClassVar[str] = "scheduling.k8s.io/v1"
+    namespaced: ClassVar[bool] = False
 
     value: int = 0
     global_default: bool = False

@@ -1,8 +1,7 @@
 """What did not fit when an object was decoded, where, and what to write instead.
 
-msgspec finds the misfit and describes it in the words of Python; this module says it in the words
-of somebody who wrote a manifest, and finds out which entry of a map is meant where msgspec only
-says ``[...]``.
+msgspec finds the misfit and describes it in terms of Python types; this module restates it in terms
+of the manifest, and finds out which entry of a map is meant where msgspec only says ``[...]``.
 """
 
 import re

@@ -78,6 +78,7 @@ class PersistentVolumeStatus(Model, frozen=True):
 
 class PersistentVolume(Resource, frozen=True):
     api_version: ClassVar[str] = "v1"
+    namespaced: ClassVar[bool] = False
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
@@ -94,6 +95,7 @@ class TopologySelectorTerm(Model, frozen=True):
 
 class StorageClass(Resource, frozen=True):
     api_version: ClassVar[str] = "storage.k8s.io/v1"
+    namespaced: ClassVar[bool] = False
 
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
@@ -119,6 +121,7 @@ class CSINodeSpec(Model, frozen=True):
 
 class CSINode(Resource, frozen=True):
     api_version: ClassVar[str] = "storage.k8s.io/v1"
+    namespaced: ClassVar[bool] = False
 
     spec: CSINodeSpec = CSINodeSpec()
 
@@ -139,6 +142,7 @@ class VolumeAttachmentStatus(Model, frozen=True):
 
 class VolumeAttachment(Resource, frozen=True):
     api_version: ClassVar[str] = "storage.k8s.io/v1"
+    namespaced: ClassVar[bool] = False
 
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
     status: VolumeAttachmentStatus = VolumeAttachmentStatus()

@@ -1,10 +1,10 @@
-"""Times and lengths of time from outside, and their sums, which always exist.
+"""Times and durations from outside, and their sums, which never overflow.
 
-An API server takes a grace period of three thousand years, a condition dated in the year 9999 and a
-heartbeat of the year 0; Python's times end at the years 1 and 9999, and their sums raise. Nothing
-that others write may do that to us: what lies beyond all times is the last there is, and what lies
-before them the first. Whoever adds a length to a time that came from outside, or makes a length of
-a number from outside, does it here; a test looks for those who do not.
+An API server accepts a grace period of three thousand years, a condition dated in the year 9999 and
+a heartbeat of the year 0; Python's times end at the years 1 and 9999, and sums beyond raise. Input
+must never cause that: times beyond the range are clamped to its end, times before it to its start.
+All code that adds a duration to a time from outside, or makes a duration of a number from outside,
+uses this module; a test finds code that does not.
 """
 
 import re
@@ -45,9 +45,14 @@ def in_seconds(amount: float) -> timedelta:
 
 
 def in_nanoseconds(amount: int) -> timedelta:
-    """A length of so many nanoseconds, to the microsecond, or the longest there is."""
+    """A length of so many nanoseconds, or the longest there is.
+
+    It is cut to the microsecond, towards nothing, as the times of objects are: no clock of ours
+    counts less.
+    """
+    whole = abs(amount) // _NANOSECONDS
     try:
-        return timedelta(microseconds=amount / _NANOSECONDS)
+        return timedelta(microseconds=whole if amount > 0 else -whole)
     except OverflowError:
         return timedelta.max if amount > 0 else timedelta.min
 

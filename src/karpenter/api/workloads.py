@@ -1,4 +1,4 @@
-"""The controllers that make pods, and how many they want."""
+"""The controllers that create pods, and how many they want."""
 
 from collections.abc import Mapping
 from typing import ClassVar

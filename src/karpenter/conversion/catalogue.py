@@ -1,4 +1,4 @@
-"""What an object claims to be, and which way it takes through the conversion."""
+"""The kind and version an object claims to be, and its route through the conversion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,19 +6,21 @@ from enum import Enum
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path
-from karpenter.conversion.values import JsonObject, edited, section
+from karpenter.api import ec2_labels, kwok_labels
+from karpenter.api.meta import JsonObject
+from karpenter.conversion.values import edited, section
 from karpenter.model import labels
-from karpenter.model.label_hints import nearest_key
+from karpenter.model.suggestions import nearest_key
 
 
 class Route(Enum):
-    """The way an object takes."""
+    """The route of an object through the conversion."""
 
     CURRENT = "is served today and stays as it is"
     V1BETA1 = "is lifted to v1"
     PROVISIONER = "becomes a NodePool"
     NODE_TEMPLATE = "becomes an EC2NodeClass"
-    OTHER = "belongs to somebody else and may carry renamed keys"
+    OTHER = "belongs to another project and may carry renamed keys"
     LEFT_OUT = "has no counterpart"
     REFUSED = "cannot be told"
 
@@ -33,7 +35,7 @@ class Claim:
     warnings: tuple[FieldWarning, ...] = ()
 
 
-_CORE, _AWS, _KWOK = labels.KARPENTER_DOMAIN, labels.AWS_DOMAIN, labels.KWOK_DOMAIN
+_CORE, _AWS, _KWOK = labels.KARPENTER_DOMAIN, ec2_labels.DOMAIN, kwok_labels.DOMAIN
 _BUFFERS: Final = "autoscaling.x-k8s.io"
 _MISTAKEN_AWS: Final = "compute.k8s.aws"  # spread by tutorials; no server has ever served it
 _KINDS: Final[Mapping[tuple[str, str], Mapping[str, Route]]] = {

@@ -1,7 +1,7 @@
 """Any mixture of manifests to v1, judged by the rules of v1.
 
-Every input has one result in the same place: the objects it became, or what speaks against it in
-paths of the input. Nothing is filled in beyond what the user wrote and what conversion must add.
+Every input has one result at the same position: the objects it became, or its errors, with paths of
+the input. Nothing is filled in beyond what the user wrote and what conversion must add.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from karpenter.admission.check import Checked, check
-from karpenter.admission.engine import builtin
 from karpenter.admission.errors import FieldError, FieldWarning, Path, distinct, is_below
 from karpenter.admission.metadata import metadata_errors
+from karpenter.admission.schemas.engine import builtin
 from karpenter.api.codec import is_known
+from karpenter.api.meta import JsonObject
 from karpenter.conversion import v1beta1
 from karpenter.conversion.catalogue import Route
 from karpenter.conversion.draft import Origins, led_back, warning_led_back
@@ -21,7 +22,7 @@ from karpenter.conversion.intake import Item, take_in
 from karpenter.conversion.provisioner import KUBELET
 from karpenter.conversion.structure import concerns
 from karpenter.conversion.v1beta1_ec2 import image_warnings
-from karpenter.conversion.values import JsonObject, kept_metadata, section
+from karpenter.conversion.values import kept_metadata, section
 
 __all__ = ["Conversion", "Options", "Result", "convert_all"]
 
@@ -153,7 +154,7 @@ def _expiries(produced: Iterable[Produced]) -> dict[str, str]:
 
 
 def _judge(produced: Produced) -> None:
-    """Check a produced object and report to whoever wrote the part in question."""
+    """Check a produced object and report at the input field that caused the error."""
     checked = _checked(produced)
     for error in checked.errors:
         item, steps = _author(error.path, produced)

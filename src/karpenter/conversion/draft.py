@@ -1,14 +1,14 @@
-"""A produced object together with the memory of where each of its parts came from.
+"""A produced object together with a record of where each of its parts came from.
 
 A produced v1 object is judged by v1 rules, but its author knows only the file they wrote; so
-every finding is led back to the field of the input that caused it.
+every finding is mapped back to the field of the input that caused it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from karpenter.admission.errors import FieldError, FieldWarning, Path, render_path
-from karpenter.conversion.values import JsonObject
+from karpenter.api.meta import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path, is_below
-from karpenter.admission.kubelet import kubelet_problems
-from karpenter.admission.legacy import Profile, default_legacy
+from karpenter.admission.kubelets.kubelet import kubelet_problems
+from karpenter.admission.legacy.webhook import Profile, default_legacy
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.catalogue import Route
 from karpenter.conversion.draft import Draft, Origins
 from karpenter.conversion.intake import Item
@@ -29,13 +30,13 @@ from karpenter.conversion.provisioner import (
     node_pool_of,
     reserving_text,
 )
-from karpenter.conversion.values import JsonObject, section, without
+from karpenter.conversion.values import section, without
 from karpenter.model import labels
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the manifests leave open."""
+    """Options for what the manifests do not say."""
 
     node_role: str | None = None
     instance_profile: str | None = None
@@ -43,6 +44,8 @@ class Options:
     default_node_class: str | None = None
     ignore_defaults: bool = False
     legacy_defaults: Profile = "late"
+    # By AWSNodeTemplate: kubelet settings that its node class has and other NodePools count on
+    kept_kubelets: Mapping[str, JsonObject] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ def from_draft(item: Item, draft: Draft) -> list[Produced]:
 
 
 def report_kept_kubelet(item: Item, kubelet: Mapping[str, Any], path: Path) -> None:
-    """Judge kubelet settings that travel in an annotation, where no other rule looks at them."""
+    """Judge kubelet settings that are kept in an annotation, where no other rule checks them."""
     problems = kubelet_problems(reserving_text(kubelet), path, family="")
     item.blame(problem.error for problem in problems)
     moving = (
@@ -100,6 +103,11 @@ class Family:
     def add_template(self, item: Item) -> list[Produced]:
         """Convert an AWSNodeTemplate."""
         produced = from_draft(item, node_class_of_template(item.object, self._node_defaults()))
+        kept = self.options.kept_kubelets.get(item.name)
+        for one in produced:
+            if kept is not None:
+                spec = {**section(one.object, "spec"), "kubelet": kept}
+                one.object = {**one.object, "spec": spec}
         self.add_class(item, produced)
         return produced
 
@@ -135,8 +143,10 @@ class Family:
         return _User(item, source, kubelet.settings)
 
     def _known(self, same_named: Sequence[Produced]) -> KnownClass:
-        if not same_named or same_named[0].item.route is Route.NODE_TEMPLATE:
+        if not same_named:
             return KnownClass()
+        if same_named[0].item.route is Route.NODE_TEMPLATE:
+            return KnownClass(self.options.kept_kubelets.get(same_named[0].item.name))
         node_class = same_named[0]
         kubelet = section(node_class.object, "spec").get("kubelet")
         is_settled = kubelet is not None or node_class.item.name in self.pool_references

@@ -1,17 +1,18 @@
-"""Taking one object in: what it claims to be, its well-typed part, and that part in today's keys."""
+"""Reading one object: what it claims to be, its well-typed part, and that part in today's keys."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from karpenter.admission.engine import builtin
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path
-from karpenter.admission.legacy import AWS_NODE_TEMPLATE
+from karpenter.admission.legacy.webhook import AWS_NODE_TEMPLATE
+from karpenter.admission.schemas.engine import builtin
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.catalogue import Route, claim_of, corrected_reference
 from karpenter.conversion.draft import Origins, trace
 from karpenter.conversion.keys import Renamed, rename_keys
 from karpenter.conversion.structure import Reading, concerns, read, unreadable
-from karpenter.conversion.values import JsonObject, edited, section, without
+from karpenter.conversion.values import edited, section, without
 
 _PROVIDER: Final[Path] = ("spec", "provider")
 
@@ -79,7 +80,7 @@ def take_in(index: int, obj: object) -> Item:
 
 
 def _rewrite(item: Item) -> None:
-    """Rename the keys of somebody else's object; without any it is of no concern."""
+    """Rename the keys of an object of another API; without any it is ignored."""
     if not _rename(item).changes:
         item.is_skipped = True
         why = f"{item.kind} is not a Karpenter object and carries no renamed key: left out"

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from karpenter.admission.errors import FieldWarning, Path
+from karpenter.api import ec2_labels, kwok_labels
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.draft import Origins
-from karpenter.conversion.values import JsonObject
 from karpenter.model import labels
+from karpenter.model.conditions import DRIFTED, INITIALIZED, LAUNCHED, REGISTERED
 
 RENAMED_LABELS: Mapping[str, str] = {labels.PROVISIONER_NAME: labels.NODEPOOL}
 RENAMED_ANNOTATIONS: Mapping[str, str] = {
@@ -23,16 +25,16 @@ RENAMED_ANNOTATIONS: Mapping[str, str] = {
 }
 RENAMED_TAGS: Mapping[str, str] = {
     labels.PROVISIONER_NAME: labels.NODEPOOL,
-    labels.MANAGED_BY_TAG: labels.EKS_CLUSTER_NAME_TAG,
+    ec2_labels.MANAGED_BY_TAG: ec2_labels.EKS_CLUSTER_NAME_TAG,
 }
 # Key -> why nothing takes its place
 GONE: Mapping[str, str] = {
     labels.PROVISIONER_HASH: f"{labels.NODEPOOL_HASH} is computed anew",
-    labels.NODE_TEMPLATE_HASH: f"{labels.EC2_NODE_CLASS_HASH} is computed anew",
+    ec2_labels.NODE_TEMPLATE_HASH: f"{ec2_labels.NODE_CLASS_HASH} is computed anew",
     labels.EMPTINESS_TIMESTAMP: "the condition Consolidatable of the NodeClaim takes its place",
     labels.LINKED: "it has no meaning in v1",
-    labels.INSTANCE_AMI_ID: "it has no meaning in v1",
-    labels.INSTANCE_PODS: "it has no meaning in v1",
+    ec2_labels.INSTANCE_AMI_ID: "it has no meaning in v1",
+    ec2_labels.INSTANCE_PODS: "it has no meaning in v1",
 }
 # (key, value, effect) as stored -> as written now
 RENAMED_TAINTS: Mapping[tuple[str, str, str], JsonObject] = {
@@ -47,10 +49,10 @@ RENAMED_TAINTS: Mapping[tuple[str, str, str], JsonObject] = {
 }
 # Condition type -> its new name, or None when it is no longer reported
 RENAMED_CONDITIONS: Mapping[str, str | None] = {
-    "MachineLaunched": "Launched",
-    "MachineRegistered": "Registered",
-    "MachineInitialized": "Initialized",
-    "MachineDrifted": "Drifted",
+    "MachineLaunched": LAUNCHED,
+    "MachineRegistered": REGISTERED,
+    "MachineInitialized": INITIALIZED,
+    "MachineDrifted": DRIFTED,
     "MachineEmpty": None,
     "MachineExpired": None,
 }
@@ -226,7 +228,7 @@ class _Renaming:
 
     def _requirement(self, item: Any, place: _Place, siblings: list[Any]) -> Any:
         key = item.get("key") if isinstance(item, Mapping) else None
-        if key == labels.INSTANCE_AMI_ID:
+        if key == ec2_labels.INSTANCE_AMI_ID:
             self._dropped(place.was, key, GONE[key])
             return _DROPPED
         return self._selecting(item, place, siblings)
@@ -294,7 +296,7 @@ def _selects_gone_label(item: Any) -> bool:
     return isinstance(item, Mapping) and item.get("key") in _GONE_LABELS
 
 
-_GONE_LABELS = (labels.INSTANCE_AMI_ID, labels.INSTANCE_PODS)
+_GONE_LABELS = (ec2_labels.INSTANCE_AMI_ID, ec2_labels.INSTANCE_PODS)
 
 _LABELS: tuple[tuple[str, ...], _Rewrite] = (("metadata", "labels"), _Renaming.labels)
 _ANNOTATIONS: tuple[tuple[str, ...], _Rewrite] = (
@@ -358,7 +360,7 @@ _OWN_PLACES: Mapping[str, _Places] = {
         (("spec", "provider", "tags"), _Renaming.tags),
     ),
 }
-_OWN_GROUPS = (labels.KARPENTER_DOMAIN, labels.AWS_DOMAIN, labels.KWOK_DOMAIN)
+_OWN_GROUPS = (labels.KARPENTER_DOMAIN, ec2_labels.DOMAIN, kwok_labels.DOMAIN)
 
 # Of the core group
 _CORE_PLACES: Mapping[str, _Places] = {

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.draft import Draft, Origin, Origins
 from karpenter.conversion.selectors import Terms, image_terms, resource_terms
 from karpenter.conversion.v1beta1 import AWS_V1, NODE_CLASS_KIND
 from karpenter.conversion.v1beta1_ec2 import ALIASED_FAMILIES, image_warnings, node_class_up
-from karpenter.conversion.values import JsonObject, items, kept_metadata, present, section
+from karpenter.conversion.values import items, kept_metadata, present, section
 from karpenter.model.quantity import is_quantity, units
 
 ROLE_PLACEHOLDER: Final = "${KARPENTER_NODE_ROLE}"

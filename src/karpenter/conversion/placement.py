@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from karpenter.conversion.values import JsonObject, compact_json
+from karpenter.api.meta import JsonObject
+from karpenter.conversion.values import compact_json
 
 
 class Carrier(Enum):
@@ -34,7 +35,11 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class KnownClass:
-    """A class that is converted along; ``is_settled`` ones keep the kubelet settings they have."""
+    """A class that is converted along.
+
+    One that ``is_settled`` keeps the kubelet settings it has, also if that is none. Another keeps
+    ``kubelet``, if there is any, for the pools that use it already.
+    """
 
     kubelet: JsonObject | None = None
     is_settled: bool = False
@@ -76,8 +81,10 @@ def _on_unknown_class(users: Sequence[User]) -> dict[int, Assignment]:
 def _on_known_class(users: Sequence[User], known: KnownClass) -> dict[int, Assignment]:
     home: dict[str, str] = {}  # kubelet settings -> the class that has them
     if known.is_settled:
-        # Whoever brings no settings has nothing against those of the class.
+        # A Provisioner without settings can use those of the class.
         home = dict.fromkeys(map(compact_json, (known.kubelet, None)), users[0].class_name)
+    elif known.kubelet is not None:
+        home = {compact_json(known.kubelet): users[0].class_name}
     assignments = {}
     for user in users:
         settings = compact_json(user.kubelet)

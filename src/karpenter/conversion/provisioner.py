@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path
-from karpenter.admission.legacy_provisioner import EMPTINESS_EXCLUDES_CONSOLIDATION
+from karpenter.admission.legacy.provisioner import EMPTINESS_EXCLUDES_CONSOLIDATION
+from karpenter.api import ec2_labels
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.draft import Draft, Origin, Origins
 from karpenter.conversion.v1beta1 import CORE_V1, NODE_CLASS_KIND
 from karpenter.conversion.values import (
-    JsonObject,
     compact_json,
     items,
     kept_metadata,
@@ -24,12 +25,12 @@ from karpenter.conversion.values import (
     without,
 )
 from karpenter.model import labels
+from karpenter.model.durations import NEVER
 
 PROVIDER: Final[Path] = ("spec", "provider")
 PROVIDER_REF: Final[Path] = ("spec", "providerRef")
 KUBELET: Final[Path] = ("spec", "kubeletConfiguration")
 
-_NEVER: Final = "Never"
 _RESERVED: Final = ("systemReserved", "kubeReserved")
 _LONGEST: Final = (2**63 - 1) // 10**9  # v1 counts a duration in nanoseconds, in 64 bits
 
@@ -147,13 +148,13 @@ def _template(spec: Mapping[str, Any], class_name: str) -> JsonObject:
     expiry = spec.get("ttlSecondsUntilExpired")
     node: JsonObject = {
         "nodeClassRef": {
-            "group": labels.AWS_DOMAIN,
+            "group": ec2_labels.DOMAIN,
             "kind": NODE_CLASS_KIND,
             "name": class_name,
         },
         "requirements": list(items(spec, "requirements")),
         **{key: spec[key] for key in ("taints", "startupTaints") if key in spec},
-        "expireAfter": _NEVER if expiry is None else _seconds(expiry),
+        "expireAfter": NEVER if expiry is None else _seconds(expiry),
     }
     return {"metadata": metadata, "spec": node} if metadata else {"spec": node}
 
@@ -163,7 +164,7 @@ def _disruption(spec: Mapping[str, Any]) -> JsonObject:
         return {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
     emptiness = spec.get("ttlSecondsAfterEmpty")
     # Without either setting nodes were left alone; v1 would consolidate if nothing were said.
-    wait = _NEVER if emptiness is None else _seconds(emptiness)
+    wait = NEVER if emptiness is None else _seconds(emptiness)
     return {"consolidationPolicy": "WhenEmpty", "consolidateAfter": wait}
 
 
@@ -205,11 +206,11 @@ def _requirement_errors(spec: Mapping[str, Any]) -> list[FieldError]:
         FieldError(
             ErrorKind.FORBIDDEN,
             ("spec", "requirements", index, "key"),
-            f"{labels.INSTANCE_PODS} has no meaning in v1; limit pods with maxPods or podsPerCore "
+            f"{ec2_labels.INSTANCE_PODS} has no meaning in v1; limit pods with maxPods or podsPerCore "
             "of the kubelet, or choose instance types",
         )
         for index, requirement in enumerate(items(spec, "requirements"))
-        if section(requirement).get("key") == labels.INSTANCE_PODS
+        if section(requirement).get("key") == ec2_labels.INSTANCE_PODS
     ]
 
 

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path
-from karpenter.conversion.values import JsonObject
+from karpenter.api.meta import JsonObject
 
 ID_KEYS: Final = ("aws-ids", "aws::ids")
 NAME_KEY: Final = "aws::name"

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.admission.engine import CompiledVersion
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path, is_below
-from karpenter.admission.schema import Node
+from karpenter.admission.schemas.engine import CompiledVersion
+from karpenter.admission.schemas.schema import Node
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.draft import Origins
-from karpenter.conversion.values import JsonObject
-from karpenter.model.label_hints import nearest_key
+from karpenter.model.suggestions import nearest_key
 
 DEEPEST: Final = 100
 
@@ -100,7 +100,7 @@ def _unknown_fields(paths: Iterable[Path], schema: Node) -> Iterable[FieldWarnin
 
 
 def _without_parts(value: Any, gone: set[Path]) -> tuple[Any, dict[Path, Path]]:
-    """Cut paths out; the second result tells where list items stood that moved up."""
+    """Cut paths out; the second result says where list items were that moved up."""
     moved: dict[Path, Path] = {}
 
     def rest(part: Any, was: Path, now: Path) -> Any:

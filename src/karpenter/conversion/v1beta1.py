@@ -1,7 +1,7 @@
 """NodePool, NodeClaim and EC2NodeClass between v1beta1 and v1, both ways.
 
-What v1 cannot express is kept in annotations, so an object that went up comes down as it was.
-What v1beta1 cannot express is lost on the way down, or comes down as a value that v1beta1
+What v1 cannot express is kept in annotations, so a round trip from v1beta1 through v1 loses
+nothing. What v1beta1 cannot express is lost on the way down, or becomes a value that v1beta1
 refuses, so that an old client cannot write a misunderstanding back.
 """
 
@@ -9,10 +9,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from karpenter.api import ec2_labels
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.draft import Origins
 from karpenter.conversion.v1beta1_ec2 import node_class_down, node_class_origins, node_class_up
 from karpenter.conversion.values import (
-    JsonObject,
     compact_json,
     edited,
     items,
@@ -22,6 +23,7 @@ from karpenter.conversion.values import (
     without,
 )
 from karpenter.model import labels
+from karpenter.model.durations import NEVER
 
 CORE_V1: Final = "karpenter.sh/v1"
 CORE_V1BETA1: Final = "karpenter.sh/v1beta1"
@@ -181,7 +183,7 @@ def _node_spec_down(spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> 
 
 def _reference_up(reference: Mapping[str, Any]) -> JsonObject:
     api_version = reference.get("apiVersion")
-    group = str(api_version).partition("/")[0] if api_version else labels.AWS_DOMAIN
+    group = str(api_version).partition("/")[0] if api_version else ec2_labels.DOMAIN
     result = {"group": group, "kind": reference.get("kind") or NODE_CLASS_KIND}
     if "name" in reference:
         result["name"] = reference["name"]
@@ -208,7 +210,7 @@ def _disruption_down(disruption: Mapping[str, Any], expiry: object) -> JsonObjec
         if policy is not None:
             result["consolidationPolicy"] = "WhenUnderutilized"
         # v1beta1 takes no other wait than "Never" with this policy.
-        if disruption.get("consolidateAfter") != "Never":
+        if disruption.get("consolidateAfter") != NEVER:
             result.pop("consolidateAfter", None)
     if isinstance(disruption.get("budgets"), list):
         result["budgets"] = [

@@ -1,15 +1,16 @@
 """EC2NodeClass between v1beta1 and v1: images by alias, Ubuntu, instance metadata.
 
-The functions leave ``apiVersion`` alone, so that other ancestors of the kind can use them too.
+The functions do not change ``apiVersion``, so that the conversion of older kinds can use them too.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from karpenter.admission.errors import FieldWarning
+from karpenter.api import ec2_labels
+from karpenter.api.meta import JsonObject
 from karpenter.conversion.draft import Origin, Origins
 from karpenter.conversion.values import (
-    JsonObject,
     edited,
     items,
     less,
@@ -18,7 +19,6 @@ from karpenter.conversion.values import (
     with_annotations,
     without,
 )
-from karpenter.model import labels
 
 LATEST: Final = "latest"
 ALIASED_FAMILIES: Final = (
@@ -62,11 +62,11 @@ def node_class_up(node_class: Mapping[str, Any]) -> JsonObject:
     has_terms = bool(items(spec, _TERMS))
     changes: dict[str, str | None] = {}
     if family == "Ubuntu":
-        spec, changes[labels.KEPT_UBUNTU] = _ubuntu_up(spec)
+        spec, changes[ec2_labels.KEPT_UBUNTU] = _ubuntu_up(spec)
     elif family in ALIASED_FAMILIES and not has_terms:
         annotations = section(node_class, "metadata", "annotations")
-        version = annotations.get(labels.KEPT_ALIAS_VERSION) or LATEST
-        changes[labels.KEPT_ALIAS_VERSION] = None
+        version = annotations.get(ec2_labels.KEPT_ALIAS_VERSION) or LATEST
+        changes[ec2_labels.KEPT_ALIAS_VERSION] = None
         alias = f"{str(family).lower()}@{version}"
         spec = {_TERMS: [{"alias": alias}], **without(spec, "amiFamily", _TERMS)}
     return {**with_annotations(node_class, changes), "spec": spec}
@@ -77,14 +77,14 @@ def node_class_down(node_class: Mapping[str, Any]) -> JsonObject:
     if not isinstance(node_class.get("spec"), Mapping):
         return dict(node_class)
     spec = without(section(node_class, "spec"), *_NEW_IN_V1)
-    changes: dict[str, str | None] = {labels.KEPT_UBUNTU: None}
-    done = section(node_class, "metadata", "annotations").get(labels.KEPT_UBUNTU)
+    changes: dict[str, str | None] = {ec2_labels.KEPT_UBUNTU: None}
+    done = section(node_class, "metadata", "annotations").get(ec2_labels.KEPT_UBUNTU)
     if isinstance(done, str):
         spec = _ubuntu_down(spec, done.split(","))
     family, version = _alias_of(spec)
     if family is not None:
         spec = {"amiFamily": family, **without(spec, "amiFamily", _TERMS)}
-        changes[labels.KEPT_ALIAS_VERSION] = version if version != LATEST else None
+        changes[ec2_labels.KEPT_ALIAS_VERSION] = version if version != LATEST else None
     spec = edited(spec, (_TERMS,), _terms_down)
     spec = edited(spec, ("blockDeviceMappings",), _devices_down)
     result = {**with_annotations(node_class, changes), "spec": spec}
@@ -107,7 +107,7 @@ def image_warnings(node_class: Mapping[str, Any]) -> list[FieldWarning]:
             "al2 images end with Kubernetes 1.32: later clusters refuse the alias as "
             "UnsupportedAlias, so move to al2023 before upgrading"
         )
-    ubuntu = section(node_class, "metadata", "annotations").get(labels.KEPT_UBUNTU)
+    ubuntu = section(node_class, "metadata", "annotations").get(ec2_labels.KEPT_UBUNTU)
     if isinstance(ubuntu, str):
         found.append("Ubuntu is no family of v1: the class is written as AL2 and marked as Ubuntu")
         if _INCOMPATIBLE in ubuntu.split(","):
@@ -128,7 +128,7 @@ def _ubuntu_up(spec: Mapping[str, Any]) -> tuple[JsonObject, str]:
 
 
 def _ubuntu_down(spec: Mapping[str, Any], done: list[str]) -> JsonObject:
-    """Undo what is still as it was done; what a user has changed since then is theirs."""
+    """Undo the conversion where its result is unchanged; later changes of the user are kept."""
     result = dict(spec)
     if _FAMILY in done and spec.get("amiFamily") == "AL2":
         result["amiFamily"] = "Ubuntu"

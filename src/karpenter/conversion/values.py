@@ -1,15 +1,14 @@
-"""Reading and rebuilding JSON-like objects without ever changing the one given.
+"""Reading and rebuilding JSON-like objects without ever changing the input.
 
-Results share the parts that did not change with their input, so nobody may modify either.
+Results share the parts that did not change with their input, so neither may be modified.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from karpenter.admission.errors import Path
-
-JsonObject: TypeAlias = dict[str, Any]
+from karpenter.api.meta import JsonObject
 
 
 def section(value: object, *path: str) -> Mapping[str, Any]:

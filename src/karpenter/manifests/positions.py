@@ -1,7 +1,7 @@
-"""On which line of a YAML document a field stands.
+"""On which line of a YAML document a field is.
 
-Nothing is recorded while a document is read: most documents are fine and nobody asks. When a
-message needs a line, the document is read once more into a tree of line numbers.
+Nothing is recorded while a document is read: most documents are valid and need no line numbers.
+When a message needs a line, the document is read once more into a tree of line numbers.
 """
 
 from dataclasses import dataclass

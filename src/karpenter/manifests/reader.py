@@ -3,7 +3,7 @@
 YAML and JSON, one document or many, ``List`` objects taken apart. The reader promises plain
 values (dict, list, str, int, float, bool, None) with text keys, bounded in size and depth, that
 mean what they mean to ``kubectl``; and, for what it cannot read, one sentence with file and line.
-Whether an object is a good one is for others to say.
+Whether an object is valid is left to ``admission``.
 """
 
 import json
@@ -58,7 +58,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of a manifest, which can tell on which line each of its fields stands."""
+    """One object of a manifest, which knows the line of each of its fields."""
 
     data: dict[str, Any]
     root: Root = field(repr=False)

@@ -1,9 +1,8 @@
-"""Objects to YAML text that every YAML reader takes for the same values.
+"""Objects to YAML text that every YAML reader parses to the same values.
 
 Block style, keys in the order given, no anchors, long lines unbroken, text of several lines as a
-block. Text that some reader would take for a number, a boolean, a date or nothing is quoted; the
-readers disagree about which that is, so the doubts of all of them count. Characters that are not
-seen are escaped.
+block. Text that any common reader would take for a number, a boolean, a date or nothing is quoted,
+since readers disagree about which that is. Invisible characters are escaped.
 """
 
 from typing import Any

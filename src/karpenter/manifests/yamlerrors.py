@@ -1,8 +1,8 @@
 """YAML's syntax errors in words that say what to do.
 
-The parser knows only where it got stuck and which token it wanted. Most mistakes in manifests are
-of a few kinds that the text around that place gives away: something left out with ``...``, a tab,
-a template that nobody rendered, several values where one belongs. Those are looked for first.
+The parser knows only where it stopped and which token it expected. Most mistakes in manifests are
+of a few kinds that the surrounding text shows: something left out with ``...``, a tab, an
+unrendered template, several values where one belongs. Those are looked for first.
 """
 
 import re

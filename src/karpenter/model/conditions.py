@@ -21,15 +21,32 @@ UNKNOWN: Final = "Unknown"
 AWAITING: Final = "AwaitingReconciliation"
 READY: Final = "Ready"
 
-STATIC_CAPACITY: Final = "StaticCapacity"  # False on a static pool that nobody heeds
 GATE_OFF: Final = "FeatureGateDisabled"
 
+# Of NodeClaims, in the order in which they come about
 LAUNCHED: Final = "Launched"
 REGISTERED: Final = "Registered"
 INITIALIZED: Final = "Initialized"
+CONSISTENT_STATE_FOUND: Final = "ConsistentStateFound"
+CONSOLIDATABLE: Final = "Consolidatable"
+DRIFTED: Final = "Drifted"
+REBOOTING: Final = "Rebooting"
+DISRUPTION_REASON: Final = "DisruptionReason"
+DRAINED: Final = "Drained"
+VOLUMES_DETACHED: Final = "VolumesDetached"
+INSTANCE_TERMINATING: Final = "InstanceTerminating"
+
+# Of NodePools; overlays and node classes are validated too
+VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
+NODE_CLASS_READY: Final = "NodeClassReady"
+NODE_REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
+STATIC_CAPACITY: Final = "StaticCapacity"  # False on a static pool that nobody heeds
+
+AMIS_READY: Final = "AMIsReady"  # of node classes that select images
+POD_SCHEDULED: Final = "PodScheduled"
 
 NODE_CLAIM_DEPENDENTS: Final = (LAUNCHED, REGISTERED, INITIALIZED)
-NODE_POOL_DEPENDENTS: Final = ("ValidationSucceeded", "NodeClassReady")
+NODE_POOL_DEPENDENTS: Final = (VALIDATION_SUCCEEDED, NODE_CLASS_READY)
 
 
 def find(conditions: Iterable[Condition], kind: str) -> Condition | None:
@@ -65,7 +82,7 @@ def with_condition(
     now: datetime,
     generation: int,
 ) -> Conditions:
-    """Set a condition; its date moves only with its status. A reason left away is the type."""
+    """Set a condition; its date moves only with its status. Without a reason, the type is used."""
     known = find(conditions, kind)
     since = known.last_transition_time if known and known.status == status else None
     new = Condition(

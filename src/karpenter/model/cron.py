@@ -34,7 +34,7 @@ _DAY: Final = timedelta(days=1)
 
 
 class ScheduleError(ValueError):
-    """A schedule nobody can follow."""
+    """A schedule that cannot be parsed or never comes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """Drift hashes as Go's hashstructure (v2) computes them, bit for bit as Karpenter does.
 
-Nodes carry the hash of what they were made from, and whoever computes another number replaces them
+Nodes carry the hash of their template, and a controller that computes another number replaces them
 all. Notation, for 64-bit FNV-1:
 
     ord(a, b)   the hash of two numbers, 8 bytes each, lowest byte first
     fin(a)      the hash of one such number
 
 A struct is hashed field by field in the order its Go declaration has, each with its Go name; fields
-that are not set are left out altogether. A list is the xor of its items, so order does not matter.
+that are not set are omitted. A list is the xor of its items, so order does not matter.
 """
 
 import struct
@@ -31,7 +31,7 @@ class Field(NamedTuple):
     go_name: str
     value: Any  # None where it is not set
     hashed: Hasher
-    is_pointer: bool = True  # a pointer to nothing much is hashed, nothing much itself is not
+    is_pointer: bool = True  # a pointer to a zero value is hashed, a zero value itself is not
 
 
 def struct_hash(go_name: str, fields: Iterable[Field]) -> int:

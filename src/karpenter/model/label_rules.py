@@ -1,8 +1,8 @@
 """What a label key or value must look like, and which keys a user may not set in which place.
 
 These are the rules the controllers apply to a stored object: a key belongs to a domain when its
-domain is that one or ends in a dot and that one. The schemas of the CRDs compare more coarsely
-("ends with"); that is their business. Aliases of a key are judged like the key itself.
+prefix is that domain or a subdomain of it. The schemas of the CRDs compare more coarsely ("ends
+with"). Aliases of a key are judged like the key itself.
 """
 
 import re
@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from karpenter.model import labels
-from karpenter.model.labels import domain_of, normalise, well_known
+from karpenter.model.labels import domain_of, normalise
 
 _LONGEST_PREFIX: Final = 253
 _LONGEST_NAME: Final = 63
@@ -65,18 +65,44 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderKeys:
+    """The keys of a provider, as far as the rules depend on them."""
+
+    well_known: frozenset[str] = labels.CORE_WELL_KNOWN  # filled in by it, so free to be used
+    domain: str = ""  # its own, in which nobody else may invent keys
+    node_classes: frozenset[str] = frozenset()  # under which nodes carry the name of their class
+    settled_at_launch: frozenset[str] = frozenset()  # too late for a NodeOverlay to match on
+    alpha: frozenset[str] = frozenset()  # well known to the alpha API alone
+
+
+CORE_KEYS: Final = ProviderKeys()  # those of a provider of which nothing is known
+
+
+@dataclass(frozen=True, slots=True)
 class _Policy:
-    """What one place refuses; ``refused`` beats ``allowed`` beats ``domains``."""
+    """What one place refuses; ``refused`` beats what it ``allows`` beats ``domains``."""
 
     refused: frozenset[str] = frozenset()
-    allowed: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset({labels.KARPENTER_DOMAIN})
     free_domains: frozenset[str] = frozenset()
     guards_provider_domain: bool = True
+    allows_node_classes: bool = False
+    allows_alpha_keys: bool = False
+    precedes_launch: bool = False  # so that nothing settled there can be asked for
+
+    def refuses(self, key: str, provider: ProviderKeys) -> bool:
+        """Whether this very key is refused."""
+        return key in self.refused or (self.precedes_launch and key in provider.settled_at_launch)
+
+    def allows(self, key: str, provider: ProviderKeys) -> bool:
+        """Whether this very key is free to be used."""
+        return (
+            key in provider.well_known
+            or (self.allows_node_classes and key in provider.node_classes)
+            or (self.allows_alpha_keys and key in provider.alpha)
+        )
 
 
-_PROVIDER_DOMAINS: Final = {"aws": labels.AWS_DOMAIN, "kwok": labels.KWOK_DOMAIN}
-_NODE_CLASSES: Final = frozenset({labels.EC2_NODE_CLASS, labels.KWOK_NODE_CLASS})
 _OLD_DOMAINS: Final = frozenset({labels.KARPENTER_DOMAIN, "kubernetes.io", "k8s.io"})
 _OLD_FREE_DOMAINS: Final = frozenset(
     {"kops.k8s.io", "node.kubernetes.io", "node-restriction.kubernetes.io"}
@@ -86,29 +112,16 @@ _NODE_POOL: Final = _Policy(refused=frozenset({labels.HOSTNAME, labels.NODEPOOL}
 _NODE_CLAIM: Final = _Policy(
     refused=frozenset({labels.HOSTNAME}),
     # every created claim requires the node class it was made from
-    allowed=_NODE_CLASSES,
+    allows_node_classes=True,
 )
-_NODE_OVERLAY: Final = _Policy(
-    # these are settled per launch, after prices and capacities were compared
-    refused=frozenset(
-        {
-            labels.HOSTNAME,
-            labels.INSTANCE_TENANCY,
-            labels.CAPACITY_RESERVATION_ID,
-            labels.CAPACITY_RESERVATION_TYPE,
-            labels.CAPACITY_RESERVATION_INTERRUPTIBLE,
-            labels.PLACEMENT_GROUP_ID,
-            labels.PLACEMENT_GROUP_PARTITION,
-        }
-    )
-)
+_NODE_OVERLAY: Final = _Policy(refused=frozenset({labels.HOSTNAME}), precedes_launch=True)
 _POD: Final = _Policy(refused=frozenset({labels.HOSTNAME}), guards_provider_domain=False)
 _V1BETA1_NODE_POOL: Final = _Policy(
     refused=_NODE_POOL.refused, domains=_OLD_DOMAINS, free_domains=_OLD_FREE_DOMAINS
 )
 _V1BETA1_NODE_CLAIM: Final = _Policy(
     refused=_NODE_CLAIM.refused,
-    allowed=_NODE_CLASSES,
+    allows_node_classes=True,
     domains=_OLD_DOMAINS,
     free_domains=_OLD_FREE_DOMAINS,
 )
@@ -122,7 +135,7 @@ _PROVISIONER: Final = _Policy(
             labels.NODEPOOL,
         }
     ),
-    allowed=frozenset({labels.INSTANCE_AMI_ID, labels.INSTANCE_PODS}),
+    allows_alpha_keys=True,
     domains=_OLD_DOMAINS,
     free_domains=_OLD_FREE_DOMAINS,
 )
@@ -141,20 +154,20 @@ _POLICIES: Final = {
 }
 
 
-def restricted_reason(key: str, *, place: Place, provider: str = "aws") -> str | None:
+def restricted_reason(key: str, *, place: Place, provider: ProviderKeys = CORE_KEYS) -> str | None:
     """Say why ``key`` may not be used in ``place``, or None when it may."""
     policy = _POLICIES[place]
     stable = normalise(key)
-    if stable in policy.refused:
+    if policy.refuses(stable, provider):
         return f"label {key} may not be used as {place.value}; remove it"
-    if stable in policy.allowed or stable in well_known(provider):
+    if policy.allows(stable, provider):
         return None
     domain = domain_of(stable)
     if any(_is_in_domain(domain, free) for free in policy.free_domains):
         return None
     guarded = set(policy.domains)
-    if policy.guards_provider_domain and provider in _PROVIDER_DOMAINS:
-        guarded.add(_PROVIDER_DOMAINS[provider])
+    if policy.guards_provider_domain and provider.domain:
+        guarded.add(provider.domain)
     for restricted in sorted(guarded):
         if _is_in_domain(domain, restricted):
             return (

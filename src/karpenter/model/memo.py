@@ -1,8 +1,8 @@
-"""Remembering what a text means, within bounds.
+"""Caches of parsed texts, bounded in memory.
 
-Names, labels and amounts come again and again, and checking them takes longer than looking them up.
-But they come from anybody: a cache that is bounded by the number of its entries alone keeps
-whatever large text was refused last. So only texts of ordinary length are remembered.
+Names, labels and amounts repeat, and checking them takes longer than looking them up. But they are
+untrusted input: a cache that is bounded by the number of its entries alone may fill up with huge
+texts. So only texts of ordinary length are cached.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def remembered(
     def remembering(
         function: Callable[Concatenate[Text, P], T],
     ) -> Callable[Concatenate[Text, P], T]:
-        # What the cache asks of its arguments, that they are hashable, no ParamSpec can say
+        # That arguments are hashable cannot be expressed by a ParamSpec
         known = cast(Callable[Concatenate[Text, P], T], lru_cache(maxsize=entries)(function))
 
         @wraps(function)

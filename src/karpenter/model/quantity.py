@@ -1,10 +1,10 @@
 """Kubernetes quantities: read, rounded and printed exactly as the API server does.
 
 A quantity is a whole number of billionths (``nanos``) and the family of suffixes it was written
-with. Nothing is ever a float. Text finer than a billionth is rounded away from zero, because who
-asks for a little must get a little. Integers leave through ``units`` and ``millis``, which round
-away from zero too. Printing uses the canonical form: no fraction, the largest suffix that loses
-nothing, the family the text came in.
+with. Nothing is ever a float. Text finer than a billionth is rounded away from zero, so that a
+small request never becomes none. ``units`` and ``millis`` return integers, rounded away from zero
+too. Printing uses the canonical form: no fraction, the largest suffix that loses nothing, the
+family the text came in.
 
 Two deliberate differences from Kubernetes' own scanner: text without any digit (``.``, ``Ki``) is
 refused rather than read as zero, and so are absurd sizes, whose digits would fill the memory.
@@ -100,7 +100,7 @@ def _read(value: object) -> tuple[int, Family]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError(f"a quantity is a number or text such as 500m, not {_kind(value)}")
     if isinstance(value, float):
-        # the shortest text that reads back as the same float is what stood in the JSON
+        # the shortest text that parses to the same float is what the JSON had
         return _scan(repr(value))
     if abs(value) > _LARGEST_INTEGER:
         raise QuantityError("the number is larger than any resource; write a smaller one")

@@ -39,7 +39,7 @@ _NO_REWRITES: Final[ValueRewrites] = {}
 
 
 class RequirementError(ValueError):
-    """A requirement nobody could satisfy or judge, such as ``Gt`` without an integer."""
+    """A requirement that cannot be satisfied or evaluated, such as ``Gt`` without an integer."""
 
 
 class Operator(StrEnum):
@@ -65,7 +65,7 @@ class Requirement:
     gte: int | None = None
     lte: int | None = None
     min_values: int | None = None
-    must_exist: bool = False  # told only where the operator, being NotIn, would not say so
+    must_exist: bool = False  # set only for NotIn, which otherwise allows absence
 
     @property
     def operator(self) -> Operator:

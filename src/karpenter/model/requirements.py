@@ -11,8 +11,8 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeRequirement
 from karpenter.api.selectors import NodeSelectorRequirement
-from karpenter.model.label_hints import closest_label
 from karpenter.model.requirement import Operator, Requirement, requirement
+from karpenter.model.suggestions import closest_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Requirements:
 
         Keys in ``allow_undefined`` need no definition on this side: something else, such as the
         choice of an instance type, will give them a value later. Where there are any, the node is
-        yet to be made, and is given some value of a label that is only told what not to be.
+        yet to be made, and is given some value of a label that has only excluded values.
         """
         own = self._by_key
         for wanted in incoming:

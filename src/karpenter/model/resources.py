@@ -1,13 +1,13 @@
 """Resource vectors: how much of everything a pod asks for, a node has, a plan adds up to.
 
 Amounts are integers in base units: millicores of cpu, bytes of memory and storage, and counts of
-everything else. A resource that is not mentioned is zero, and zero is not remembered, so two
-vectors are equal when they mean the same. Where the presence of a name matters (limits, capacity
+everything else. A resource that is not mentioned is zero, and zero is not stored, so two vectors
+are equal when they mean the same. Where the presence of a name matters (limits, capacity
 overrides) keep the wire mapping beside the vector.
 
 The four resources every node has are plain attributes and the rest is one mapping, which is empty
-for most pods: this makes ``fits``, which is what a solver does all day, twice as fast as with a
-dict of names. Vectors are never changed once made; share them freely.
+for most pods: this makes ``fits``, the solver's hottest call, twice as fast as with a dict of
+names. Vectors are immutable; share them freely.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

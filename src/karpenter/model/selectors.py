@@ -1,7 +1,7 @@
-"""Label selectors: which objects a selector means.
+"""Label selectors: which objects a selector matches.
 
-A selector that is absent means nothing at all, and an empty one means everything. An expression
-with an operator nobody knows matches nothing, so that a typing mistake never widens a selection.
+An absent selector matches nothing, and an empty one matches everything. An expression with an
+unknown operator matches nothing, so that a typing mistake never widens a selection.
 """
 
 from collections.abc import Mapping

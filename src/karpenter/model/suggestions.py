@@ -1,4 +1,4 @@
-"""Which known key a user probably meant by one nobody knows."""
+"""Which known key a user probably meant by an unknown one."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,7 +10,7 @@ _SHORT_NAME: Final = 5
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
-    """Return the known key at most a slip or two of the keyboard away from ``key``.
+    """Return the known key within one or two typing mistakes of ``key``.
 
     A key that is known itself has no correction. One slip is a letter too much, too few, wrong,
     or swapped with its neighbour.
@@ -48,7 +48,7 @@ def closest_label(key: str, known: Iterable[str]) -> str | None:
 
 
 def edit_distance(left: str, right: str, *, limit: int) -> int:
-    """Count the slips between two texts, giving up with ``limit + 1`` once they exceed ``limit``.
+    """Count the typing mistakes between two texts; return ``limit + 1`` beyond ``limit``.
 
     Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours.
     """

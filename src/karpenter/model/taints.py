@@ -1,7 +1,7 @@
-"""Taints and tolerations: which pods a node keeps away, and which taints only pass through.
+"""Taints and tolerations: which pods a node repels, and which taints are only temporary.
 
-Every effect keeps a pod away that does not tolerate it, ``PreferNoSchedule`` included: a planner
-treats the wish as a rule for as long as it can, and says so when it stops doing that.
+Every effect repels a pod that does not tolerate it, ``PreferNoSchedule`` included: a planner treats
+the preference as a rule for as long as it can, and reports when it stops doing that.
 """
 
 from collections.abc import Iterable

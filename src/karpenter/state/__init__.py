@@ -1,1 +1,1 @@
-"""What the cluster looks like, as values that planners can share."""
+"""The state of the cluster, as immutable values that planners can share."""

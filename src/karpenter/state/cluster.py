@@ -1,11 +1,10 @@
-"""The cluster as events tell it: fed one object at a time, asked for a snapshot at any time.
+"""The cluster state: updated from watch events, one object at a time, and read as snapshots.
 
-Every object may be told of any number of times and in any order; telling the same again changes
-nothing. A snapshot costs about as much as what changed since the last one: machines nothing
-happened to are the same objects as before, kinds nothing happened to are the same mappings, and
-without any change the snapshot itself is the same.
+Updates are idempotent and may arrive in any order. A snapshot costs about as much as what changed
+since the last one: unchanged machines are the same objects as before, unchanged kinds the same
+mappings, and without any change the snapshot itself is the same.
 
-It is not made for more than one thread. Snapshots, which never change, are.
+The state is not thread-safe. Snapshots, which never change, are.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,22 +12,21 @@ from datetime import datetime
 from typing import Final, Generic, TypeVar, cast
 
 from karpenter.api import cluster, devices, karpenter, policy, storage, workloads
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodeClassReference
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import Resource
+from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
-from karpenter.state.intentions import Intentions
+from karpenter.state.expectations import Intentions
 from karpenter.state.machines import Machines
+from karpenter.state.object_keys import key_of, may_be_same
 from karpenter.state.pods import is_bound, is_daemon, is_finished
-from karpenter.state.scope import key_of, may_be_same
-from karpenter.state.snapshot import NodeClass, Snapshot
+from karpenter.state.snapshot import Snapshot
 
 R = TypeVar("R", bound=Resource)
 K = TypeVar("K")
 
-# What planners read, besides pods and machines; everything else passes by
+# What planners read, besides pods and machines; all other kinds are ignored
 KEPT_KINDS: Final[tuple[type[Resource], ...]] = (
     karpenter.NodePool,
     karpenter.NodeOverlay,
@@ -79,7 +77,7 @@ class ClusterState:
                 changed = self._machines.put_node(resource)
             case NodeClaim():
                 changed = self._put_claim(resource)
-            case EC2NodeClass() | KWOKNodeClass():
+            case NodeClass():
                 changed = self._node_classes.put(_reference_to(resource), resource)
             case _:
                 shelf = self._kept.get(type(resource))
@@ -98,7 +96,7 @@ class ClusterState:
                 changed = self._machines.drop_node(resource)
             case NodeClaim():
                 changed = self._drop_claim(resource)
-            case EC2NodeClass() | KWOKNodeClass():
+            case NodeClass():
                 changed = self._node_classes.drop(_reference_to(resource), resource)
             case _:
                 shelf = self._kept.get(type(resource))
@@ -126,11 +124,11 @@ class ClusterState:
         self._note(self._intentions.rename(old, new))
 
     def doubt(self, name: str, now: datetime) -> None:
-        """Count for a while on an expected claim of which nobody knows whether it was created."""
+        """Keep counting an expected claim for a while; whether it was created is not known."""
         self._note(self._intentions.doubt(name, now))
 
     def settle(self, name: str) -> None:
-        """Expect a claim no more."""
+        """Stop expecting a claim."""
         self._note(self._intentions.settle(name))
 
     def is_expected(self, name: str) -> bool:
@@ -138,7 +136,7 @@ class ClusterState:
         return self._intentions.is_expected(name)
 
     def dismiss(self, claim: NodeClaim) -> None:
-        """Count no more on a claim that the API server was asked to delete."""
+        """Stop counting a claim that the API server was asked to delete."""
         self._note(self._intentions.dismiss(claim.metadata.uid))
 
     def hold_launches(self, node_pool: str, until: datetime | None) -> None:
@@ -152,7 +150,7 @@ class ClusterState:
 
     @property
     def is_synced(self) -> bool:
-        """Whether every NodeClaim has a machine, so that no capacity is on its way unseen."""
+        """Whether every NodeClaim has a machine, so that all requested capacity is known."""
         return not self._machines.unlaunched
 
     def snapshot(self) -> Snapshot:
@@ -224,7 +222,7 @@ class ClusterState:
         return True
 
     def _all(self, kind: type[R]) -> Mapping[str, R]:
-        # sound, because apply() puts an object on the shelf of its own type
+        # sound, because apply() stores an object under its own type
         return cast(Mapping[str, R], self._kept[kind].share())
 
     def _note(self, changed: bool) -> bool:

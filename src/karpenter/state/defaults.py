@@ -1,18 +1,24 @@
-"""Requests that nobody wrote: those that follow from limits, and those a LimitRange gives.
+"""Default requests and priorities: from limits, LimitRanges and PriorityClasses.
 
-An API server fills them in when it stores a pod. What it would fill in for pods that have only
-been written down so far is worked out here.
+An API server fills them in when it stores a pod. This module does the same for pods that come from
+manifests.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from karpenter.api.meta import Quantity, ResourceMap
 from karpenter.api.pods import Container, PodSpec, ResourceRequirements
-from karpenter.api.policy import LimitRange, LimitRangeItem
-from karpenter.state.scope import namespace_of
+from karpenter.api.policy import LimitRange, LimitRangeItem, PriorityClass
+from karpenter.state.object_keys import namespace_of
 
+# They exist in every cluster, and manifests seldom include them
+_SYSTEM_PRIORITIES: Final = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
 _replace = msgspec.structs.replace
 
 
@@ -57,8 +63,40 @@ class RangeDefaults:
         return self._filled[key][1]
 
 
+class PriorityDefaults:
+    """The priorities that an API server writes on new pods."""
+
+    def __init__(self, classes: Iterable[PriorityClass]) -> None:
+        """Know the classes of a cluster beside those that every cluster has.
+
+        Of several that are the default of all pods, which a server prevents, the lowest counts.
+        """
+        found = {each.metadata.name: each for each in classes}
+        values = {name: each.value for name, each in found.items()}
+        self._values: Mapping[str, int] = {**_SYSTEM_PRIORITIES, **values}
+        defaults = [(each.value, name) for name, each in found.items() if each.global_default]
+        self._default = min(defaults, default=(0, ""))[1]
+        self._filled: dict[int, tuple[PodSpec, PodSpec]] = {}  # pods share specs
+
+    def fill(self, spec: PodSpec) -> PodSpec:
+        """Give a pod that has no priority that of its class; equal objects stay one object.
+
+        A class that is not known gives none.
+        """
+        if spec.priority is not None:
+            return spec
+        name = spec.priority_class_name or self._default
+        value = self._values.get(name)
+        if value is None:
+            return spec
+        if id(spec) not in self._filled:
+            admitted = _replace(spec, priority_class_name=name, priority=value)
+            self._filled[id(spec)] = (spec, admitted)
+        return self._filled[id(spec)][1]
+
+
 def _default_requests(item: LimitRangeItem) -> Mapping[str, Quantity]:
-    # the server completes a range in this way too: what is not said follows from what is
+    # the server completes a range in the same way: missing values follow from those given
     if item.type != "Container":
         return {}
     return {**item.min, **item.max, **item.default, **item.default_request}

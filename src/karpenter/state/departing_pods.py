@@ -1,20 +1,20 @@
-"""Pods on machines that are about to go: which of them will need room elsewhere.
+"""Pods on machines that are being removed: which of them will need room elsewhere.
 
 Three things hold a pod where it is: its own do-not-disrupt annotation, a disruption budget that
-never gives way, and its kind, since daemons and mirrored pods go down with their node. A pod that
-is held is not planned for, because nobody knows when it will move.
+never allows an eviction, and its kind, since daemons and mirror pods end with their node. A pod
+that is held is not planned for, because it is not known when it will move.
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.meta import IntOrString
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
-from karpenter.api.times import in_nanoseconds, later
-from karpenter.model.conditions import timestamp
+from karpenter.api.times import later
+from karpenter.model import durations
+from karpenter.model.conditions import FALSE, READY, status_of, timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.model.selectors import selects
 from karpenter.state.nodes import StateNode
@@ -130,13 +130,9 @@ def protection_in_words(pod: Pod) -> str:
 
 
 def _protection_period(pod: Pod) -> timedelta | None:
-    """How long after its start a pod is not disrupted, when its annotation says so in time."""
+    """How long after its start a pod is not disrupted, when its annotation is a duration."""
     wish = pod.metadata.annotations.get(DO_NOT_DISRUPT)
-    nanoseconds = go_duration(wish) if wish is not None else None
-    if nanoseconds is None or nanoseconds <= 0:
-        return None
-    # Rounded up, so that even a nanosecond is some time
-    return in_nanoseconds(-(-nanoseconds // 1000) * 1000)
+    return durations.period(wish) if durations.is_positive(wish) else None
 
 
 def annotation_problem(annotations: Mapping[str, str]) -> str | None:
@@ -144,19 +140,19 @@ def annotation_problem(annotations: Mapping[str, str]) -> str | None:
     wish = annotations.get(DO_NOT_DISRUPT)
     if wish is None or wish == _FOREVER:
         return None
-    length, quoted = go_duration(wish), json.dumps(wish, ensure_ascii=False)
-    if length is None:
-        wrong = f"failed to parse {quoted} as a duration"
-    elif length <= 0:
-        wrong = f"duration {quoted} must be positive"
-    else:
+    if durations.is_positive(wish):
         return None
+    quoted = json.dumps(wish, ensure_ascii=False)
+    if not durations.is_duration(wish):
+        wrong = f"failed to parse {quoted} as a duration"
+    else:
+        wrong = f"duration {quoted} must be positive"
     advice = 'use "true" or a duration such as 30m'
     return f"Invalid {DO_NOT_DISRUPT} annotation: {wrong}, ignoring annotation; {advice}"
 
 
 def _always_lets_go(pdb: PodDisruptionBudget, pod: Pod) -> bool:
-    is_unready = any(c.type == "Ready" and c.status == "False" for c in pod.status.conditions)
+    is_unready = status_of(pod.status.conditions, READY) == FALSE
     return is_unready and pdb.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 

@@ -1,19 +1,18 @@
-"""The hash of a pool's template, by which nodes are known to have been made from an older one.
+"""The hash of a pool's template, which shows that a node was made from an older template.
 
-It is the one that Karpenter computes, so that either controller can take over from the other without
-a node being stamped anew, let alone replaced. Lists are compared as sets and durations by their
-length (``60m`` is ``1h``). An empty list or map that somebody wrote down counts, one that nobody
-wrote down does not. Requirements are not hashed; whether a node still meets them is asked of the
-node itself.
+It equals the hash that Karpenter computes, so that either controller can take over from the other
+without stamping or replacing a node. Lists are compared as sets and durations by their length
+(``60m`` is ``1h``). An empty list or map that is written in the manifest counts, an absent one does
+not. Requirements are not hashed; whether a node still meets them is checked on its labels.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaimTemplateSpec, NodeClassReference, NodePool
 from karpenter.api.meta import Time, is_stated
 from karpenter.api.nodes import Taint
+from karpenter.model.durations import nanoseconds
 from karpenter.model.hashstructure import (
     Field,
     list_of,
@@ -24,7 +23,7 @@ from karpenter.model.hashstructure import (
     time_hash,
 )
 
-# Nodes stamped with another version are stamped anew once, without drift
+# Nodes stamped with another version are stamped again once, without drift
 NODEPOOL_HASH_VERSION: Final = "v3"
 
 
@@ -59,8 +58,8 @@ def _spec(spec: NodeClaimTemplateSpec) -> int:
             "StartupTaints", spec.startup_taints if is_stated(spec.startup_taints) else None, taints
         ),
         Field("NodeClassRef", reference if reference != _NO_CLASS else None, _reference),
-        Field("TerminationGracePeriod", go_duration(grace) if grace else None, _duration),
-        Field("ExpireAfter", go_duration(spec.expire_after), _nillable_duration),  # None if never
+        Field("TerminationGracePeriod", nanoseconds(grace) if grace else None, _duration),
+        Field("ExpireAfter", nanoseconds(spec.expire_after), _nillable_duration),  # None if never
     )
     return struct_hash("NodeClaimTemplateSpec", parts)
 

@@ -1,7 +1,7 @@
-"""What it costs to evict a pod, as its owner and its priority say.
+"""What it costs to evict a pod, by its deletion-cost annotation and its priority.
 
-The cost is one for an ordinary pod. An annotation moves it by up to sixteen and the priority by up
-to sixty-four, but it never leaves the range from minus ten to ten.
+The cost is one for an ordinary pod. The annotation changes it by up to sixteen and the priority by
+up to sixty-four, and the result is clamped to the range from minus ten to ten.
 """
 
 from typing import Final
@@ -21,8 +21,8 @@ _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 def eviction_cost(pod: Pod, *, deletion_cost_is_ours: bool = False) -> float:
     """What evicting the pod costs.
 
-    ``deletion_cost_is_ours`` says that Karpenter itself writes the deletion cost, which then
-    tells nothing about the owner's wishes.
+    ``deletion_cost_is_ours`` means that Karpenter itself writes the deletion cost, which then
+    says nothing about the owner's intent.
     """
     annotations = pod.metadata.annotations
     stated = annotations.get(DISRUPTION_COST)

@@ -1,10 +1,9 @@
 """What a set of manifests stands for: the cluster an API server and its controllers would make.
 
-Files hold what people wrote, not what a cluster would have made of it. Here the missing part is
-filled in: namespaces, names and uids, requests nobody wrote, pods a workload lacks, and the
-conditions that a scheduler and a pool's controller would have set. Everything is derived from
-the objects themselves, so the same files always stand for the same cluster, in whatever order they
-are read.
+Manifests lack what a cluster adds to them. This module fills it in: namespaces, names and uids,
+default requests and priorities, pods a workload lacks, and the conditions that a scheduler and a
+pool's controller would have set. Everything is derived from the objects themselves, so the same
+files always stand for the same cluster, in whatever order they are read.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ import msgspec
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Condition, Resource
 from karpenter.api.pods import Pod, PodTemplate, PodTemplateSpec
-from karpenter.api.policy import LimitRange
+from karpenter.api.policy import LimitRange, PriorityClass
 from karpenter.api.workloads import (
     DaemonSet,
     Deployment,
@@ -27,15 +26,16 @@ from karpenter.api.workloads import (
     ReplicationController,
     StatefulSet,
 )
-from karpenter.state.defaults import RangeDefaults, with_requests
+from karpenter.model.conditions import FALSE, POD_SCHEDULED, READY, TRUE
+from karpenter.state.defaults import PriorityDefaults, RangeDefaults, with_requests
+from karpenter.state.object_keys import identity_of, key_of, namespace_of, uid_of
 from karpenter.state.pod_claims import with_claims
 from karpenter.state.pods import is_active, is_bound
 from karpenter.state.replicas import TooManyPodsError, missing_objects
-from karpenter.state.scope import identity_of, is_namespaced, key_of, namespace_of, uid_of
 
-UNSCHEDULABLE: Final = Condition(type="PodScheduled", status="False", reason="Unschedulable")
-GATED: Final = Condition(type="PodScheduled", status="False", reason="SchedulingGated")
-READY: Final = Condition(type="Ready", status="True", reason="Ready")
+UNSCHEDULABLE: Final = Condition(type=POD_SCHEDULED, status=FALSE, reason="Unschedulable")
+GATED: Final = Condition(type=POD_SCHEDULED, status=FALSE, reason="SchedulingGated")
+_IS_READY: Final = Condition(type=READY, status=TRUE, reason=READY)
 
 _replace = msgspec.structs.replace
 _canonical: Final = msgspec.json.Encoder(order="deterministic")
@@ -64,8 +64,11 @@ def expand(objects: Sequence[Resource]) -> Expansion:
     if problems:
         return Expansion(problems=problems)
     uids = _uids_by_reference(given)
-    ranges = RangeDefaults(each for each in given if isinstance(each, LimitRange))
-    completed = [_identified(_complete(resource, ranges), uids) for resource in given]
+    defaults = _Defaults(
+        RangeDefaults(each for each in given if isinstance(each, LimitRange)),
+        PriorityDefaults(each for each in given if isinstance(each, PriorityClass)),
+    )
+    completed = [_identified(_complete(resource, defaults), uids) for resource in given]
     completed.sort(key=identity_of)
     try:
         made = missing_objects(completed)
@@ -73,16 +76,24 @@ def expand(objects: Sequence[Resource]) -> Expansion:
         places = {identity_of(resource): at for at, resource in enumerate(given)}
         at = places[identity_of(error.workload)]
         return Expansion(problems=(InputProblem(str(error), (at,)),))
-    completed += [_identified(_complete(resource, ranges), uids) for resource in made]
+    completed += [_identified(_complete(resource, defaults), uids) for resource in made]
     completed = [_identified(resource, uids) for resource in with_claims(completed)]
     completed.sort(key=identity_of)
     return Expansion(tuple(completed))
 
 
-def _complete(resource: Resource, ranges: RangeDefaults) -> Resource:
+@dataclass(frozen=True, slots=True)
+class _Defaults:
+    """What a server adds to new pods."""
+
+    ranges: RangeDefaults
+    priorities: PriorityDefaults
+
+
+def _complete(resource: Resource, defaults: _Defaults) -> Resource:
     match resource:
         case Pod():
-            return _pod(resource, ranges)
+            return _pod(resource, defaults)
         case PodTemplate():
             return _replace(resource, template=_template(resource.template))
         case (
@@ -95,20 +106,21 @@ def _complete(resource: Resource, ranges: RangeDefaults) -> Resource:
         ):
             spec = _replace(resource.spec, template=_template(resource.spec.template))
             return _replace(resource, spec=spec)
-        case NodePool() if all(each.type != READY.type for each in resource.status.conditions):
-            conditions = (*resource.status.conditions, READY)
+        case NodePool() if all(each.type != READY for each in resource.status.conditions):
+            conditions = (*resource.status.conditions, _IS_READY)
             return _replace(resource, status=_replace(resource.status, conditions=conditions))
     return resource
 
 
-def _pod(pod: Pod, ranges: RangeDefaults) -> Pod:
+def _pod(pod: Pod, defaults: _Defaults) -> Pod:
     """Complete a pod; one without a node or any condition counts as given up on by the scheduler.
 
     A pod that a server has stored, which its uid shows, has got what LimitRanges give.
     """
     spec = with_requests(pod.spec)
     if not pod.metadata.uid and not is_bound(pod):
-        spec = ranges.fill(namespace_of(pod), spec)
+        spec = defaults.ranges.fill(namespace_of(pod), spec)
+    spec = defaults.priorities.fill(spec)
     status = pod.status
     if not is_bound(pod) and is_active(pod) and not status.conditions:
         condition = GATED if pod.spec.scheduling_gates else UNSCHEDULABLE
@@ -121,7 +133,7 @@ def _template(template: PodTemplateSpec) -> PodTemplateSpec:
 
 
 def _scoped(resource: Resource) -> Resource:
-    namespace = namespace_of(resource) if is_namespaced(type(resource)) else ""
+    namespace = namespace_of(resource) if resource.namespaced else ""
     if namespace == resource.metadata.namespace:
         return resource
     return _replace(resource, metadata=_replace(resource.metadata, namespace=namespace))

@@ -1,9 +1,9 @@
-"""What this process has asked the API server for and has not been told of yet.
+"""Writes of this process whose watch events have not arrived yet.
 
-A write and the news of it take different ways, and either may arrive first. Whoever counts must
-count a claim that is being created before anybody can see it, and must not count one that it has
-asked to go although it still looks as if it stayed. Both are known by what cannot be mistaken: a
-new claim by the name that was drawn for it, one that goes by its uid.
+The response to a write and its watch event may arrive in either order. A claim that is being
+created must be counted before it can be seen, and a claim that was deleted must not be counted
+although it still looks alive. Both are identified unambiguously: a new claim by its generated name,
+a deleted one by its uid.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Final
 
 from karpenter.api.times import later
 
-# A claim whose creation got no answer turns up within this time, or was never created
+# A claim whose creation got no response is seen within this time, or was never created
 IN_DOUBT: Final = timedelta(minutes=1)
 
 
@@ -23,7 +23,7 @@ class ComingClaim:
 
     node_pool: str
     replaces: str = ""  # name of the claim whose place it takes, if it takes one
-    until: datetime | None = None  # when to give up on one of which nobody knows whether it exists
+    until: datetime | None = None  # when to give up on one that may not exist
 
     def may_come(self, now: datetime) -> bool:
         """Whether it may still turn up."""
@@ -31,14 +31,14 @@ class ComingClaim:
 
 
 class Intentions:
-    """Claims that come and claims that go, before the API server says so."""
+    """Claims being created or deleted, before their watch events arrive."""
 
     def __init__(self) -> None:
         self._coming: dict[str, ComingClaim] = {}  # by name
         self._dismissed: set[str] = set()  # uids
 
     def expect(self, name: str, node_pool: str, replaces: str) -> bool:
-        """Count on a claim that is about to be created; say whether that is news."""
+        """Count a claim that is about to be created; return whether that is new."""
         self._coming[name] = ComingClaim(node_pool, replaces)
         return True
 
@@ -51,7 +51,7 @@ class Intentions:
         return True
 
     def doubt(self, name: str, now: datetime) -> bool:
-        """Wait a while for a claim whose creation got no answer; say whether it was expected."""
+        """Wait a while for a claim whose creation got no response; say whether it was expected."""
         self._coming = {key: claim for key, claim in self._coming.items() if claim.may_come(now)}
         found = self._coming.get(name)
         if found is None:
@@ -60,11 +60,11 @@ class Intentions:
         return True
 
     def settle(self, name: str) -> bool:
-        """Expect a claim no more: it is there, or will never be; say whether it was expected."""
+        """Stop expecting a claim: it exists, or never will; return whether it was expected."""
         return self._coming.pop(name, None) is not None
 
     def dismiss(self, uid: str) -> bool:
-        """Count no more on a claim that was asked to go; say whether that is news."""
+        """Stop counting a claim whose deletion was requested; return whether that is new."""
         is_news = uid not in self._dismissed
         self._dismissed.add(uid)
         return is_news
@@ -84,5 +84,5 @@ class Intentions:
 
     @property
     def dismissed(self) -> frozenset[str]:
-        """The uids of claims that were asked to go."""
+        """The uids of claims whose deletion was requested."""
         return frozenset(self._dismissed)

@@ -3,11 +3,10 @@
 Notation
     machine id    the provider ID; for a Node that has none and belongs to no pool, its name
 
-A Node and a NodeClaim with one id are one machine. A Node of a pool is passed over until its
-provider ID and, unless it is initialized, its instance type are known; a NodeClaim without a
-provider ID has no machine yet. Only machines that something happened to are made anew: all others
-stay the same objects, with whatever was worked out about them. In which order things arrive does
-not matter.
+A Node and a NodeClaim with one id are one machine. A Node of a pool is ignored until its provider
+ID and, unless it is initialized, its instance type are known; a NodeClaim without a provider ID has
+no machine yet. Only machines that have changed are rebuilt: all others stay the same objects, with
+their cached values. The order of events does not matter.
 """
 
 from bisect import bisect_left, insort
@@ -20,7 +19,7 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.model import labels
 from karpenter.state.nodes import StateNode
-from karpenter.state.scope import may_be_same
+from karpenter.state.object_keys import may_be_same
 
 R = TypeVar("R", bound=Resource)
 
@@ -40,7 +39,7 @@ class Machines:
         self._nominated: dict[str, datetime] = {}  # machine id -> until when
         self._fused: dict[str, StateNode] = {}  # machine id -> machine
         self._order: list[str] = []  # machine ids, sorted
-        self._touched: set[str] = set()  # ids of machines to be made anew
+        self._touched: set[str] = set()  # ids of machines to be rebuilt
         self._all: tuple[StateNode, ...] = ()
 
     def put_node(self, node: Node) -> bool:
@@ -79,7 +78,7 @@ class Machines:
         self._touched |= self._nodes.machine_of(name)
 
     def mark(self, name: str) -> bool:
-        """Mark the machine of a Node or NodeClaim for deletion; say whether that is news."""
+        """Mark the machine of a Node or NodeClaim for deletion; return whether that is new."""
         news = self._named(name) - self._marked
         self._marked |= news
         self._touched |= news
@@ -93,7 +92,7 @@ class Machines:
         return bool(news)
 
     def nominate(self, name: str, until: datetime) -> bool:
-        """Expect pods on the machine of a Node or NodeClaim until then; say whether it is news."""
+        """Nominate the machine of a Node or NodeClaim until then; return whether that is new."""
         news = {
             machine
             for machine in self._named(name)

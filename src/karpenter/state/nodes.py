@@ -1,8 +1,8 @@
 """Machines as the planner sees them: a Node and its NodeClaim fused into one.
 
-While a machine starts, its NodeClaim knows best what it will be; once it is registered its Node
-speaks for labels and taints, and once it is initialized for its size as well. A Node without a
-NodeClaim is somebody else's machine: it takes pods, and nothing else is done with it.
+While a machine starts, its NodeClaim is authoritative; once it is registered, its Node is for
+labels and taints, and once it is initialized, for its size as well. A Node without a NodeClaim is
+not managed: it takes pods, and is never disrupted.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,18 @@ from functools import cached_property
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node, Taint
 from karpenter.api.pods import Pod
+from karpenter.model import durations
 from karpenter.model import labels as keys
+from karpenter.model.conditions import INSTANCE_TERMINATING, READY, REBOOTING, TRUE, is_true
 from karpenter.model.resources import Resources, total
-from karpenter.model.taints import REBOOTING, is_known_ephemeral, matches
+from karpenter.model.taints import REBOOTING as REBOOTING_TAINT
+from karpenter.model.taints import is_known_ephemeral, matches
 from karpenter.state.pods import is_daemon
 from karpenter.state.requests import pod_requests
 
 _TRUE = "true"
 _SHORTEST_NOMINATION = timedelta(seconds=10)
+_DEFAULT_BATCH = timedelta(seconds=10)  # of the setting batch_max_duration, unless it is set
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class StateNode:
     node: Node | None
     node_claim: NodeClaim | None
     pods: tuple[Pod, ...] = ()  # bound here and not finished, those being deleted included
-    is_marked: bool = False  # a disruption in progress means to remove it
+    is_marked: bool = False  # a command in progress is to remove it
     nominated_until: datetime | None = None
 
     @cached_property
@@ -67,18 +71,18 @@ class StateNode:
     @property
     def is_rebooting(self) -> bool:
         """Whether a reboot in place is under way."""
-        return self._claim_condition("Rebooting") == "True"
+        return self._claim_condition(REBOOTING) == TRUE
 
     @cached_property
     def is_ready(self) -> bool:
         """Whether the Node says that it is ready."""
         if self.node is None:
             return False
-        return any(c.type == "Ready" and c.status == "True" for c in self.node.status.conditions)
+        return is_true(self.node.status.conditions, READY)
 
     def has_condition(self, kind: str) -> bool:
         """Whether a condition of the NodeClaim holds."""
-        return self._claim_condition(kind) == "True"
+        return self._claim_condition(kind) == TRUE
 
     @cached_property
     def is_deleting(self) -> bool:
@@ -86,13 +90,22 @@ class StateNode:
         if self.is_marked:
             return True
         if self.node_claim is not None:
-            terminating = self._claim_condition("InstanceTerminating") == "True"
+            terminating = self._claim_condition(INSTANCE_TERMINATING) == TRUE
             return terminating or self.node_claim.metadata.deletion_timestamp is not None
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
 
     def is_nominated(self, now: datetime) -> bool:
         """Whether pods are expected to arrive, so that the machine must stay."""
         return self.nominated_until is not None and now < self.nominated_until
+
+    def lifetime_left(self, now: datetime) -> float:
+        """The part of its life the machine has before it: one when new, zero when it expires."""
+        claim = self.node_claim
+        length = durations.period(claim.spec.expire_after) if claim is not None else None
+        created = claim.metadata.creation_timestamp if claim is not None else None
+        if not length or created is None:
+            return 1.0
+        return max(0.0, min(1.0, 1 - (now - created) / length))
 
     @property
     def node_pool(self) -> str:
@@ -111,7 +124,7 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that keep pods away; those that only pass by while it starts do not."""
+        """The taints that keep pods away, without the temporary ones of its start."""
         claim = self.node_claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -167,7 +180,7 @@ class StateNode:
     def _passes_by(self, taint: Taint, claim: NodeClaim) -> bool:
         if is_known_ephemeral(taint) or any(matches(taint, t) for t in claim.spec.startup_taints):
             return True
-        return self.is_rebooting and matches(taint, REBOOTING)
+        return self.is_rebooting and matches(taint, REBOOTING_TAINT)
 
     def _node_has(self, label: str) -> bool:
         return self.node is not None and self.node.metadata.labels.get(label) == _TRUE
@@ -181,6 +194,6 @@ class StateNode:
         return ""
 
 
-def nomination_window(batch_max: timedelta) -> timedelta:
+def nomination_window(batch_max: timedelta = _DEFAULT_BATCH) -> timedelta:
     """How long a machine that was promised pods waits for them."""
     return max(2 * batch_max, _SHORTEST_NOMINATION)

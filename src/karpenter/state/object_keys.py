@@ -1,40 +1,10 @@
-"""Names in the cluster: which kinds live in a namespace, and what an object is known by."""
+"""Names in the cluster: where an object lives, and what an object is known by."""
 
 from typing import Final
 
-from karpenter.api import cluster, devices, ec2, karpenter, kwok, legacy, nodes, policy, storage
 from karpenter.api.meta import Resource
 
 DEFAULT_NAMESPACE: Final = "default"
-
-_CLUSTER_SCOPED: Final[frozenset[type[Resource]]] = frozenset(
-    {
-        nodes.Node,
-        karpenter.NodePool,
-        karpenter.NodeClaim,
-        karpenter.NodeOverlay,
-        karpenter.NodePoolV1Beta1,
-        karpenter.NodeClaimV1Beta1,
-        ec2.EC2NodeClass,
-        ec2.EC2NodeClassV1Beta1,
-        kwok.KWOKNodeClass,
-        legacy.Provisioner,
-        legacy.AWSNodeTemplate,
-        storage.PersistentVolume,
-        storage.StorageClass,
-        storage.CSINode,
-        storage.VolumeAttachment,
-        devices.DeviceClass,
-        devices.ResourceSlice,
-        policy.PriorityClass,
-        cluster.Namespace,
-    }
-)
-
-
-def is_namespaced(kind: type[Resource]) -> bool:
-    """Whether objects of this kind live in a namespace."""
-    return kind not in _CLUSTER_SCOPED
 
 
 def namespace_of(resource: Resource) -> str:
@@ -45,11 +15,11 @@ def namespace_of(resource: Resource) -> str:
 def key_of(resource: Resource) -> str:
     """What an object is known by within its kind: ``namespace/name``, or its name alone."""
     name = resource.metadata.name
-    return f"{namespace_of(resource)}/{name}" if is_namespaced(type(resource)) else name
+    return f"{namespace_of(resource)}/{name}" if resource.namespaced else name
 
 
 def identity_of(resource: Resource) -> tuple[str, str, str]:
-    """What tells an object from every other at its time: group, kind and key."""
+    """What identifies an object at one time: group, kind and key."""
     group = resource.api_version.rpartition("/")[0]
     return (group, resource.kind, key_of(resource))
 

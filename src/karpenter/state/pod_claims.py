@@ -1,4 +1,4 @@
-"""Claims that a cluster makes for pods: for their ephemeral volumes, and for devices by template."""
+"""Claims that a cluster creates for pods: for ephemeral volumes, and for devices by template."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from karpenter.api.devices import ResourceClaim, ResourceClaimTemplate
 from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.api.pods import Pod, PodResourceClaimStatus
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.state.scope import identity_of, key_of
+from karpenter.state.object_keys import identity_of, key_of
 
 _replace = msgspec.structs.replace
 
@@ -34,7 +34,7 @@ def with_claims(resources: Sequence[Resource]) -> list[Resource]:
 def _device_claims(
     pod: Pod, templates: Mapping[str, ResourceClaimTemplate]
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield the claims a pod lacks, by what it calls them; none of a template nobody has."""
+    """Yield the claims a pod lacks, by its names for them; none of a template that is missing."""
     known = {entry.name for entry in pod.status.resource_claim_statuses}
     for entry in pod.spec.resource_claims:
         template = templates.get(f"{pod.metadata.namespace}/{entry.resource_claim_template_name}")

@@ -9,7 +9,7 @@ from karpenter.model.taints import DISRUPTED, tolerates
 
 _FINISHED: Final = ("Succeeded", "Failed")
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
-# How long after its time a pod may still be there before nobody waits for it any more
+# How long after its deletion was due a pod may still exist before it is no longer waited for
 _STUCK_AFTER: Final = timedelta(seconds=60)
 
 

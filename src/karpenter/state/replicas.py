@@ -1,8 +1,8 @@
-"""Pods that workloads would make: as many as are wanted, less those that exist.
+"""Pods that workloads would create: as many as are wanted, less those that exist.
 
-A pod belongs to the workload that controls it, or that selects it while nobody controls it.
+A pod belongs to the workload that controls it, or that selects it while it has no controller.
 Finished and terminating pods do not count, since their workload replaces them. New pods are named
-after the workload and numbered from zero; names that are taken are left out. A StatefulSet's pods
+after the workload and numbered from zero; names that are taken are skipped. A StatefulSet's pods
 come with their claims, and a Deployment's with the ReplicaSet that would control them.
 """
 
@@ -25,9 +25,11 @@ from karpenter.api.workloads import (
     ReplicationController,
     StatefulSet,
 )
+from karpenter.model.conditions import TRUE
 from karpenter.model.selectors import selects, with_values
+from karpenter.state.object_keys import key_of, namespace_of, uid_of
+from karpenter.state.owners import controller_of, deployment_of, named_by
 from karpenter.state.pods import is_active
-from karpenter.state.scope import key_of, namespace_of, uid_of
 
 MOST_PODS: Final = 150_000  # what Kubernetes promises to run in one cluster
 TEMPLATE_HASH: Final = "pod-template-hash"
@@ -62,13 +64,13 @@ def missing_objects(objects: Sequence[Resource]) -> list[Resource]:
         TooManyPodsError: for the workload that asks for more than a cluster can hold.
     """
     maker = _Maker(objects)
-    # ordinals are names that nobody else may take, so StatefulSets come first
+    # ordinals are names that no other pod may take, so StatefulSets come first
     for stateful_set in _of_kind(objects, StatefulSet):
         maker.number(stateful_set)
     deployments = {key_of(deployment) for deployment in _of_kind(objects, Deployment)}
     rolled_out: dict[str, list[ReplicaSet]] = defaultdict(list)  # key of a Deployment -> its own
     for replica_set in _of_kind(objects, ReplicaSet):
-        owner = _deployment_of(replica_set)
+        owner = deployment_of(replica_set)
         if owner in deployments:
             rolled_out[owner].append(replica_set)
         else:
@@ -83,7 +85,7 @@ def missing_objects(objects: Sequence[Resource]) -> list[Resource]:
 
 
 class _Maker:
-    """Makes pods, minding names that are taken and pods that exist."""
+    """Makes pods, avoiding names that are taken and counting pods that exist."""
 
     def __init__(self, objects: Sequence[Resource]) -> None:
         self.made: list[Resource] = []
@@ -141,7 +143,7 @@ class _Maker:
     def run(self, job: Job) -> None:
         """Make the pods that a Job would run at the same time and does not."""
         spec, status = job.spec, job.status
-        if spec.suspend or any(c.status == "True" for c in status.conditions if _is_final(c.type)):
+        if spec.suspend or any(c.status == TRUE for c in status.conditions if _is_final(c.type)):
             return
         wanted = 1 if spec.parallelism is None else spec.parallelism
         if spec.completions is not None:
@@ -155,21 +157,19 @@ class _Maker:
     def _count(self, pod: Pod) -> None:
         namespace = namespace_of(pod)
         held = frozenset(pod.metadata.labels.items())
-        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+        owner = controller_of(pod)
         if owner is None:
             self._of_nobody[namespace][held] += 1
             return
-        key = f"{namespace}/{owner.name}"
-        self._controlled[owner.kind, key] += 1
-        if owner.kind == "ReplicaSet" and key not in self._replica_sets:
-            # a Deployment appends one word to its name
-            self._of_absent[key.rpartition("-")[0]][held] += 1
+        self._controlled[owner.kind, f"{namespace}/{owner.name}"] += 1
+        if named := named_by(pod, self._replica_sets):
+            self._of_absent[named][held] += 1
 
     def _controlled_by(self, workload: Resource) -> int:
         return self._controlled[workload.kind, key_of(workload)]
 
     def _adopted(self, workload: Resource, selector: LabelSelector | None) -> int:
-        """How many pods that nobody controls a workload selects; they are its own from then on."""
+        """How many pods without a controller a workload selects; it adopts them."""
         of_nobody = self._of_nobody[namespace_of(workload)]
         adopted = [held for held in of_nobody if selects(selector, dict(held))]
         return sum(of_nobody.pop(held) for held in adopted)
@@ -218,14 +218,6 @@ class _Maker:
 
 def _of_kind(objects: Sequence[Resource], kind: type[R]) -> Iterator[R]:
     return (each for each in objects if isinstance(each, kind))
-
-
-def _deployment_of(replica_set: ReplicaSet) -> str:
-    """The key of the Deployment that controls a ReplicaSet, or nothing."""
-    for owner in replica_set.metadata.owner_references:
-        if owner.controller and owner.kind == "Deployment":
-            return f"{namespace_of(replica_set)}/{owner.name}"
-    return ""
 
 
 def _is_current(replica_set: ReplicaSet, deployment: Deployment) -> bool:

@@ -6,9 +6,9 @@ Notation
     peak        the most any step of the init phase needs: the step and the sidecars before it
 
 A pod needs the larger of base and peaks, resource by resource. Requests for the whole pod replace
-those of its containers where Kubernetes allows it, and the runtime's overhead comes on top. No
-amount is ever below zero, whatever was written: a pod that gave room back would break the rule that
-machines only fill up.
+those of its containers where Kubernetes allows it, and the runtime's overhead comes on top.
+Negative amounts count as zero: a pod that added room would break the invariant that room only
+shrinks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

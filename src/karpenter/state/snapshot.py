@@ -1,15 +1,15 @@
-"""The cluster at one moment: what every planner starts from.
+"""The cluster at one moment: the input of every planner.
 
-A snapshot never changes and is cheap to share. Namespaced objects are known by ``namespace/name``,
-others by their name. Mappings keep the order in which things became known, which says nothing:
-sort before you iterate into a result. Judging what is seen is left to the planners.
+A snapshot never changes and is cheap to share. Namespaced objects are keyed by ``namespace/name``,
+others by their name. Mappings keep the order in which objects arrived, which is meaningless: sort
+before you iterate into a result. The snapshot only holds data; planners draw the conclusions.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from karpenter.api.cluster import Namespace, Service
 from karpenter.api.devices import (
@@ -18,7 +18,6 @@ from karpenter.api.devices import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import (
     CapacityBuffer,
     NodeClaim,
@@ -26,8 +25,8 @@ from karpenter.api.karpenter import (
     NodeOverlay,
     NodePool,
 )
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import Resource
+from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
 from karpenter.api.policy import PodDisruptionBudget
@@ -47,10 +46,9 @@ from karpenter.api.workloads import (
     StatefulSet,
 )
 from karpenter.model.labels import NODEPOOL
-from karpenter.state.intentions import ComingClaim
+from karpenter.state.expectations import ComingClaim
 from karpenter.state.nodes import StateNode
 
-NodeClass: TypeAlias = EC2NodeClass | KWOKNodeClass
 R = TypeVar("R", bound=Resource)
 
 
@@ -61,8 +59,8 @@ class Snapshot:
     nodes: tuple[StateNode, ...] = ()  # every machine, those being removed included
     unlaunched: tuple[NodeClaim, ...] = ()  # claims without a machine so far, by name
     skipped_nodes: tuple[Node, ...] = ()  # of a pool, but not yet known well enough, by name
-    coming: Mapping[str, ComingClaim] = field(default_factory=dict)  # claims that nobody saw yet
-    dismissed: frozenset[str] = frozenset()  # uids of claims that were asked to go
+    coming: Mapping[str, ComingClaim] = field(default_factory=dict)  # claims being created
+    dismissed: frozenset[str] = frozenset()  # uids of claims whose deletion was requested
     launches_held: Mapping[str, datetime] = field(default_factory=dict)  # by pool, until when
 
     pods: Mapping[str, Pod] = field(default_factory=dict)  # all of them

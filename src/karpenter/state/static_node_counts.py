@@ -1,16 +1,16 @@
-"""How many claims a static pool has: the one count that all who make or remove any go by.
+"""How many claims a static pool has: the one count that all controllers of static pools use.
 
-Scaling up, scaling down and replacing drifted or broken nodes run side by side. Each of them would
-undo what another does if it counted otherwise, so this is the only place where claims are counted.
+Scaling up, scaling down and replacing drifted or unhealthy nodes run concurrently. With different
+counts each would undo what another does, so this is the only place where claims are counted.
 
-    standing    neither on its way out nor asked to go; being created counts from the first moment
+    standing    neither deleted nor about to be; being created counts from the first moment
     couple      a claim that is being replaced and its replacement: in the end one of them stays
-    staying     what is left when all couples have become one and all that were marked have gone
-    slots       how many more claims ``limits.nodes`` allows; whatever exists at all takes one
+    staying     what is left when each couple has become one and all marked claims are gone
+    slots       how many more claims ``limits.nodes`` allows; every claim that exists takes one
 
-Who replaces whom is written on the replacement, so a process that takes over counts as the one
-before did. It does not know the command, though: a couple nobody sees to any more is one until the
-replacement stands, and then the other claim is the first to go.
+An annotation on the replacement names the claim it replaces, so a process that takes over counts
+the same. It does not know the command, though: a couple without a command counts as one until the
+replacement is initialized, and then the other claim is the first to be deleted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,14 +19,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.model.conditions import is_true
+from karpenter.model.conditions import DRIFTED, INITIALIZED, INSTANCE_TERMINATING, is_true
 from karpenter.model.labels import NODEPOOL, REPLACES
 from karpenter.model.quantity import units
 from karpenter.model.resources import NODES
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
 
-# A replacement nobody waits for has as long to stand as a claim has to register
+# A replacement without a command has as long to initialize as a claim has to register
 PATIENCE: Final = timedelta(minutes=15)
 
 
@@ -39,13 +39,13 @@ class StaticCount:
     slots_left: int | None  # None without a limit
     couples: Mapping[str, str] = field(default_factory=dict)  # a claim -> its replacement
     superseded: frozenset[str] = frozenset()  # claims whose replacements stand
-    coming: frozenset[str] = frozenset()  # standing, but nobody has seen them yet
+    coming: frozenset[str] = frozenset()  # standing, but not seen yet
     held_until: datetime | None = None  # launches have failed, and none is tried before then
-    alone: int = 0  # standing, but a disruption takes them away before there is a replacement
+    alone: int = 0  # standing, but removed before their replacements are created
 
     @property
     def staying(self) -> int:
-        """How many there are in the end if nobody does anything more."""
+        """How many there are in the end if nothing more is done."""
         return self.standing - len(self.couples) - self.alone
 
     @property
@@ -84,7 +84,7 @@ def count_static(pool: NodePool, snapshot: Snapshot, *, now: datetime) -> Static
     for key, replaced in _replacements(standing):
         if replaced in marked or _may_yet_stand(standing[key], now):
             under_way.append((key, replaced))
-        elif not standing[key].has_condition("Drifted"):
+        elif not standing[key].has_condition(DRIFTED):
             superseded.add(replaced)
     couples = _couples(under_way)
     limit, held_until = pool.spec.limits.get(NODES), snapshot.launches_held.get(name)
@@ -119,7 +119,7 @@ def _is_going(machine: StateNode, snapshot: Snapshot) -> bool:
     claim = _claim(machine)
     if claim.metadata.deletion_timestamp is not None or claim.metadata.uid in snapshot.dismissed:
         return True
-    return machine.has_condition("InstanceTerminating")
+    return machine.has_condition(INSTANCE_TERMINATING)
 
 
 def _replacements(standing: Mapping[str, StateNode]) -> Iterator[tuple[str, str]]:
@@ -144,7 +144,7 @@ def _couples(under_way: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _may_yet_stand(machine: StateNode, now: datetime) -> bool:
     claim = _claim(machine)
-    if is_true(claim.status.conditions, "Initialized"):
+    if is_true(claim.status.conditions, INITIALIZED):
         return False
     created = claim.metadata.creation_timestamp
     return created is not None and now - created < PATIENCE

@@ -1,8 +1,8 @@
 """One CEL expression, compiled once and run against many values.
 
-Compiling reports what cannot work: syntax errors, syntax the engine does not know, names that
-nothing declares. It also finds out which fields of a variable the expression can read at all,
-because handing a value to the engine costs far more than evaluating it.
+Compiling reports what cannot work: syntax errors, syntax the engine does not support, undeclared
+names. It also finds out which fields of a variable the expression can read at all, because
+converting a value for the engine costs far more than evaluating the expression.
 """
 
 import re
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from karpenter.admission.cel_objects import OBJECT_FUNCTIONS
-from karpenter.admission.cel_runtime import Context, Program, compile_program
-from karpenter.admission.cel_text import TEXT_FUNCTIONS, CelError, go_matches, rune_count
-from karpenter.admission.cel_versions import VERSION_FUNCTIONS
+from karpenter.admission.cel.objects import OBJECT_FUNCTIONS
+from karpenter.admission.cel.runtime import Context, Program, compile_program
+from karpenter.admission.cel.text import TEXT_FUNCTIONS, CelError, go_matches, rune_count
+from karpenter.admission.cel.versions import VERSION_FUNCTIONS
 
 # Which fields are read: a field maps to the fields read below it, or to None when all of it is
 Fields: TypeAlias = dict[str, Any]

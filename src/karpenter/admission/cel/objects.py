@@ -1,7 +1,7 @@
 """Kubernetes' CEL functions on quantities, URLs, IP addresses and CIDR blocks.
 
-The engine has no types for these, so each travels through it as a map with a single entry whose
-text is canonical; equal values are therefore equal maps.
+The engine has no types for these, so each is represented as a map with a single entry whose text is
+canonical; equal values are therefore equal maps.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from karpenter.admission.cel_text import CelError
+from karpenter.admission.cel.text import CelError
 from karpenter.model.quantity import QuantityError, is_quantity, parse
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -1,9 +1,9 @@
 """Rules in CEL (``x-kubernetes-validations``), compiled once per CRD version.
 
-``self`` is the value where the rule stands, ``oldSelf`` what it was before the update. A rule that
+``self`` is the value the rule applies to, ``oldSelf`` what it was before the update. A rule that
 mentions ``oldSelf`` runs only on updates and only where the old value is known: items of a list
-are followed from the old object to the new one only in lists of type map. All rules at one place
-share one handing-over of the value.
+are correlated between the old object and the new one only in lists of type map. All rules at one
+place share one conversion of the value.
 """
 
 import re
@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from karpenter.admission.cel_runtime import EVALUATION_ERRORS, Context, OptionalValue
-from karpenter.admission.cel_values import Shape, shape_of
-from karpenter.admission.errors import NO_VALUE, ErrorKind, FieldError, Path, is_below
-from karpenter.admission.expression import (
+from karpenter.admission.cel.expression import (
     NO_OVERLOAD,
     Expression,
     ExpressionError,
@@ -24,8 +21,11 @@ from karpenter.admission.expression import (
     compile_expression,
     merge_fields,
 )
-from karpenter.admission.lists import item_key
-from karpenter.admission.schema import RULES, Document, Node
+from karpenter.admission.cel.runtime import EVALUATION_ERRORS, Context, OptionalValue
+from karpenter.admission.cel.values import Shape, shape_of
+from karpenter.admission.errors import NO_VALUE, ErrorKind, FieldError, Path, is_below
+from karpenter.admission.schemas.lists import item_key
+from karpenter.admission.schemas.schema import RULES, Document, Node
 
 _REASONS: Final = {
     "": ErrorKind.INVALID,

@@ -1,4 +1,4 @@
-"""Kubernetes' CEL functions on text, lists and sets, which the engine does not bring along.
+"""Kubernetes' CEL functions on text, lists and sets, which the engine lacks.
 
 Every function takes the values as they come out of the engine and raises ``CelError`` where
 Kubernetes reports an error. A call with arguments of the wrong type may raise ``TypeError``.
@@ -11,7 +11,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from karpenter.admission.patterns import Pattern, PatternError, compile_go
+from karpenter.admission.schemas.patterns import Pattern, PatternError, compile_go
 
 _Comparable = TypeVar("_Comparable", int, float, str, bytes)
 

@@ -1,8 +1,8 @@
-"""Handing values of an object over to CEL, typed and named as its schema says.
+"""Converting values of an object for CEL, typed and named as its schema says.
 
 A ``number`` is a double even when it is written without a fraction, a ``date-time`` is a
 timestamp, and property names that CEL could not parse are escaped. Most schemas need none of
-this; their values are handed over as they are, and only the fields that are read.
+this; their values are passed as they are, and only the fields that are read.
 """
 
 import base64
@@ -13,11 +13,10 @@ from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from karpenter.admission.durations import go_duration
-from karpenter.admission.expression import Fields
-from karpenter.admission.formats import date_time
-from karpenter.admission.schema import Node
-from karpenter.api.times import in_nanoseconds
+from karpenter.admission.cel.expression import Fields
+from karpenter.admission.schemas.formats import date_time
+from karpenter.admission.schemas.schema import Node
+from karpenter.model import durations
 
 _RESERVED: Final = frozenset(
     {
@@ -130,8 +129,8 @@ def _midnight(value: Any) -> Any:
 
 
 def _duration(value: Any) -> Any:
-    nanoseconds = go_duration(value) if isinstance(value, str) else None
-    return value if nanoseconds is None else in_nanoseconds(nanoseconds)
+    length = durations.parse(value) if isinstance(value, str) else None
+    return value if length is None else length
 
 
 def _bytes(value: Any) -> Any:

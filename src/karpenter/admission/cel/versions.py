@@ -1,7 +1,7 @@
 """Kubernetes' CEL functions on semantic versions.
 
-The engine has no type for versions, so one travels through it as a map with a single entry, like
-quantities do. Both share the names of their comparisons; what stands on the left decides.
+The engine has no type for versions, so one is represented as a map with a single entry, like
+quantities are. Both share the names of their comparisons; the type of the receiver decides.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from karpenter.admission.cel_objects import OBJECT_FUNCTIONS
-from karpenter.admission.cel_text import CelError
+from karpenter.admission.cel.objects import OBJECT_FUNCTIONS
+from karpenter.admission.cel.text import CelError
 
 _Precedence: TypeAlias = tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from karpenter.admission.durations import go_duration
+from karpenter.admission.cel.expression import ExpressionError, compile_expression
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.admission.expression import ExpressionError, compile_expression
-from karpenter.admission.kubelet_fields import KUBELET_CONFIGURATION
+from karpenter.admission.kubelets.fields import KUBELET_CONFIGURATION
 from karpenter.admission.shapes import is_integer, shape_errors
+from karpenter.model import durations
 from karpenter.model.quantity import is_quantity, parse
 
 EVICTION_SIGNALS = (
@@ -117,8 +117,7 @@ def eviction_errors(kubelet: Mapping[str, Any], path: Path) -> Iterator[FieldErr
                 )
     for signal, period in _items(kubelet, "evictionSoftGracePeriod"):
         yield from _signal_errors(signal, (*path, "evictionSoftGracePeriod"))
-        nanoseconds = go_duration(period) if isinstance(period, str) else 0
-        if nanoseconds is None or nanoseconds < 0:
+        if isinstance(period, str) and durations.period(period) is None:
             yield FieldError(
                 ErrorKind.INVALID,
                 (*path, "evictionSoftGracePeriod", signal),
@@ -222,7 +221,7 @@ def _expression_problem(text: str) -> str | None:
     try:
         compile_expression(text, EXPRESSION_VARIABLES)
     except ExpressionError as error:
-        # What the parser would have liked instead is a long list of token names.
+        # The parser's list of expected tokens is long and of no use to users.
         reason, _, _ = str(error).partition(" expecting {")
         return f"is not a usable expression: {reason}"
     return None

@@ -1,7 +1,7 @@
 """What the legacy webhook demanded of a Provisioner.
 
-How its requirements were completed is in ``legacy``; what its AWS provider may hold is in
-``legacy_template``.
+How its requirements were completed is in ``webhook``; what its AWS provider may hold is in
+``node_template``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ from karpenter.admission.constraints import (
     taint_errors,
 )
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.admission.kubelet import (
+from karpenter.admission.kubelets.kubelet import (
     eviction_errors,
     image_gc_errors,
     negative_errors,
     reserved_errors,
 )
-from karpenter.admission.legacy_template import inline_provider_errors
+from karpenter.admission.legacy.node_template import inline_provider_errors
 from karpenter.admission.shapes import is_integer
 from karpenter.model.label_rules import Place
 from karpenter.model.quantity import is_quantity
@@ -109,7 +109,7 @@ def _kubelet_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _inline_family(spec: Mapping[str, Any]) -> str | None:
-    """Return the AMI family if the Provisioner tells; behind a providerRef it is not known."""
+    """Return the AMI family if the Provisioner has it; behind a providerRef it is not known."""
     family = object_at(spec, "provider").get("amiFamily")
     return family if isinstance(family, str) else None
 

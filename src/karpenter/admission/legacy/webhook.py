@@ -1,6 +1,6 @@
 """The legacy admission webhook for the alpha kinds: what it filled in, and what it refused.
 
-Its rules stand in ``legacy_provisioner`` and ``legacy_template``; here is the way in, and the
+Its rules are in ``provisioner`` and ``node_template``; this module is the entry point, and has the
 requirements it appended to a Provisioner.
 """
 
@@ -9,8 +9,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from karpenter.admission.constraints import collect, object_at, objects_at
 from karpenter.admission.errors import Findings
-from karpenter.admission.legacy_provisioner import provisioner_findings
-from karpenter.admission.legacy_template import template_errors
+from karpenter.admission.legacy.node_template import template_errors
+from karpenter.admission.legacy.provisioner import provisioner_findings
+from karpenter.api import ec2_labels
 from karpenter.model import labels
 
 Profile: TypeAlias = Literal["early", "late"]
@@ -28,15 +29,15 @@ _ALWAYS: Final = {
     "late": (_OS, _ARCH, _CAPACITY_TYPE),
 }
 _INSTANCE_CHOICE: Final[tuple[_Default, ...]] = (  # the late webhook kept small and old types out
-    (labels.INSTANCE_CATEGORY, "In", ("c", "m", "r")),
-    (labels.INSTANCE_GENERATION, "Gt", ("2",)),
+    (ec2_labels.INSTANCE_CATEGORY, "In", ("c", "m", "r")),
+    (ec2_labels.INSTANCE_GENERATION, "Gt", ("2",)),
 )
 _CHOOSES_INSTANCES: Final = frozenset(
     {
         labels.INSTANCE_TYPE,
-        labels.INSTANCE_FAMILY,
-        labels.INSTANCE_CATEGORY,
-        labels.INSTANCE_GENERATION,
+        ec2_labels.INSTANCE_FAMILY,
+        ec2_labels.INSTANCE_CATEGORY,
+        ec2_labels.INSTANCE_GENERATION,
     }
 )
 

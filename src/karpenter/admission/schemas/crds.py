@@ -1,8 +1,8 @@
 """The CRDs of this project, read from the package when they are needed.
 
-A file is named after its CRD, ``<group>_<plural>.yaml``, and the plural follows from the kind as
-it does in English. So a kind's file is found without reading any other, which matters because
-reading YAML is the slowest step on the way to checking a manifest.
+A file is named after its CRD, ``<group>_<plural>.yaml``, and the plural follows from the kind by
+English rules. So a kind's file is found without reading any other, which matters because reading
+YAML is the slowest step of checking a manifest.
 """
 
 import functools
@@ -50,7 +50,7 @@ def stored_only(crd: Mapping[str, Any]) -> dict[str, Any]:
     """The CRD for an API server without a conversion webhook: other versions refuse every write.
 
     Without conversion the API server stores an old object after pruning what only the old version
-    has, so a pool would lose its kubelet settings without a word. A version stays in the list,
+    has, so a pool would silently lose its kubelet settings. A version stays in the list,
     since a CRD may not drop one that its ``status.storedVersions`` names, and since a version that
     is not served is answered by ``no matches for kind``, which names no way out.
     """

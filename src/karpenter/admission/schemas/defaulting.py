@@ -11,7 +11,7 @@ Nothing is changed in place; what needs no change is returned as it is.
 import copy
 from typing import Any
 
-from karpenter.admission.schema import NO_DEFAULT, Node
+from karpenter.admission.schemas.schema import NO_DEFAULT, Node
 
 
 def default(obj: dict[str, Any], node: Node) -> dict[str, Any]:

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.admission import defaulting, pruning
-from karpenter.admission.cel import RuleSet
-from karpenter.admission.crds import builtin_crds, crd_name
+from karpenter.admission.cel.rules import RuleSet
 from karpenter.admission.errors import ErrorKind, FieldError, Path, distinct
-from karpenter.admission.lists import UniqueLists, unique_lists
 from karpenter.admission.metadata import metadata_errors
-from karpenter.admission.openapi import ValueSchema
-from karpenter.admission.schema import CrdError, Document, Node, read_schema
+from karpenter.admission.schemas import defaulting, pruning
+from karpenter.admission.schemas.crds import builtin_crds, crd_name
+from karpenter.admission.schemas.lists import UniqueLists, unique_lists
+from karpenter.admission.schemas.openapi import ValueSchema
+from karpenter.admission.schemas.schema import CrdError, Document, Node, read_schema
 
 # Far beyond any manifest; the Rust libraries walk values recursively
 _DEEPEST: Final = 100

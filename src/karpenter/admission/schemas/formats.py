@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from karpenter.admission.durations import go_duration
+from karpenter.model import durations
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 DNS_LABEL: Final = re.compile(_LABEL)
@@ -98,7 +98,7 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = MappingProxyType(
         "cidr": lambda text: "/" in text and _reads(ipaddress.ip_interface)(text),
         "date": _is_date,
         "date-time": lambda text: date_time(text) is not None,
-        "duration": lambda text: go_duration(text) is not None,
+        "duration": durations.is_duration,
         "email": _matches(_EMAIL),
         "hexcolor": _matches(_HEX_COLOUR),
         "hostname": lambda text: len(text) <= LONGEST_SUBDOMAIN and bool(_HOSTNAME.fullmatch(text)),

@@ -1,7 +1,7 @@
 """Lists whose items must differ: ``x-kubernetes-list-type`` set and map.
 
-Items of a list of type map are told apart by their keys; the same keys say which item of the old
-object an item of the new one continues.
+Items of a list of type map are identified by their keys; the same keys correlate an item of the new
+object with one of the old.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.admission.schema import NO_DEFAULT, Node
+from karpenter.admission.schemas.schema import NO_DEFAULT, Node
 
 ItemKey: TypeAlias = tuple[bytes, ...]
 
@@ -54,7 +54,7 @@ def unique_lists(node: Node) -> UniqueLists | None:
 
 
 def item_key(node: Node, item: object) -> ItemKey | None:
-    """What tells an item of a list of type map from the others; None for what is no object."""
+    """What identifies an item of a list of type map; None for what is no object."""
     if not isinstance(item, dict):
         return None
     return tuple(_encode(_key_part(node, item, key)) for key in node.list_keys)
@@ -84,5 +84,5 @@ def _duplicates(value: list[Any], node: Node, path: Path) -> Iterator[FieldError
 
 
 def _encode(value: object) -> bytes:
-    # Text makes any value comparable, and unlike Python it tells 1 from true
+    # Text makes any value comparable, and unlike Python it distinguishes 1 from true
     return msgspec.json.encode(value, order="deterministic")

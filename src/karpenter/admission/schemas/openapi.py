@@ -2,7 +2,7 @@
 
 The dialect differs from JSON Schema in ``nullable``, ``exclusiveMinimum`` as a flag, formats of
 numbers, patterns in Go's syntax and Kubernetes' own keywords. A valid object costs one pass in
-Rust; only an invalid one is gone through again for its errors, which ``wording`` puts into the
+Rust; only an invalid one is traversed again for its errors, which ``wording`` puts into the
 API server's words. Uniqueness within lists is left to ``lists``, rules in CEL to ``cel``.
 """
 
@@ -12,10 +12,10 @@ from typing import Any, Final
 import jsonschema_rs
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.admission.formats import FORMATS
-from karpenter.admission.patterns import PatternError, compile_go, portable
-from karpenter.admission.schema import EMBEDDED, INT_OR_STRING, Document
-from karpenter.admission.wording import GO_PATTERN, field_errors
+from karpenter.admission.schemas.formats import FORMATS
+from karpenter.admission.schemas.patterns import PatternError, compile_go, portable
+from karpenter.admission.schemas.schema import EMBEDDED, INT_OR_STRING, Document
+from karpenter.admission.schemas.wording import GO_PATTERN, field_errors
 
 # The API server reads whole numbers into 64 bits whatever the schema says
 _BOUNDS: Final = {"int32": (-(2**31), 2**31 - 1)}

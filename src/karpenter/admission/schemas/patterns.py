@@ -1,9 +1,9 @@
 """Regular expressions in Go's dialect (RE2), which every pattern in a CRD is written in.
 
-They come from whoever may install a CRD or, in CEL, write an object; so nothing here may take more
-than linear time. ``compile_go`` uses RE2 itself. ``portable`` writes a pattern for the schema
-library, whose engine is linear in time too and saves a call into Python for every value, but reads
-ECMAScript's dialect.
+They are untrusted: they come from users who may install a CRD or, in CEL, write an object; so
+nothing here may take more than linear time. ``compile_go`` uses RE2 itself. ``portable`` rewrites a
+pattern for the schema library, whose engine is linear in time too and saves a call into Python for
+every value, but reads ECMAScript's dialect.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]  # it ships no types; Pattern is the typed way to it
 
-from karpenter.model.remembered import remembered
+from karpenter.model.memo import remembered
 
 _SPACES: Final = r"\t\n\x0c\r "
 # Judging whether a pattern is portable takes quadratic time
@@ -71,7 +71,7 @@ class Pattern:
 
     def is_in(self, text: str) -> bool:
         """Whether some part of ``text`` matches."""
-        # as bytes, because nobody asks where: working out characters is most of the cost
+        # as bytes, because the position is not needed: character offsets are most of the cost
         return self._compiled.search(text.encode()) is not None
 
     def first_in(self, text: str) -> str:

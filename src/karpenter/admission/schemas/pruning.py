@@ -7,7 +7,7 @@ copies nothing. Dropped fields are reported by path; what to say about them is l
 from typing import Any
 
 from karpenter.admission.errors import Path
-from karpenter.admission.schema import ROOT_FIELDS, Node
+from karpenter.admission.schemas.schema import ROOT_FIELDS, Node
 
 
 def prune(obj: dict[str, Any], node: Node) -> tuple[dict[str, Any], list[Path]]:

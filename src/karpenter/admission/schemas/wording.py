@@ -1,6 +1,6 @@
-"""What ``jsonschema-rs`` finds, in the words of the API server.
+"""Errors of ``jsonschema-rs`` in the words of the API server.
 
-People search for these sentences, so they are the server's to the letter: which value is shown,
+Users search for these sentences, so they match the server's to the letter: which value is shown,
 "in body" after the path, the count instead of the list.
 """
 

@@ -1,0 +1,1 @@
+"""CEL: expressions compiled and run, the functions Kubernetes adds, and rules of CRDs."""

@@ -1,0 +1,71 @@
+"""Owners of pods: from a pod to its ReplicaSet, and from that to its Deployment.
+
+Owner references say it. Where a ReplicaSet is not among the objects, as in a file of pods alone,
+its name is used: a Deployment appends one hyphenated suffix to its own.
+"""
+
+from collections.abc import Container, Mapping
+
+from karpenter.api.meta import OwnerReference, Resource
+from karpenter.api.pods import Pod
+from karpenter.api.workloads import Deployment, ReplicaSet
+from karpenter.model.selectors import selects
+from karpenter.state.object_keys import namespace_of
+
+
+def controller_of(resource: Resource) -> OwnerReference | None:
+    """The controller of an object, if it has one."""
+    return next((each for each in resource.metadata.owner_references if each.controller), None)
+
+
+def deployment_of(replica_set: ReplicaSet) -> str:
+    """The key of the Deployment that controls a ReplicaSet, or nothing."""
+    owner = controller_of(replica_set)
+    if owner is None or owner.kind != "Deployment":
+        return ""
+    return f"{namespace_of(replica_set)}/{owner.name}"
+
+
+def named_by(pod: Pod, replica_sets: Container[str]) -> str:
+    """The key of the Deployment that the ReplicaSet of a pod is named after, or nothing.
+
+    Nothing, too, for a ReplicaSet that is given: it says itself whose it is.
+    """
+    owner = controller_of(pod)
+    if owner is None or owner.kind != "ReplicaSet":
+        return ""
+    key = f"{namespace_of(pod)}/{owner.name}"
+    return "" if key in replica_sets else key.rpartition("-")[0]
+
+
+def deployment_of_pod(
+    pod: Pod,
+    replica_sets: Mapping[str, ReplicaSet],
+    deployments: Mapping[str, Deployment],
+) -> str:
+    """The key of the Deployment that a pod is of, or nothing.
+
+    One that is known only by the name of a ReplicaSet, or because the pod has no controller, must
+    select it.
+    """
+    owner, namespace = controller_of(pod), namespace_of(pod)
+    if owner is None:
+        return next(
+            (
+                key
+                for key, each in sorted(deployments.items())
+                if namespace_of(each) == namespace
+                and selects(each.spec.selector, pod.metadata.labels)
+            ),
+            "",
+        )
+    key = f"{namespace}/{owner.name}"
+    if owner.kind == "Deployment":
+        return key
+    if owner.kind == "ReplicaSet" and key in replica_sets:
+        return deployment_of(replica_sets[key])
+    named = named_by(pod, replica_sets)
+    known = deployments.get(named)
+    if known is not None and not selects(known.spec.selector, pod.metadata.labels):
+        return ""
+    return named
