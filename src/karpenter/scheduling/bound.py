@@ -1,13 +1,13 @@
-"""A price below which no plan can go, found without planning.
+"""A lower bound for the price of any plan, computed without planning.
 
-Give every pod a share of what nodes cost, so that the pods which one machine could hold never have
-shares worth more than the machine. Whatever the packing, all shares together are then no more than
-what it costs. A share is so much for every unit of a resource the pod asks for, and what is still
-left of a machine's price goes to those who need some machine of its kind at all.
+It is a dual solution of the packing problem. Every pod gets a share of what nodes cost, such that
+the shares of the pods that fit on one machine never exceed its price. Then all shares together are
+at most the cost of any packing. A share is a rate for every unit of a resource that the pod
+requests; what is left of a machine's price goes to the pods that need a machine of its kind at all.
 
-The rates differ between pods that may use different offerings: a pod that needs an accelerator
-pays for it, and one that does not pays no more for its cpu than the cheapest machine asks. Which
-resource is charged for first decides how good the bound is, never whether it holds; so a few orders
+The rates differ between pods that may use different offerings: a pod that needs an accelerator pays
+for it, and one that does not pays no more for its cpu than the cheapest machine costs. The order in
+which resources are charged decides how tight the bound is, never whether it holds; so a few orders
 are tried, and the highest bound counts.
 
 Notation
@@ -24,12 +24,12 @@ from typing import Final, TypeAlias
 from karpenter.api.pods import Toleration
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from karpenter.scheduling.classes import PodClass
-from karpenter.scheduling.templates import Template
+from karpenter.scheduling.compiled.pod_classes import PodClass
+from karpenter.scheduling.compiled.templates import Template
 
 _COMMON: Final = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
-_MOST_CROWDS: Final = 8  # those that may use the most are then taken for one
-_NODE: Final = ""  # stands for the machine as such, among the names of resources
+_MOST_CROWDS: Final = 8  # beyond that, those that may use the most are merged
+_NODE: Final = ""  # pseudo-resource: the machine itself
 
 _Market: TypeAlias = Sequence[Template]
 _Masks: TypeAlias = tuple[int, ...]  # offerings, one mask for each market
@@ -89,7 +89,7 @@ class _Demands:
         }
 
     def masks(self, markets: Iterable[_Market], well_known: frozenset[str]) -> _Masks:
-        """The offerings such a pod may use when it has given up every wish."""
+        """The offerings such a pod may use when it has given up every preference."""
         return tuple(self._mask(market, well_known) for market in markets)
 
     def _mask(self, market: _Market, well_known: frozenset[str]) -> int:
@@ -155,7 +155,7 @@ class _Sheet:
     __slots__ = ("_amounts", "_left", "_rates")
 
     def __init__(self, markets: Sequence[_Market], crowds: Sequence[_Crowd]) -> None:
-        """List the sizes, and tell each crowd which of them it may use."""
+        """List the sizes, and which of them each crowd may use."""
         names = {name for crowd in crowds for name in crowd.demand}
         self._left: list[float] = []
         self._amounts: dict[str, list[int]] = {name: [] for name in names}
@@ -213,7 +213,7 @@ class _Sheet:
 
 
 def _worth(price: float) -> float:
-    """What a machine costs at least; one that nobody knows the price of may cost nothing."""
+    """What a machine costs at least; one of unknown price may cost nothing."""
     return price if price > 0 and math.isfinite(price) else 0.0
 
 
@@ -233,7 +233,7 @@ def _parts(masks: Sequence[int]) -> Iterator[tuple[list[int], int]]:
 def _resource_by_resource(
     sheet: _Sheet, crowds: Sequence[_Crowd], first: str, charged: Sequence[str]
 ) -> float:
-    """Charge everybody for one resource, then everybody for the next."""
+    """Charge all crowds for one resource, then all for the next."""
     names = (first, *(name for name in charged if name != first), _NODE)
     return sum(sheet.charge(crowd, name) for name in names for crowd in crowds)
 

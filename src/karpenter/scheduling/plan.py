@@ -15,7 +15,7 @@ from karpenter.api.nodes import Taint
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
 
-ABOUT: Final = "~"  # stands before a price that nobody has told
+ABOUT: Final = "~"  # prefix of an estimated price
 
 
 class Why(StrEnum):
@@ -63,7 +63,7 @@ class Launch:
     zone: str
     capacity_type: str
     price: float
-    is_estimate: bool = False  # nobody has told the price
+    is_estimate: bool = False  # the price is an estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +120,10 @@ class Plan:
 
     @property
     def is_estimate(self) -> bool:
-        """Whether the cost rests on a price that nobody has told."""
+        """Whether the cost rests on an estimated price."""
         return rests_on_estimates(self.claims)
 
 
 def rests_on_estimates(claims: Iterable[PlannedClaim]) -> bool:
-    """Whether what claims cost rests on a price that nobody has told."""
+    """Whether what claims cost rests on an estimated price."""
     return any(claim.launch is not None and claim.launch.is_estimate for claim in claims)

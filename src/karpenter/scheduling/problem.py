@@ -2,17 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.cloud.types import InstanceType, ProviderFacts
-from karpenter.scheduling.daemons import Daemon
+from karpenter.model.requirements import Requirements
+from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.devices.inputs import DeviceInputs
-from karpenter.scheduling.groups import NamespaceDirectory
-from karpenter.scheduling.volumes import PodVolumes
+from karpenter.scheduling.inputs.daemons import Daemon
 from karpenter.state.nodes import StateNode
 
+_NONE: Final[Mapping[str, frozenset[str]]] = {}
 MOST_INSTANCE_TYPES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class PodVolumes:
+    """The volumes of a pod, resolved."""
+
+    alternatives: tuple[Requirements, ...] = ()  # any one will do; none means anywhere
+    attached: Mapping[str, frozenset[str]] = field(default_factory=lambda: _NONE)
+    # CSI driver -> persistent volume claims it attaches ("namespace/name")
+
+
+NO_VOLUMES: Final = PodVolumes()
 
 
 @dataclass(frozen=True, slots=True)

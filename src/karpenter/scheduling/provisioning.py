@@ -1,7 +1,7 @@
-"""One pass over a cluster: which pods wait, where they would go, and what users would be told.
+"""One pass over a cluster: which pods are pending, where they would go, and the resulting events.
 
-Everything the controller and the command line have in common stands here. It is a function of a
-snapshot: reading the cluster and acting on the outcome are left to others.
+This is everything the controller and the command line have in common. It is a function of a
+snapshot: reading the cluster and acting on the outcome are left to the callers.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,30 +13,30 @@ from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.model.conditions import LAUNCHED, find, in_words
-from karpenter.scheduling.attachments import node_volumes, resolve_volumes
-from karpenter.scheduling.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
-from karpenter.scheduling.compiler import Compiler
-from karpenter.scheduling.daemons import daemons_of
-from karpenter.scheduling.default_spread import default_spread
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.compiled.effort import too_many_rules
+from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.devices.inputs import DeviceInputs
-from karpenter.scheduling.effort import too_many_rules
-from karpenter.scheduling.groups import NamespaceDirectory
-from karpenter.scheduling.ignored import Ignored
-from karpenter.scheduling.intake import take_in
-from karpenter.scheduling.overlays import RefusedOverlay
+from karpenter.scheduling.inputs.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
+from karpenter.scheduling.inputs.daemons import daemons_of
+from karpenter.scheduling.inputs.default_spread import default_spread
+from karpenter.scheduling.inputs.ignored_pods import Ignored
+from karpenter.scheduling.inputs.overlays import RefusedOverlay
+from karpenter.scheduling.inputs.pending_pods import take_in
+from karpenter.scheduling.inputs.pools import Pools, sort_out_pools
+from karpenter.scheduling.inputs.storage import Storage
+from karpenter.scheduling.inputs.volumes import node_volumes, resolve_volumes
 from karpenter.scheduling.plan import Plan, Reason, Unplaced, Why
-from karpenter.scheduling.pools import Pools, sort_out_pools
 from karpenter.scheduling.problem import Options, PoolCatalogue, Problem
 from karpenter.scheduling.solve import HasTime, Witness, always, solve
-from karpenter.scheduling.static import StaticOutcome, plan_static
-from karpenter.scheduling.storage import Storage
-from karpenter.state.departing import pods_to_move
+from karpenter.scheduling.static_pools import StaticOutcome, plan_static
+from karpenter.state.departing_pods import pods_to_move
 from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 COSTLY_TO_PLAN: Final = "CostlyToPlan"  # the reason of an event
-# How Karpenter begins what it tells, which people look for
-_FAILED: Final = "FailedScheduling"
+FAILED_SCHEDULING: Final = "FailedScheduling"
+# How Karpenter's events begin; users search for it
 _FAILED_TO_SCHEDULE: Final = "Failed to schedule pod"
 _NOTHING_LEFT: Final = "NodePool requirements filtered out all compatible available instance types"
 _MIN_VALUES_LEFT_NOTHING: Final = f"{_NOTHING_LEFT} due to minValues incompatibility"
@@ -209,7 +209,7 @@ class Ground:
 
 
 def _candidates(snapshot: Snapshot) -> list[Pod]:
-    """Pods that wait for a node, or look as if they did."""
+    """Pods that wait for a node, or may do so."""
     return [
         pod
         for _, pod in sorted(snapshot.pods.items())
@@ -273,22 +273,15 @@ def _announced(
     virtual: Sequence[Pod],
     classes: Mapping[str, NodeClassReference],
 ) -> ProvisioningPlan:
-    """Take virtual pods out of the plan, and say what users would be told."""
+    """Take virtual pods out of the plan, and compute the events."""
     owner = {key_of(pod): buffer_of(pod) for pod in virtual}
     outcomes = tuple(_buffer_outcome(buffer, outcome.plan, owner) for buffer in buffers)
     plan = _without(outcome.plan, owner) if owner else outcome.plan
     events = [
-        Announcement(f"Pod/{entry.pod}", _FAILED, f"{_FAILED_TO_SCHEDULE}, {entry.detail}")
-        for entry in outcome.ignored
-        if entry.has_event
+        failed_to_schedule(entry.pod, entry.detail) for entry in outcome.ignored if entry.has_event
     ]
     if outcome.pools.dynamic or _are_ours(outcome.pools.excluded):
-        events += [
-            Announcement(
-                f"Pod/{entry.pod}", _FAILED, f"{_FAILED_TO_SCHEDULE}, {failure_message(entry)}"
-            )
-            for entry in plan.unplaced
-        ]
+        events += [failed_to_schedule(entry.pod, failure_message(entry)) for entry in plan.unplaced]
     if plan.unplaced and not outcome.pools.dynamic:
         events += _told_to_classes(outcome.pools, classes, len(plan.unplaced))
     events += [
@@ -306,6 +299,11 @@ def _announced(
     return replace(outcome, plan=plan, buffers=outcomes, events=tuple(events))
 
 
+def failed_to_schedule(pod: str, why: str) -> Announcement:
+    """The text of the event of a pod that gets no place in a pass."""
+    return Announcement(f"Pod/{pod}", FAILED_SCHEDULING, f"{_FAILED_TO_SCHEDULE}, {why}")
+
+
 def _are_ours(excluded: Iterable[Reason]) -> bool:
     """Whether there are pools that would be ours to use, were they ready."""
     return any(reason.why is not Why.CLASS_UNSUPPORTED for reason in excluded)
@@ -314,7 +312,7 @@ def _are_ours(excluded: Iterable[Reason]) -> bool:
 def _told_to_classes(
     pools: Pools, classes: Mapping[str, NodeClassReference], waiting: int
 ) -> Iterator[Announcement]:
-    """Tell node classes that are not ready whom they keep waiting while no pool can be used."""
+    """The events on node classes that are not ready, while no pool can be used."""
     kept: dict[NodeClassReference, list[Reason]] = {}
     for reason in pools.excluded:
         if reason.why is Why.CLASS_NOT_READY:

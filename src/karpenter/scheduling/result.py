@@ -1,28 +1,26 @@
 """From packed claims to the NodeClaims that would be created."""
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model import labels
+from karpenter.model.claim_names import planned_name
 from karpenter.model.min_values import Shortfall, lowered
 from karpenter.model.requirement import Operator, Requirement, requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
-from karpenter.scheduling.claims import OpenClaim
+from karpenter.scheduling.compiled.offerings import OfferingIndex
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.plan import Launch, PlannedClaim
 from karpenter.scheduling.problem import Options
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.universe import Universe
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
 
 # Set while a node starts; a claim neither promises nor demands them
 NOT_ON_CLAIMS: Final = frozenset({labels.HOSTNAME, labels.REGISTERED, labels.INITIALIZED})
-_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels: no words by accident
-_SUFFIX_LENGTH: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class ClaimWriter:
             return common
         spec = template.node_pool.spec.template.spec
         return PlannedClaim(
-            name=claim_name(template.name, pods),
+            name=planned_name(template.name, pods),
             node_pool=template.name,
             pods=tuple(pods),
             instance_types=common.instance_types,
@@ -110,7 +108,7 @@ def with_bookings(
     held = claim.shape.requirements
     if not claim.bookings:
         return held, claim.bits
-    # a booking is worth more than a choice of capacity types, so no minimum of them remains
+    # a reservation takes precedence over minValues of the capacity type
     held = Requirements(entry for entry in held if entry.key != labels.CAPACITY_TYPE)
     held &= (requirement(labels.CAPACITY_TYPE, Operator.IN, (labels.RESERVED,)),)
     if facts.reservation_id_label:
@@ -123,7 +121,7 @@ def with_bookings(
     return held, booked
 
 
-def _too_small(universe: Universe, held: Requirements, wanted: int, bits: int) -> int:
+def _too_small(universe: OfferingIndex, held: Requirements, wanted: int, bits: int) -> int:
     """Offerings of types that hold the claim only on offerings it does not ask for in the end."""
     capacity_types = universe.values(labels.CAPACITY_TYPE, wanted & universe.launchable)
     if not capacity_types:
@@ -137,7 +135,7 @@ def _too_small(universe: Universe, held: Requirements, wanted: int, bits: int) -
     return too_small
 
 
-def _in_price_order(universe: Universe, wanted: int, bits: int) -> tuple[int, ...]:
+def _in_price_order(universe: OfferingIndex, wanted: int, bits: int) -> tuple[int, ...]:
     """The types in ``bits``, those that have no offering in ``wanted`` at the end."""
     cheapest_first = universe.types_in(wanted)
     if wanted == bits:
@@ -222,13 +220,3 @@ def launch_of(template: Template, bits: int) -> Launch | None:
         price=offering.price,
         is_estimate=offering.is_estimate,
     )
-
-
-def claim_name(pool: str, pods: Iterable[str]) -> str:
-    """A name that the same pods get again, so that plans can be compared."""
-    digest = int.from_bytes(hashlib.sha256("\n".join((pool, *pods)).encode()).digest()[:8])
-    suffix = ""
-    for _ in range(_SUFFIX_LENGTH):
-        digest, letter = divmod(digest, len(_SUFFIX_ALPHABET))
-        suffix += _SUFFIX_ALPHABET[letter]
-    return f"{pool}-{suffix}"

@@ -1,21 +1,22 @@
 """Static pools: a fixed number of nodes, whatever the pods ask for."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
-from karpenter.state.departing import is_protected
-from karpenter.state.eviction import eviction_cost
+from karpenter.cloud.types import InstanceType, Offering
+from karpenter.scheduling.compiled.templates import template_requirements
+from karpenter.scheduling.plan import Launch
+from karpenter.state.departing_pods import is_protected
+from karpenter.state.eviction_cost import eviction_cost
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_daemon
 from karpenter.state.snapshot import Snapshot
-from karpenter.state.static_count import StaticCount, count_static, standing_claims
-
-_NANOSECONDS = 10**9
+from karpenter.state.static_node_counts import StaticCount, count_static, standing_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,42 @@ def plan_static(
     """Compare each static pool with what it has."""
     worth = partial(eviction_cost, deletion_cost_is_ours=deletion_cost_is_ours)
     return tuple(_outcome(pool, snapshot, now, worth) for pool in pools)
+
+
+def static_launches(
+    pool: NodePool, types: Iterable[InstanceType], count: int
+) -> tuple[Launch | None, ...]:
+    """What so many new nodes of a static pool would be launched as, the cheapest ways first.
+
+    A reservation serves as many nodes as it has room for. None stands for a node that cannot be
+    launched now.
+    """
+    held = template_requirements(pool)
+    ways = [
+        (_launch(kind, offering), offering)
+        for kind in types
+        if kind.requirements.intersects(held)
+        for offering in kind.offerings
+        if offering.is_launchable and offering.requirements.intersects(held)
+    ]
+    ways.sort(
+        key=lambda way: (way[0].price, way[0].instance_type, way[0].zone, way[0].capacity_type)
+    )
+    chosen: list[Launch | None] = []
+    taken: Counter[str] = Counter()  # reservation -> nodes
+    for launch, offering in ways:
+        left = count - len(chosen)
+        if offering.is_reserved:
+            left = min(left, offering.reservation_capacity - taken[offering.reservation_id])
+            taken[offering.reservation_id] += max(0, left)
+        chosen += [launch] * left
+    return (*chosen, *([None] * (count - len(chosen))))
+
+
+def _launch(kind: InstanceType, offering: Offering) -> Launch:
+    return Launch(
+        kind.name, offering.zone, offering.capacity_type, offering.price, offering.is_estimate
+    )
 
 
 def _outcome(
@@ -75,42 +112,29 @@ def _first_to_go(
     rest = [single[key] for key in single.keys() - unlaunched - count.superseded]
     return [
         *((machine.name,) for key, machine in single.items() if key in count.superseded),
-        *(() for _ in count.coming - coupled),  # its turn comes when it has been seen
+        *(() for _ in count.coming - coupled),  # it can be deleted once it has been seen
         *((key,) for key in waiting),
         *_seen(count.couples, standing),
-        *((name,) for name in _cheapest_first(pool, rest, now, worth)),
+        *((name,) for name in _cheapest_first(rest, now, worth)),
     ]
 
 
 def _seen(
     couples: Mapping[str, str], standing: Mapping[str, StateNode]
 ) -> Iterator[tuple[str, ...]]:
-    """The couples, the replacement last; nobody can remove one that has not been seen yet."""
+    """The couples, the replacement last; a claim that has not been seen yet cannot be removed."""
     for replaced, replacement in sorted(couples.items()):
         found = standing.get(replacement)
         yield (standing[replaced].name, found.name) if found is not None else ()
 
 
 def _cheapest_first(
-    pool: NodePool, nodes: Iterable[StateNode], now: datetime, worth: Callable[[Pod], float]
+    nodes: Iterable[StateNode], now: datetime, worth: Callable[[Pod], float]
 ) -> list[str]:
     def key(node: StateNode) -> tuple[bool, bool, float, str]:
         protected = any(is_protected(pod, now=now) for pod in node.pods)
         empty = not protected and all(is_daemon(pod) for pod in node.pods)
-        cost = sum(map(worth, node.pods)) * _lifetime_left(pool, node, now)
+        cost = sum(map(worth, node.pods)) * node.lifetime_left(now)
         return (not empty, protected, cost, node.name)
 
     return [node.name for node in sorted(nodes, key=key)]
-
-
-def _lifetime_left(pool: NodePool, node: StateNode, now: datetime) -> float:
-    """The part of its life a node has before it, from one when new to zero when it expires."""
-    expiry = pool.spec.template.spec.expire_after
-    if node.node_claim is not None:
-        expiry = node.node_claim.spec.expire_after
-    length = go_duration(expiry)
-    created = node.node_claim.metadata.creation_timestamp if node.node_claim else None
-    if not length or created is None:
-        return 1.0
-    age = (now - created).total_seconds()
-    return max(0.0, min(1.0, 1 - age * _NANOSECONDS / length))

@@ -1,12 +1,12 @@
-"""What if some machines went away: where would their pods go?
+"""What if some machines were removed: where would their pods go?
 
-Asking this of every machine of a large cluster is what consolidation does. The cluster is compiled
-once, with every pod that may have to move among the pods to place and yet counted where it is. One
-question then costs about as much as placing the few pods it is about: counts are copied only for
-the groups those pods belong to, less the pods that leave, and machines are bits of a mask.
+Consolidation asks this for every machine of a large cluster. The cluster is compiled once, with
+every pod that may have to move among the pods to place and yet counted where it is. One question
+then costs about as much as placing the few pods it is about: counts are copied only for the groups
+those pods belong to, less the pods that leave, and machines are bits of a mask.
 
 Notation
-    mover     a pod to be placed: always, or only when its home goes
+    mover     a pod to be placed: always, or only when its home is removed
     home      the number of the machine a mover is on
 """
 
@@ -18,20 +18,20 @@ from typing import Final
 
 from karpenter.api.pods import Pod
 from karpenter.model.resources import NODES
-from karpenter.scheduling.claims import OpenClaim
-from karpenter.scheduling.classes import PodClass, Stage
-from karpenter.scheduling.compiler import Compiler
-from karpenter.scheduling.groups import GroupKind
-from karpenter.scheduling.joining import Joining
-from karpenter.scheduling.packing import Packer, Packing
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.compiled.topology_groups import GroupKind
+from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.packing.joining import Joining
+from karpenter.scheduling.packing.packer import Packer, Packing
+from karpenter.scheduling.packing.reservations import Reservations
+from karpenter.scheduling.packing.topology import GroupState
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.problem import Problem
-from karpenter.scheduling.reservations import Reservations
 from karpenter.scheduling.result import ClaimWriter
 from karpenter.scheduling.solve import devices_for, pod_order
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.topology import GroupState
-from karpenter.scheduling.world import World
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 
@@ -43,8 +43,8 @@ class Mover:
     """A pod that a question may be about."""
 
     pod: Pod
-    home: str = ""  # the machine that has to go before the pod is placed; none: in any case
-    is_pending: bool = False  # it has no place now, so that it finds none is nobody's fault
+    home: str = ""  # the pod is placed if this machine is removed; empty: in any case
+    is_pending: bool = False  # it has no place now either, so it blocks nothing
 
     @property
     def is_settled(self) -> bool:
@@ -81,14 +81,14 @@ class WhatIf:
             closed: machines that take no pods which run well where they are.
             compiler: what was compiled before, to be used again.
         """
-        self.world: Final = World(problem, compiler)
+        self.compiled: Final = CompiledProblem(problem, compiler)
         self._problem = problem
         self._movers = movers
-        self._numbers = {node.name: n for n, node in enumerate(self.world.state_nodes)}
+        self._numbers = {node.name: n for n, node in enumerate(self.compiled.state_nodes)}
         self._closed = _mask(self._numbers[name] for name in closed if name in self._numbers)
         self._unfinished = _mask(
             number
-            for number, node in enumerate(self.world.state_nodes)
+            for number, node in enumerate(self.compiled.state_nodes)
             if node.is_managed and not node.is_initialized
         )
         self._always = [p for p, mover in enumerate(movers) if not mover.home]
@@ -96,11 +96,11 @@ class WhatIf:
         for position, mover in enumerate(movers):
             if mover.home and mover.home in self._numbers:
                 self._at_home.setdefault(self._numbers[mover.home], []).append(position)
-        order = pod_order(problem.pods, self.world.class_of)
+        order = pod_order(problem.pods, self.compiled.class_of)
         self._rank = {position: rank for rank, position in enumerate(order)}
         self._suitable: dict[Stage, int] = {}
-        self._limits = self.world.remaining_limits()
-        self._keys = self.world.topology_keys
+        self._limits = self.compiled.remaining_limits()
+        self._keys = self.compiled.topology_keys
         self._homeless = {key_of(movers[p].pod) for p in self._always}
         self._groups_of: dict[Hashable, tuple[int, ...]] = {}  # kind -> groups that count such pods
         self._counted: dict[int, Counter[int]] = {}  # machine -> group -> pods
@@ -127,14 +127,14 @@ class WhatIf:
             homeless_first: place those who are without a home before those whose home goes.
         """
         going = [self._numbers[machine.name] for machine in machines]
-        without = _mask(going) | self.world.leaving_nodes
+        without = _mask(going) | self.compiled.leaving_nodes
         positions = [*self._always]
         for number in going:
             positions += self._at_home.get(number, ())
         positions.sort(key=self._rank.__getitem__)
         if homeless_first:
             positions.sort(key=lambda position: bool(self._movers[position].home))
-        class_of = self.world.class_of
+        class_of = self.compiled.class_of
         classes = list({id(class_of[p]): class_of[p] for p in positions}.values())
         barred = (
             {p: self._closed for p in positions if self._movers[p].is_settled}
@@ -147,11 +147,11 @@ class WhatIf:
                 self._limits_without(machines),
                 self._reservations(is_strict, credit),
                 best_effort_min_values=self._problem.options.best_effort_min_values,
-                devices=devices_for(self.world, classes),
+                devices=devices_for(self.compiled, classes),
             )
             packer = Packer(
-                self.world.nodes,
-                self.world.templates,
+                self.compiled.nodes,
+                self.compiled.templates,
                 _States(self, going, classes),
                 joining,
                 classes,
@@ -159,22 +159,22 @@ class WhatIf:
                 without_nodes=without,
                 barred=barred,
                 suitable=self._suitable,
-                told_labels=self.world.told_labels,
+                custom_labels=self.compiled.custom_labels,
                 insists=insists,
             )
             return packer.pack(positions, class_of)
 
         packing = packed(insists=True)
         if packing.has_insisted and self._left_out(packing):
-            # as a plan does: more may fit where nobody insists on the best domain of a spread
+            # as ``solve`` does: more may fit when a spread may use other than its best domain
             packing = min(packing, packed(insists=False), key=self._left_out)
         failed = [*packing.failed, *packing.deferred]
         existing: dict[str, tuple[str, ...]] = {}
         for number, placed in sorted(packing.on_nodes.items()):
-            name = self.world.nodes.targets[number].name
+            name = self.compiled.nodes.targets[number].name
             existing[name] = tuple(key_of(self._movers[p].pod) for p in placed)
             if self._unfinished >> number & 1:
-                # nobody knows yet whether such a machine will ever be ready
+                # such a machine may never become ready
                 failed += [p for p in placed if self._movers[p].home]
         stranded = tuple(self._movers[p].pod for p in failed if not self._movers[p].is_pending)
         return Outcome(tuple(packing.claims), existing, stranded, len(positions))
@@ -186,7 +186,7 @@ class WhatIf:
 
     def template(self, claim: OpenClaim) -> Template:
         """The template a claim is made from."""
-        return self.world.templates[claim.template]
+        return self.compiled.templates[claim.template]
 
     def is_needed(self, claim: OpenClaim) -> bool:
         """Whether a claim is for a pod that has a place now, and not only for pods that wait."""
@@ -218,15 +218,15 @@ class WhatIf:
     def _speakers(self) -> Counter[int]:
         """How many pods that stay where they are each group counts, on all machines together."""
         total: Counter[int] = Counter()
-        for number in range(len(self.world.state_nodes)):
+        for number in range(len(self.compiled.state_nodes)):
             total.update(self._counted_on(number))
         return total
 
     def _count_homes(self) -> list[GroupState]:
-        states = self.world.states()
+        states = self.compiled.states()
         for number, positions in self._at_home.items():
             for position in positions:
-                pod_class = self.world.class_of[position]
+                pod_class = self.compiled.class_of[position]
                 for group in self._counting((pod_class.number,), pod_class.pod):
                     self._move(states[group], number, 1)
         return states
@@ -236,8 +236,8 @@ class WhatIf:
         known = self._counted.get(number)
         if known is None:
             known = self._counted[number] = Counter()
-            machine = self.world.state_nodes[number]
-            kinds = self.world.nodes.targets[number].kinds
+            machine = self.compiled.state_nodes[number]
+            kinds = self.compiled.nodes.targets[number].kinds
             for pod, kind in zip(machine.pods, kinds, strict=True) if machine.node else ():
                 if key_of(pod) not in self._homeless:
                     known.update(self._counting(kind, pod))
@@ -247,11 +247,11 @@ class WhatIf:
         """The groups that count pods of a kind."""
         known = self._groups_of.get(kind)
         if known is None:
-            known = self._groups_of[kind] = self.world.groups_counting(pod)
+            known = self._groups_of[kind] = self.compiled.groups_counting(pod)
         return known
 
     def _move(self, state: GroupState, number: int, pods: int) -> None:
-        target = self.world.nodes.targets[number]
+        target = self.compiled.nodes.targets[number]
         if not state.admits(target.requirements, target.taints):
             return
         if state.is_hostname:
@@ -259,32 +259,34 @@ class WhatIf:
                 state.nodes.add(number, pods)
             for _ in range(-pods):
                 state.nodes.remove(number)
-        elif (domain := self.world.nodes.domain_of(number, state.group.key)) is not None:
+        elif (domain := self.compiled.nodes.domain_of(number, state.group.key)) is not None:
             state.add(domain, pods)
 
     def _forget_domains(self, state: GroupState, going: Sequence[int]) -> None:
         """A domain that only machines on their way out are in is none any more."""
-        nodes = self.world.nodes
-        gone = _mask(going) | self.world.leaving_nodes
+        nodes = self.compiled.nodes
+        gone = _mask(going) | self.compiled.leaving_nodes
         for number in going:
             domain = nodes.domain_of(number, state.group.key)
             if domain is None or state.counts.get(domain, 1):
                 continue
             others = nodes.domains(state.group.key)[domain] & ~gone
-            if not self.world.makes_domain(state, others) and not self._is_offered(state, domain):
+            if not self.compiled.makes_domain(state, others) and not self._is_offered(
+                state, domain
+            ):
                 del state.counts[domain]
 
     def _is_offered(self, state: GroupState, domain: str) -> bool:
         tolerations = state.group.tolerations
         return any(
             domain in template.domains(state.group.key)
-            for template in self.world.templates
+            for template in self.compiled.templates
             if tolerations is None or template.is_tolerated(tolerations)
         )
 
     def _limits_without(self, machines: Sequence[StateNode]) -> list[dict[str, int]]:
         limits = [dict(left) for left in self._limits]
-        by_pool = {t.name: limits[t.number] for t in self.world.templates}
+        by_pool = {t.name: limits[t.number] for t in self.compiled.templates}
         for machine in machines:
             left = by_pool.get(machine.node_pool, {})
             for name in left:
@@ -295,9 +297,9 @@ class WhatIf:
         options = self._problem.options
         if not options.reserved_capacity:
             return None
-        if not any(template.has_reserved for template in self.world.templates):
+        if not any(template.has_reserved for template in self.compiled.templates):
             return None
-        universes = (template.universe for template in self.world.templates)
+        universes = (template.universe for template in self.compiled.templates)
         return Reservations(universes, strict=is_strict, credits=credit)
 
 
@@ -323,7 +325,7 @@ class _States(Sequence[GroupState]):
         return state
 
     def __len__(self) -> int:
-        return len(self._what_if.world.groups.known)
+        return len(self._what_if.compiled.groups.known)
 
 
 def _mask(numbers: Iterable[int]) -> int:

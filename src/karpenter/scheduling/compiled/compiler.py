@@ -1,24 +1,23 @@
-"""Keeps what was compiled from one solve to the next, for as long as nothing about it changed.
+"""The cache of what was compiled, kept from one solve to the next while its inputs are unchanged.
 
 Pools, catalogues and machines are compared by identity: state hands out the same objects until they
-change. What a solve does not use is forgotten afterwards.
+change. Entries that a solve does not use are evicted afterwards.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from karpenter.api.karpenter import NodeOverlay
-from karpenter.scheduling.claims import Shapes
-from karpenter.scheduling.daemons import Daemon
-from karpenter.scheduling.existing import NodeIndex
-from karpenter.scheduling.machines import Machines
-from karpenter.scheduling.overlays import Overlaid, OverlaidCatalogues, apply_overlays
+from karpenter.scheduling.compiled.existing_nodes import Machines, NodeIndex
+from karpenter.scheduling.compiled.offerings import OfferingIndex
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.inputs.daemons import Daemon
+from karpenter.scheduling.inputs.overlays import Overlaid, OverlaidCatalogues, apply_overlays
+from karpenter.scheduling.packing.claims import Shapes
 from karpenter.scheduling.problem import PoolCatalogue, Problem
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.universe import Universe
 from karpenter.state.nodes import StateNode
 
-_MOST_SHAPES: Final = 20_000  # more than any cluster narrows to; then it is time to begin anew
+_MOST_SHAPES: Final = 20_000  # more than any cluster needs; beyond it the cache is cleared
 
 
 class Compiler:
@@ -26,7 +25,9 @@ class Compiler:
 
     def __init__(self) -> None:
         """Begin with nothing compiled."""
-        self._universes: dict[int, tuple[Universe, Shapes]] = {}  # by identity of the catalogue
+        self._universes: dict[
+            int, tuple[OfferingIndex, Shapes]
+        ] = {}  # by identity of the catalogue
         self._templates: dict[tuple[int, int, int], Template] = {}
         self._daemons: Sequence[Daemon] = ()
         self._machines = Machines()
@@ -46,7 +47,7 @@ class Compiler:
             self._daemons = problem.daemons
         by_name = sorted(problem.pools, key=lambda p: p.node_pool.metadata.name, reverse=True)
         ordered = sorted(by_name, key=lambda pool: -(pool.node_pool.spec.weight or 0))
-        used: dict[int, tuple[Universe, Shapes]] = {}
+        used: dict[int, tuple[OfferingIndex, Shapes]] = {}
         for pool in ordered:
             if id(pool.instance_types) not in used:
                 used[id(pool.instance_types)] = self._universe(problem, pool)
@@ -66,7 +67,7 @@ class Compiler:
         """The machines of a problem, in the order they are to be tried."""
         return self._machines.index(problem, ordered)
 
-    def _universe(self, problem: Problem, pool: PoolCatalogue) -> tuple[Universe, Shapes]:
+    def _universe(self, problem: Problem, pool: PoolCatalogue) -> tuple[OfferingIndex, Shapes]:
         known = self._universes.get(id(pool.instance_types))
         if (
             known is not None
@@ -74,7 +75,7 @@ class Compiler:
             and len(known[1]) <= _MOST_SHAPES
         ):
             return known
-        universe = Universe(pool.instance_types)
+        universe = OfferingIndex(pool.instance_types)
         return universe, Shapes(universe, problem.facts.well_known_labels)
 
     def _template(self, problem: Problem, number: int, pool: PoolCatalogue) -> Template:

@@ -1,10 +1,10 @@
-"""Labels that nodes would have only because pods speak of them.
+"""Labels that nodes get only because pods mention them.
 
-A pool gives its nodes the labels it defines, and a pod that asks for another one finds no node. But
-a pod that only says what a label must not be (``NotIn``) may go to such a pool, and its node is given
-some value of the label then. From there on the claim defines it, and a pod that asks for a value
-may join. So the answer to such a pod changes while others are placed; it is asked for again after
-a claim was told a label it seeks.
+A pool gives its nodes the labels it defines, and a pod that requires another one finds no node. But
+a pod that only excludes values of a label (``NotIn``) may go to such a pool, and its node is then
+given some value of the label. From then on the claim defines the label, and a pod that requires a
+value may join. So the answer to such a pod changes while others are placed; it is tried again after
+a claim has come to define a label it requires.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.requirement import Operator, Requirement
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.classes import PodClass
+from karpenter.scheduling.compiled.pod_classes import PodClass
 
 
-def told_labels(classes: Sequence[PodClass], well_known: frozenset[str]) -> frozenset[str]:
-    """The labels that some of these pods may tell a claim about, and others seek.
+def custom_labels(classes: Sequence[PodClass], well_known: frozenset[str]) -> frozenset[str]:
+    """The labels that some of these pods may make a claim define, and others require.
 
     Well-known labels are not among them: they need no definition.
     """
-    # classes that differ in size alone share their requirements, so few are looked at
+    # classes that differ in size alone share their requirements, so few are checked
     different = {
         id(stage.requirements): stage.requirements
         for pod_class in classes
@@ -41,7 +41,7 @@ def sought_in(wanted: Requirements, told: frozenset[str]) -> tuple[str, ...]:
 
 
 def seeks_any(pod_class: PodClass, told: frozenset[str]) -> bool:
-    """Whether such pods may find a place once others have told a claim about a label."""
+    """Whether such pods may find a place once others have made a claim define a label."""
     return any(sought_in(wanted, told) for wanted in _wants(pod_class))
 
 

@@ -1,9 +1,9 @@
-"""How much work one pod may be: what of its wishes is tried, and which pods have to come last.
+"""Bounds on the work one pod may cause: which preferences are tried, and which pods come last.
 
-Every alternative and every wish of a pod is a stage that is tried by itself, and each stage looks
-at all topology rules that still hold. A pod may list thousands, which nobody needs and one hostile
-pod is enough for. So what one pod may cost others is bounded here, in steps of work and not in
-time, so that a plan depends on the cluster alone. All bounds are far above what people write.
+Every alternative and every preference of a pod is a stage that is tried by itself, and each stage
+checks all topology rules that still hold. A pod may list thousands; no workload needs that, and one
+hostile pod is enough to stall a pass. So the work per pod is bounded here, counted in steps and not
+in time, so that a plan depends on the cluster alone. All bounds are far above ordinary manifests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,26 +11,26 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from karpenter.api.pods import Pod, PodSpec, TopologySpreadConstraint
-from karpenter.scheduling.groups import MOST_RULES
+from karpenter.scheduling.compiled.relaxation import Demands, course_of, demands_of, is_wish
+from karpenter.scheduling.compiled.topology_groups import MOST_RULES
 from karpenter.scheduling.plan import Reason, Why
-from karpenter.scheduling.relaxation import Demands, course_of, demands_of, is_wish
 
-# Each is a stage, and a rule that every stage before looks at: a look takes about a microsecond,
-# so that a pod that fits nowhere is done with in a tenth of a second
+# Each is a stage, and a rule that every earlier stage checks: a check takes about a microsecond,
+# so that a pod that fits nowhere takes at most a tenth of a second
 MOST_WISHES: Final = 256
 # Ways to satisfy the required node affinity: each is tried on every claim and pool
 MOST_ALTERNATIVES: Final = 1_000
-# Wishes are looked at again with each alternative
+# Preferences are tried again with each alternative
 _MOST_PAIRS: Final = MOST_WISHES * MOST_WISHES
-# Tolerations that are gone through in the time of one look at a rule
+# Tolerations that are matched in the time of one check of a rule
 _TOLERATIONS_A_LOOK: Final = 16
 
-# What a stage costs besides, in looks: pools and claims are tried
+# What a stage costs besides, in checks: pools and claims are tried
 _LOOKS_OF_A_STAGE: Final = 16
-# A pod with more work than this comes after all others; nobody reaches it with 50 wishes
+# A pod with more work than this comes after all others; 50 preferences do not reach it
 _MOST_ORDINARY_WORK: Final = 4096
-# Pods with more work than that share so much in one pass, and the others wait for the next: enough
-# for eight pods with as many wishes as are tried, and done with in a second
+# The work in one pass for all pods beyond that; the rest wait for the next pass: enough for eight
+# pods with as many preferences as are tried, and done in a second
 _MOST_COSTLY_WORK: Final = 8 * 275 * MOST_WISHES
 
 
@@ -38,8 +38,8 @@ _MOST_COSTLY_WORK: Final = 8 * 275 * MOST_WISHES
 class Effort:
     """What is to be said of a pod that is costly to plan for."""
 
-    work: int  # looks at rules until everything is tried
-    listed: int  # alternatives and wishes that the pod lists
+    work: int  # checks of rules until everything is tried
+    listed: int  # alternatives and preferences that the pod lists
     tried: int  # of them
 
     @property
@@ -59,7 +59,7 @@ class Effort:
 
 
 def within_bounds(demands: Demands) -> Demands:
-    """Demands without the wishes that are too many: those that would be given up first."""
+    """Demands without the preferences beyond the bound: those that would be given up first."""
     alternatives = demands.alternatives[-MOST_ALTERNATIVES:]
     breadth = max(1, len(alternatives)) + len(demands.tolerations) // _TOLERATIONS_A_LOOK
     surplus = _wishes(demands) - min(MOST_WISHES, _MOST_PAIRS // breadth)
@@ -100,7 +100,7 @@ def effort_of(
 
 
 def listed_in(demands: Demands) -> int:
-    """How many alternatives and wishes demands hold."""
+    """How many alternatives and preferences demands hold."""
     return len(demands.alternatives) + _wishes(demands)
 
 

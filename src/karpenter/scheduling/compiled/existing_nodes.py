@@ -1,8 +1,12 @@
-"""Machines that exist or are on their way, as places for pods.
+"""Machines that exist or are starting, as places for pods.
 
 Machines are numbered in the order they are tried: initialized ones first, then by name. Which
-machines suit a stage of a pod at all (labels, taints, room at the outset) is one mask, found from
-per-label and per-resource indices; only what is left of it is looked at one by one.
+machines suit a stage of a pod at all (labels, taints, initial room) is one mask, computed from
+per-label and per-resource indices; only the machines in it are checked one by one.
+
+State hands out the same ``StateNode`` until something about the machine or its pods changes, so
+machines are cached by identity and compiled once. Most of a large cluster is the same from one
+solve to the next.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +19,16 @@ from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
 from karpenter.model.taints import first_untolerated
-from karpenter.scheduling.classes import PodClass, Stage
-from karpenter.scheduling.ports import HostPort
-from karpenter.scheduling.universe import Levels, levels_of, members
+from karpenter.scheduling.compiled.fingerprints import fingerprint
+from karpenter.scheduling.compiled.host_ports import HostPort, host_ports
+from karpenter.scheduling.compiled.offerings import Levels, levels_of, members
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.inputs.daemons import Daemon, reserve_on
+from karpenter.scheduling.problem import BoundVolumes, Problem
+from karpenter.state.nodes import StateNode
+from karpenter.state.pods import is_active
+
+_NO_BOUND_VOLUMES: Final = BoundVolumes()
 
 
 class NodeTarget:
@@ -160,3 +171,68 @@ def _union(masks: Iterable[int]) -> int:
 
 def _mask(numbers: Iterable[int]) -> int:
     return _union(1 << number for number in numbers)
+
+
+class Machines:
+    """Makes the places of machines, each once."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._daemons: Sequence[Daemon] = ()
+        self._known: dict[int, tuple[StateNode, BoundVolumes, NodeTarget]] = {}  # by identity
+        self._index = NodeIndex(())
+
+    def index(self, problem: Problem, ordered: Iterable[StateNode]) -> NodeIndex:
+        """The machines of a problem, in this order; those no longer there are forgotten."""
+        if list(problem.daemons) != list(self._daemons):
+            self._known.clear()
+            self._daemons = problem.daemons
+        places = [self._place(problem, node) for node in ordered]
+        self._known = {id(place[0]): place for place in places}
+        targets = [target for _, _, target in places]
+        if len(targets) != len(self._index.targets) or any(
+            new is not old for new, old in zip(targets, self._index.targets, strict=True)
+        ):
+            self._index = NodeIndex(targets)
+        return self._index
+
+    def _place(
+        self, problem: Problem, node: StateNode
+    ) -> tuple[StateNode, BoundVolumes, NodeTarget]:
+        volumes = problem.node_volumes.get(node.name, _NO_BOUND_VOLUMES)
+        known = self._known.get(id(node))
+        if known is not None and known[0] is node and known[1] == volumes:
+            return known
+        return node, volumes, _target(node, volumes, problem.daemons)
+
+
+def _target(node: StateNode, volumes: BoundVolumes, daemons: Sequence[Daemon]) -> NodeTarget:
+    requirements = machine_requirements(node.labels, node.hostname)
+    kinds = tuple(_kind(pod) for pod in node.pods)
+    return NodeTarget(
+        name=node.name,
+        requirements=requirements,
+        taints=node.taints,
+        free=node.allocatable - node.requested - reserve_on(node, requirements, daemons),
+        ports=tuple(port for pod in node.pods for port in host_ports(pod.spec)),
+        attached=volumes.attached,
+        attach_limits=volumes.limits,
+        kinds=kinds,
+        repelling=tuple(
+            (kind, pod) for kind, pod in zip(kinds, node.pods, strict=True) if _keeps_away(pod)
+        ),
+    )
+
+
+def _keeps_away(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    return affinity is not None and bool(
+        affinity.pod_anti_affinity and affinity.pod_anti_affinity.required
+    )
+
+
+def _kind(pod: Pod) -> bytes:
+    """Equal for pods that count alike for topology."""
+    affinity = pod.spec.affinity
+    apart = affinity.pod_anti_affinity if affinity is not None else None
+    return fingerprint((pod.metadata.namespace, pod.metadata.labels, apart, is_active(pod)))

@@ -1,4 +1,4 @@
-"""Bytes that are equal for equal parts of objects, by which like things are found to be alike."""
+"""Bytes that are equal for equal parts of objects, used as keys to find equal parts."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ _encode: Final = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def fingerprint(part: object) -> bytes:
-    """Return bytes that tell ``part`` from everything it is not equal to."""
+    """Return bytes that are equal for equal parts and differ for all others."""
     try:
         return _encode(part)
     except OverflowError:  # files may hold integers that fit into no 64 bits

@@ -1,4 +1,4 @@
-"""Host ports: which pods cannot share a machine because they want the same door."""
+"""Host ports: which pods cannot share a machine because they use the same port of the host."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,8 +1,9 @@
-"""What a pod demands of the labels of its node, as requirements.
+"""What a pod requires of the labels of its node, as ``Requirements``.
 
-Demands that contradict one another leave no value, and in the algebra of requirements no value
-means that the label is absent. A pod is not served by a node without the label, though, unless
-each of its demands allows that; so a contradiction becomes a demand for a label that cannot be.
+Requirements that contradict one another leave no value, and in the algebra of requirements no value
+means that the label is absent. A node without the label does not satisfy the pod, though, unless
+each of its requirements allows that; so a contradiction becomes a requirement on an impossible
+label.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ from karpenter.model.requirement import Operator, Requirement, RequirementError,
 from karpenter.model.requirements import Requirements
 
 _NO_DEMANDS: Final = Requirements()
-CONTRADICTION: Final = ""  # no label has an empty key; its value tells what contradicts what
+CONTRADICTION: Final = ""  # no label has an empty key; its value says what contradicts what
 
 
 def selector_demands(node_selector: Mapping[str, str]) -> Requirements:

@@ -5,10 +5,10 @@ Notation
     bits, mask  a set of offerings, held in one ``int``
 
 Bits are ordered by price, and offerings that cannot be launched (used-up reservations) come after
-all others, so the cheapest offering of a mask is its lowest set bit. Among equally dear ones those
-come first whose price somebody has told, then size and names decide, never the order they came in. A requirement on a label, and a demand for room, are
-each a mask that is computed once and remembered. A universe is built once per catalogue and never
-changes.
+all others, so the cheapest offering of a mask is its lowest set bit. At equal prices published ones
+come before estimates, then size and names decide, never the order of the input. A requirement on a
+label, and a demand for room, are each a mask that is computed once and cached. An index is built
+once per catalogue and never changes.
 """
 
 from bisect import bisect_left
@@ -29,7 +29,7 @@ _MASKS_REMEMBERED: Final = 512  # claims narrowed alike list the same types, pas
 _DIGITS_AS_FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 
 
-class Universe:
+class OfferingIndex:
     """An index over the available offerings of one catalogue."""
 
     __slots__ = (
@@ -166,7 +166,7 @@ class _Rank(NamedTuple):
 
     is_used_up: bool
     price: float
-    is_estimate: bool  # a price that nobody has told wins no tie
+    is_estimate: bool  # an estimated price wins no tie
     smallness: tuple[int, int, int]  # of two types at one price the larger comes first
     type_name: str
     zone: str
@@ -197,7 +197,7 @@ class _LabelIndex:
 
     __slots__ = ("absent", "by_value", "others", "undefined")
 
-    def __init__(self, universe: Universe, key: str) -> None:
+    def __init__(self, universe: OfferingIndex, key: str) -> None:
         self.undefined = 0  # offerings that say nothing about the label
         self.absent = 0  # offerings that say it will not be there
         self.others: dict[Requirement, int] = {}  # offerings known only by what they exclude
@@ -231,7 +231,7 @@ class _LabelIndex:
         return bits
 
 
-def _by_requirement(universe: Universe, key: str) -> dict[Requirement | None, int]:
+def _by_requirement(universe: OfferingIndex, key: str) -> dict[Requirement | None, int]:
     grouped: dict[Requirement | None, int] = {}
     for index, instance_type in enumerate(universe.types):
         bits = universe.type_bits[index]
@@ -253,7 +253,7 @@ class Levels:
         """Index masks by the amount their bits have."""
         self.amounts = sorted(bits_by_amount)
         having = [bits_by_amount[amount] for amount in reversed(self.amounts)]
-        # for each amount the bits that have it or more, and none for what nobody has
+        # for each amount the bits that have it or more; none beyond the largest amount
         self.masks: list[int] = [*reversed(list(accumulate(having, or_))), 0]
 
     def at_least(self, amount: int) -> int:
@@ -277,7 +277,7 @@ class Room:
 
     __slots__ = ("_left", "_levels", "possible")
 
-    def __init__(self, universe: Universe, overheads: Overheads) -> None:
+    def __init__(self, universe: OfferingIndex, overheads: Overheads) -> None:
         """Subtract the overhead of each mask from the offerings in it."""
         left: dict[Resources, int] = {}
         for bits, overhead in overheads:

@@ -1,8 +1,8 @@
-"""Pods that are alike, as one class: everything about a pod is worked out once per class.
+"""Equivalence classes of pods: everything about a pod is computed once per class.
 
-Two pods are alike when nothing the solver looks at tells them apart: namespace, labels and spec.
-A class lists its ``Stage``s, from all the pod asks for to what it cannot do without; the solver
-tries them in turn.
+Two pods are equivalent when namespace, labels and spec agree in everything the solver reads. A
+class lists its ``Stage``s, from all the pod asks for to its hard requirements; the solver tries
+them in turn.
 """
 
 from bisect import bisect_left
@@ -16,19 +16,11 @@ from karpenter.api.pods import Pod, PodAffinityTerm, PodSpec, Toleration, Topolo
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
-from karpenter.scheduling.effort import within_bounds
-from karpenter.scheduling.fingerprints import fingerprint
-from karpenter.scheduling.groups import (
-    Group,
-    GroupKind,
-    NamespaceDirectory,
-    affinity_group,
-    inverse_groups,
-    spread_group,
-)
-from karpenter.scheduling.node_demands import selector_demands, with_terms
-from karpenter.scheduling.ports import HostPort, host_ports
-from karpenter.scheduling.relaxation import (
+from karpenter.scheduling.compiled.effort import within_bounds
+from karpenter.scheduling.compiled.fingerprints import fingerprint
+from karpenter.scheduling.compiled.host_ports import HostPort, host_ports
+from karpenter.scheduling.compiled.node_requirements import selector_demands, with_terms
+from karpenter.scheduling.compiled.relaxation import (
     Course,
     Demands,
     course_of,
@@ -36,8 +28,16 @@ from karpenter.scheduling.relaxation import (
     is_wish,
     tolerating_soft_taints,
 )
-from karpenter.scheduling.topology import Membership
-from karpenter.scheduling.volumes import PodVolumes
+from karpenter.scheduling.compiled.topology_groups import (
+    Group,
+    GroupKind,
+    NamespaceDirectory,
+    affinity_group,
+    inverse_groups,
+    spread_group,
+)
+from karpenter.scheduling.packing.topology import Membership
+from karpenter.scheduling.problem import PodVolumes
 from karpenter.state.requests import is_resize_infeasible, pod_requests
 
 _FEW_STAGES: Final = 8  # are made at once, since going through a tuple is faster
@@ -46,7 +46,7 @@ _ALWAYS: Final = 1 << 62  # the stage in which a demand is given up
 
 @dataclass(slots=True, eq=False)  # not frozen: thousands are made, and freezing triples the cost
 class Stage:
-    """What a pod demands after giving up some of its wishes; compared by identity."""
+    """What a pod demands after giving up some of its preferences; compared by identity."""
 
     requirements: Requirements  # with the heaviest preference
     strict: Requirements  # without it
@@ -110,7 +110,7 @@ class PodClass:
     repels: tuple[int, ...]  # inverse groups by which it keeps others away
     uses_devices: bool
     has_extras: bool  # ports or volumes
-    is_costly: bool = False  # to try everything takes so long that others come first
+    is_costly: bool = False  # takes so much work that others come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def class_key(
 
     Args:
         spread: the constraints that hold for the pod.
-        claims: what tells its ResourceClaims from those of other pods.
+        claims: what distinguishes its ResourceClaims from those of other pods.
     """
     status = pod.status
     resized = None
@@ -235,10 +235,10 @@ class Groups:
         """Begin without any."""
         self.known: list[Group] = []
         self._numbers: dict[Group, int] = {}
-        # a group that selects by labels is found by the first of them, so few need looking at
+        # groups are indexed by the first label they select by, so few are checked
         self._by_label: dict[tuple[str, str], list[int]] = {}
         self._without_label: list[int] = []
-        # labels -> (groups looked at, those that count such a pod, those that bind it)
+        # labels -> (groups checked, those that count such a pod, those that bind it)
         self._meant: dict[bytes, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
 
     def number(self, group: Group) -> int:
@@ -276,7 +276,7 @@ class Groups:
 
 
 class _Weakening:
-    """Makes the stages of a pod; it outlives its builder where there are many, and knows no more."""
+    """Makes the stages of a pod lazily; it may outlive its builder, so it holds no more."""
 
     __slots__ = (
         "_binding",
@@ -457,7 +457,7 @@ class ClassBuilder:
         )
 
     def _node_filters(self, pod: Pod, demands: Demands) -> tuple[Requirements, ...]:
-        """The nodes a pod's spread looks at: any it could ever use, whatever it gives up later."""
+        """The nodes a pod's spread counts: any it could ever use, whatever it gives up later."""
         selector = selector_demands(pod.spec.node_selector)
         terms = tuple(with_terms(selector, (term,)) for term in demands.alternatives)
         return terms or ((selector,) if pod.spec.node_selector else ())

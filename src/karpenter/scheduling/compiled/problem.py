@@ -1,7 +1,8 @@
 """A problem compiled: everything that stays the same while pods are tried on it.
 
-Compiling is the costly part of a plan; asking again with other pods, or with some machines taken
-away, reuses it. Counting who is where happens here too, since every attempt starts from it.
+Compiling is the expensive part of a plan; solving again with other pods, or with some machines
+removed, reuses it. The initial topology counts are made here too, since every attempt starts from
+them.
 """
 
 from collections import Counter
@@ -12,16 +13,15 @@ from typing import Final
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.resources import NODES
-from karpenter.scheduling.classes import ClassBuilder, Groups, PodClass, class_key
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.compiled.custom_labels import custom_labels
+from karpenter.scheduling.compiled.effort import Effort, effort_of, fair_share
+from karpenter.scheduling.compiled.offerings import members
+from karpenter.scheduling.compiled.pod_classes import ClassBuilder, Groups, PodClass, class_key
+from karpenter.scheduling.compiled.topology_groups import Group, inverse_groups
 from karpenter.scheduling.devices.claims import ClaimDirectory
-from karpenter.scheduling.effort import Effort, effort_of, fair_share
-from karpenter.scheduling.groups import Group, inverse_groups
-from karpenter.scheduling.problem import Problem
-from karpenter.scheduling.told_labels import told_labels
-from karpenter.scheduling.topology import GroupState, HostCounts
-from karpenter.scheduling.universe import members
-from karpenter.scheduling.volumes import NO_VOLUMES, PodVolumes
+from karpenter.scheduling.packing.topology import GroupState, HostCounts
+from karpenter.scheduling.problem import NO_VOLUMES, PodVolumes, Problem
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_active
 
@@ -36,7 +36,7 @@ class Haste:
     first: Sequence[str] = ()  # uids of pods that were left out before
 
 
-class World:
+class CompiledProblem:
     """Pools, machines and topology of one problem, ready to place pods on."""
 
     def __init__(
@@ -68,7 +68,7 @@ class World:
             volumes_of=self._volumes_of,
         )
         self.class_of = self._classify(problem.pods, builder, haste)
-        self.told_labels = told_labels(self.classes, problem.facts.well_known_labels)
+        self.custom_labels = custom_labels(self.classes, problem.facts.well_known_labels)
         self._base = [self._state_of(group) for group in self.groups.known]
         self._count_bound_pods()
 

@@ -1,15 +1,15 @@
-"""Which wishes a pod gives up, one at a time and in which order, until it fits somewhere.
+"""Which preferences a pod gives up, one at a time and in which order, until it fits somewhere.
 
-A pod's hard demands never change. Its wishes (alternatives, preferences, spread that is merely
-preferred) are treated as demands first and given up stage by stage, from everything the pod asks
-for to what it cannot do without. A ``Course`` tells which stage gives up what:
+A pod's hard requirements never change. Its preferences (alternatives, preferred affinity, spread
+with ``ScheduleAnyway``) are treated as requirements first and given up stage by stage. A ``Course``
+says which stage gives up what:
 
     1. another way to satisfy the required node affinity
     2. the heaviest preferred pod affinity
     3. the heaviest preferred pod anti-affinity
     4. the heaviest preferred node affinity
-    5. the first spread constraint that is a mere wish
-    6. dislike of soft taints; last, and only where some pool has such a taint
+    5. the first spread constraint that is only preferred
+    6. avoidance of soft taints; last, and only where some pool has such a taint
 """
 
 from dataclasses import dataclass, replace
@@ -51,8 +51,9 @@ Term = TypeVar("Term", PreferredSchedulingTerm, WeightedPodAffinityTerm)
 class Course:
     """How demands weaken: stages are numbered from zero, and each gives up one thing more.
 
-    The fields but the last two name the stage that gives up the first wish of a kind; the others
-    of that kind follow, one in each stage. Alternatives are used in turn, the first in stage zero.
+    The fields but the last two name the stage that gives up the first preference of a kind; the
+    others of that kind follow, one in each stage. Alternatives are used in turn, the first in
+    stage zero.
     """
 
     affinity: int
@@ -64,7 +65,7 @@ class Course:
 
 
 def course_of(demands: Demands, *, soft_taints_exist: bool) -> Course:
-    """Tell in which order a pod gives up its wishes."""
+    """Return the order in which a pod gives up its preferences."""
     affinity = max(1, len(demands.alternatives))
     anti_affinity = affinity + len(demands.preferred_affinity)
     nodes = anti_affinity + len(demands.preferred_anti_affinity)

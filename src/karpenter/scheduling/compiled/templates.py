@@ -1,8 +1,8 @@
-"""What a pool can make: its requirements and taints, and the offerings that remain for pods.
+"""What a pool can create: its requirements and taints, and the offerings that remain for pods.
 
 A template is a pool compiled against its catalogue. Daemons that will run on every node of the
 pool are subtracted from each offering beforehand, so "does it fit" is a question about pods alone.
-Building one is costly; it is done once for as long as pool, catalogue and daemons stay the same.
+Building one is expensive; it is cached while pool, catalogue and daemons stay the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +19,13 @@ from karpenter.model.requirement import Operator, requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import NO_RESOURCES, NODES, Resources, total
 from karpenter.model.taints import PREFER_NO_SCHEDULE, first_untolerated
-from karpenter.scheduling.claims import Shapes
-from karpenter.scheduling.daemons import Daemon
-from karpenter.scheduling.ports import HostPort
-from karpenter.scheduling.universe import Levels, Universe
+from karpenter.scheduling.compiled.host_ports import HostPort
+from karpenter.scheduling.compiled.offerings import Levels, OfferingIndex
+from karpenter.scheduling.inputs.daemons import Daemon
+from karpenter.scheduling.packing.claims import Shapes
 from karpenter.state.drift_hash import node_pool_hash
 
-# What a node will carry by the time daemons come; only daemons are told so beforehand
+# Labels a node has by the time daemons come; only daemons may require them beforehand
 _AS_IF_STARTED: Final = Requirements.from_labels(
     {labels.REGISTERED: "true", labels.INITIALIZED: "true"}
 )
@@ -70,7 +70,7 @@ class Template:
         self,
         number: int,
         node_pool: NodePool,
-        universe: Universe,
+        universe: OfferingIndex,
         shapes: Shapes,
         daemons: Sequence[Daemon],
         facts: ProviderFacts,

@@ -1,9 +1,9 @@
 """Topology groups: the rules by which pods attract, repel or balance one another.
 
-A group is what one spread constraint or one (anti-)affinity term says, apart from the pod that says
-it: the label whose values are the domains, and which pods are counted. Pods that say the same
-share one group, and so do its counts. A required anti-affinity term makes a second, inverse group
-that binds the pods the term selects.
+A group is one spread constraint or one (anti-)affinity term, apart from the pod that has it: the
+label whose values are the domains, and which pods are counted. Pods with the same rule share one
+group and its counts. A required anti-affinity term makes a second, inverse group that binds the
+pods the term selects.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,8 +24,8 @@ from karpenter.model.taints import first_untolerated
 
 Namespaces: TypeAlias = frozenset[str] | None  # None means all of them
 
-# Spread and (anti-)affinity that one pod may insist on. Each is counted for every pod of the
-# cluster, and no wish could be given up instead; far more than people write
+# Required spread and (anti-)affinity of one pod. Each is counted for every pod of the cluster and
+# cannot be given up; the bound is far above ordinary manifests
 MOST_RULES: Final = 256
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic")
@@ -42,7 +42,7 @@ class GroupKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """Which nodes a spread constraint looks at."""
+    """Which nodes a spread constraint counts."""
 
     terms: tuple[Requirements, ...] = ()  # alternatives; none means every node
     tolerations: tuple[Toleration, ...] | None = None  # None means taints do not matter
@@ -165,8 +165,8 @@ def affinity_group(
 def inverse_groups(pod: Pod, directory: NamespaceDirectory) -> Sequence[Group]:
     """The groups by which a pod's required anti-affinity binds other pods.
 
-    A pod that has more terms than anybody is planned for with is a burden to all others wherever it
-    runs; what it says beyond that is not heard.
+    Terms of a running pod beyond ``MOST_RULES`` are ignored: each costs work for every pod of the
+    cluster.
     """
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_anti_affinity is None:

@@ -1,41 +1,87 @@
-"""Devices for the pods of one pass: what is free, what the pass has given away, and where.
+"""Devices for the pods of one pass: what is free, what the pass has allocated, and where.
 
-A claim is served once. Served by devices that a machine will bring along, it ties all its pods to
-that machine; served by devices of the cluster, it lets them go wherever those can be reached. A
-planned claim keeps several instance types open, so devices are found for each group of types that
-publish the same. What they use of the cluster, and which drivers must publish, must not depend on
-the type that is launched in the end, so groups that differ in that from the cheapest are dropped.
+A claim is allocated once. Allocated to devices that a machine will bring along, it ties all its
+pods to that machine; allocated to devices of the cluster, it lets them go wherever those can be
+reached. A planned claim keeps several instance types open, so devices are found for each group of
+types that publish the same. Which cluster devices they use, and which drivers must publish, must
+not depend on the type that is launched in the end, so groups that differ in that from the cheapest
+are dropped.
 
-Devices are never given back within a pass and planned claims only narrow: every refusal is final.
+Devices are never released within a pass and planned claims only narrow: every refusal is final.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from karpenter.api.devices import DeviceRequestAllocationResult, ResourceClaim
 from karpenter.model import labels
-from karpenter.scheduling.claims import OpenClaim, Shape
-from karpenter.scheduling.classes import PodClass
+from karpenter.model.quantity import QuantityError
+from karpenter.scheduling.compiled.pod_classes import PodClass
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.devices.amounts import amount
 from karpenter.scheduling.devices.catalogue import DeviceCatalogue
 from karpenter.scheduling.devices.demand import Demand, Wanted, demand_of
-from karpenter.scheduling.devices.inventory import PoolDevice, published_pools
-from karpenter.scheduling.devices.ledger import ledger_of
+from karpenter.scheduling.devices.inventory import DeviceKey, PoolDevice, published_pools, qualified
 from karpenter.scheduling.devices.places import ClaimPlace, NodePlace, TypeGroup, narrowed
 from karpenter.scheduling.devices.protocol import Grant
 from karpenter.scheduling.devices.published import Published
 from karpenter.scheduling.devices.reach import NodeTerm
-from karpenter.scheduling.devices.requests import Compiler
+from karpenter.scheduling.devices.requests import Ask, Compiler, Wish
 from karpenter.scheduling.devices.search import Found, OutOfStepsError, Pick, Place, Search
 from karpenter.scheduling.devices.selectors import SelectorError
-from karpenter.scheduling.devices.shortage import shortage
-from karpenter.scheduling.devices.usage import Usage
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.world import World
+from karpenter.scheduling.devices.usage import Shares, Usage
+from karpenter.scheduling.packing.claims import OpenClaim, Shape
 
 _Host: TypeAlias = OpenClaim | int  # a planned claim, or the number of a machine that exists
 _Servings: TypeAlias = Mapping[TypeGroup, Found]
-
 MOST_VAIN_SEARCHES: Final = 5  # after as many that took too long, a class is tried no further
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One device, or share of one, that a claim holds."""
+
+    device: PoolDevice
+    shares: Shares
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The holdings of all claims."""
+
+    taken: Usage = field(default_factory=Usage)
+    by_node: dict[str, list[Holding]] = field(default_factory=dict)  # of devices in nodes
+
+
+def ledger_of(claims: Iterable[ResourceClaim], published: Published) -> Ledger:
+    """Enter what claims hold of the devices that are published."""
+    ledger = Ledger()
+    for claim in claims:
+        allocation = claim.status.allocation
+        for result in allocation.devices.results if allocation else ():
+            device = published.by_key.get(DeviceKey(result.driver, result.pool, result.device))
+            if device is None or result.admin_access:
+                continue
+            holding = Holding(device, _shares(result, device))
+            ledger.taken.take(device, holding.shares)
+            if device.reach.node_name is not None:
+                ledger.by_node.setdefault(device.reach.node_name, []).append(holding)
+    return ledger
+
+
+def _shares(result: DeviceRequestAllocationResult, device: PoolDevice) -> Shares:
+    if not device.is_shared:
+        return ()
+    try:
+        consumed = {
+            qualified(name, device.key.driver): amount(quantity)
+            for name, quantity in result.consumed_capacity.items()
+        }
+    except QuantityError:  # rather count too much as used than too little
+        consumed = {name: capacity.value for name, capacity in device.capacity.items()}
+    return tuple((name, n) for name, n in sorted(consumed.items()) if name in device.capacity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +102,16 @@ class _Granted:
 class DeviceAllocator:
     """Finds devices for pods and remembers which are gone."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, compiled: CompiledProblem) -> None:
         """Begin with the devices that no claim of the cluster keeps."""
-        problem = world.problem
+        problem = compiled.problem
         inputs = problem.devices
-        self._world = world
+        self._compiled = compiled
         self._well_known = problem.facts.well_known_labels
         self._compiler = Compiler(inputs.classes)
         self._published = Published(published_pools(inputs.slices))
         self._catalogue = DeviceCatalogue(problem.pools, inputs.shared_attributes)
-        self._ledger = ledger_of(world.resource_claims.served(), self._published)
+        self._ledger = ledger_of(compiled.resource_claims.served(), self._published)
         self._taken = self._ledger.taken  # of the devices of the cluster
         self._demands: dict[PodClass, Demand] = {}
         self._vain: dict[PodClass, int] = {}  # searches that took too long
@@ -146,7 +192,7 @@ class DeviceAllocator:
     def _demand(self, pod_class: PodClass) -> Demand:
         demand = self._demands.get(pod_class)
         if demand is None:
-            demand = demand_of(pod_class.pod, self._world.resource_claims, self._compiler)
+            demand = demand_of(pod_class.pod, self._compiled.resource_claims, self._compiler)
             self._demands[pod_class] = demand
         return demand
 
@@ -228,7 +274,7 @@ class DeviceAllocator:
         except OutOfStepsError:
             self._vain[pod_class] = vain + 1
         except SelectorError:
-            pass  # looking for the reason meets it again
+            pass  # the search for the reason finds it again
         return None
 
     def _groups(self, template: Template, bits: int) -> list[TypeGroup]:
@@ -255,8 +301,8 @@ class DeviceAllocator:
         return known
 
     def _look_around(self, number: int) -> tuple[NodePlace, Usage]:
-        state = self._world.state_nodes[number]
-        requirements = self._world.nodes.targets[number].requirements
+        state = self._compiled.state_nodes[number]
+        requirements = self._compiled.nodes.targets[number].requirements
         name = state.node.metadata.name if state.node is not None else ""
         if state.is_initialized:
             return NodePlace(name, requirements, self._published, None), self._taken
@@ -321,3 +367,47 @@ def _footprint(found: Found) -> tuple[list[tuple[int, PoolDevice, object]], froz
         [(p.bundle, p.device, p.shares) for p in found.picks if not p.device.is_template],
         frozenset(p.device.key.driver for p in found.picks if p.device.is_template),
     )
+
+
+def shortage(wanted: Sequence[Wanted], places: Sequence[Place]) -> str:
+    """Name the first request that no place has devices for, or say that they are not free."""
+    for claim in wanted:
+        for wish in claim.bundle.wishes:
+            problem = _problem(wish, places)
+            if problem:
+                return f"its claim {claim.entry}: {problem}"
+    names = ", ".join(claim.entry for claim in wanted)
+    return (
+        f"its claims ({names}): enough devices match, but no instance type has all of them free"
+        " and in agreement with the constraints"
+    )
+
+
+def _problem(wish: Wish, places: Sequence[Place]) -> str:
+    problem = ""
+    for ask in wish.options:
+        try:
+            most = max((_matching(ask, place) for place in places), default=0)
+        except SelectorError as error:
+            problem = str(error)
+            continue
+        needed = 1 if ask.count is None else ask.count
+        if ask.count is None and most and all(place.problem for place in places):
+            problem = f"request {ask.name} asks for all devices, but {places[0].problem}"
+        elif most >= needed:
+            return ""
+        else:
+            problem = (
+                f"request {ask.name} needs {needed} of device class {ask.device_class};"
+                f" no instance type {f'has more than {most}' if most else 'has any'} that match"
+            )
+    return problem
+
+
+def _matching(ask: Ask, place: Place) -> int:
+    """How many devices match; a shared one counts as many as are needed."""
+    count = 0
+    for device in place.devices:
+        if ask.shares_of(device) is not None:
+            count += (ask.count or 1) if device.is_shared else 1
+    return count

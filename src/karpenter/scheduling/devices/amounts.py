@@ -52,7 +52,7 @@ class Capacity:
     range: Range | None = None
 
     def granted(self, wanted: int | None) -> int | None:
-        """What a wish amounts to, or None when the device cannot grant it."""
+        """What a request is rounded to, or None when the device cannot grant it."""
         if wanted is None:
             return self.value if self.default is None else self.default
         if self.allowed:

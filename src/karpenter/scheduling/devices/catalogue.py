@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from karpenter.cloud.types import InstanceType
+from karpenter.scheduling.compiled.fingerprints import fingerprint
+from karpenter.scheduling.compiled.offerings import OfferingIndex
 from karpenter.scheduling.devices.inputs import SharedAttribute
 from karpenter.scheduling.devices.inventory import DevicePool, template_pools
 from karpenter.scheduling.devices.places import TypeGroup
-from karpenter.scheduling.fingerprints import fingerprint
 from karpenter.scheduling.problem import PoolCatalogue
-from karpenter.scheduling.universe import Universe
 
 
 class DeviceCatalogue:
@@ -22,9 +22,9 @@ class DeviceCatalogue:
         """Read what the types of ``pools`` will publish, once it is asked for."""
         self._pools = {pool.node_pool.metadata.name: pool.instance_types for pool in pools}
         self._promises = promises
-        self._groups: dict[Universe, tuple[TypeGroup, ...]] = {}
+        self._groups: dict[OfferingIndex, tuple[TypeGroup, ...]] = {}
 
-    def groups(self, universe: Universe) -> tuple[TypeGroup, ...]:
+    def groups(self, universe: OfferingIndex) -> tuple[TypeGroup, ...]:
         """The types of a universe, grouped by the devices they will publish."""
         known = self._groups.get(universe)
         if known is None:
@@ -38,7 +38,7 @@ class DeviceCatalogue:
                 return self._pools_of(instance_type)
         return ()
 
-    def _grouped(self, universe: Universe) -> tuple[TypeGroup, ...]:
+    def _grouped(self, universe: OfferingIndex) -> tuple[TypeGroup, ...]:
         bits: dict[bytes, int] = {}
         first: dict[bytes, InstanceType] = {}
         for index, instance_type in enumerate(universe.types):

@@ -1,8 +1,8 @@
-"""The ResourceClaims of pods: which they are, who else uses them, and whether they are served.
+"""The ResourceClaims of pods: which they are, who shares them, and whether they are allocated.
 
-A pod names a claim directly, or has one made from a template whose name its status tells. A claim
-that only departing pods hold is as good as unserved: it will be served anew, elsewhere, and what
-it holds now is free.
+A pod names a claim directly, or has one made from a template; its status holds that claim's name. A
+claim that only departing pods hold counts as unallocated: it will be allocated again, elsewhere,
+and the devices it holds now are free.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from enum import Enum
 
 from karpenter.api.devices import ResourceClaim
 from karpenter.api.pods import Pod
-from karpenter.scheduling.fingerprints import fingerprint
+from karpenter.scheduling.compiled.fingerprints import fingerprint
 
 
 class Standing(Enum):
@@ -53,7 +53,7 @@ class ClaimDirectory:
         return [self._pod_claim(key, entry) for key, entry in _names_of(pod).items()]
 
     def identity(self, pod: Pod) -> tuple[tuple[str, bytes], ...]:
-        """Equal for pods whose claims cannot be told apart: their own ones may differ in name."""
+        """Equal for pods with equivalent claims: their own ones may differ in name."""
         return tuple(
             (found.standing.value, fingerprint(found.claim.spec))
             if found.standing is Standing.OWN and found.claim is not None

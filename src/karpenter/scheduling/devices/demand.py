@@ -1,4 +1,4 @@
-"""What a class of pods demands of devices: claims that have theirs, and claims to be served."""
+"""What a class of pods demands of devices: claims that are allocated, and claims that are not."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the cluster and the provider say about devices, as the solver is given it."""
+"""What the cluster and the provider say about devices, as input of the solver."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class SharedAttribute:
 
 @dataclass(frozen=True, slots=True)
 class DeviceInputs:
-    """The objects of ``resource.k8s.io``; what new machines publish is told by instance types."""
+    """The objects of ``resource.k8s.io``; instance types say what new machines publish."""
 
     claims: Sequence[ResourceClaim] = ()
     slices: Sequence[ResourceSlice] = ()

@@ -59,7 +59,7 @@ class DevicePool:
     driver: str
     name: str
     devices: tuple[PoolDevice, ...]
-    problem: str  # why "all devices" cannot be told; nothing when they can
+    problem: str  # why "all devices" cannot be determined; empty when they can
     reaches: frozenset[Reach]  # from where some slice of it can be reached
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.claims import Shape, Shapes
 from karpenter.scheduling.devices.inventory import DevicePool, PoolDevice
 from karpenter.scheduling.devices.published import Published
 from karpenter.scheduling.devices.reach import NodeTerm
+from karpenter.scheduling.packing.claims import Shape, Shapes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class NodePlace:
         published: Published,
         promised: Sequence[DevicePool] | None,
     ) -> None:
-        """Look around from a node; until it is initialized, ``promised`` is what it will have."""
+        """Collect the devices of a node; ``promised`` are those of one not initialized yet."""
         self._name = name
         self._labels = labels
         around = (device for device in published.cluster if device.reach.includes(labels, name))
@@ -40,7 +40,7 @@ class NodePlace:
             self.problem = published.problem_at(labels, name)
             return
         self.devices = (*around, *(device for pool in promised for device in pool.devices))
-        # what it published itself so far is not looked at, so neither is whether that is complete
+        # what it has published so far is ignored, and so is whether that is complete
         self.problem = next(
             (pool.problem for pool in promised if pool.problem), ""
         ) or published.problem_at(labels, "")
@@ -70,7 +70,7 @@ class ClaimPlace:
         cluster: Sequence[PoolDevice],
         problem: str,
     ) -> None:
-        """Look at the devices of the ``cluster`` first, then at those of the group."""
+        """Collect the devices of the ``cluster`` first, then those of the group."""
         self._bits = bits
         self._shapes = shapes
         self._well_known = well_known

@@ -1,10 +1,10 @@
-"""What the solver asks of device allocation, and the answer of one that ignores devices."""
+"""The interface between the solver and device allocation, and an implementation without devices."""
 
 from typing import Final, Protocol
 
-from karpenter.scheduling.claims import OpenClaim, Shape
-from karpenter.scheduling.classes import PodClass
-from karpenter.scheduling.templates import Template
+from karpenter.scheduling.compiled.pod_classes import PodClass
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.claims import OpenClaim, Shape
 
 
 class Grant(Protocol):

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.claims import Shape
 from karpenter.scheduling.devices.inventory import DeviceKey, DevicePool, PoolDevice
+from karpenter.scheduling.packing.claims import Shape
 
 
 class Published:
@@ -33,14 +33,14 @@ class Published:
         return self._local.get(name, ())
 
     def problem_at(self, labels: Requirements, name: str) -> str:
-        """Why it cannot be told which devices a node can reach; nothing when it can."""
+        """Why the devices a node can reach are not known; empty when they are."""
         for pool in self._troubled:
             if any(reach.includes(labels, name) for reach in pool.reaches):
                 return pool.problem
         return ""
 
     def problem_for_new(self, shape: Shape, well_known: frozenset[str]) -> str:
-        """Why it cannot be told which devices a planned node can reach; nothing when it can."""
+        """Why the devices a planned node can reach are not known; empty when they are."""
         for pool in self._troubled:
             for reach in pool.reaches:
                 if reach.is_everywhere or any(

@@ -1,7 +1,7 @@
 """From which nodes a device can be reached.
 
-A device stands in one node, can be reached from every node, or from the nodes that a selector
-means. A selector is a list of alternatives; each is a ``NodeTerm``.
+A device belongs to one node, or can be reached from every node, or from the nodes that a selector
+matches. A selector is a list of alternatives; each is a ``NodeTerm``.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class NodeTerm:
     """One alternative of a node selector."""
 
     requirements: Requirements
-    names: frozenset[str] | None = None  # the only nodes it means, if it says so
+    names: frozenset[str] | None = None  # the only nodes it matches, if it names any
     other_names: frozenset[str] = frozenset()  # nodes it does not mean
 
     def admits(self, labels: Requirements, name: str) -> bool:

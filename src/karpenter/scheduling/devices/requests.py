@@ -1,4 +1,4 @@
-"""What a ResourceClaim asks for, compiled: classes looked up, selectors read, amounts parsed.
+"""What a ResourceClaim asks for, compiled: classes looked up, selectors compiled, amounts parsed.
 
 Everything that makes a claim impossible wherever its pod goes is found here: a device class that
 does not exist, a kind of selector or constraint that is not supported, more devices than a claim
@@ -44,7 +44,7 @@ class Ask:
     selectors: tuple[Selector, ...]
     tolerations: tuple[DeviceToleration, ...]
     wanted: Mapping[str, int]  # capacity -> amount, as the claim names it
-    has_admin_access: bool  # looks at devices without taking them
+    has_admin_access: bool  # accesses devices without allocating them
     _known: dict[PoolDevice, Shares | None] = field(default_factory=dict, init=False)
 
     def shares_of(self, device: PoolDevice) -> Shares | None:

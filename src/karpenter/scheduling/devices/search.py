@@ -1,9 +1,9 @@
 """The search for devices: one assignment for all claims of a pod, found by backtracking.
 
-Requests are served in the order they are written, each from the first devices that do; where a
+Requests are served in the order they are written, each from the first devices that match; where a
 later request then finds nothing, earlier choices are reconsidered. Within a request devices are
-only ever chosen in ascending order, and a branch is left as soon as fewer devices are open than it
-still needs. The search counts the devices it looks at and gives up after ``MOST_STEPS``.
+only ever chosen in ascending order, and a branch is cut as soon as fewer devices are left than it
+still needs. The search counts the devices it checks and gives up after ``MOST_STEPS``.
 
 Notation
     spot    how far the place has been narrowed by the devices chosen so far: the shape of a planned
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from karpenter.scheduling.claims import Shape
 from karpenter.scheduling.devices.inventory import Fact, PoolDevice
 from karpenter.scheduling.devices.reach import NodeTerm
 from karpenter.scheduling.devices.requests import MOST_DEVICES_PER_CLAIM, Ask, Bundle
 from karpenter.scheduling.devices.usage import Shares, Usage
+from karpenter.scheduling.packing.claims import Shape
 
 MOST_STEPS: Final = 50_000
 MOST_DEVICES_PER_POD: Final = 128  # keeps the recursion shallow
@@ -32,7 +32,7 @@ class Place(Protocol):
     """Where devices are looked for."""
 
     devices: Sequence[PoolDevice]  # in the order they are preferred
-    problem: str  # why "all devices" cannot be told; nothing when they can
+    problem: str  # why "all devices" cannot be determined; empty when they can
 
     def reached(
         self, spot: Shape | None, device: PoolDevice

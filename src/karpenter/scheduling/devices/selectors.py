@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from karpenter.admission.cel_runtime import EVALUATION_ERRORS, Context
-from karpenter.admission.expression import (
+from karpenter.admission.cel.expression import (
     LIBRARY,
     ExpressionError,
     Functions,
     compile_expression,
 )
+from karpenter.admission.cel.runtime import EVALUATION_ERRORS, Context
 from karpenter.scheduling.devices.inventory import PROMISED, Fact, PoolDevice
 
 _ByDomain: TypeAlias = dict[str, dict[str, Any]]

@@ -1,7 +1,7 @@
-"""What is taken of the devices: whole devices, shares of their capacity, and shared counters.
+"""What is allocated of the devices: whole devices, shares of their capacity, and shared counters.
 
-A ``Usage`` may stand on another one and then shows what both have taken together, so trying
-something out costs nothing and leaves no trace.
+A ``Usage`` may be layered on another one and then shows what both have allocated together, so a
+trial allocation copies nothing and can be discarded.
 """
 
 from typing import TypeAlias

@@ -1,7 +1,7 @@
 """CapacityBuffers: room kept ready for pods that do not exist yet.
 
 A buffer stands for some number of virtual pods. They are planned like any other, so that nodes are
-made and kept for them, but they never nominate a node, never get an event and are never printed.
+created and kept for them, but they never nominate a node, never get an event and are never printed.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from karpenter.api.karpenter import CapacityBuffer
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.pods import Pod, PodStatus, PodTemplateSpec
 from karpenter.model import labels
+from karpenter.model.conditions import FALSE, POD_SCHEDULED
 from karpenter.model.resources import Resources
 from karpenter.state.requests import template_requests
 
@@ -25,7 +26,7 @@ SCALABLE_KINDS: Final = ("Deployment", "StatefulSet", "ReplicaSet")
 MOST_VIRTUAL_PODS: Final = 20_000  # of one buffer; beyond that it is a mistake, not headroom
 _LOWEST_PRIORITY: Final = -(2**31)
 _WAITING: Final = PodStatus(
-    conditions=(Condition(type="PodScheduled", status="False", reason="Unschedulable"),)
+    conditions=(Condition(type=POD_SCHEDULED, status=FALSE, reason="Unschedulable"),)
 )
 
 
@@ -95,7 +96,7 @@ def resolve_buffer(
 def buffer_replicas(
     buffer: CapacityBuffer, template: PodTemplateSpec, workload_replicas: int | None
 ) -> int:
-    """How many pods a buffer stands for: the larger of its two wishes, within its limits."""
+    """How many pods a buffer stands for: the larger of its two settings, within its limits."""
     spec = buffer.spec
     wishes = []
     if spec.replicas is not None:

@@ -1,8 +1,8 @@
 """Daemons: the pods every node will run anyway, and the room they take.
 
 A DaemonSet is represented by the newest pod it controls, since that one carries what admission
-changed; without any, by its template with limits standing in for missing requests. Preferences and
-pod affinity do not keep a daemon from a node, so they are not looked at.
+changed; without any, by its template with limits in place of missing requests. Preferences and pod
+affinity do not keep a daemon from a node, so they are ignored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,8 +15,8 @@ from karpenter.model.quantity import QuantityError
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import NO_RESOURCES, Resources
 from karpenter.model.taints import first_untolerated
-from karpenter.scheduling.node_demands import selector_demands, with_terms
-from karpenter.scheduling.ports import HostPort, host_ports
+from karpenter.scheduling.compiled.host_ports import HostPort, host_ports
+from karpenter.scheduling.compiled.node_requirements import selector_demands, with_terms
 from karpenter.state.nodes import StateNode
 from karpenter.state.requests import pod_requests, with_limits_as_requests
 
@@ -56,7 +56,7 @@ def daemons_of(
         try:
             found.append(_represented(daemon_set, template, newest.get(daemon_set.metadata.uid)))
         except QuantityError:
-            continue  # no pod comes of amounts that cannot be read, so no room is kept for it
+            continue  # invalid amounts make no pod, so no room is kept for it
     return found
 
 
@@ -91,7 +91,7 @@ def reserve_on(node: StateNode, labels: Requirements, daemons: Sequence[Daemon])
 
 def _represented(daemon_set: DaemonSet, template: PodSpec, newest: Pod | None) -> Daemon:
     affinity = template.affinity.node_affinity if template.affinity else None
-    # the controller pins its pods to their nodes by affinity, so the pod's own says nothing
+    # the controller pins its pods to their nodes by affinity, so the template's is used
     chosen = template if newest is None or (affinity and affinity.required) else newest.spec
     spec = newest.spec if newest is not None else template
     terms = node_terms(chosen) if chosen is template else (selector_demands(spec.node_selector),)

@@ -1,9 +1,8 @@
-"""Spread that a cluster's scheduler gives to pods which ask for none.
+"""Default spread constraints that the cluster's scheduler gives to pods without any.
 
-The scheduler's configuration may list default constraints without saying which pods they count.
-Those are found from what the pod belongs to: the Services that select it, and the controller that
-made it. A pod that belongs to nothing gets no default, and a pod with constraints of its own keeps
-to those.
+The scheduler's configuration may list default constraints, which have no selector. The selector is
+derived from what the pod belongs to: the Services that select it, and the controller that created
+it. A pod that belongs to nothing gets no default, and a pod with its own constraints keeps those.
 """
 
 from collections.abc import Iterable
@@ -16,8 +15,8 @@ from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.api.selectors import LabelSelector, LabelSelectorRequirement
 from karpenter.api.workloads import ReplicaSet, StatefulSet
 from karpenter.model.selectors import selects
-from karpenter.scheduling.fingerprints import fingerprint
-from karpenter.state.scope import DEFAULT_NAMESPACE
+from karpenter.scheduling.compiled.fingerprints import fingerprint
+from karpenter.state.object_keys import DEFAULT_NAMESPACE
 from karpenter.state.snapshot import Snapshot
 
 Constraints: TypeAlias = tuple[TopologySpreadConstraint, ...]

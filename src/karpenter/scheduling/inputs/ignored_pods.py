@@ -1,8 +1,8 @@
-"""Pods that a pass leaves alone, and why.
+"""Pods that a pass ignores, and why.
 
-A pod may not be waiting for a node at all, or it may ask for something no pool could ever give.
-The first kind is nobody's concern; the second is counted as ignored and, unless the pod chose to
-stay away by itself, tells its owner so in an event.
+A pod may not be waiting for a node at all, or it may ask for something no pool could ever provide.
+The first kind is not reported; the second is counted as ignored and gets an event, unless the pod
+itself opts out of managed nodes.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 
 class WhyIgnored(StrEnum):
-    """Why a pass leaves a pod alone."""
+    """Why a pass ignores a pod."""
 
     # It does not wait for a node
     ALREADY_BOUND = "AlreadyBound"
@@ -20,16 +20,16 @@ class WhyIgnored(StrEnum):
     NOMINATED = "Nominated"
     NOT_UNSCHEDULABLE = "NotUnschedulable"
 
-    # It wants nothing to do with managed nodes
+    # It opts out of managed nodes
     OPTED_OUT = "OptedOut"
 
-    # It constrains its node in a way that is not served
+    # It constrains its node in an unsupported way
     INVALID_REQUIREMENT = "InvalidRequirement"
     MATCH_FIELDS_UNSUPPORTED = "MatchFieldsUnsupported"
     RESTRICTED_LABEL = "RestrictedLabel"
     UNKNOWN_CAPACITY_TYPE = "UnknownCapacityType"
 
-    # Its volumes are not ready, or not served
+    # Its volumes are not ready, or not supported
     CLAIM_NOT_FOUND = "PersistentVolumeClaimNotFound"
     CLAIM_DELETING = "PersistentVolumeClaimDeleting"
     CLAIM_LOST = "PersistentVolumeClaimLost"
@@ -58,7 +58,7 @@ _NOT_WAITING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A pod that a pass leaves alone."""
+    """A pod that a pass ignores."""
 
     pod: str  # "namespace/name"
     why: WhyIgnored

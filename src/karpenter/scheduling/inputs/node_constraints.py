@@ -1,9 +1,8 @@
-"""Whether a pod's hard demands on its node are ones that can be served at all.
+"""Whether a pod's hard requirements on its node are ones that can be satisfied at all.
 
-Looked at are the node selector and every alternative of the required node affinity, since any of
-them may become the one that counts. Preferences are not looked at: one that makes no sense is
-given up like any other. The exception is a pod that stays away from managed nodes, which it may
-also do by a mere preference.
+The node selector and every alternative of the required node affinity are checked, since any of them
+may become the one that is used. Preferences are not checked: an impossible one is given up like any
+other. The exception is a pod that opts out of managed nodes, which it may also do by a preference.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +25,7 @@ from karpenter.model.requirement import (
     parse_integer,
     requirement,
 )
-from karpenter.scheduling.ignored import Objection, WhyIgnored
+from karpenter.scheduling.inputs.ignored_pods import Objection, WhyIgnored
 
 _OPERATORS: Final = frozenset(Operator)
 _BOUNDS: Final = frozenset({Operator.GT, Operator.GTE, Operator.LT, Operator.LTE})
@@ -119,7 +118,7 @@ def _restriction(key: str, facts: ProviderFacts) -> str | None:
     stable = labels.normalise(key)
     if stable in facts.well_known_labels and stable != labels.HOSTNAME:
         return None
-    return restricted_reason(key, place=Place.POD, provider=facts.name)
+    return restricted_reason(key, place=Place.POD)
 
 
 def _key_problem(key: str) -> str | None:

@@ -1,7 +1,8 @@
-"""Workloads that still select nodes by the name of a Provisioner, or ask not to be evicted.
+"""Workloads that still select nodes by the name of a Provisioner, or use ``do-not-evict``.
 
-While Provisioners are honoured, nodes carry both the old label and the new one, so the cluster's
-scheduler needs no help. The planner knows only the new keys and is shown workloads that use them.
+While Provisioners are served, nodes carry both the old label and the new one, so the cluster's
+scheduler needs no change. The planner knows only the new keys and is given workloads rewritten to
+them.
 """
 
 from collections.abc import Iterator, Mapping

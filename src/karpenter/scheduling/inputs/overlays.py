@@ -1,9 +1,9 @@
-"""NodeOverlays: what users know about prices and capacity that the cloud does not say.
+"""NodeOverlays: prices and capacity that users know and the cloud does not publish.
 
-Overlays are judged from the heaviest to the lightest, and by falling name between equals. The first
-to price an offering, or to set a resource of a type, decides it. Two overlays of one weight that
-would decide the same thing contradict each other: the later one is refused and applies nowhere,
-even where it stands alone.
+Overlays are evaluated from the heaviest to the lightest, and by descending name at equal weight.
+The first to price an offering, or to set a resource of a type, decides it. Two overlays of one
+weight that would decide the same thing conflict: the later one is refused and applies nowhere, even
+where it alone matches.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,8 +43,8 @@ class Overlaid:
 class OverlaidCatalogues:
     """What overlays made of catalogues, for as long as neither changes.
 
-    To apply them anew in each pass would make new types, and have everything compiled from these
-    compiled anew.
+    Applying them again in each pass would make new types, and invalidate everything compiled from
+    the old ones.
     """
 
     overlays: Sequence[NodeOverlay]
@@ -61,7 +61,7 @@ class OverlaidCatalogues:
         )
 
     def of(self, pools: Sequence[PoolCatalogue]) -> Overlaid:
-        """The same for pools that differ in nothing but what overlays do not look at."""
+        """The same for pools that differ only in what overlays do not read."""
         made = zip(pools, self.overlaid.pools, strict=True)
         return Overlaid(
             tuple(PoolCatalogue(pool.node_pool, each.instance_types) for pool, each in made),
@@ -93,7 +93,7 @@ def apply_overlays(overlays: Iterable[NodeOverlay], pools: Sequence[PoolCatalogu
     ordered = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
     ordered.sort(key=lambda overlay: -(overlay.spec.weight or 0))
     decided: dict[_Touch, NodeOverlay] = {}
-    lightest: dict[_Touch, NodeOverlay] = {}  # the last that would have decided, too
+    lightest: dict[_Touch, NodeOverlay] = {}  # the last one that would also have decided
     refused = []
     for overlay in ordered:
         try:
@@ -209,6 +209,6 @@ def _overlaid_offering(offering: Offering, overlay: NodeOverlay | None) -> Offer
         offering,
         price=adjusted_price(overlay, offering.price),
         overlaid=True,
-        # what is a little more or less than an estimate is one still
+        # an adjusted estimate is still an estimate
         is_estimate=offering.is_estimate and overlay.spec.price is None,
     )

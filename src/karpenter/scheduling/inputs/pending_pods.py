@@ -1,11 +1,11 @@
 """Which pods enter a pass, and why the others do not.
 
-Two questions, in this order. Does the pod wait for a node: the scheduler has tried and given up,
-and nobody else will see to it? And could any pool ever serve it: are its demands on the node, and
-its volumes, ones that can be judged? Pods from nodes that are about to go, and pods that stand in
-for spare room, are not asked.
+Two questions, in this order. Does the pod wait for a node: the scheduler has marked it
+unschedulable, and no other component will place it? And could any pool ever serve it: can its
+requirements on the node, and its volumes, be evaluated? Pods of departing nodes, and virtual pods
+of buffers, are not checked.
 
-Requests for devices are no matter of intake: such a pod enters the pass and may fail there.
+Requests for devices are not checked here: such a pod enters the pass and may fail there.
 """
 
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ from typing import Final
 
 from karpenter.api.pods import Pod, PodSpec
 from karpenter.cloud.types import ProviderFacts
-from karpenter.scheduling.fingerprints import fingerprint
-from karpenter.scheduling.ignored import Ignored, Objection, WhyIgnored
-from karpenter.scheduling.node_constraints import node_constraint_objection, opts_out
-from karpenter.scheduling.storage import Storage
-from karpenter.scheduling.volume_checks import volume_objection
+from karpenter.model.conditions import POD_SCHEDULED
+from karpenter.scheduling.compiled.fingerprints import fingerprint
+from karpenter.scheduling.inputs.ignored_pods import Ignored, Objection, WhyIgnored
+from karpenter.scheduling.inputs.node_constraints import node_constraint_objection, opts_out
+from karpenter.scheduling.inputs.storage import Storage
+from karpenter.scheduling.inputs.volume_checks import volume_objection
 from karpenter.state.pods import is_bound, is_daemon, is_mirror, key_of
 
-_SCHEDULED: Final = "PodScheduled"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _GATED: Final = "SchedulingGated"
 _RUNNING: Final = "Running"
@@ -111,7 +111,7 @@ def _waiting_objection(pod: Pod) -> Objection | None:
     if pod.status.nominated_node_name:
         nominated = pod.status.nominated_node_name
         return WhyIgnored.NOMINATED, f"it waits for other pods to leave node {nominated}"
-    reasons = [c.reason for c in pod.status.conditions if c.type == _SCHEDULED]
+    reasons = [c.reason for c in pod.status.conditions if c.type == POD_SCHEDULED]
     if _UNSCHEDULABLE in reasons:
         return None
     return WhyIgnored.NOT_UNSCHEDULABLE, _without_verdict(pod, reasons)
@@ -125,4 +125,4 @@ def _without_verdict(pod: Pod, reasons: list[str]) -> str:
     if _GATED in reasons:
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return f"it waits for its scheduling gates{f' {gates}' if gates else ''} to be removed"
-    return f"its condition {_SCHEDULED} has reason {reasons[0]!r}, not {_UNSCHEDULABLE}"
+    return f"its condition {POD_SCHEDULED} has reason {reasons[0]!r}, not {_UNSCHEDULABLE}"

@@ -6,9 +6,11 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.meta import Condition
+from karpenter.api.node_classes import NodeClass
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model.conditions import (
     FALSE,
+    NODE_REGISTRATION_HEALTHY,
     READY,
     STATIC_CAPACITY,
     find,
@@ -16,10 +18,9 @@ from karpenter.model.conditions import (
     is_true,
 )
 from karpenter.scheduling.plan import Reason, Why
-from karpenter.state.snapshot import NodeClass
 
 # Ready itself, which sums up others, and what is false on pools that are ready
-_HARMLESS: Final = frozenset({READY, STATIC_CAPACITY, "NodeRegistrationHealthy"})
+_HARMLESS: Final = frozenset({READY, STATIC_CAPACITY, NODE_REGISTRATION_HEALTHY})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The cluster scheduler's default spread, as written in the ``SCHEDULER_CONFIG`` setting.
+"""The cluster scheduler's default spread, as given in the ``SCHEDULER_CONFIG`` setting.
 
-Only one field of the scheduler's configuration is understood. Everything else is refused rather
-than passed over, since a constraint that is silently not applied would show up as pods that the
-real scheduler leaves pending.
+Only one field of the scheduler's configuration is supported. Everything else is refused rather
+than ignored, since a constraint that is silently not applied would show up as pods that the real
+scheduler leaves pending.
 """
 
 import json

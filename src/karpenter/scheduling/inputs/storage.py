@@ -1,8 +1,8 @@
-"""The storage objects of a cluster, and what connects a pod to them.
+"""The storage objects of a cluster, and the look-ups from a pod to them.
 
-A pod mounts claims; a claim is bound to a volume or waits for its storage class to make one; the
-volume or the class names the driver that will attach it. Looking these up is all that happens
-here. What an absent object means is for the callers to say: some pods wait, some fail.
+A pod mounts claims; a claim is bound to a volume or waits for its storage class to provision one;
+the volume or the class names the driver that will attach it. This module only looks them up. The
+callers decide what an absent object means: some pods wait, some fail.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from typing import Final
 
 from karpenter.api.pods import Pod
 from karpenter.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from karpenter.state.scope import DEFAULT_NAMESPACE
+from karpenter.state.object_keys import DEFAULT_NAMESPACE
 from karpenter.state.snapshot import Snapshot
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"

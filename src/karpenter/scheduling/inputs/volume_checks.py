@@ -1,16 +1,16 @@
 """Whether a pod's volumes are ready to decide where it may go.
 
-A claim that is bound has a volume whose place is known; one that waits for its first consumer has
-a class that says which places are allowed. Everything in between (a claim that is missing, going
-away, or bound without regard to the pod) has to be waited for: the pod is ignored for the pass.
+A claim that is bound has a volume whose topology is known; one that waits for its first consumer
+has a class with allowed topologies. In all other cases (a claim that is missing, being deleted, or
+to be bound immediately) the pod is ignored for the pass.
 """
 
 from karpenter.api.pods import Pod
 from karpenter.api.storage import PersistentVolumeClaim, StorageClass
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model.labels import normalise
-from karpenter.scheduling.ignored import Objection, WhyIgnored
-from karpenter.scheduling.storage import Mount, Storage
+from karpenter.scheduling.inputs.ignored_pods import Objection, WhyIgnored
+from karpenter.scheduling.inputs.storage import Mount, Storage
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 IMMEDIATE = "Immediate"

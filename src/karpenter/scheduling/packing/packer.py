@@ -1,18 +1,17 @@
 """First fit, in Karpenter's order: machines that exist, then planned claims, then a new claim.
 
 Notation
-    pod order    largest cpu first, then memory, then age, then uid; a pod that fails goes to the end
-                 of the queue and is tried again until a whole round brings no progress
+    pod order    largest cpu first, then memory, then age, then uid; a pod that fails goes to the
+                 end of the queue and is tried again until a whole round brings no progress
     claim order  the claim with the fewest pods first
     runner-up    a domain that a spread allows although another has fewer pods; a claim, old or new,
                  takes it only when no claim can take a better one
-    alive        per stage of a class: machines or claims that have not refused it for good
+    alive        per stage of a class: machines or claims that have not finally refused it
 
 A claim only ever narrows, so a refusal for lack of room, by labels or by ports is final and is
-remembered as a cleared bit. A refusal by topology is not, since counts change, nor is one for a
-label that another pod may yet tell the claim about; they are found anew each time, but from masks
-rather than claim by claim. So a pod costs a few operations on integers, however many claims there
-are.
+recorded as a cleared bit. A refusal by topology is not, since counts change, nor is one for a label
+that another pod may yet make the claim define; those are evaluated each time, but from masks rather
+than claim by claim. So a pod costs a few operations on integers, however many claims there are.
 """
 
 from collections import deque
@@ -20,17 +19,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from karpenter.scheduling.book import ClaimBook
-from karpenter.scheduling.claims import OpenClaim, Shape
-from karpenter.scheduling.classes import PodClass, Stage
+from karpenter.scheduling.compiled.custom_labels import seeks_any, sought_in
+from karpenter.scheduling.compiled.existing_nodes import NodeIndex
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.devices.protocol import Grant
-from karpenter.scheduling.existing import NodeIndex
-from karpenter.scheduling.full import FullClaims
-from karpenter.scheduling.joining import Joining, Refusal
-from karpenter.scheduling.occupancy import NodeRoom
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.told_labels import seeks_any, sought_in
-from karpenter.scheduling.topology import (
+from karpenter.scheduling.packing.claims import ClaimIndex, OpenClaim, Shape
+from karpenter.scheduling.packing.joining import Joining, Refusal
+from karpenter.scheduling.packing.room import FullClaims, NodeRoom
+from karpenter.scheduling.packing.topology import (
     Choice,
     Closed,
     GroupState,
@@ -44,7 +41,7 @@ _Kind: TypeAlias = tuple[int, int]  # the number of a class, and the machines ba
 _EVERYWHERE: Final = Hosts(-1, -1, True)
 _PODS_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
 _FOR_GOOD: Final = -1
-_MOST_LEVELS: Final = 4  # of runners-up that are told apart; a label may have thousands of values
+_MOST_LEVELS: Final = 4  # of runners-up; a label may have thousands of values
 
 
 @dataclass(slots=True)
@@ -55,7 +52,7 @@ class Packing:
     on_nodes: dict[int, list[int]] = field(default_factory=dict)  # machine -> pods
     failed: list[int] = field(default_factory=list)
     deferred: list[int] = field(default_factory=list)  # waiting for a reservation
-    unevaluated: list[int] = field(default_factory=list)  # the time ran out before their turn
+    unevaluated: list[int] = field(default_factory=list)  # time ran out before they were tried
     has_insisted: bool = False  # whether a claim was passed over that might do for a runner-up
 
 
@@ -74,7 +71,7 @@ class Packer:
         without_nodes: int = 0,
         barred: Mapping[int, int] | None = None,
         suitable: dict[Stage, int] | None = None,
-        told_labels: frozenset[str] = frozenset(),
+        custom_labels: frozenset[str] = frozenset(),
         insists: bool = True,
     ) -> None:
         """Begin with empty claims.
@@ -86,15 +83,15 @@ class Packer:
             without_nodes: machines to leave out.
             barred: for pods that may not go to some machines, by position: those machines.
             suitable: what is known of earlier attempts on the same machines; it is added to.
-            told_labels: those that claims may come to define by the pods on them.
+            custom_labels: those that claims may come to define by the pods on them.
             insists: whether a claim for the best domain goes before one for a runner-up.
         """
         self._nodes = nodes
         self._templates = templates
         self._states = states  # counts, as they stand after the pods placed so far
         self._joining = joining
-        self._book = ClaimBook(topology_keys, told_labels)
-        self._told = told_labels
+        self._book = ClaimIndex(topology_keys, custom_labels)
+        self._told = custom_labels
         self._insists = insists
         self._sought: dict[Stage, tuple[str, ...]] = {}  # of those, what a claim must define
         self._room = NodeRoom(nodes, joining.devices, classes)
@@ -117,7 +114,7 @@ class Packer:
         queue = deque(order)
         length_at_push: dict[int, int] = {}
         failed_at: dict[_Kind, int] = {}  # how many pods were placed when such a pod failed
-        # pods that no later placement can help before claims were told of labels once more
+        # pods that cannot be placed until some claim defines a further label
         hopeless: dict[_Kind, int] = {}
         placed = seen = 0
         while queue:
@@ -150,7 +147,7 @@ class Packer:
         return self._packing
 
     def _hopeless_until(self, pod_class: PodClass) -> int:
-        """How often claims have been told of labels as long as nothing has changed for a class."""
+        """Up to which count of newly defined labels a class of pods stays without a place."""
         if self._told and seeks_any(pod_class, self._told):
             return self._book.times_told
         return _FOR_GOOD
@@ -271,7 +268,7 @@ class Packer:
         return False
 
     def _telling(self, stage: Stage) -> int:
-        """Claims that define every label of a stage that they may have to be told about."""
+        """Claims that define every custom label that a stage requires."""
         sought = self._sought.get(stage)
         if sought is None:
             sought = self._sought[stage] = sought_in(stage.requirements, self._told)

@@ -1,14 +1,14 @@
 """Reserved capacity: how many claims a reservation can still serve in this pass.
 
 Every claim that could use a reservation holds one unit of it, so that two claims never count on
-the same machine. In strict mode a pod rather waits than pay for what a reservation will soon give;
-otherwise a reservation that is used up is as good as none.
+the same instance. In strict mode a pod waits for a reservation rather than use other capacity;
+otherwise a used-up reservation is ignored.
 """
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from karpenter.scheduling.universe import Universe
+from karpenter.scheduling.compiled.offerings import OfferingIndex
 
 
 class ReservedOut(Enum):
@@ -23,7 +23,7 @@ class Reservations:
 
     def __init__(
         self,
-        universes: Iterable[Universe],
+        universes: Iterable[OfferingIndex],
         *,
         strict: bool,
         credits: Mapping[str, int] | None = None,  # noqa: A002 -- what disrupted nodes will free
@@ -41,7 +41,7 @@ class Reservations:
             self._left[name] += (credits or {})[name]
 
     def judge(
-        self, universe: Universe, bits: int, held: frozenset[str]
+        self, universe: OfferingIndex, bits: int, held: frozenset[str]
     ) -> frozenset[str] | ReservedOut:
         """Return the reservations a claim with these offerings would hold, or why it may not be."""
         usable: set[str] = set()  # those with capacity of their own or credited
@@ -62,7 +62,7 @@ class Reservations:
             return ReservedOut.DEFER if self._strict else ReservedOut.FAIL
         return frozenset(bookable)
 
-    def rebook(self, universe: Universe, bits: int, held: frozenset[str]) -> frozenset[str]:
+    def rebook(self, universe: OfferingIndex, bits: int, held: frozenset[str]) -> frozenset[str]:
         """Hold what a claim with these offerings can use and give back what it cannot."""
         wanted = self.judge(universe, bits, held)
         if isinstance(wanted, ReservedOut):

@@ -1,12 +1,97 @@
-"""What pods placed in this pass have taken of the machines that exist."""
+"""How much room is left on machines that exist and on planned claims, and which may have enough.
 
-from collections.abc import Iterable
+Room only shrinks. So for each amount of a resource that classes of pods ask for, a mask holds the
+places that may have as much; a place's bit is cleared once it has less. A place that is full for
+every class is then never checked again. With many different amounts only some have a mask, and the
+mask of the next lower one is used: it may contain a place too many, never one too few.
 
-from karpenter.scheduling.classes import PodClass
+The room of a claim is computed only when it finally refuses a pod: what does not fit now never
+will, and many claims never refuse a pod.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from karpenter.scheduling.compiled.existing_nodes import NodeIndex, NodeTarget
+from karpenter.scheduling.compiled.host_ports import HostPort, conflict
+from karpenter.scheduling.compiled.pod_classes import PodClass
+from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.devices.protocol import Devices
-from karpenter.scheduling.existing import NodeIndex, NodeTarget
-from karpenter.scheduling.ports import HostPort, conflict
-from karpenter.scheduling.steps import Steps
+from karpenter.scheduling.packing.claims import OpenClaim
+
+_MOST_STEPS: Final = 64  # per resource; more make masks more exact and updates more expensive
+
+
+class RoomIndex:
+    """For every resource: the places that may have at least so much, by amount."""
+
+    __slots__ = ("_by_name", "_slots")
+
+    def __init__(self, classes: Iterable[PodClass], having: Callable[[str, int], int]) -> None:
+        """Keep masks for what ``classes`` need; ``having`` says who has so much at first."""
+        needed: dict[str, set[int]] = {}
+        for pod_class in classes:
+            for name, amount in pod_class.needs:
+                needed.setdefault(name, set()).add(amount)
+        self._by_name: dict[str, tuple[Sequence[int], list[int]]] = {}  # amounts, their masks
+        for name, found in needed.items():
+            amounts = sorted(found)[:: 1 + (len(found) - 1) // _MOST_STEPS]
+            self._by_name[name] = amounts, [having(name, amount) for amount in amounts]
+        self._slots: dict[int, list[tuple[list[int], int]]] = {}  # class -> masks, and which one
+
+    def perhaps(self, pod_class: PodClass) -> int:
+        """Places that may have room for a pod; all others have not, and never will."""
+        slots = self._slots.get(pod_class.number)
+        if slots is None:
+            slots = [self._slot(name, amount) for name, amount in pod_class.needs]
+            self._slots[pod_class.number] = slots
+        places = -1
+        for masks, step in slots:
+            places &= masks[step]
+        return places
+
+    def lower(self, place: int, name: str, left: int, before: int | None = None) -> None:
+        """Note that a place has no more than ``left`` of a resource, and had ``before``."""
+        amounts, masks = self._by_name[name]
+        first = bisect_right(amounts, left)
+        end = len(amounts) if before is None else bisect_right(amounts, before)
+        if first < end:
+            others = ~(1 << place)
+            for step in range(first, end):
+                masks[step] &= others
+
+    @property
+    def resources(self) -> Iterable[str]:
+        """The resources that some class needs."""
+        return self._by_name.keys()
+
+    def _slot(self, name: str, amount: int) -> tuple[list[int], int]:
+        amounts, masks = self._by_name[name]
+        return masks, bisect_right(amounts, amount) - 1
+
+
+class FullClaims:
+    """What is known about the room of claims that have refused a pod."""
+
+    __slots__ = ("_classes", "_steps")
+
+    def __init__(self, classes: Iterable[PodClass]) -> None:
+        """Begin without refusals; ``classes`` are those of the pods that will come."""
+        self._classes = classes
+        self._steps: RoomIndex | None = None
+
+    def others(self, pod_class: PodClass) -> int:
+        """The claims that are not known to be too full for a pod."""
+        return -1 if self._steps is None else self._steps.perhaps(pod_class)
+
+    def note(self, template: Template, claim: OpenClaim) -> None:
+        """Record the room of a claim that has refused a pod."""
+        if self._steps is None:
+            self._steps = RoomIndex(self._classes, lambda name, amount: -1)
+        for name in self._steps.resources:
+            largest = template.levels(name).largest(claim.bits)
+            self._steps.lower(claim.index, name, largest - claim.requests.get(name, 0))
 
 
 class NodeRoom:
@@ -21,7 +106,7 @@ class NodeRoom:
         self._free: dict[int, dict[str, int]] = {}  # machine -> resource -> what is left
         self._ports: dict[int, tuple[HostPort, ...]] = {}
         self._attached: dict[int, dict[str, frozenset[str]]] = {}
-        self._steps = Steps(classes if nodes.targets else (), nodes.with_free)
+        self._steps = RoomIndex(classes if nodes.targets else (), nodes.with_free)
 
     def perhaps(self, pod_class: PodClass) -> int:
         """Machines that may have room for a pod; all others have not, and never will."""

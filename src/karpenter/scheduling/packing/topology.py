@@ -6,8 +6,8 @@ Notation
              of its own, so counts are kept by position and open hosts are found with bit masks
     levels   ``levels[n]`` holds the hosts with more than ``n`` counted pods
 
-Nothing here depends on which instance types exist; a domain that turns out to be impossible to
-launch in is skipped by the caller, while the skew is judged over all known domains.
+Nothing here depends on which instance types exist; the caller skips a domain that nothing can be
+launched in, while the skew is computed over all known domains.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from karpenter.api.nodes import Taint
 from karpenter.model.labels import HOSTNAME
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.groups import EVERY_NODE, Group, GroupKind
+from karpenter.scheduling.compiled.topology_groups import EVERY_NODE, Group, GroupKind
 
 _COUNTED_WHEREVER_POSSIBLE: Final = (GroupKind.ANTI_AFFINITY, GroupKind.INVERSE)
 
@@ -78,7 +78,7 @@ class GroupState:
     def __init__(self, group: Group, domains: Iterable[str] = ()) -> None:
         """Begin with no pods in each of the known domains."""
         self.group = group
-        self.is_void = False  # nobody who speaks of the group is there, so it binds nobody
+        self.is_void = False  # no pod with the rule is placed, so it binds none
         self.is_hostname = group.key == HOSTNAME
         self._filter = group.node_filter
         self.counts: dict[str, int] = dict.fromkeys(domains, 0)  # domain -> counted pods

@@ -1,16 +1,16 @@
-"""Which DaemonSet leaves pods no room.
+"""Which DaemonSet leaves no room for pods.
 
-Every node has to run its daemons before anything else, so one that asks for more than a machine has
-leaves every pod of a pool, or of the cluster, without a place. Whoever owns those pods has never
-heard of it; so the reason they are told names it.
+Every node has to run its daemons first, so a DaemonSet that requests more than a machine has leaves
+every pod of a pool, or of the cluster, without a place. The owners of those pods do not see that
+DaemonSet, so the reason names it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import NO_RESOURCES, PODS, readable_amount
-from karpenter.scheduling.daemons import Daemon, daemon_terms_met, reserve_on
-from karpenter.scheduling.templates import Template
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.inputs.daemons import Daemon, daemon_terms_met, reserve_on
 from karpenter.state.nodes import StateNode
 
 _SHOWN = 3
@@ -28,7 +28,7 @@ def blame_on_new_nodes(
     universe = template.universe
     bare = universe.room(((universe.all_bits, NO_RESOURCES),))
     roomy = bare.fitting(bits & bare.possible, {}, needs)
-    # of those that would do, the cheapest stands for all others
+    # the cheapest of those that suffice represents the others
     would_do = [
         (universe.cheapest_bit(roomy & group.bits), group)
         for group in template.daemon_groups

@@ -1,24 +1,24 @@
-"""Looking back at a pass: what every pool and machine says about one of its pods.
+"""Looking back at a pass: how every pool and machine answers for one of its pods.
 
-They are asked at the end of the pass, and a pod that was placed as if everything was placed but it.
+The checks run against the end of the pass; for a pod that was placed, as if all others were placed.
 """
 
 from dataclasses import dataclass
 
-from karpenter.scheduling.node_refusals import NodeVerdicts, node_verdicts
+from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.plan import Launch
-from karpenter.scheduling.pool_checks import PoolVerdict, pool_verdicts
+from karpenter.scheduling.reasons.node_refusals import NodeVerdicts, node_verdicts
+from karpenter.scheduling.reasons.placements import placement_of, stage_at, without
+from karpenter.scheduling.reasons.pool_checks import PoolVerdict, pool_verdicts
+from karpenter.scheduling.reasons.preferences import Preference, preferences_of
 from karpenter.scheduling.solve import Attempt
-from karpenter.scheduling.spots import spot_of, stage_at, without
-from karpenter.scheduling.wishes import Wish, wishes_of
-from karpenter.scheduling.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What there is to see about one pod."""
 
-    wishes: tuple[Wish, ...]
+    wishes: tuple[Preference, ...]
     pools: tuple[PoolVerdict, ...]  # in the order they are tried
     nodes: NodeVerdicts
 
@@ -27,21 +27,23 @@ class Sight:
 class LookBack:
     """What a pass was made from, caught while it was made: a witness of ``solve``."""
 
-    world: World | None = None
+    compiled: CompiledProblem | None = None
     attempt: Attempt | None = None
 
-    def __call__(self, world: World, attempt: Attempt) -> None:
-        """Keep what there is to look back at."""
-        self.world, self.attempt = world, attempt
+    def __call__(self, compiled: CompiledProblem, attempt: Attempt) -> None:
+        """Keep the packing, to look back at it."""
+        self.compiled, self.attempt = compiled, attempt
 
 
-def look_at(world: World, attempt: Attempt, position: int, launch: Launch | None = None) -> Sight:
-    """Look at the pod at a position of the pass; ``launch`` says what its claim would become."""
-    pod_class = world.class_of[position]
+def look_at(
+    compiled: CompiledProblem, attempt: Attempt, position: int, launch: Launch | None = None
+) -> Sight:
+    """Explain the pod at a position of the pass; ``launch`` says what its claim would become."""
+    pod_class = compiled.class_of[position]
     diagnosis = attempt.diagnosis
     states = list(diagnosis.states)
-    spot = spot_of(world, attempt.packing, position, launch)
-    wishes = wishes_of(world, world.problem.pods[position], pod_class, states, spot)
+    spot = placement_of(compiled, attempt.packing, position, launch)
+    wishes = preferences_of(compiled, compiled.problem.pods[position], pod_class, states, spot)
     stage, used = pod_class.stages[-1], None
     if spot is not None:
         stage = stage_at(pod_class, spot, states)
@@ -50,11 +52,11 @@ def look_at(world: World, attempt: Attempt, position: int, launch: Launch | None
     if spot is not None and spot.claim is not None:
         used = attempt.packing.claims[spot.claim].template
         # its own node must not count against it
-        diagnosis = diagnosis.with_limits(used, world.remaining_limits()[used])
+        diagnosis = diagnosis.with_limits(used, compiled.remaining_limits()[used])
     return Sight(
         wishes=wishes,
         pools=tuple(pool_verdicts(diagnosis, pod_class, stage, used)),
         nodes=node_verdicts(
-            world, attempt.packing, states, diagnosis.joining.devices, position, stage
+            compiled, attempt.packing, states, diagnosis.joining.devices, position, stage
         ),
     )

@@ -1,6 +1,6 @@
 """Why machines that exist do not take a pod, counted by reason.
 
-Looked at is the end of a pass, so what the pass itself has put on a machine counts. Each machine
+The state at the end of a pass is used, so pods that the pass itself has placed count. Each machine
 gives the first reason that applies.
 """
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from karpenter.model.resources import readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
-from karpenter.scheduling.classes import PodClass, Stage
-from karpenter.scheduling.daemon_blame import blame_on_machine
+from karpenter.scheduling.compiled.existing_nodes import NodeTarget
+from karpenter.scheduling.compiled.host_ports import conflict
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.devices.protocol import Devices
-from karpenter.scheduling.existing import NodeTarget
-from karpenter.scheduling.packing import Packing
-from karpenter.scheduling.ports import conflict
-from karpenter.scheduling.spots import States
-from karpenter.scheduling.topology import Closed, Hosts, open_domains, open_hosts
-from karpenter.scheduling.world import World
+from karpenter.scheduling.packing.packer import Packing
+from karpenter.scheduling.packing.topology import Closed, Hosts, open_domains, open_hosts
+from karpenter.scheduling.reasons.daemon_overhead import blame_on_machine
+from karpenter.scheduling.reasons.placements import States
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NodeVerdicts:
 
 
 def node_verdicts(
-    world: World,
+    compiled: CompiledProblem,
     packing: Packing,
     states: States,
     devices: Devices,
@@ -50,11 +50,11 @@ def node_verdicts(
     stage: Stage,
 ) -> NodeVerdicts:
     """Ask every machine about the pod at a position of the pass, as if it were not placed yet."""
-    question = _Question(world, packing, states, devices, world.class_of[position], stage)
+    question = _Question(compiled, packing, states, devices, compiled.class_of[position], stage)
     possible: list[str] = []
     refused: dict[str, list[str]] = {}
     free: dict[str, int] = {}  # reason -> the most of what is missing that any machine has
-    for number, target in enumerate(world.nodes.targets):
+    for number, target in enumerate(compiled.nodes.targets):
         is_there = position in packing.on_nodes.get(number, ())
         refusal = None if is_there else next(question.objections(number, target), None)
         if refusal is None:
@@ -76,14 +76,14 @@ class _Question:
 
     def __init__(
         self,
-        world: World,
+        compiled: CompiledProblem,
         packing: Packing,
         states: States,
         devices: Devices,
         pod_class: PodClass,
         stage: Stage,
     ) -> None:
-        self._world = world
+        self._compiled = compiled
         self._packing = packing
         self._devices = devices
         self._class = pod_class
@@ -95,7 +95,7 @@ class _Question:
     def objections(self, number: int, target: NodeTarget) -> Iterator[tuple[str, int]]:
         """Yield what speaks against a machine, each with how much it has of what is missing."""
         bit = 1 << number
-        if self._world.leaving_nodes & bit:
+        if self._compiled.leaving_nodes & bit:
             yield "on its way out", 0
         taint = first_untolerated(target.taints, self._stage.tolerations)
         if taint is not None:
@@ -135,12 +135,12 @@ class _Question:
     def _kept_for_daemons(
         self, number: int, target: NodeTarget, name: str, missing: int
     ) -> str | None:
-        node, daemons = self._world.state_nodes[number], self._world.problem.daemons
+        node, daemons = self._compiled.state_nodes[number], self._compiled.problem.daemons
         return blame_on_machine(node, target.requirements, daemons, name, missing)
 
     def _placed(self, number: int) -> list[PodClass]:
         """What the pass has put on a machine."""
-        return [self._world.class_of[at] for at in self._packing.on_nodes.get(number, ())]
+        return [self._compiled.class_of[at] for at in self._packing.on_nodes.get(number, ())]
 
     def _lacks_extras(self, number: int, target: NodeTarget) -> bool:
         placed = self._placed(number)
@@ -172,7 +172,7 @@ class _Question:
             return 0
         machines = -1
         for choice in choices:
-            machines &= self._world.nodes.in_domains(choice.key, choice.domains)
+            machines &= self._compiled.nodes.in_domains(choice.key, choice.domains)
         return machines
 
 

@@ -1,4 +1,4 @@
-"""Where a pod went, looked at from the end of a pass: what the place is, and what it satisfies."""
+"""Where a pod went, seen from the end of a pass: what the place is, and what it satisfies."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,18 +9,18 @@ from karpenter.model import labels
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.taints import first_untolerated
-from karpenter.scheduling.classes import PodClass, Stage
-from karpenter.scheduling.groups import GroupKind
-from karpenter.scheduling.packing import Packing
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.topology_groups import GroupKind
+from karpenter.scheduling.packing.packer import Packing
+from karpenter.scheduling.packing.topology import GroupState, HostCounts, Membership
 from karpenter.scheduling.plan import Launch
-from karpenter.scheduling.topology import GroupState, HostCounts, Membership
-from karpenter.scheduling.world import World
 
 States: TypeAlias = "list[GroupState]"
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Placement:
     """A machine, or a claim as it would launch; exactly one of the numbers is there."""
 
     requirements: Requirements
@@ -59,25 +59,25 @@ class Spot:
         return host
 
 
-def spot_of(
-    world: World, packing: Packing, position: int, launch: Launch | None = None
-) -> Spot | None:
+def placement_of(
+    compiled: CompiledProblem, packing: Packing, position: int, launch: Launch | None = None
+) -> Placement | None:
     """Where a pod went, or None; ``launch`` says what its claim would become."""
     for number, pods in packing.on_nodes.items():
         if position in pods:
-            target = world.nodes.targets[number]
-            return Spot(target.requirements, target.taints, node=number)
+            target = compiled.nodes.targets[number]
+            return Placement(target.requirements, target.taints, node=number)
     for claim in packing.claims:
         if position in claim.members:
-            template = world.templates[claim.template]
+            template = compiled.templates[claim.template]
             held = claim.shape.requirements
             if launch is not None:
                 held &= _launched(launch, template.universe.types)
-            return Spot(held, template.taints, claim=claim.index)
+            return Placement(held, template.taints, claim=claim.index)
     return None
 
 
-def stage_at(pod_class: PodClass, spot: Spot, states: States) -> Stage:
+def stage_at(pod_class: PodClass, spot: Placement, states: States) -> Stage:
     """The first stage of a pod's demands that its place satisfies."""
     for stage in pod_class.stages:
         if (
@@ -92,7 +92,7 @@ def stage_at(pod_class: PodClass, spot: Spot, states: States) -> Stage:
     return pod_class.stages[-1]
 
 
-def is_met(state: GroupState, member: Membership, spot: Spot) -> bool:
+def is_met(state: GroupState, member: Membership, spot: Placement) -> bool:
     """Whether a pod's place obeys a topology rule, the pod itself being counted there."""
     counts = spot.count_in(state)
     own = int(member.counts_itself)
@@ -104,7 +104,7 @@ def is_met(state: GroupState, member: Membership, spot: Spot) -> bool:
     return all(count <= own for count in counts)
 
 
-def without(states: States, member_of: Stage, spot: Spot) -> States:
+def without(states: States, member_of: Stage, spot: Placement) -> States:
     """The counts as they would be had a pod not gone to its place."""
     changed = list(states)
     for member in (*member_of.hosts, *member_of.domains):

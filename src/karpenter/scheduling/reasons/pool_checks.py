@@ -1,29 +1,38 @@
 """Every check a pool makes of a pod, passed or not, with the figures that decided it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from karpenter.model.resources import CPU, MEMORY, readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
-from karpenter.scheduling.claims import OpenClaim
-from karpenter.scheduling.classes import PodClass, Stage
-from karpenter.scheduling.joining import Refusal
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.packing.joining import Refusal
+from karpenter.scheduling.packing.topology import (
+    Choice,
+    Closed,
+    Membership,
+    open_domains,
+    open_hosts,
+)
 from karpenter.scheduling.plan import Launch, Why
-from karpenter.scheduling.reasons import Diagnosis, Step
+from karpenter.scheduling.reasons.pool_refusals import Diagnosis, PoolCheck
+from karpenter.scheduling.reasons.preferences import described
 from karpenter.scheduling.result import launch_of
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.topology import Choice, Closed, Membership, open_domains, open_hosts
-from karpenter.scheduling.wishes import described
 
 _DOMAINS_SHOWN = 8
-_FOUND_BY_TOPOLOGY = {Why.MIN_VALUES: Step.MIN_VALUES, Why.RESERVED_CAPACITY: Step.RESERVATIONS}
+_FOUND_BY_TOPOLOGY = {
+    Why.MIN_VALUES: PoolCheck.MIN_VALUES,
+    Why.RESERVED_CAPACITY: PoolCheck.RESERVATIONS,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check and how it went."""
 
-    step: Step
+    step: PoolCheck
     passed: bool
     detail: str
 
@@ -119,48 +128,50 @@ def _checks(
 def _last_passed(template: Template) -> Iterator[Check]:
     if template.min_values:
         asked = ", ".join(f"{least} of {key}" for key, least in template.min_values)
-        yield Check(Step.MIN_VALUES, True, f"enough choice is left: at least {asked}")
+        yield Check(PoolCheck.MIN_VALUES, True, f"enough choice is left: at least {asked}")
     if template.has_reserved:
-        yield Check(Step.RESERVATIONS, True, "no reservation it needs is taken")
+        yield Check(PoolCheck.RESERVATIONS, True, "no reservation it needs is taken")
 
 
 def _taints(template: Template, stage: Stage) -> Check:
     untolerated = first_untolerated(template.taints, stage.tolerations)
     if untolerated is not None:
-        return Check(Step.TAINTS, False, f"does not tolerate {format_taint(untolerated)}")
+        return Check(PoolCheck.TAINTS, False, f"does not tolerate {format_taint(untolerated)}")
     if not template.taints:
-        return Check(Step.TAINTS, True, "the pool has none")
+        return Check(PoolCheck.TAINTS, True, "the pool has none")
     shown = ", ".join(map(format_taint, template.taints))
-    return Check(Step.TAINTS, True, f"tolerates {shown}")
+    return Check(PoolCheck.TAINTS, True, f"tolerates {shown}")
 
 
 def _passed(
-    diagnosis: Diagnosis, step: Step, template: Template, pod_class: PodClass, stage: Stage
+    diagnosis: Diagnosis, step: PoolCheck, template: Template, pod_class: PodClass, stage: Stage
 ) -> Iterator[str]:
-    """Say what a check looked at; nothing when there was nothing to look at."""
+    """Say what a check compared; nothing when there was nothing to compare."""
     match step:
-        case Step.LABELS if len(stage.requirements):
+        case PoolCheck.LABELS if len(stage.requirements):
             yield f"the pool goes with {stage.requirements}"
-        case Step.LIMITS if template.limits:
-            yield _limits(diagnosis, template)
-        case Step.ROOM:
+        case PoolCheck.LIMITS if template.limits:
+            remaining = diagnosis.joining.remaining[template.number]
+            # Where they leave nothing, it is only that something else was in the way before them
+            if template.base & template.within(remaining):
+                yield _limits(template, remaining)
+        case PoolCheck.ROOM:
             yield _room(template, pod_class, stage)
-        case Step.PORTS if pod_class.ports:
+        case PoolCheck.PORTS if pod_class.ports:
             yield f"{_listed(pod_class)} free"
-        case Step.VOLUMES if pod_class.volumes.alternatives:
+        case PoolCheck.VOLUMES if pod_class.volumes.alternatives:
             wanted = " or ".join(str(each) for each in pod_class.volumes.alternatives)
             yield f"its volumes can be reached with {wanted}"
-        case Step.VOLUMES if pod_class.volumes.attached:
+        case PoolCheck.VOLUMES if pod_class.volumes.attached:
             yield "its volumes can be attached"
-        case Step.DEVICES if pod_class.uses_devices:
+        case PoolCheck.DEVICES if pod_class.uses_devices:
             yield "its devices can be had"
-        case Step.TOPOLOGY if stage.hosts or stage.domains:
+        case PoolCheck.TOPOLOGY if stage.hosts or stage.domains:
             members = (*stage.hosts, *stage.domains)
             yield from (_topology(diagnosis, member) for member in members)
 
 
-def _limits(diagnosis: Diagnosis, template: Template) -> str:
-    remaining = diagnosis.joining.remaining[template.number]
+def _limits(template: Template, remaining: Mapping[str, int]) -> str:
     return ", ".join(
         f"{readable_amount(name, remaining[name])} of {readable_amount(name, limit)} {name} left"
         for name, limit in sorted(template.limits.items())
@@ -225,7 +236,7 @@ def _alone(
 
 
 def other_ways(template: Template, claim: OpenClaim, launch: Launch) -> tuple[int, Launch | None]:
-    """How many other types a claim could be at the same price, and the next dearer way."""
+    """How many other types a claim could be at the same price, and the next more expensive way."""
     universe = template.universe
     bits = claim.bits & universe.launchable
     same = 0

@@ -1,7 +1,7 @@
 """Why a pool does not take a pod, found after the fact and in words a user can act on.
 
-The solver only notes that a pod failed. Here the same checks run once more against the state at the
-end of the pass, in the order in which they are decided, and the first that fails is the reason.
+The solver only records that a pod failed. Here the same checks run once more against the state at
+the end of the pass, in the order in which they are decided, and the first that fails is the reason.
 Where a single change would have been enough, the reason says so.
 """
 
@@ -13,15 +13,13 @@ from karpenter.model.min_values import Shortfall
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, NODES, readable_amount
 from karpenter.model.taints import first_untolerated, format_taint
-from karpenter.scheduling.claims import OpenClaim
-from karpenter.scheduling.classes import PodClass, Stage
-from karpenter.scheduling.daemon_blame import blame_on_new_nodes
-from karpenter.scheduling.joining import Joining, Refusal
-from karpenter.scheduling.node_demands import CONTRADICTION
-from karpenter.scheduling.plan import Reason, Why
-from karpenter.scheduling.ports import conflict
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.topology import (
+from karpenter.scheduling.compiled.host_ports import conflict
+from karpenter.scheduling.compiled.node_requirements import CONTRADICTION
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.packing.joining import Joining, Refusal
+from karpenter.scheduling.packing.topology import (
     Choice,
     Closed,
     GroupState,
@@ -29,13 +27,15 @@ from karpenter.scheduling.topology import (
     open_domains,
     open_hosts,
 )
+from karpenter.scheduling.plan import Reason, Why
+from karpenter.scheduling.reasons.daemon_overhead import blame_on_new_nodes
 
 _ANYTHING = Requirements()
 _TYPES_SHOWN = 3
 _A_MILLION_CPUS = 1_000_000_000  # in millicores
 
 
-class Step(StrEnum):
+class PoolCheck(StrEnum):
     """The checks of a pool, in the order in which they are decided."""
 
     TAINTS = "taints"
@@ -45,7 +45,7 @@ class Step(StrEnum):
     PORTS = "ports"
     VOLUMES = "volumes"
     DEVICES = "devices"
-    TOPOLOGY = "topology"  # finds fault with the next two as well
+    TOPOLOGY = "topology"  # also covers the next two
     MIN_VALUES = "minValues"
     RESERVATIONS = "reservations"
 
@@ -78,7 +78,7 @@ class Diagnosis:
         return Diagnosis(self.templates, states, self.joining, self._well_known)
 
     def reasons(self, pod_class: PodClass) -> tuple[Reason, ...]:
-        """Why each pool does not take such a pod, once it has given up every wish."""
+        """Why each pool does not take such a pod, once it has given up every preference."""
         if pod_class.uses_devices and (why := self.joining.devices.refusal(pod_class)):
             return (Reason("", Why.DEVICES, why),)
         stage = pod_class.stages[-1]
@@ -106,19 +106,19 @@ class Diagnosis:
 
     def steps(
         self, template: Template, pod_class: PodClass, stage: Stage
-    ) -> Iterator[tuple[Step, tuple[Why, str] | None]]:
+    ) -> Iterator[tuple[PoolCheck, tuple[Why, str] | None]]:
         """Run the checks of a pool one after the other, each with what it objects to.
 
         Taints are left out. What a step finds means something only while those before it pass.
         """
         remaining = self.joining.remaining[template.number]
-        yield Step.LABELS, self._labels(template, stage)
-        yield Step.LIMITS, _limits(template, remaining, pod_class, stage)
-        yield Step.ROOM, _room(template, pod_class, stage)
-        yield Step.PORTS, _ports(template, pod_class)
-        yield Step.VOLUMES, _volumes(template, pod_class, stage)
-        yield Step.DEVICES, self._lacking_devices(template, pod_class, stage)
-        yield Step.TOPOLOGY, self._topology(template, pod_class, stage)
+        yield PoolCheck.LABELS, self._labels(template, stage)
+        yield PoolCheck.LIMITS, _limits(template, remaining, pod_class, stage)
+        yield PoolCheck.ROOM, _room(template, pod_class, stage)
+        yield PoolCheck.PORTS, _ports(template, pod_class)
+        yield PoolCheck.VOLUMES, _volumes(template, pod_class, stage)
+        yield PoolCheck.DEVICES, self._lacking_devices(template, pod_class, stage)
+        yield PoolCheck.TOPOLOGY, self._topology(template, pod_class, stage)
 
     def _labels(self, template: Template, stage: Stage) -> tuple[Why, str] | None:
         contradiction = stage.requirements.get(CONTRADICTION)

@@ -1,0 +1,1 @@
+"""The compiled problem: offerings as bits, pools as templates, pods as classes."""
