@@ -1,1 +1,1 @@
-"""Which machines should go, why, and why the others stay; pure."""
+"""Which machines should be removed, why, and why the others stay; pure."""

@@ -1,7 +1,7 @@
 """How many nodes of a pool may be disrupted now, for each reason.
 
-The strictest budget that is active and speaks of a reason decides. A budget that cannot be read
-allows nothing at all, whatever it speaks of: better to stand still than to guess.
+The strictest budget that is active and covers a reason decides. A budget that cannot be parsed
+allows no disruption at all, whatever reasons it covers: blocking is safer than guessing.
 """
 
 import math
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import Budget, NodePool
-from karpenter.api.times import earlier, in_nanoseconds
+from karpenter.api.times import earlier
+from karpenter.model import durations
+from karpenter.model.conditions import INSTANCE_TERMINATING
 from karpenter.model.cron import ScheduleError, parse_schedule
 from karpenter.state.nodes import StateNode
 
@@ -106,7 +107,7 @@ def counts_for_budgets(machine: StateNode) -> bool:
     if machine.node_claim is None or machine.node is None:
         return False
     is_up = machine.is_rebooting or machine.is_initialized
-    return is_up and not machine.has_condition("InstanceTerminating")
+    return is_up and not machine.has_condition(INSTANCE_TERMINATING)
 
 
 def is_disrupting(machine: StateNode, reason: str) -> bool:
@@ -117,7 +118,7 @@ def is_disrupting(machine: StateNode, reason: str) -> bool:
 
 
 def _duration(text: str) -> timedelta:
-    nanoseconds = go_duration(text)
-    if nanoseconds is None or nanoseconds <= 0:
+    length = durations.period(text)
+    if length is None or not durations.is_positive(text):
         raise ValueError(f"{text!r} is not a duration such as 8h or 30m")
-    return in_nanoseconds(nanoseconds)
+    return length

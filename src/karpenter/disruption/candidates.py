@@ -1,8 +1,8 @@
 """Which machines may be disrupted at all, and the first reason why each of the others may not.
 
 The checks run in a fixed order, the same for every method: about the machine first, then its pool,
-then its pods. Pods stand in the way of a *graceful* method always; of an *eventual* one only while
-the NodeClaim has no deadline to end it; *repair* has rules of its own.
+then its pods. Pods always block a *graceful* method; they block an *eventual* one only while the
+NodeClaim has no termination grace period; *repair* has rules of its own.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,8 +17,8 @@ from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.costs import BASE_COST, lifetime_cost, offering_of, reschedule_cost
 from karpenter.model import labels
-from karpenter.model.conditions import timestamp
-from karpenter.state.departing import (
+from karpenter.model.conditions import REGISTERED, find, timestamp
+from karpenter.state.departing_pods import (
     Budgets,
     is_evictable,
     is_protected,
@@ -33,7 +33,7 @@ from karpenter.state.snapshot import Snapshot
 
 
 class Why(StrEnum):
-    """Why a machine is not touched."""
+    """Why a machine is not disrupted."""
 
     IN_PROGRESS = "DisruptionInProgress"
     NOT_MANAGED = "NotManaged"
@@ -72,12 +72,12 @@ class Blocked:
     why: Why
     detail: str
     has_event: bool = True
-    # What its event says, which begins with Karpenter's words where it has any; the same verdict
+    # The text of its event, which begins with Karpenter's wording; no part of equality
     told: str = field(default="", compare=False)
 
     @property
     def message(self) -> str:
-        """What users are told."""
+        """The text of its event."""
         return self.told or self.detail
 
 
@@ -91,7 +91,7 @@ class Candidate:
     movable: tuple[Pod, ...]  # pods that would need room elsewhere now
     cost: float  # of moving its pods
     known_price: float | None  # an hour
-    is_estimate: bool = False  # nobody has told the price
+    is_estimate: bool = False  # the price is an estimate
 
     @property
     def name(self) -> str:
@@ -106,7 +106,7 @@ class Candidate:
 
     @property
     def price(self) -> float:
-        """What it costs an hour; nothing when nobody can tell."""
+        """What it costs an hour; zero when that is not known."""
         return self.known_price or 0.0
 
     @property
@@ -116,7 +116,7 @@ class Candidate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether moving nobody is all there is to do."""
+        """Whether it has no pods to move."""
         return self.cost <= BASE_COST
 
     @property
@@ -141,15 +141,15 @@ class Candidate:
 
     @cached_property
     def reschedulable(self) -> tuple[Pod, ...]:
-        """Pods that would run elsewhere without the machine, held back or not."""
+        """Pods that would run elsewhere without the machine, protected or not."""
         return tuple(pod for pod in self.machine.pods if is_reschedulable(pod))
 
     def condition(self, kind: str) -> Condition | None:
         """A condition of the claim."""
-        return next((c for c in self.claim.status.conditions if c.type == kind), None)
+        return find(self.claim.status.conditions, kind)
 
     def lifetime_cost(self, *, now: datetime, deletion_cost_is_ours: bool = False) -> float:
-        """What evicting everybody costs, the less the sooner the machine expires."""
+        """What evicting all pods costs, the less the sooner the machine expires."""
         return lifetime_cost(self.machine, now=now, deletion_cost_is_ours=deletion_cost_is_ours)
 
 
@@ -190,7 +190,7 @@ class Inspection:
             return _quietly(machine, Why.NOT_MANAGED, "it has no NodeClaim, so it is not ours")
         is_registered = machine.is_registered
         missing = "its node is gone"
-        if not machine.has_condition("Registered"):
+        if not machine.has_condition(REGISTERED):
             missing = "its node has not appeared yet"
         for applies, why, detail, told in (
             (
@@ -261,7 +261,7 @@ class Inspection:
         return None
 
     def _held_by_budgets(self, pod: Pod) -> str:
-        """What Karpenter says of budgets in the way, and of which pod and how many they are."""
+        """Karpenter's text about blocking budgets, with the pod and their number."""
         matching = self.pdbs.matching(pod)
         names = " ".join(
             f"{pdb.metadata.namespace or 'default'}/{pdb.metadata.name}" for pdb in matching

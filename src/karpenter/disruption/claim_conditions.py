@@ -1,29 +1,25 @@
 """What makes a NodeClaim drifted or consolidatable: the conditions disruption starts from.
 
-A claim has drifted when it no longer is what its pool would make now. It is consolidatable when
-nothing has happened to its pods for as long as its pool wishes.
+A claim has drifted when it no longer is what its pool would create now. It is consolidatable when
+no pod event has happened on it for the pool's ``consolidateAfter``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.api.meta import Condition
-from karpenter.api.times import in_nanoseconds, later
+from karpenter.api.times import later
 from karpenter.cloud.types import InstanceType
-from karpenter.model import labels
+from karpenter.model import durations, labels
+from karpenter.model.conditions import INITIALIZED, LAUNCHED, find, is_true
 from karpenter.model.requirement import RequirementError
 from karpenter.model.requirements import Requirements
 
-DRIFTED: Final = "Drifted"
-CONSOLIDATABLE: Final = "Consolidatable"
 NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
 REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
 TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
-NEVER: Final = "Never"
 
 # A type that has just been launched may not be listed everywhere yet
 YOUNGEST_STALE: Final = timedelta(hours=1)
@@ -53,11 +49,11 @@ def drift_reason(
     Args:
         types: the types of its pool, by name.
         provider_reason: what the provider says about its instance.
-        is_type_known: its type was found on sale a short while ago.
-        has_launched: whether the claim has; its condition says so if nobody else does.
+        is_type_known: its type was found in the catalogue a short while ago.
+        has_launched: whether the claim has launched; its condition decides when None.
     """
     if has_launched is None:
-        has_launched = _status(claim.status.conditions, "Launched") == "True"
+        has_launched = is_true(claim.status.conditions, LAUNCHED)
     if not has_launched:
         return ""
     if _is_of_another_template(claim, pool):
@@ -73,23 +69,23 @@ def patience(
     claim: NodeClaim, pool: NodePool, *, now: datetime, is_initialized: bool = True
 ) -> Patience | None:
     """Whether a pool's wish to leave a claim in peace is fulfilled; None when it never will be."""
-    length = go_duration(pool.spec.disruption.consolidate_after)
+    length = durations.period(pool.spec.disruption.consolidate_after)
     if not is_initialized or pool.spec.replicas is not None:
         return None
-    if length is None or length < 0:
+    if length is None:
         return None  # never, or nobody can tell
-    if length == 0:
+    if not length:
         return Patience(is_over=True)
     since = quiet_since(claim)
     if since is None:
         return Patience(is_over=True)
-    until = later(since, in_nanoseconds(length))
+    until = later(since, length)
     return Patience(is_over=until <= now, until=until)
 
 
 def quiet_since(claim: NodeClaim) -> datetime | None:
     """When pods last came to a claim's machine or left it, or else when it came up."""
-    initialized = _find(claim.status.conditions, "Initialized")
+    initialized = find(claim.status.conditions, INITIALIZED)
     return (
         claim.status.last_pod_event_time
         or (initialized.last_transition_time if initialized else None)
@@ -138,17 +134,8 @@ def _meets(held: Mapping[str, str], pool: NodePool) -> bool:
     try:
         wanted = Requirements.from_wire(pool.spec.template.spec.requirements)
     except RequirementError:
-        return True  # nobody can tell what such a pool wants, and it makes no machines
+        return True  # such a pool is invalid and creates no machines
     return all(
         entry.has(held[entry.key]) if entry.key in held else entry.allows_absence
         for entry in wanted
     )
-
-
-def _status(conditions: Iterable[Condition], kind: str) -> str:
-    found = _find(conditions, kind)
-    return found.status if found else ""
-
-
-def _find(conditions: Iterable[Condition], kind: str) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == kind), None)

@@ -1,7 +1,7 @@
-"""What disruption decides: commands, and for every machine that stays the reason.
+"""What disruption decides: commands, and a reason for every machine that stays.
 
-A command is carried out as a whole: its candidates go when all of its replacements stand. What a
-method found in one pass, commands or not, is a ``Finding``.
+A command is carried out as a whole: its candidates are deleted when all of its replacements are
+ready. What a method found in one pass, commands or not, is a ``Finding``.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class Command:
     candidates: tuple[Candidate, ...]
     replacements: tuple[PlannedClaim, ...] = ()
     placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # machine -> pods
-    savings: float = 0.0  # dollars an hour
+    savings: float = 0.0  # dollars an hour, as decisions count it
     scores: tuple[Score, ...] = ()  # of the pools that weigh savings against disruption
     terminate_first_reason: str = ""
     drain_bound: timedelta | None = None  # pods are gone that long after the deletion
@@ -78,13 +78,20 @@ class Command:
         return min((score.value for score in self.scores), default=None)
 
     @property
-    def is_priced(self) -> bool:
-        """Whether it is known what the machines cost that go, and so what is saved."""
-        return all(candidate.known_price is not None for candidate in self.candidates)
+    def known_savings(self) -> float | None:
+        """What is saved an hour; None when a price is missing, of what goes or of what comes.
+
+        Decisions go by ``savings``, in which a price that is missing counts as nothing.
+        """
+        if self.decision is Decision.REBOOT:
+            return 0.0  # the machine stays, whatever it costs
+        is_known = all(candidate.known_price is not None for candidate in self.candidates)
+        is_known &= all(claim.launch is not None for claim in self.replacements)
+        return self.savings if is_known else None
 
     @property
     def is_estimate(self) -> bool:
-        """Whether the savings rest on a price that nobody has told."""
+        """Whether the savings rest on an estimated price."""
         is_guessed = any(candidate.is_estimate for candidate in self.candidates)
         return is_guessed or rests_on_estimates(self.replacements)
 
@@ -110,13 +117,13 @@ class Finding:
 
     method: str
     commands: tuple[Command, ...] = ()
-    eligible: int = 0  # how many machines it could have looked at
+    eligible: int = 0  # how many machines were eligible
     verdicts: Mapping[str, Blocked] = field(default_factory=dict)  # machine -> why it stays
     scores: tuple[Score, ...] = ()
     events: tuple[Announcement, ...] = ()
-    is_constrained: bool = False  # a budget kept it from looking at a machine
+    is_constrained: bool = False  # a budget excluded a machine from the search
     has_timed_out: bool = False
-    unseen_pools: frozenset[str] = frozenset()  # pools whose turn did not come in time
+    unseen_pools: frozenset[str] = frozenset()  # pools that were not reached in time
 
     @property
     def consolidation_type(self) -> str:

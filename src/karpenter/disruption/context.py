@@ -1,8 +1,8 @@
-"""One look at a cluster: who may be disrupted, within which budgets, and what would follow.
+"""One pass over a cluster: which machines may be disrupted, within which budgets, with what effect.
 
-Everything is worked out when it is first asked for and then kept, because time stands still in a
-pass. The clock is asked only whether there is time left, between one question and the next: a pass
-may run in a thread for long, and whoever started it can end it that way.
+Everything is computed on first use and then cached, because the pass works at one fixed moment. The
+clock is used only to ask, between one step and the next, whether there is time left: a pass may run
+in a thread for long, and its starter can cancel it that way.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,18 +18,16 @@ from karpenter.disruption.budgets import Allowance, allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Inspection, Kind
 from karpenter.disruption.costs import price_of, reschedule_cost
 from karpenter.disruption.simulation import Simulation
-from karpenter.scheduling.compiler import Compiler
-from karpenter.scheduling.overlays import apply_overlays
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.inputs.overlays import apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue
 from karpenter.scheduling.provisioning import Announcement, Catalogue, Ground, PassSettings
 from karpenter.scheduling.solve import HasTime, always
-from karpenter.state.nodes import StateNode
+from karpenter.state.nodes import StateNode, nomination_window
 from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 Timer: TypeAlias = Callable[[str], HasTime]  # method -> whether it still has time
-
-_SHORTEST_NOMINATION: Final = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,9 @@ class DisruptionSettings:
     legacy_repair: bool = False  # by a controller of its own, without budgets
     terminate_first_drift: bool = False
     terminate_first_repair: bool = False
-    nomination: timedelta = _SHORTEST_NOMINATION  # how long a machine waits for its pods
+    nomination: timedelta = field(
+        default_factory=nomination_window
+    )  # how long a machine waits for its pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ def no_hurry(method: str) -> HasTime:
     return always
 
 
-class Pass:
-    """A cluster at one moment, as the methods look at it."""
+class DisruptionContext:
+    """A cluster at one moment, as the methods see it."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Pass:
             catalogue: the types of a pool; none at all when they cannot be listed.
             in_progress: names of machines that are part of a command already.
             policies: when a machine counts as unhealthy; none without repair.
-            compiler: what earlier passes compiled; nobody else may use it meanwhile.
+            compiler: what earlier passes compiled; not to be shared between concurrent passes.
         """
         self.snapshot: Final = snapshot
         self.facts: Final = facts
@@ -130,7 +130,7 @@ class Pass:
         return {p: self.allowance(p, reason).remaining for p in sorted(self.snapshot.node_pools)}
 
     def closed_budgets(self, reason: str) -> list[Announcement]:
-        """What users are told about pools whose budgets allow nothing for a reason."""
+        """The events about pools whose budgets allow nothing for a reason."""
         found = [self.allowance(pool, reason) for pool in sorted(self.snapshot.node_pools)]
         return [
             Announcement(
@@ -174,10 +174,10 @@ class Pass:
 
     @cached_property
     def buffered(self) -> frozenset[str]:
-        """The machines that stand for the spare room somebody asked for."""
+        """The machines kept for the room that CapacityBuffers ask for."""
         spare = {key_of(pod) for pod in self.ground.virtual}
         if not spare:
-            return frozenset()  # most clusters have none, and looking takes a while
+            return frozenset()  # most clusters have none, and the search takes a while
         return frozenset(
             name for name, pods in self._arrivals.items() if not spare.isdisjoint(pods)
         )

@@ -1,13 +1,13 @@
-"""What users are told: about machines that stay, and about commands that are begun."""
+"""The texts of events about machines that stay, and about commands that are begun."""
 
 import math
 from typing import Final
 
-from karpenter.disruption.balanced import LEAST_SCORE
 from karpenter.disruption.candidates import Blocked, Candidate, Why
 from karpenter.disruption.commands import MULTI, SINGLE, Command, Decision, Score
+from karpenter.disruption.methods.balanced import LEAST_SCORE
 from karpenter.scheduling.provisioning import Announcement
-from karpenter.state.departing import annotation_problem
+from karpenter.state.departing_pods import annotation_problem
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
@@ -19,7 +19,7 @@ _REASONS: Final = {
 
 
 def announced(verdict: Blocked, snapshot: Snapshot) -> list[Announcement]:
-    """What users are told about a machine that stays."""
+    """The event about a machine that stays."""
     machine = snapshot.node(verdict.node)
     if machine is None or not verdict.has_event:
         return []
@@ -32,7 +32,7 @@ def announced(verdict: Blocked, snapshot: Snapshot) -> list[Announcement]:
 
 
 def announced_pods(snapshot: Snapshot) -> list[Announcement]:
-    """What users are told about pods of our machines that wish to stay in words of their own."""
+    """The events about pods of our machines whose do-not-disrupt annotation is invalid."""
     return [
         Announcement(f"Pod/{key_of(pod)}", "InvalidDoNotDisruptAnnotation", problem)
         for machine in snapshot.nodes
@@ -43,7 +43,7 @@ def announced_pods(snapshot: Snapshot) -> list[Announcement]:
 
 
 def announced_command(command: Command) -> list[Announcement]:
-    """What users are told about a consolidation that is begun."""
+    """The events about a consolidation that is begun."""
     if command.method not in (MULTI, SINGLE):
         return []
     told = []
@@ -81,9 +81,11 @@ def summary(command: Command, candidate: Candidate) -> str:
 
 
 def saved(command: Command) -> str:
-    """What a command saves an hour, and whether that is a guess."""
+    """What a command saves an hour, and whether that is a guess; unknown where a price is."""
+    if command.known_savings is None:
+        return "(savings: unknown)"
     guess = ", by estimated prices" if command.is_estimate else ""
-    return f"(savings: ${command.savings:.2f}){guess}"
+    return f"(savings: ${command.known_savings:.2f}){guess}"
 
 
 def _approved(score: Score) -> str:

@@ -1,13 +1,33 @@
-"""The conditions that controllers would set on claims, for a cluster they have not looked at yet."""
+"""What disruption would do, command after command, without changing the cluster.
+
+The forecast works at one fixed moment. Conditions that controllers have written are used as they
+are; absent ones are computed. Pending pods keep the machines they would go to, as if provisioning
+had nominated them.
+"""
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Condition
-from karpenter.disruption.detection import CONSOLIDATABLE, DRIFTED, drift_reason, patience
+from karpenter.api.times import later
+from karpenter.cloud.repair import RepairPolicies
+from karpenter.cloud.types import ProviderFacts
+from karpenter.disruption.claim_conditions import drift_reason, patience
+from karpenter.disruption.commands import Command
+from karpenter.disruption.context import (
+    DisruptionContext,
+    DisruptionSettings,
+    Memory,
+    Timer,
+    no_hurry,
+)
+from karpenter.disruption.projected_state import ProjectedState
+from karpenter.model.conditions import CONSOLIDATABLE, DRIFTED, LAUNCHED, TRUE
+from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.provisioning import Catalogue
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
@@ -41,7 +61,7 @@ class _Foresight:
             if wait is not None and wait.is_over:
                 added.append(self._condition(CONSOLIDATABLE))
         if DRIFTED not in known:
-            reason = self._drift(claim, pool, has_launched="Launched" not in known)
+            reason = self._drift(claim, pool, has_launched=LAUNCHED not in known)
             if reason:
                 added.append(self._condition(DRIFTED, reason))
         if not added:
@@ -57,12 +77,64 @@ class _Foresight:
             pool,
             types,
             now=self._now,
-            # a claim with a machine has launched, and without a catalogue nobody can tell
+            # a claim with a machine has launched; without a catalogue no type counts as gone
             has_launched=has_launched or None,
             is_type_known=not types,
         )
 
     def _condition(self, kind: str, reason: str = "") -> Condition:
         return Condition(
-            type=kind, status="True", reason=reason or kind, last_transition_time=self._now
+            type=kind, status=TRUE, reason=reason or kind, last_transition_time=self._now
+        )
+
+
+class DisruptionForecast:
+    """A cluster and the commands begun in it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        catalogue: Catalogue,
+        facts: ProviderFacts,
+        settings: DisruptionSettings,
+        *,
+        now: datetime,
+        policies: RepairPolicies | None = None,
+        memory: Memory | None = None,
+        timer: Timer = no_hurry,
+    ) -> None:
+        """Begin with no command; the arguments are those of a pass."""
+        self._facts = facts
+        self._settings = settings
+        self._now = now
+        self._policies = policies
+        self._memory = memory
+        self._timer = timer
+        self._compiler = Compiler()
+        self._until = later(now, settings.nomination)
+        self._after = ProjectedState(
+            with_conditions(snapshot, catalogue, now=now), facts, catalogue
+        )
+        self.before: Final = self.look()  # before anything is promised or begun
+        self.is_paused: Final = self.before.is_paused
+        if not self.is_paused:
+            self._after.expect(self.before.awaited, until=self._until)
+
+    def begin(self, command: Command) -> None:
+        """Begin a command."""
+        self._after.begin(command, until=self._until)
+
+    def look(self) -> DisruptionContext:
+        """Begin a pass over the cluster as it is now."""
+        return DisruptionContext(
+            self._after.snapshot,
+            self._after.types,
+            self._facts,
+            self._settings,
+            now=self._now,
+            in_progress=self._after.in_progress,
+            memory=self._memory,
+            policies=self._policies,
+            compiler=self._compiler,
+            timer=self._timer,
         )

@@ -1,8 +1,9 @@
 """Pods that no pool takes now, but that a later pass places once this one has been carried out.
 
 A pass knows less than the next one: a node that is only planned may be in any of several zones, and
-counts against limits as the largest it may become. So passes are imagined one after the other, each
-on the cluster that the one before it leaves, until one of them changes nothing for such pods.
+counts against limits as the largest type it may become. So passes are simulated one after the
+other, each on the cluster that the previous one leaves, until one changes nothing for such pods.
+Both the events of the controllers and the output of ``plan`` use the result.
 """
 
 from collections.abc import Mapping
@@ -11,13 +12,15 @@ from datetime import datetime
 from typing import Final
 
 from karpenter.cloud.types import ProviderFacts
-from karpenter.disruption.aftermath import Aftermath
-from karpenter.scheduling.compiler import Compiler
-from karpenter.scheduling.plan import Plan
+from karpenter.disruption.projected_state import ProjectedState
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.plan import Plan, Unplaced, Why
 from karpenter.scheduling.provisioning import (
+    FAILED_SCHEDULING,
     Catalogue,
     PassSettings,
     ProvisioningPlan,
+    failed_to_schedule,
     failure_message,
     plan_provisioning,
 )
@@ -25,6 +28,23 @@ from karpenter.scheduling.solve import HasTime, always
 from karpenter.state.snapshot import Snapshot
 
 _MOST_PASSES: Final = 50
+# Refusals that may change once planned nodes are up. All others depend on the pod, the pool and the
+# catalogue, none of which a pass changes.
+_PASSING: Final = frozenset(
+    {
+        Why.DEVICES,
+        Why.LIMIT_EXCEEDED,
+        Why.MIN_VALUES,  # limits may leave too little choice
+        Why.NO_OFFERING,  # several of the others together
+        Why.RESERVED_CAPACITY,
+        Why.TOPOLOGY,
+    }
+)
+
+
+def may_fit_later(outcome: ProvisioningPlan) -> bool:
+    """Whether there is a pod that no pool takes now and that a later pass may place."""
+    return _does_something(outcome.plan) and any(map(_may_change, outcome.plan.unplaced))
 
 
 def with_later_passes(
@@ -39,11 +59,14 @@ def with_later_passes(
 ) -> ProvisioningPlan:
     """Tell pods that wait for a later pass from those that fit nowhere.
 
-    The other arguments are those that ``outcome`` was planned with.
+    The other arguments are those that ``outcome`` was planned with. Where time runs out before
+    it is known, a pod counts as one that fits nowhere.
     """
-    # pods that are refused alike are told alike, so that views can put them together
-    objections = {entry.pod: failure_message(entry) for entry in outcome.plan.unplaced}
-    after, compiler = Aftermath(snapshot, facts, catalogue), Compiler()
+    # equal refusals get equal texts, so that views can group the pods
+    objections = {
+        entry.pod: failure_message(entry) for entry in outcome.plan.unplaced if _may_change(entry)
+    }
+    after, compiler = ProjectedState(snapshot, facts, catalogue), Compiler()
     passes: dict[str, int] = {}  # pod -> which of the passes to come places it
     done, number = outcome, 0
     while _does_something(done.plan) and objections.keys() - passes and has_time():
@@ -69,7 +92,17 @@ def with_later_passes(
         return outcome
     unplaced = tuple(entry for entry in outcome.plan.unplaced if entry.pod not in passes)
     awaited = {pod: _told(passes[pod], objections[pod]) for pod in sorted(passes)}
-    return replace(outcome, plan=replace(outcome.plan, unplaced=unplaced), next_passes=awaited)
+    said = {each.target: each for each in (failed_to_schedule(*item) for item in awaited.items())}
+    events = tuple(
+        said.get(each.target, each) if each.reason == FAILED_SCHEDULING else each
+        for each in outcome.events
+    )
+    plan = replace(outcome.plan, unplaced=unplaced)
+    return replace(outcome, plan=plan, next_passes=awaited, events=events)
+
+
+def _may_change(entry: Unplaced) -> bool:
+    return any(reason.why in _PASSING for reason in entry.reasons)
 
 
 def _does_something(plan: Plan) -> bool:

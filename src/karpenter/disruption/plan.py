@@ -1,8 +1,8 @@
-"""The ordered methods of disruption: what one pass decides, and what passes decide one by one.
+"""The ordered methods of disruption: what one pass decides, and what a sequence of passes decides.
 
-The first method that finds something to do decides a pass. A whole plan is a sequence of passes
-with time standing still: every command is begun and none is finished, so budgets fill up, machines
-that are to take pods stay, and in the end every machine is either going or has a reason to stay.
+The first method that finds something to do decides a pass. A whole plan is a sequence of passes at
+one fixed moment: every command is begun and none is finished, so budgets fill up, machines that are
+to take pods stay, and in the end every machine is either a candidate or has a reason to stay.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -15,37 +15,43 @@ from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption import budgets, commands
-from karpenter.disruption.announcing import announced, announced_command, announced_pods
 from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.candidates import Blocked, Kind, Why
 from karpenter.disruption.commands import Command, Finding
-from karpenter.disruption.consolidation import Consolidation
-from karpenter.disruption.drift import find_drift
-from karpenter.disruption.emptiness import find_empty
-from karpenter.disruption.forced import forced_commands, repairs_held_back
-from karpenter.disruption.multi import find_multi
-from karpenter.disruption.outlook import Outlook
-from karpenter.disruption.passes import DisruptionSettings, Memory, Pass, Timer, no_hurry
-from karpenter.disruption.repair import find_repair
-from karpenter.disruption.single import find_single
-from karpenter.disruption.static_drift import find_static_drift
+from karpenter.disruption.context import (
+    DisruptionContext,
+    DisruptionSettings,
+    Memory,
+    Timer,
+    no_hurry,
+)
+from karpenter.disruption.events import announced, announced_command, announced_pods
+from karpenter.disruption.forecast import DisruptionForecast
+from karpenter.disruption.methods.consolidation import Consolidation
+from karpenter.disruption.methods.drift import find_drift
+from karpenter.disruption.methods.emptiness import find_empty
+from karpenter.disruption.methods.forced import forced_commands, repairs_held_back
+from karpenter.disruption.methods.multi_node import find_multi
+from karpenter.disruption.methods.repair import find_repair
+from karpenter.disruption.methods.single_node import find_single
+from karpenter.disruption.methods.static_drift import find_static_drift
 from karpenter.scheduling.provisioning import Announcement, Catalogue
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
 
-MOST_COMMANDS: Final = 1000  # of a plan; a reader has given up long before
+MOST_COMMANDS: Final = 1000  # of a plan; bounds its size for readers
 
 
 class Search:
     """A pass, with what several methods share in it."""
 
-    def __init__(self, view: Pass) -> None:
-        """Begin to look."""
+    def __init__(self, view: DisruptionContext) -> None:
+        """Begin the search."""
         self.view: Final = view
 
     @cached_property
     def consolidation(self) -> Consolidation:
-        """The machines that both kinds of consolidation look at."""
+        """The machines that both kinds of consolidation consider."""
         return Consolidation(self.view)
 
 
@@ -53,7 +59,7 @@ Find: TypeAlias = Callable[[Search], Finding]
 
 METHODS: Final[Mapping[str, Find]] = {
     commands.REPAIR: lambda search: find_repair(search.view),  # what is broken does not wait
-    commands.EMPTY: lambda search: find_empty(search.view),  # nobody to move: cheapest and safest
+    commands.EMPTY: lambda search: find_empty(search.view),  # no pods to move: cheapest and safest
     commands.STATIC_DRIFT: lambda search: find_static_drift(search.view),  # one node for another
     commands.DRIFT: lambda search: find_drift(search.view),  # no longer what was asked for
     commands.MULTI: lambda search: find_multi(search.consolidation),  # several into one or none
@@ -62,7 +68,7 @@ METHODS: Final[Mapping[str, Find]] = {
 
 
 @dataclass(frozen=True)
-class Step:
+class MethodResult:
     """What one pass decided, and what each method found on the way."""
 
     commands: tuple[Command, ...]
@@ -79,7 +85,7 @@ class DisruptionPlan:
     events: tuple[Announcement, ...] = ()
 
 
-def next_commands(search: Search, skip: Container[str] = ()) -> Step:
+def next_commands(search: Search, skip: Container[str] = ()) -> MethodResult:
     """Decide one pass: the first method that finds something to do, of those not skipped."""
     findings = []
     for name, find in METHODS.items():
@@ -88,8 +94,8 @@ def next_commands(search: Search, skip: Container[str] = ()) -> Step:
         finding = find(search)
         findings.append(finding)
         if finding.commands:
-            return Step(finding.commands, tuple(findings))
-    return Step((), tuple(findings))
+            return MethodResult(finding.commands, tuple(findings))
+    return MethodResult((), tuple(findings))
 
 
 def plan_disruption(
@@ -111,7 +117,7 @@ def plan_disruption(
         policies: when a machine is repaired as one method among others.
         legacy_policies: when it is repaired forcefully, whatever the settings say otherwise.
     """
-    outlook = Outlook(
+    outlook = DisruptionForecast(
         snapshot,
         catalogue,
         facts,
@@ -132,7 +138,7 @@ def plan_disruption(
     events = dict.fromkeys(announced_pods(ours))
     while True:
         view = outlook.look()
-        step = Step((), ()) if outlook.is_paused else next_commands(Search(view))
+        step = MethodResult((), ()) if outlook.is_paused else next_commands(Search(view))
         events.update((event, None) for finding in step.findings for event in finding.events)
         if not step.commands or len(begun) >= most:
             break
@@ -152,7 +158,7 @@ def plan_disruption(
     return DisruptionPlan(tuple(begun), tuple(blocked), before, tuple(events))
 
 
-def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
+def _why_it_stays(view: DisruptionContext, step: MethodResult, machine: StateNode) -> Blocked:
     """The first thing that stands in the way of disrupting a machine.
 
     What a method has to say about a machine it looked at goes before what keeps others from it.
@@ -177,12 +183,12 @@ def _why_it_stays(view: Pass, step: Step, machine: StateNode) -> Blocked:
     if not step.findings:
         detail = "nothing is decided about it before every NodeClaim has launched"
         return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
-    # a pass that finds nothing to do has looked at all candidates, and said why each of them stays
+    # a pass that finds nothing has checked all candidates, and has a reason for each to stay
     detail = "the plan ended before its turn came"
     return Blocked(machine.name, Why.NOT_EVALUATED, detail, has_event=False)
 
 
-def _goes_with_its_pool(view: Pass, machine: StateNode) -> bool:
+def _goes_with_its_pool(view: DisruptionContext, machine: StateNode) -> bool:
     pool = view.snapshot.node_pools.get(machine.node_pool)
     if pool is None or pool.metadata.deletion_timestamp is None or machine.node_claim is None:
         return False

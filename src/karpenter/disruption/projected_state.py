@@ -1,8 +1,8 @@
-"""A cluster right after commands were begun: nothing has come up or gone yet, but all is promised.
+"""A cluster right after commands were begun: nothing is ready or gone yet, but all is counted.
 
-Candidates are marked and their pods look for room. Replacements have launched and are not there
-yet, and machines that are to take pods wait for them. What a provisioning plan decides can be taken
-as carried out altogether.
+Candidates are marked and their pods need room. Replacements have launched but have no Node yet, and
+machines that are to take pods are nominated for them. What a provisioning plan decides can be
+treated as fully carried out.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,6 +18,7 @@ from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.disruption.commands import Command, Decision
 from karpenter.model import labels
+from karpenter.model.conditions import READY, REBOOTING, TRUE
 from karpenter.scheduling.plan import Plan, PlannedClaim
 from karpenter.scheduling.provisioning import Catalogue
 from karpenter.state.nodes import StateNode
@@ -26,7 +27,7 @@ from karpenter.state.snapshot import Snapshot
 
 
 @dataclass(slots=True)
-class Aftermath:
+class ProjectedState:
     """A cluster, and what commands have done to it so far."""
 
     snapshot: Snapshot
@@ -61,7 +62,7 @@ class Aftermath:
         going = {name: pods for name, pods in plan.existing.items() if pods}
         made: list[StateNode] = []
         for claim in plan.claims:
-            # plans made one after the other give the same names to what is no longer the same
+            # consecutive plans reuse the names of planned nodes
             name = f"{claim.name}-{len(self.snapshot.nodes) + len(made)}"
             machine = self._launched(replace(claim, name=name))
             if machine is not None:
@@ -74,12 +75,15 @@ class Aftermath:
         }
         nodes = [
             replace(
-                machine,
+                # it has its Node by then; without one its pods would not constrain others
+                _up(machine) if machine.node is None else machine,
                 pods=(
                     *(pod for pod in machine.pods if key_of(pod) not in target),
                     *(pods[each] for each in going.get(machine.name, ()) if each in pods),
                 ),
             )
+            if machine.name in going or any(key_of(pod) in target for pod in machine.pods)
+            else machine  # the same object, which the next pass need not compile again
             for machine in (*self.snapshot.nodes, *made)
         ]
         unbound = {key: pod for key, pod in self.snapshot.unbound_pods.items() if key not in target}
@@ -168,7 +172,7 @@ def _up(machine: StateNode) -> StateNode:
         status=NodeStatus(
             capacity=claim.status.capacity,
             allocatable=claim.status.allocatable,
-            conditions=(Condition(type="Ready", status="True"),),
+            conditions=(Condition(type=READY, status=TRUE),),
         ),
     )
     return replace(machine, node=node)
@@ -188,8 +192,8 @@ def _marked(machine: StateNode) -> StateNode:
 def _rebooting(machine: StateNode) -> StateNode:
     claim = machine.node_claim
     assert claim is not None
-    others = (each for each in claim.status.conditions if each.type != "Rebooting")
-    conditions = (*others, Condition(type="Rebooting", status="True"))
+    others = (each for each in claim.status.conditions if each.type != REBOOTING)
+    conditions = (*others, Condition(type=REBOOTING, status=TRUE))
     status = msgspec.structs.replace(claim.status, conditions=conditions)
     return replace(machine, node_claim=msgspec.structs.replace(claim, status=status))
 

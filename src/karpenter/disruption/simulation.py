@@ -1,12 +1,12 @@
-"""What would happen to pods if machines went: the questions disruption asks of the scheduler.
+"""Where pods would go if machines were removed: the questions disruption asks of the scheduler.
 
 Two clusters are compiled when they are first needed. In the one for consolidation, machines that
-changed just now take no pods that have a place already; in the other every machine does. Repair
-moves all pods of a machine, the others only those that are free to go.
+changed just now take no pods that already have a place; in the other every machine does. Repair
+moves all pods of a machine, the other methods only those that may be evicted.
 
-A machine that is not up yet is nothing to count on: whoever would move there stays until it is up.
-But it comes for others, and those who have to go do not wait for room that is taken: pods that are
-without a place or on their way out get theirs first, when that alone decides.
+A machine that is not initialized is not relied on: a pod that would move there stays where it is.
+But it was created for other pods, and pods that must move do not wait for room that is taken: pods
+that are pending or departing are placed first, where that alone decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,14 +17,15 @@ from functools import cached_property
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.disruption.candidates import Candidate
-from karpenter.disruption.detection import patience
-from karpenter.scheduling.claims import OpenClaim
-from karpenter.scheduling.compiler import Compiler
+from karpenter.disruption.claim_conditions import patience
+from karpenter.model.conditions import READY, is_true
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.provisioning import Ground
-from karpenter.scheduling.templates import Template
 from karpenter.scheduling.what_if import Mover, Outcome, WhatIf
-from karpenter.state.departing import pods_to_move
+from karpenter.state.departing_pods import pods_to_move
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
@@ -72,7 +73,7 @@ class Answer:
 
 
 class Simulation:
-    """A cluster to ask; made once for a pass, since time stands still in it."""
+    """A cluster to simulate on; made once for a pass, which works at one fixed moment."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Simulation:
         is_strict: bool = False,
         credit: Mapping[str, int] | None = None,
     ) -> Answer:
-        """Where all pods of a broken machine would go, those that are held back included."""
+        """Where all pods of an unhealthy machine would go, protected ones included."""
         return self._in_either_order(
             self._for_repair, [candidate], is_strict=is_strict, credit=credit
         )
@@ -195,7 +196,7 @@ class Simulation:
         return _Cluster(what_if, lost)
 
     def _has_just_changed(self, machine: StateNode) -> bool:
-        """Whether pods came or went on a machine so lately that it should be left in peace."""
+        """Whether pods came or went on a machine so recently that it should take none."""
         pool = self._snapshot.node_pools.get(machine.node_pool)
         if pool is None or machine.node_claim is None or not _is_ready(pool):
             return False
@@ -208,8 +209,10 @@ class Simulation:
 @dataclass(frozen=True, slots=True)
 class _Cluster:
     what_if: WhatIf
-    lost: Mapping[str, Sequence[str]]  # home -> pods that fit nowhere, for their volumes or so
+    lost: Mapping[
+        str, Sequence[str]
+    ]  # home -> pods that fit nowhere, for example because of their volumes
 
 
 def _is_ready(pool: NodePool) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in pool.status.conditions)
+    return is_true(pool.status.conditions, READY)

@@ -1,7 +1,7 @@
-"""Whether a command still holds after a while: the second look before anything is touched.
+"""Validation of a command some time after it was computed, before anything is changed.
 
-What a method decided from one moment of a cluster may be wrong a quarter of a minute later. Empty
-machines that got pods stay and the others go; a consolidation holds as a whole or not at all.
+What a method decided from one snapshot may be wrong 15 seconds later. Empty machines that got pods
+stay and the others are deleted; a consolidation holds as a whole or not at all.
 """
 
 from dataclasses import dataclass, replace
@@ -9,10 +9,10 @@ from typing import Final
 
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import EMPTY, Command, Decision
-from karpenter.disruption.consolidation import Consolidation
-from karpenter.disruption.emptiness import empty_candidates, empty_command
-from karpenter.disruption.passes import Pass
-from karpenter.disruption.replacements import Refused
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.consolidation import Consolidation
+from karpenter.disruption.methods.emptiness import empty_candidates, empty_command
+from karpenter.disruption.methods.replacements import Refused
 from karpenter.disruption.simulation import Answer
 
 CHURN: Final = "churn"
@@ -31,14 +31,14 @@ class Validation:
     lost: tuple[str, ...] = ()  # candidates that went to churn, nominations or budgets
 
 
-def validated(command: Command, fresh: Pass) -> Validation:
-    """Look at a command again in a later pass."""
+def validated(command: Command, fresh: DisruptionContext) -> Validation:
+    """Validate a command in a later pass."""
     if command.method == EMPTY:
         return _empty(command, fresh)
     return _consolidation(command, fresh)
 
 
-def _empty(command: Command, fresh: Pass) -> Validation:
+def _empty(command: Command, fresh: DisruptionContext) -> Validation:
     still = {candidate.name: candidate for candidate in empty_candidates(fresh)[0]}
     staying = [still[name] for name in command.names if name in still]
     lost = tuple(name for name in command.names if name not in still)
@@ -51,7 +51,7 @@ def _empty(command: Command, fresh: Pass) -> Validation:
     return Validation(empty_command(within), lost=lost)
 
 
-def _consolidation(command: Command, fresh: Pass) -> Validation:
+def _consolidation(command: Command, fresh: DisruptionContext) -> Validation:
     again = Consolidation(fresh, only=frozenset(command.names))
     still = {candidate.name: candidate for candidate in again.candidates}
     lost = tuple(name for name in command.names if name not in still)
@@ -86,7 +86,9 @@ def _mismatch(command: Command, answer: Answer) -> str:
     return f"{missing[0]} would not do as a replacement any more" if missing else ""
 
 
-def _within_budgets(candidates: list[Candidate], fresh: Pass, reason: str) -> list[Candidate]:
+def _within_budgets(
+    candidates: list[Candidate], fresh: DisruptionContext, reason: str
+) -> list[Candidate]:
     left = fresh.remaining(reason)
     within = []
     for candidate in candidates:
@@ -96,14 +98,14 @@ def _within_budgets(candidates: list[Candidate], fresh: Pass, reason: str) -> li
     return within
 
 
-def _kind(fresh: Pass, lost: tuple[str, ...]) -> str:
+def _kind(fresh: DisruptionContext, lost: tuple[str, ...]) -> str:
     standing = fresh.standing(Kind.GRACEFUL)
     reasons = [standing.get(name) for name in lost]
     nominated = all(isinstance(r, Blocked) and r.why is Why.NOMINATED for r in reasons)
     return NOMINATED if nominated else CHURN
 
 
-def _said_of(fresh: Pass, again: Consolidation, name: str) -> str:
+def _said_of(fresh: DisruptionContext, again: Consolidation, name: str) -> str:
     found = fresh.standing(Kind.GRACEFUL).get(name)
     verdict = found if isinstance(found, Blocked) else again.verdicts.get(name)
     return f"{name}: {verdict.detail}" if verdict else f"{name} is gone"

@@ -1,7 +1,7 @@
 """Consolidation: the same pods on fewer or cheaper machines.
 
-What single and multi-node consolidation share: which machines they may look at, what becomes of a
-set of them, and whether pools that weigh savings against disruption agree.
+What single- and multi-node consolidation share: which machines are eligible, what can be done with
+a set of them, and whether pools that weigh savings against disruption agree.
 """
 
 from collections.abc import Container, Sequence
@@ -9,21 +9,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodePool
-from karpenter.disruption.balanced import BALANCED, LEAST_SCORE, score_of
 from karpenter.disruption.budgets import UNDERUTILIZED
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
+from karpenter.disruption.claim_conditions import CLOCK_SKEW, patience, quiet_since
 from karpenter.disruption.commands import Command, Decision, Score
-from karpenter.disruption.detection import (
-    CLOCK_SKEW,
-    CONSOLIDATABLE,
-    NEVER,
-    patience,
-    quiet_since,
-)
-from karpenter.disruption.passes import Pass
-from karpenter.disruption.replacements import (
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.balanced import BALANCED, LEAST_SCORE, score_of
+from karpenter.disruption.methods.replacements import (
     FILTERING,
     Option,
     Refused,
@@ -31,14 +24,15 @@ from karpenter.disruption.replacements import (
     replacement,
 )
 from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
-from karpenter.model import labels
+from karpenter.model import durations, labels
+from karpenter.model.conditions import CONSOLIDATABLE
 
 WHEN_EMPTY: Final = "WhenEmpty"
 POLICIES: Final = frozenset({WHEN_EMPTY, "WhenEmptyOrUnderutilized", BALANCED})
 _PODS_NAMED: Final = 3
 
 
-def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
+def unconsolidatable(candidate: Candidate, view: DisruptionContext) -> Blocked | None:
     """The first reason why consolidation leaves a machine alone."""
     held = candidate.machine.labels
     pool = candidate.node_pool
@@ -63,7 +57,7 @@ def unconsolidatable(candidate: Candidate, view: Pass) -> Blocked | None:
     ):
         if applies:
             return Blocked(name, Why.UNCONSOLIDATABLE, detail, told=told)
-    if disruption.consolidate_after == NEVER:
+    if disruption.consolidate_after == durations.NEVER:
         return turned_off(candidate)
     if candidate.is_empty:
         return Blocked(name, Why.NOT_DISRUPTED, "it is empty", has_event=False)
@@ -93,13 +87,12 @@ def unreadable(pool: NodePool) -> str:
         stated = disruption.consolidation_policy
         return f"NodePool {name} has the unknown consolidation policy {stated!r}"
     stated = disruption.consolidate_after
-    length = go_duration(stated)
-    if stated != NEVER and (length is None or length < 0):
+    if stated != durations.NEVER and durations.period(stated) is None:
         return f"NodePool {name} consolidates after {stated!r}, which is no duration"
     return ""
 
 
-def in_peace(candidate: Candidate, view: Pass) -> Blocked | None:
+def in_peace(candidate: Candidate, view: DisruptionContext) -> Blocked | None:
     """Why a machine is not consolidatable yet, if it is not."""
     if candidate.machine.has_condition(CONSOLIDATABLE):
         return None
@@ -116,9 +109,9 @@ def in_peace(candidate: Candidate, view: Pass) -> Blocked | None:
 
 
 class Consolidation:
-    """The machines consolidation may look at in one pass, and a cluster to ask about them."""
+    """The machines that consolidation considers in one pass, and a cluster to simulate on."""
 
-    def __init__(self, view: Pass, only: Container[str] | None = None) -> None:
+    def __init__(self, view: DisruptionContext, only: Container[str] | None = None) -> None:
         """Sort out the machines; all of them, or only those with some names."""
         self.view: Final = view
         self.verdicts: Final[dict[str, Blocked]] = {}
@@ -181,7 +174,7 @@ class Consolidation:
         )
 
     def judged(self, command: Command) -> tuple[Command | Refused, tuple[Score, ...]]:
-        """A command with its score, or refused by a pool that finds it not worth the trouble."""
+        """A command with its score, or refused by a pool whose score threshold it misses."""
         scores = tuple(
             score_of(self.view, pool, command)
             for pool in sorted({c.pool for c in command.candidates if is_balanced(c)})
@@ -190,8 +183,10 @@ class Consolidation:
             return command, ()
         worst = min(scores, key=lambda score: score.value)
         if not worst.is_approved:
-            saved = f"{command.about}${command.savings:.4f}/h"
-            detail = f"saving {saved} is not worth it: score {worst.value:.2f}"
+            detail = "an unknown saving counts as none"
+            if command.known_savings is not None:
+                detail = f"saving {command.about}${command.known_savings:.4f}/h is not worth it"
+            detail += f": score {worst.value:.2f}"
             detail += f" of NodePool {worst.node_pool} is below {LEAST_SCORE:.2f}"
             return Refused(detail, is_silent=True), scores
         return replace(command, scores=scores), scores

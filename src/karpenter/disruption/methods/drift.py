@@ -1,7 +1,7 @@
-"""Drift: machines that no longer are what their pool would make are replaced, the oldest first.
+"""Drift: machines that no longer are what their pool would create are replaced, the oldest first.
 
 Prices do not matter, and a machine may need several to take its place. One command is made per
-pass; the loop comes round at once, so several are under way together as far as budgets allow.
+pass; the next pass follows at once, so several run concurrently as far as budgets allow.
 """
 
 from datetime import UTC, datetime
@@ -18,17 +18,17 @@ from karpenter.disruption.commands import (
     decision_of,
     saved_by,
 )
-from karpenter.disruption.consolidation import not_all_placed, without_place
-from karpenter.disruption.detection import DRIFTED
-from karpenter.disruption.passes import Pass
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.consolidation import not_all_placed, without_place
+from karpenter.disruption.methods.single_node import over_budget
+from karpenter.disruption.methods.terminate_first import credit_for
 from karpenter.disruption.simulation import Answer, NoPoolsError, Simulation
-from karpenter.disruption.single import over_budget
-from karpenter.disruption.terminate_first import credit_for
+from karpenter.model.conditions import DRIFTED
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def find_drift(view: Pass) -> Finding:
+def find_drift(view: DisruptionContext) -> Finding:
     """Replace the machine that drifted first, of those whose pods find a place."""
     eligible = drifted(view, is_static=False)
     left = view.remaining(budgets.DRIFTED)
@@ -59,7 +59,7 @@ def find_drift(view: Pass) -> Finding:
     )
 
 
-def drifted(view: Pass, *, is_static: bool) -> list[Candidate]:
+def drifted(view: DisruptionContext, *, is_static: bool) -> list[Candidate]:
     """The machines that have drifted: those without pods to move first, then by when they did."""
     found = [
         candidate
@@ -69,7 +69,9 @@ def drifted(view: Pass, *, is_static: bool) -> list[Candidate]:
     return sorted(found, key=lambda each: (bool(each.reschedulable), _since(each), each.name))
 
 
-def _replaced(view: Pass, candidate: Candidate, simulation: Simulation) -> Command | Blocked:
+def _replaced(
+    view: DisruptionContext, candidate: Candidate, simulation: Simulation
+) -> Command | Blocked:
     try:
         answer = simulation.replacing([candidate])
     except NoPoolsError as error:
@@ -103,7 +105,9 @@ def no_replacement(candidate: Candidate, answer: Answer) -> Blocked:
     return Blocked(candidate.name, Why.UNSCHEDULABLE, detail, told=told)
 
 
-def _terminated_first(view: Pass, candidate: Candidate, simulation: Simulation) -> Command | None:
+def _terminated_first(
+    view: DisruptionContext, candidate: Candidate, simulation: Simulation
+) -> Command | None:
     credit = credit_for(candidate, view.facts)
     if not credit:
         return None

@@ -1,15 +1,15 @@
-"""Emptiness: machines that nobody would miss go, all at once and without asking the scheduler."""
+"""Emptiness: machines without pods to move are deleted, all at once and without a simulation."""
 
 from karpenter.disruption import budgets
 from karpenter.disruption.candidates import Blocked, Candidate, Kind, Why
 from karpenter.disruption.commands import EMPTY, Command, Decision, Finding
-from karpenter.disruption.consolidation import in_peace, turned_off, unreadable
-from karpenter.disruption.detection import NEVER
-from karpenter.disruption.passes import Pass
-from karpenter.disruption.single import over_budget
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.consolidation import in_peace, turned_off, unreadable
+from karpenter.disruption.methods.single_node import over_budget
+from karpenter.model.durations import NEVER
 
 
-def find_empty(view: Pass) -> Finding:
+def find_empty(view: DisruptionContext) -> Finding:
     """Take as many empty machines as budgets allow, those first that save most."""
     eligible, verdicts = empty_candidates(view)
     left = view.remaining(budgets.EMPTY)
@@ -30,8 +30,8 @@ def find_empty(view: Pass) -> Finding:
     )
 
 
-def empty_candidates(view: Pass) -> tuple[list[Candidate], dict[str, Blocked]]:
-    """The machines that nobody would miss, and why some that are empty stay nevertheless."""
+def empty_candidates(view: DisruptionContext) -> tuple[list[Candidate], dict[str, Blocked]]:
+    """The machines without pods to move, and why some of them stay nevertheless."""
     eligible: list[Candidate] = []
     verdicts: dict[str, Blocked] = {}
     for candidate in view.candidates(Kind.GRACEFUL):
@@ -47,12 +47,12 @@ def empty_candidates(view: Pass) -> tuple[list[Candidate], dict[str, Blocked]]:
 
 
 def empty_command(candidates: list[Candidate]) -> Command:
-    """Delete machines that nobody would miss."""
+    """Delete machines without pods to move."""
     savings = sum(candidate.price for candidate in candidates)
     return Command(EMPTY, budgets.EMPTY, Decision.DELETE, tuple(candidates), savings=savings)
 
 
-def _verdict(candidate: Candidate, view: Pass) -> Blocked | None:
+def _verdict(candidate: Candidate, view: DisruptionContext) -> Blocked | None:
     problem = unreadable(candidate.node_pool)
     if problem:
         return Blocked(candidate.name, Why.UNCONSOLIDATABLE, problem, has_event=False)

@@ -1,19 +1,19 @@
-"""Expiration: a claim goes when its time is over, whatever state it is in and whatever stands by."""
+"""Expiration: a claim is deleted when ``expireAfter`` has passed, whatever state it is in."""
 
 from datetime import datetime
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.times import LAST, in_nanoseconds, later
+from karpenter.api.times import LAST, later
+from karpenter.model import durations
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
     """When the time of a claim is over; ``Never`` and what is no length of time never end."""
-    lifetime = go_duration(claim.spec.expire_after)
+    lifetime = durations.period(claim.spec.expire_after)
     born = claim.metadata.creation_timestamp
-    if lifetime is None or lifetime < 0 or born is None:
+    if lifetime is None or born is None:
         return None
-    end = later(born, in_nanoseconds(lifetime))
+    end = later(born, lifetime)
     return None if end == LAST else end
 
 

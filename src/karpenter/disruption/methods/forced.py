@@ -1,4 +1,4 @@
-"""What happens whatever budgets say: expiry, repair the old way, static pools that shrink."""
+"""What ignores budgets: expiration, the former node repair, and static pools that shrink."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,18 +9,20 @@ from karpenter.cloud.provider import RepairPolicy
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.candidates import Blocked, Why
 from karpenter.disruption.commands import Command, Decision
-from karpenter.disruption.expiration import has_expired
-from karpenter.disruption.legacy_repair import diagnosis, too_many_fail
-from karpenter.disruption.passes import Pass
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.expiration import has_expired
+from karpenter.disruption.methods.legacy_repair import diagnosis, too_many_fail
 from karpenter.scheduling.provisioning import Announcement
-from karpenter.scheduling.static import plan_static
+from karpenter.scheduling.static_pools import plan_static
 from karpenter.state.nodes import StateNode
 
 EXPIRED: Final = "Expired"
 
 
-def forced_commands(view: Pass, legacy_policies: Sequence[RepairPolicy] = ()) -> Iterator[Command]:
-    """Yield a command for each machine that goes without further ado."""
+def forced_commands(
+    view: DisruptionContext, legacy_policies: Sequence[RepairPolicy] = ()
+) -> Iterator[Command]:
+    """Yield a command for each machine that is removed regardless of budgets."""
     gone: set[str] = set()
     machines = [*view.snapshot.nodes]
     machines += [StateNode(node=None, node_claim=claim) for claim in view.snapshot.unlaunched]
@@ -49,12 +51,12 @@ def forced_commands(view: Pass, legacy_policies: Sequence[RepairPolicy] = ()) ->
             yield replace(command, savings=command.candidates[0].price)
 
 
-def _forced_out(view: Pass, machine: StateNode, method: str, reason: str) -> Command:
+def _forced_out(view: DisruptionContext, machine: StateNode, method: str, reason: str) -> Command:
     candidate = view.inspection.described(machine)
     return Command(method, reason, Decision.DELETE, (candidate,))
 
 
-def _standing_claim(view: Pass, machine: StateNode) -> NodeClaim | None:
+def _standing_claim(view: DisruptionContext, machine: StateNode) -> NodeClaim | None:
     """The claim of a machine, if it is of our provider and not on its way out."""
     claim = machine.node_claim
     if claim is None or machine.is_deleting or not view.is_ours(claim.spec.node_class_ref):
@@ -63,17 +65,19 @@ def _standing_claim(view: Pass, machine: StateNode) -> NodeClaim | None:
 
 
 def repairs_held_back(
-    view: Pass, legacy_policies: Sequence[RepairPolicy]
+    view: DisruptionContext, legacy_policies: Sequence[RepairPolicy]
 ) -> Iterator[tuple[Blocked, Announcement]]:
-    """Yield the machines that are broken but stay because too many are, and what users are told."""
+    """Yield the machines that stay because too many are unhealthy, and the text of their event."""
     for machine, problem in _broken(view, legacy_policies):
         if problem:
-            # only the node hears of it, unlike of repair within budgets
+            # the event is on the node only, unlike that of repair within budgets
             told = Announcement(f"Node/{machine.name}", "NodeRepairBlocked", problem)
             yield Blocked(machine.name, Why.REPAIR_BLOCKED, problem, has_event=False), told
 
 
-def _broken(view: Pass, policies: Sequence[RepairPolicy]) -> Iterator[tuple[StateNode, str]]:
+def _broken(
+    view: DisruptionContext, policies: Sequence[RepairPolicy]
+) -> Iterator[tuple[StateNode, str]]:
     """Yield the machines that are due for repair, and what stands in its way."""
     nodes = [machine.node for machine in view.snapshot.nodes if machine.node is not None]
     for machine in sorted(view.snapshot.nodes, key=lambda machine: machine.name):

@@ -1,7 +1,8 @@
 """Node repair as it was before it became a method of disruption: forceful, and without budgets.
 
-An unhealthy machine is deleted at once with a deadline of now. Only a pool, or for a claim of no
-pool the cluster, of which too many machines fail at once is left alone.
+An unhealthy machine is deleted at once, with its deadline set to now. The breaker: nothing is
+deleted while too many machines of the pool (of the cluster, for a claim without a pool) fail at
+once.
 """
 
 import math
@@ -48,7 +49,7 @@ def too_many_fail(node: Node, others: Sequence[Node], policies: Sequence[RepairP
     if failing <= most:
         return ""
     where = f"NodePool {pool}" if pool else "the cluster"
-    # As Karpenter words and spells it, since people look for its words
+    # Karpenter's wording and spelling, since users search for it
     said = f"more than {_MOST_UNHEALTHY:.0%} nodes are unhealthy in the nodepool"
     if not pool:
         said = f"more then {_MOST_UNHEALTHY:.0%} nodes are unhealthy in the cluster"

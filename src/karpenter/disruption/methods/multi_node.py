@@ -1,7 +1,7 @@
-"""Multi-node consolidation: several machines go at once, for one cheaper machine or none.
+"""Multi-node consolidation: several machines are removed at once, for one cheaper machine or none.
 
-Machines are taken in the order of what they save for what they disrupt. How many of them can go
-together is found by halving: if so many can, perhaps more can; if not, perhaps fewer.
+Machines are ordered by what they save for what they disrupt. How many of them can be removed
+together is found by binary search over that order.
 """
 
 from typing import Final
@@ -9,16 +9,16 @@ from typing import Final
 from karpenter.disruption.budgets import UNDERUTILIZED
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import MULTI, Command, Finding, Score
-from karpenter.disruption.consolidation import Consolidation
-from karpenter.disruption.replacements import Refused
-from karpenter.disruption.single import over_budget
+from karpenter.disruption.methods.consolidation import Consolidation
+from karpenter.disruption.methods.replacements import Refused
+from karpenter.disruption.methods.single_node import over_budget
 
 MOST_AT_ONCE: Final = 100
 LEAST_AT_ONCE: Final = 2
 
 
 def find_multi(consolidation: Consolidation) -> Finding:
-    """Look for the most machines, in order, that can go together."""
+    """Search for the most machines, in order, that can be removed together."""
     view = consolidation.view
     has_time = view.timer(MULTI)
     left = view.remaining(UNDERUTILIZED)

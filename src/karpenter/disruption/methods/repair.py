@@ -1,7 +1,8 @@
-"""Repair: unhealthy machines are replaced, or restarted, the most urgent first.
+"""Repair: unhealthy machines are replaced, or rebooted, the most urgent first.
 
-What is wrong and what to do about it says the provider; budgets pace it and a breaker stops it when
-too many machines of a pool fail at once, for then the fault is most likely elsewhere.
+The provider's policies say which conditions are unhealthy and what to do about them. Budgets pace
+repair, and a breaker stops it when too many machines of a pool fail at once, for then the fault is
+most likely elsewhere.
 """
 
 import math
@@ -10,9 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.times import in_nanoseconds
 from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE
 from karpenter.cloud.repair import Repair, RepairMatch, RepairPolicies
 from karpenter.disruption import budgets
@@ -27,22 +26,23 @@ from karpenter.disruption.commands import (
     decision_of,
     saved_by,
 )
-from karpenter.disruption.drift import no_replacement
-from karpenter.disruption.passes import Pass
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.drift import no_replacement
+from karpenter.disruption.methods.single_node import over_budget
+from karpenter.disruption.methods.static_drift import at_limit, reservations_full
+from karpenter.disruption.methods.terminate_first import credit_for, holds_slot, is_full
 from karpenter.disruption.simulation import NoPoolsError, Simulation
-from karpenter.disruption.single import over_budget
-from karpenter.disruption.static_drift import at_limit, reservations_full
 from karpenter.disruption.static_pools import (
     is_usable,
     static_replacement,
     strength_of,
     what_comes_first,
 )
-from karpenter.disruption.terminate_first import credit_for, holds_slot, is_full
-from karpenter.model import labels
+from karpenter.model import durations, labels
+from karpenter.model.conditions import FALSE, REBOOTING
 from karpenter.state.nodes import StateNode
 
-# Restarting helped too little if it was done so often in such a time
+# After so many reboots within such a time a machine is replaced instead
 MOST_REBOOTS: Final = 2
 REBOOTS_COUNT_FOR: Final = timedelta(hours=24)
 _MOST_UNHEALTHY: Final = 0.2
@@ -57,7 +57,7 @@ class Patient:
     bound: timedelta | None  # how long its pods have, if a policy says so
 
 
-def find_repair(view: Pass) -> Finding:
+def find_repair(view: DisruptionContext) -> Finding:
     """Repair the most urgent machine that can be repaired."""
     if view.policies is None or not view.settings.repair:
         return Finding(REPAIR)
@@ -82,7 +82,9 @@ def find_repair(view: Pass) -> Finding:
     )
 
 
-def patients_of(view: Pass, policies: RepairPolicies) -> tuple[list[Patient], dict[str, Blocked]]:
+def patients_of(
+    view: DisruptionContext, policies: RepairPolicies
+) -> tuple[list[Patient], dict[str, Blocked]]:
     """The machines to repair, the most urgent first, and why others are not repaired."""
     patients: list[Patient] = []
     verdicts: dict[str, Blocked] = {}
@@ -140,12 +142,12 @@ def foreseen_repair(
 def _rebooted_at(claim: NodeClaim) -> datetime | None:
     """When the last restart of a machine ended."""
     for condition in claim.status.conditions:
-        if condition.type == "Rebooting" and condition.status == "False":
+        if condition.type == REBOOTING and condition.status == FALSE:
             return condition.last_transition_time
     return None
 
 
-def _as_patient(view: Pass, machine: StateNode, repair: Repair) -> Patient | Blocked:
+def _as_patient(view: DisruptionContext, machine: StateNode, repair: Repair) -> Patient | Blocked:
     look = view.inspection
     blocked = _machine_blocker(view, machine) or look.pool_blocker(machine)
     if blocked is not None:
@@ -167,7 +169,7 @@ def _as_patient(view: Pass, machine: StateNode, repair: Repair) -> Patient | Blo
     return Patient(candidate, repair, bound)
 
 
-def _machine_blocker(view: Pass, machine: StateNode) -> Blocked | None:
+def _machine_blocker(view: DisruptionContext, machine: StateNode) -> Blocked | None:
     look = view.inspection
     if not machine.node_pool:
         blocked = look.pool_blocker(machine)
@@ -185,7 +187,7 @@ def _machine_blocker(view: Pass, machine: StateNode) -> Blocked | None:
 
 
 def _treated(
-    view: Pass,
+    view: DisruptionContext,
     patient: Patient,
     left: Mapping[str, int],
     failing: "_Failing",
@@ -204,7 +206,9 @@ def _treated(
     return _dynamic(view, patient, simulation)
 
 
-def _dynamic(view: Pass, patient: Patient, simulation: Simulation) -> Command | Blocked:
+def _dynamic(
+    view: DisruptionContext, patient: Patient, simulation: Simulation
+) -> Command | Blocked:
     candidate = patient.candidate
     try:
         answer = simulation.repairing(candidate)
@@ -230,7 +234,7 @@ def _dynamic(view: Pass, patient: Patient, simulation: Simulation) -> Command | 
     return no_replacement(candidate, answer)
 
 
-def _static(view: Pass, patient: Patient) -> Command | Blocked:
+def _static(view: DisruptionContext, patient: Patient) -> Command | Blocked:
     candidate = patient.candidate
     name = candidate.name
     count = strength_of(view, candidate.node_pool)
@@ -267,15 +271,13 @@ def _command(patient: Patient, decision: Decision) -> Command:
 
 
 def _grace_period(candidate: Candidate) -> timedelta | None:
-    stated = candidate.claim.spec.termination_grace_period
-    nanoseconds = go_duration(stated) if stated is not None else None
-    return None if nanoseconds is None else in_nanoseconds(nanoseconds)
+    return durations.parse(candidate.claim.spec.termination_grace_period)
 
 
 class _Failing:
     """How many machines of each pool show a sign of trouble, however short a time."""
 
-    def __init__(self, view: Pass, policies: RepairPolicies) -> None:
+    def __init__(self, view: DisruptionContext, policies: RepairPolicies) -> None:
         self._counts: dict[str, tuple[int, int]] = {}
         for machine in view.snapshot.nodes:
             if machine.node is None:

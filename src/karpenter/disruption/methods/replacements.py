@@ -1,17 +1,16 @@
-"""What a replacement may become so that it is surely cheaper than what it replaces.
+"""Which instance types a replacement may use so that it is certainly cheaper than what it replaces.
 
 Notation
     wanted    offerings a claim can be launched as; its cheapest is the lowest bit
-    worst     what a type may cost at most: the dearest offering of its first capacity type among
-              reserved, spot and on-demand
+    worst     what a type may cost at most: the most expensive offering of its first capacity type
+              among reserved, spot and on-demand
 
-A type stays only when its worst price is below what the candidates cost, whatever is sold out by
-the time of the launch. That there is no such type is the usual answer, and takes one look at the
-lowest bit.
+A type is kept only when its worst price is below what the candidates cost, whatever is sold out by
+the time of the launch. Usually there is no such type, which the price of the lowest bit shows.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,16 +18,16 @@ from karpenter.cloud.types import ProviderFacts, comparable_price
 from karpenter.disruption.candidates import Candidate
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.claims import OpenClaim, Shape
+from karpenter.scheduling.compiled.offerings import OfferingIndex
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.claims import OpenClaim, Shape
 from karpenter.scheduling.plan import ABOUT
 from karpenter.scheduling.result import with_bookings
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.universe import Universe
 
-# So many cheaper types a spot machine needs before another spot machine takes its place; fewer
-# would make it walk down the ladder of prices, one interruption after the other
+# How many cheaper types spot-to-spot consolidation needs; with fewer, a machine would be replaced
+# by the next cheaper type again and again, each with a higher risk of interruption
 LEAST_SPOT_TYPES: Final = 15
-# How Karpenter begins what it says of prices and of minValues
+# How Karpenter's events about prices and minValues begin
 FILTERING: Final = "Filtering by price"
 _NOT_CHEAPER: Final = "Can't replace with a cheaper node"
 _NEXT_TO_NOTHING: Final = 0.0001  # dollars an hour; less is written with an exponent otherwise
@@ -40,8 +39,8 @@ class Refused:
     """Why nothing takes the place of the candidates."""
 
     detail: str
-    is_silent: bool = False  # users are not told each time
-    told: str = ""  # what an event says, which begins with Karpenter's words where it has any
+    is_silent: bool = False  # no event for each refusal
+    told: str = ""  # the text of the event, which begins with Karpenter's wording
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,12 @@ def replacement(
     """Narrow a claim to what may replace machines that cost ``price`` together."""
     replaced = list(candidates)
     if all(each.capacity_type == labels.SPOT for each in replaced) and option.may_be_spot:
-        cheaper = _spot_to_spot(option, len(replaced), price, is_allowed=spot_to_spot)
+        cheaper = _spot_to_spot(option, replaced, price, is_allowed=spot_to_spot)
     else:
-        cheaper = cheaper_than(option, price)
+        cheaper = cheaper_than(option, price, _unknown_price(replaced))
     if isinstance(cheaper, Refused):
         return cheaper
-    # looked up before spot is asked for: what is sold on demand alone could have stayed as well
+    # before pinning to spot: a type that is sold on demand only could have stayed as well
     cap = _price_of_what_could_stay(cheaper, replaced) if len(replaced) > 1 else None
     pinned = _pinned_to_spot(cheaper)
     if cap is None or isinstance(pinned, Refused):
@@ -95,15 +94,17 @@ def replacement(
     return cheaper_than(pinned, cap)
 
 
-def cheaper_than(option: Option, price: float) -> Option | Refused:
-    """Keep the types that cost less whichever of their offerings is launched."""
+def cheaper_than(option: Option, price: float, unknown: str = "") -> Option | Refused:
+    """Keep the types that cost less whichever of their offerings is launched.
+
+    ``unknown`` goes into the refusal where ``price`` lacks an unknown price.
+    """
     if not option.wanted:
         return _no_cheaper("no instance type that fits can be launched")
     about = _about(option)
     if option.cheapest >= price:
-        return _no_cheaper(
-            f"the cheapest replacement is {_cheapest(option)}, not below {about}{_hourly(price)}"
-        )
+        than = f"and {unknown}" if unknown else f"not below {about}{_hourly(price)}"
+        return _no_cheaper(f"the cheapest replacement is {_cheapest(option)}, {than}")
     kept = _surely_cheaper(option.template.universe, option.wanted, price)
     if not kept:
         detail = f"the cheapest replacement is {_cheapest(option)}, but not in every zone"
@@ -113,6 +114,16 @@ def cheaper_than(option: Option, price: float) -> Option | Refused:
 
 def _no_cheaper(detail: str) -> Refused:
     return Refused(detail, told=f"{_NOT_CHEAPER}: {detail}")
+
+
+def _unknown_price(candidates: Sequence[Candidate]) -> str:
+    """Say that the price of a candidate is not known; empty when all are."""
+    if all(candidate.known_price is not None for candidate in candidates):
+        return ""
+    replaced = "the price of what it would replace"
+    if len(candidates) > 1:
+        replaced = "the total price of what it would replace"
+    return f"{replaced} is unknown"
 
 
 def _price_of_what_could_stay(option: Option, candidates: Iterable[Candidate]) -> float | None:
@@ -153,7 +164,7 @@ def _about(option: Option) -> str:
 
 
 def _spot_to_spot(
-    option: Option, count: int, price: float, *, is_allowed: bool
+    option: Option, replaced: Sequence[Candidate], price: float, *, is_allowed: bool
 ) -> Option | Refused:
     if not is_allowed:
         return Refused(
@@ -163,8 +174,8 @@ def _spot_to_spot(
     pinned = _on_spot(option)
     if isinstance(pinned, Refused):
         return pinned
-    cheaper = cheaper_than(pinned, price)
-    if isinstance(cheaper, Refused) or count > 1:
+    cheaper = cheaper_than(pinned, price, _unknown_price(replaced))
+    if isinstance(cheaper, Refused) or len(replaced) > 1:
         return cheaper
     found = len(cheaper.types)
     if found < LEAST_SPOT_TYPES:
@@ -225,7 +236,7 @@ def _checked(option: Option) -> Option | Refused:
     return Refused(str(short[0]), told=f"{FILTERING}: {short[0]}") if short else option
 
 
-def _surely_cheaper(universe: Universe, wanted: int, price: float) -> int:
+def _surely_cheaper(universe: OfferingIndex, wanted: int, price: float) -> int:
     """All offerings of the types whose worst price is below ``price``."""
     first_dear = bisect_left(
         range(universe.launchable.bit_length()),

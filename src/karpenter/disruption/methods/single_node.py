@@ -1,19 +1,19 @@
-"""Single-node consolidation: one machine goes, or makes way for a cheaper one.
+"""Single-node consolidation: one machine is deleted, or replaced by a cheaper one.
 
 Machines that save most for what they disrupt come first, but pools take turns, so that a large pool
-does not keep a small one waiting. Pools that an earlier search did not reach come before all others.
+does not delay a small one. Pools that an earlier search did not reach come before all others.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
-from karpenter.disruption.balanced import LEAST_SCORE, best_score
 from karpenter.disruption.budgets import UNDERUTILIZED
 from karpenter.disruption.candidates import Blocked, Candidate, Why
 from karpenter.disruption.commands import SINGLE, Command, Finding, Score
-from karpenter.disruption.consolidation import Consolidation, is_balanced
-from karpenter.disruption.replacements import Refused
+from karpenter.disruption.methods.balanced import LEAST_SCORE, best_score
+from karpenter.disruption.methods.consolidation import Consolidation, is_balanced
+from karpenter.disruption.methods.replacements import Refused
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class _Search:
 
 
 def find_single(consolidation: Consolidation) -> Finding:
-    """Look for the first machine, in order, that can go or be replaced."""
+    """Search for the first machine, in order, that can be deleted or replaced."""
     view = consolidation.view
     has_time = view.timer(SINGLE)
     budgets = view.remaining(UNDERUTILIZED)
@@ -99,6 +99,8 @@ def _judged(
         if not best.is_approved:
             search.scores.append(best)
             detail = f"even removing it would score {best.value:.2f}, below {LEAST_SCORE:.2f}"
+            if candidate.known_price is None:
+                detail += ", because its price is unknown"
             return Refused(detail, is_silent=True)
     command = consolidation.command(SINGLE, [candidate])
     if isinstance(command, Refused):

@@ -14,16 +14,16 @@ from karpenter.disruption.commands import (
     Finding,
     saved_by,
 )
-from karpenter.disruption.drift import drifted
-from karpenter.disruption.passes import Pass
-from karpenter.disruption.single import over_budget
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.drift import drifted
+from karpenter.disruption.methods.single_node import over_budget
+from karpenter.disruption.methods.terminate_first import holds_slot, is_full
 from karpenter.disruption.static_pools import (
     is_usable,
     static_replacement,
     strength_of,
     what_comes_first,
 )
-from karpenter.disruption.terminate_first import holds_slot, is_full
 
 _NO_STAGE: Final = "cannot stage a replacement"
 _AT_LIMIT: Final = "its NodePool has as many nodes as limits.nodes allows"
@@ -32,7 +32,7 @@ _RESERVATIONS_FULL: Final = "the reservations of its NodePool are full"
 _TOLD_FULL: Final = f"static NodePool's capacity reservations are full and {_NO_STAGE}"
 
 
-def find_static_drift(view: Pass) -> Finding:
+def find_static_drift(view: DisruptionContext) -> Finding:
     """Replace drifted nodes of static pools, pool by pool."""
     eligible = drifted(view, is_static=True) if view.settings.planning.static else []
     by_pool: dict[str, list[Candidate]] = {}
@@ -55,7 +55,7 @@ def find_static_drift(view: Pass) -> Finding:
     )
 
 
-def _of_pool(view: Pass, candidates: list[Candidate]) -> list[Command | Blocked]:
+def _of_pool(view: DisruptionContext, candidates: list[Candidate]) -> list[Command | Blocked]:
     pool = candidates[0].node_pool
     count = strength_of(view, pool)
     allowed = view.allowance(pool.metadata.name, budgets.DRIFTED).remaining
@@ -96,7 +96,7 @@ def reservations_full(candidate: Candidate) -> Blocked:
     return Blocked(candidate.name, Why.UNSCHEDULABLE, _RESERVATIONS_FULL, told=_TOLD_FULL)
 
 
-def _replaced(view: Pass, candidate: Candidate) -> Command:
+def _replaced(view: DisruptionContext, candidate: Candidate) -> Command:
     replacements = (static_replacement(view, candidate),)
     return Command(
         STATIC_DRIFT,
@@ -109,7 +109,7 @@ def _replaced(view: Pass, candidate: Candidate) -> Command:
 
 
 def _going_first(
-    view: Pass, pool: NodePool, candidate: Candidate, reason: str
+    view: DisruptionContext, pool: NodePool, candidate: Candidate, reason: str
 ) -> Command | Blocked:
     if not is_usable(view, pool):
         detail = f"NodePool {pool.metadata.name} is not ready to make another node"

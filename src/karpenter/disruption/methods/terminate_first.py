@@ -1,7 +1,7 @@
-"""Terminate first: where all capacity is spoken for, a machine must go before another can come.
+"""Terminate first: where all capacity is in use, a machine must be deleted before its replacement.
 
-That is so when its reservation is full and nothing else would do, or when a static pool has as many
-nodes as its limit allows.
+That is so when its reservation is full and its pool allows nothing else, or when a static pool has
+as many nodes as its limit allows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.disruption.candidates import Candidate
 from karpenter.model import labels
-from karpenter.scheduling.templates import template_requirements
+from karpenter.scheduling.compiled.templates import template_requirements
 
 
 def credit_for(candidate: Candidate, facts: ProviderFacts) -> dict[str, int]:
