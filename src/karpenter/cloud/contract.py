@@ -1,4 +1,4 @@
-"""What every provider promises, as tests that anybody can run on theirs.
+"""The contract of ``CloudProvider``, as tests that any provider can run.
 
 Derive from ``ProviderContract``, say in ``bed`` how your cloud is set up, and let a test runner
 find the class::
@@ -69,7 +69,7 @@ class Bed(ABC):
 
     @abstractmethod
     async def sell_out(self) -> None:
-        """Let the cloud have nothing left; that it has sold it all to others is one way."""
+        """Make every offering unavailable, for example by selling out."""
 
     @abstractmethod
     async def break_node_class(self) -> None:
@@ -354,9 +354,9 @@ class ProviderContract:
 
 
 def type_problems(kind: InstanceType) -> list[str]:
-    """What planners would stumble over, one sentence each.
+    """The defects of instance types that would mislead planners, one sentence each.
 
-    Offerings that cannot be had may be as they like: planners only explain with them why not.
+    Unavailable offerings are not checked: planners use them only to explain a refusal.
     """
     problems = []
     if kind.requirements[labels.INSTANCE_TYPE].values != {kind.name}:

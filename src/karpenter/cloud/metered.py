@@ -1,7 +1,6 @@
 """Any provider with its calls counted and timed, in the words of Karpenter's metrics.
 
-Where the numbers go is the observer's business. Whoever calls says who it is through
-``current_controller``.
+The observer records the numbers. Callers identify themselves through ``current_controller``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +34,7 @@ _ERRORS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who called what, of which cloud: the labels both metrics share."""
+    """Controller, method and provider: the labels both metrics share."""
 
     controller: str
     method: str
@@ -43,7 +42,7 @@ class Call:
 
 
 class CallObserver(Protocol):
-    """Who keeps the numbers."""
+    """Records the numbers."""
 
     def duration(self, call: Call, seconds: float) -> None:
         """A call has ended, well or not (``karpenter_cloudprovider_duration_seconds``)."""
@@ -53,12 +52,12 @@ class CallObserver(Protocol):
 
 
 class MeteredProvider:
-    """A provider that tells an observer about every call."""
+    """A provider that reports every call to an observer."""
 
     def __init__(
         self, provider: CloudProvider, observer: CallObserver, monotonic: Callable[[], float]
     ) -> None:
-        """Wrap ``provider``; ``monotonic`` tells the seconds calls are timed with."""
+        """Wrap ``provider``; ``monotonic`` is the clock that times calls."""
         self.wrapped: Final = provider
         self._observer = observer
         self._monotonic = monotonic

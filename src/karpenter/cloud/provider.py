@@ -1,4 +1,4 @@
-"""What a cloud provider is: a dozen methods, and the errors they may raise.
+"""The ``CloudProvider`` protocol: a dozen methods, and the errors they may raise.
 
 A provider turns a NodeClaim into an instance and takes it away again. It keeps no state that it
 could not find again after a restart; what it must remember belongs on the instance itself.
@@ -22,7 +22,7 @@ class CloudError(Exception):
     """What a cloud provider may raise; everything else it raises is retried as well.
 
     * CloudError
-      x InsufficientCapacityError   sold out; the claim is given up and planned anew
+      x InsufficientCapacityError   sold out; the claim is given up and planned again
       x NodeClassNotReadyError      the node class cannot be used yet; the claim is given up
       x CreateError                 the launch failed for a reason users should read; retried
       x InstanceNotFoundError       there is no such instance, or there is none any more
@@ -117,7 +117,7 @@ class CloudProvider(Protocol):
 
     @property
     def repair_policies(self) -> Sequence[RepairPolicy]:
-        """When nodes of this cloud count as broken; none if it cannot tell."""
+        """When nodes of this cloud count as broken; none if it cannot detect that."""
 
     @property
     def registration_hooks(self) -> Sequence[RegistrationHook]:
@@ -169,7 +169,7 @@ class CloudProvider(Protocol):
 
 @runtime_checkable
 class StartingProvider(Protocol):
-    """A provider that has something to find out before anything can be asked of it; few have."""
+    """A provider that needs a start-up check or discovery before its first call; few do."""
 
     async def start(self) -> None:
         """Find out whether this cloud can be used; called once, whether the process leads or not.

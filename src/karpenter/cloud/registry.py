@@ -20,7 +20,7 @@ from karpenter.cloud.provider import CloudProvider
 from karpenter.kube.client import Kube
 from karpenter.settings import Settings
 
-if TYPE_CHECKING:  # which takes long to load, and commands that only ask a provider have none
+if TYPE_CHECKING:  # slow to import, and commands that only query a provider do not need it
     from karpenter.telemetry import Metrics
 
 GROUP: Final = "karpenter.providers"
@@ -39,7 +39,7 @@ class ProviderContext:
     settings: Settings
     environment: Mapping[str, str]  # options of its own: a flag --some-option is SOME_OPTION here
     rng: random.Random
-    metrics: "Metrics | None" = None  # where its own are shown; None if nobody would see them
+    metrics: "Metrics | None" = None  # for its own metrics; None: not exported
 
 
 ProviderFactory: TypeAlias = Callable[[ProviderContext], CloudProvider]

@@ -15,9 +15,10 @@ from karpenter.api.meta import Condition
 from karpenter.api.nodes import Node
 from karpenter.api.times import later
 from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE, RepairPolicy
+from karpenter.model.conditions import FALSE, TRUE, UNKNOWN
 
 ACTIONS: Final = (REPLACE_NODE, REBOOT_NODE)  # the more disruptive first
-STATUSES: Final = ("True", "False", "Unknown")
+STATUSES: Final = (TRUE, FALSE, UNKNOWN)
 HIGHEST_PRIORITY: Final = 100
 
 _NO_TIME: Final = timedelta(0)
@@ -118,7 +119,7 @@ class RepairPolicies:
     def _of(self, condition: Condition, created: datetime | None) -> Iterator[RepairMatch]:
         moments = [each for each in (condition.last_transition_time, created) if each is not None]
         if not moments:
-            return  # nobody knows how long it has been so
+            return  # since when is not known
         since = max(moments)
         specific = [
             policy
@@ -132,14 +133,14 @@ class RepairPolicies:
 
 
 class RepairBook:
-    """The matches of every node, worked out anew only when something that counts has changed."""
+    """The matches of every node, recomputed only when a relevant field has changed."""
 
     def __init__(self, policies: RepairPolicies) -> None:
         self._policies = policies
         self._known: dict[str, tuple[object, tuple[RepairMatch, ...]]] = {}  # by node name
 
     def observe(self, node: Node) -> bool:
-        """Take note of a node as it is now, and say whether its matches were worked out anew."""
+        """Update a node, and return whether its matches were recomputed."""
         fingerprint = _fingerprint(node)
         known = self._known.get(node.metadata.name)
         if known is not None and known[0] == fingerprint:

@@ -1,4 +1,4 @@
-"""What a cloud sells, in the words every provider shares.
+"""Instance types and offerings: the catalogue model that every provider shares.
 
 An instance type is a machine one could have; an offering is one way to have it (a zone, a capacity
 type, perhaps a reservation) with a price. The planners see clouds only through these values.
@@ -10,7 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
+from karpenter.api.codec import known_node_class
 from karpenter.api.devices import ResourceSlice
+from karpenter.api.meta import group_of, kind_of
+from karpenter.api.node_classes import NodeClass
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import HUGEPAGES_PREFIX, NO_RESOURCES, Resources
@@ -34,7 +37,7 @@ class Offering:
     capacity: Resources | None = None  # amounts that replace those of the type
     overhead: Resources | None = None  # amounts that replace the type's total overhead
     overlaid: bool = False  # the price comes from a NodeOverlay
-    is_estimate: bool = False  # the price is a guess of the provider, not what the cloud has told
+    is_estimate: bool = False  # the price is the provider's estimate, not the cloud's
 
     @property
     def zone(self) -> str:
@@ -100,6 +103,19 @@ class ProviderFacts:
     unsupported_volume_drivers: frozenset[str] = frozenset()
     unsupported_topology_keys: frozenset[str] = frozenset()
     default_termination_grace_period: str | None = None
+    models: tuple[type[NodeClass], ...] = ()  # of node classes, which need not be named above then
+
+    def __post_init__(self) -> None:
+        """Serve the node classes whose models it brings."""
+        own = tuple((group_of(model), kind_of(model)) for model in self.models)
+        object.__setattr__(self, "node_classes", tuple(dict.fromkeys((*self.node_classes, *own))))
+
+    @property
+    def readable_node_classes(self) -> tuple[type[NodeClass], ...]:
+        """The models of the node classes it serves; one without a model only the provider reads."""
+        own = {(group_of(model), kind_of(model)): model for model in self.models}
+        found = (own.get(pair) or known_node_class(*pair) for pair in self.node_classes)
+        return tuple(model for model in found if model is not None)
 
 
 def allocatable(capacity: Resources, overhead: Resources) -> Resources:
@@ -114,7 +130,7 @@ def allocatable(capacity: Resources, overhead: Resources) -> Resources:
 
 
 def comparable_price(price: float) -> float:
-    """A price that can be sorted: one that is not a number is dearer than any."""
+    """A price that can be sorted: NaN sorts last."""
     return math.inf if math.isnan(price) else price
 
 

@@ -1,4 +1,4 @@
-"""Puts the provider together: who knows whom, and nothing else."""
+"""Wires the parts of the AWS provider together, and holds no logic of its own."""
 
 import random
 from collections.abc import Callable
@@ -6,29 +6,29 @@ from dataclasses import dataclass, field
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.cluster_facts import ClusterFacts
-from karpenter.cloud.aws.departures import Departures
-from karpenter.cloud.aws.fleets import Fleets
-from karpenter.cloud.aws.images import Images
-from karpenter.cloud.aws.instance_types import InstanceTypes
-from karpenter.cloud.aws.instances import Instances
-from karpenter.cloud.aws.launch import Launcher
-from karpenter.cloud.aws.launch_templates import LaunchTemplates
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.images.images import Images
+from karpenter.cloud.aws.images.parameters import Parameters
+from karpenter.cloud.aws.instances.instances import Instances
+from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.launch.fleet import Fleets
+from karpenter.cloud.aws.launch.launch import Launcher
+from karpenter.cloud.aws.launch.shortages import Shortages
+from karpenter.cloud.aws.launch.templates import LaunchTemplates
 from karpenter.cloud.aws.metrics import AwsMetrics, disruption_counter
-from karpenter.cloud.aws.parameters import Parameters
-from karpenter.cloud.aws.placement_groups import PlacementGroups
-from karpenter.cloud.aws.pricing import Pricing
-from karpenter.cloud.aws.profiles import InstanceProfiles
-from karpenter.cloud.aws.reservations import CapacityReservations
-from karpenter.cloud.aws.security_groups import SecurityGroups
+from karpenter.cloud.aws.network.cluster import ClusterFacts
+from karpenter.cloud.aws.network.placement_groups import PlacementGroups
+from karpenter.cloud.aws.network.security_groups import SecurityGroups
+from karpenter.cloud.aws.network.subnets import Subnets
+from karpenter.cloud.aws.network.versions import KubernetesVersion, VersionSource
+from karpenter.cloud.aws.network.zonal_shift import ZonalShifts
+from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles
+from karpenter.cloud.aws.prices.pricing import Pricing
 from karpenter.cloud.aws.settings import RESERVED_CAPACITY, AwsSettings
-from karpenter.cloud.aws.shortages import Shortages
-from karpenter.cloud.aws.subnets import Subnets
-from karpenter.cloud.aws.unavailable import UnavailableOfferings
-from karpenter.cloud.aws.versions import KubernetesVersion, VersionSource
-from karpenter.cloud.aws.view import ClusterView
-from karpenter.cloud.aws.zonal_shift import ZonalShifts
+from karpenter.cloud.aws.types.instance_types import InstanceTypes
+from karpenter.cloud.aws.types.reservations import CapacityReservations
+from karpenter.cloud.aws.types.unavailable import UnavailableOfferings
 from karpenter.kube.client import Kube
 from karpenter.kube.events import WARNING, Event, Recorder
 from karpenter.settings import Settings
@@ -51,7 +51,7 @@ class Foundation:
     version_source: VersionSource
     telemetry: Metrics = field(default_factory=Metrics)  # of the process
     long_poll_seconds: int = 20
-    is_simulated: bool = False  # whether it is not AWS that answers
+    is_simulated: bool = False  # whether a simulation answers instead of AWS
 
     @property
     def chooses_reservations(self) -> bool:

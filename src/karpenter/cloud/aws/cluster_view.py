@@ -1,7 +1,7 @@
-"""What the provider sees of the cluster: mirrors of the kinds it works with, and their indexes.
+"""The provider's informer caches: mirrors of the kinds it works with, and their indexes.
 
-Until the mirrors are filled, which takes a moment after ``run`` has begun, questions go to the API
-server itself, so that a provider that does not lead still answers rightly.
+Until the mirrors have synced, shortly after ``run`` begins, lookups read the API server directly,
+so that a provider that is not the leader still answers correctly.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from karpenter.api.karpenter import NodeClaim, NodeOverlay, NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
-from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.overlay_prices import NONE_SUPPLIED, supplied_prices
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
+from karpenter.cloud.aws.prices.overlays import NONE_SUPPLIED, supplied_prices
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.guard import Guard, GuardObserver
@@ -44,15 +44,15 @@ class ClusterView:
         sees_overlays: bool = False,
         observer: GuardObserver | None = None,
     ) -> None:
-        """See nothing yet.
+        """Start with empty mirrors.
 
         Args:
             kube: the API server.
-            clock: what tells when to ask again.
-            rng: what spreads requests.
+            clock: the clock for retries.
+            rng: the source of jitter.
             sees_overlays: the feature gate NodeOverlay; the kind may not exist without it.
-            observer: who counts followers that fail; objects that cannot be read are told of by
-                the mirrors of the process.
+            observer: counts handlers that raise; unreadable objects are reported by the mirrors of
+                the process.
         """
         self.kube: Final = kube
         guard = Guard(clock, observer)
@@ -64,7 +64,7 @@ class ClusterView:
         self._sees_overlays = sees_overlays
         self._clock = clock
         self._rng = rng
-        self._inherited: frozenset[str] | None = None  # uids; None while nobody knows
+        self._inherited: frozenset[str] | None = None  # uids; None until counted
         self.claims.add_index(_BY_INSTANCE, lambda claim: _ids(claim.status.provider_id))
         self.claims.add_index(_BY_NODE_CLASS, _node_classes)
         self.nodes.add_index(_BY_INSTANCE, lambda node: _ids(node.spec.provider_id))
@@ -87,16 +87,16 @@ class ClusterView:
                 group.create_task(self._follow(NodeOverlay, self._overlays))
 
     async def synced(self) -> None:
-        """Wait until everything that was there at the start has been seen."""
+        """Wait until the mirrors hold every object of their first list."""
         for mirror in (self.node_classes, self.claims, self.nodes, self.pools):
             await mirror.synced.wait()
 
     def is_of_this_term(self, claim: NodeClaim) -> bool:
-        """Whether a claim came while this process led, so that no other can have launched it."""
+        """Whether a claim is newer than this term, so that no other process launched it."""
         return self._inherited is not None and claim.metadata.uid not in self._inherited
 
     async def _count_inherited(self) -> None:
-        """Ask the API server itself: a mirror may still show what was there in an earlier term."""
+        """Read the API server directly: a mirror may still show the state of an earlier term."""
         while self._inherited is None:
             try:
                 listed = await self.kube.list(NodeClaim)
@@ -143,7 +143,7 @@ class ClusterView:
             return NONE_SUPPLIED
 
     def claims_of_instance(self, instance_id: str) -> list[NodeClaim]:
-        """The claims whose instance it is; more than one only by mistake."""
+        """The claims that refer to an instance; more than one is an error."""
         return self.claims.by_index(_BY_INSTANCE, instance_id)
 
     def claims_of_class(self, name: str) -> list[NodeClaim]:

@@ -1,15 +1,15 @@
-"""What the provider counts, under the names dashboards know; offerings are shown elsewhere."""
+"""The provider's metrics, under Karpenter's names; those of offerings are elsewhere."""
 
 import time
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.cloud.aws.calls import Made
+from karpenter.cloud.aws.ec2.calls import Made
 from karpenter.model import labels
 from karpenter.telemetry import Metrics
+from karpenter.telemetry.capacity import termination_mode
 from karpenter.telemetry.families import DURATIONS, Families
 
 _SDK_LABELS = "service action code"
@@ -31,7 +31,7 @@ class AwsMetrics:
         cloud, interruption = "karpenter_cloudprovider", "karpenter_interruption"
         self.launch_failures = make.counter(
             f"{cloud}_instance_launch_failures_total",
-            "Errors of fleets by their reason, counted for everybody who asked.",
+            "Errors of fleets by their reason, counted once for each claim of the request.",
             "zone zone_id capacity_type reason",
         )
         self.termination_failures = make.counter(
@@ -103,7 +103,7 @@ class AwsMetrics:
 
 
 def disruption_counter(metrics: Metrics) -> Callable[[NodeClaim, str], None]:
-    """What counts claims that have to go because of AWS among all that are disrupted."""
+    """The counter of claims that AWS's notices disrupt, part of the metric of all disruptions."""
 
     def count(claim: NodeClaim, reason: str) -> None:
         held = claim.metadata.labels
@@ -112,15 +112,7 @@ def disruption_counter(metrics: Metrics) -> Callable[[NodeClaim, str], None]:
             nodepool=held.get(labels.NODEPOOL, ""),
             capacity_type=held.get(labels.CAPACITY_TYPE, ""),
             consolidation_policy="",
-            termination_mode=_termination_mode(claim),
+            termination_mode=termination_mode(claim),
         ).inc()
 
     return count
-
-
-def _termination_mode(claim: NodeClaim) -> str:
-    """How much time pods have once the claim is deleted: no bound, some, or none."""
-    text = claim.spec.termination_grace_period
-    if text is None:
-        return "graceful"
-    return "eventual" if (go_duration(text) or 0) > 0 else "forceful"

@@ -1,12 +1,13 @@
-"""The provider: what the controllers ask of a cloud, answered with EC2.
+"""The ``CloudProvider`` of EC2.
 
-A claim's launch goes on when whoever asked for it stops waiting, and is found again by whoever asks
-next: in memory, by the name on the instance, or by the client token EC2 remembers.
+A claim's launch continues when its caller is cancelled, and the next ``create`` of the claim finds
+it again: in memory, by the name tag on the instance, or by the client token (EC2's idempotency
+token).
 
-The token alone is not enough. It stands for all claims of a fleet and for what they asked, and a
-process that starts anew may gather others, or see other prices. So instances are searched for by
-the name of their claim wherever an earlier attempt may have brought one: after a failure, and for
-claims that were there before this process led.
+The token alone is not enough: it covers all claims of a fleet and their request, and a restarted
+process may batch other claims, or see other prices. So instances are searched for by the name of
+their claim wherever an earlier attempt may have launched one: after a failure, and for claims that
+existed before this process led.
 """
 
 import asyncio
@@ -16,26 +17,26 @@ from typing import Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.cloud.aws.calls import check_connection, open_calls
-from karpenter.cloud.aws.described import instance_of
-from karpenter.cloud.aws.drifting import Drifting
-from karpenter.cloud.aws.errors import AwsError, AwsUnauthorizedError
-from karpenter.cloud.aws.filters import Wanted
-from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.instance_record import InstanceRecord
-from karpenter.cloud.aws.kept_kubelet import overruled
-from karpenter.cloud.aws.kubelet import KubeletError
-from karpenter.cloud.aws.labels import FACTS
-from karpenter.cloud.aws.launch_design import Candidates
-from karpenter.cloud.aws.launch_readiness import check_ready
+from karpenter.cloud.aws.assembly import Foundation, Parts, assemble
+from karpenter.cloud.aws.ec2.calls import check_connection, open_calls
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsUnauthorizedError
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
+from karpenter.cloud.aws.instances.described import instance_of
+from karpenter.cloud.aws.instances.drift import Drifting
+from karpenter.cloud.aws.instances.partitions import PartitionHook
+from karpenter.cloud.aws.instances.record import InstanceRecord
+from karpenter.cloud.aws.interruption.repair_policies import REPAIR_POLICIES
+from karpenter.cloud.aws.launch.design import Candidates
+from karpenter.cloud.aws.launch.errors import check_ready
+from karpenter.cloud.aws.launch.filters import Wanted
 from karpenter.cloud.aws.metrics import AwsMetrics
-from karpenter.cloud.aws.partitions import PartitionHook
-from karpenter.cloud.aws.parts import Foundation, Parts, assemble
-from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
+from karpenter.cloud.aws.network.versions import version_source
 from karpenter.cloud.aws.settings import read_settings
-from karpenter.cloud.aws.versions import version_source
+from karpenter.cloud.aws.types.kubelet import KubeletError, overruled
+from karpenter.cloud.aws.types.labels import FACTS
 from karpenter.cloud.aws.workers import workers
 from karpenter.cloud.provider import (
     CloudError,
@@ -137,7 +138,7 @@ class AwsProvider:
             raise
         except AwsError:
             held = claim.metadata.labels
-            zone, zone_id = held.get(labels.ZONE, ""), held.get(labels.ZONE_ID, "")
+            zone, zone_id = held.get(labels.ZONE, ""), held.get(ec2_labels.ZONE_ID, "")
             self.parts.base.metrics.termination_failures.labels(zone, zone_id).inc()
             raise
 
@@ -165,10 +166,10 @@ class AwsProvider:
         return await self.parts.types.list(node_class)
 
     async def refresh_prices(self) -> None:
-        """Ask AWS for prices now, which goes by itself only in a process that leads.
+        """Fetch prices from AWS now; only a leader does so by itself.
 
         Raises:
-            CloudError: it has not told all of them.
+            CloudError: some prices are missing.
         """
         await self._started()
         await self.parts.pricing.refresh()
@@ -258,7 +259,7 @@ class AwsProvider:
 
     async def _instance(self, record: InstanceRecord) -> Instance:
         """An instance with everything its node class and type say about it."""
-        name = record.tags.get(labels.EC2_NODE_CLASS, "")
+        name = record.tags.get(ec2_labels.NODE_CLASS, "")
         node_class = await self.parts.view.node_class(name) if name else None
         if node_class is None:
             return instance_of(record, None, None)
@@ -276,7 +277,7 @@ class AwsProvider:
         return {} if pool is None else pool.metadata.annotations
 
     async def _instance_id(self, claim: NodeClaim) -> str:
-        """The instance of a claim, be it one that is only just being launched."""
+        """The instance of a claim, also of one whose launch is under way."""
         launch = self._launches.get(claim.metadata.uid)
         if launch is not None:
             with suppress(CloudError):  # then there is none
@@ -291,13 +292,13 @@ class AwsProvider:
 
     def _remember(self, uid: str, launch: asyncio.Task[InstanceRecord]) -> None:
         self._launches[uid] = launch
-        # an error nobody waits for any more is no news to the event loop
+        # mark the exception as retrieved: without a caller left, asyncio would log it
         launch.add_done_callback(lambda task: task.cancelled() or task.exception())
         _shrink(self._launches)
 
     def _forget(self, claim: NodeClaim) -> None:
         self._launches.pop(claim.metadata.uid, None)
-        reservation = claim.metadata.labels.get(labels.CAPACITY_RESERVATION_ID, "")
+        reservation = claim.metadata.labels.get(ec2_labels.CAPACITY_RESERVATION_ID, "")
         is_reserved = claim.metadata.labels.get(labels.CAPACITY_TYPE) == labels.RESERVED
         if is_reserved and reservation:
             self.parts.reservations.terminated(reservation)

@@ -1,4 +1,4 @@
-"""The settings only the AWS provider has, read from its environment once and checked once.
+"""The settings of the AWS provider, read from the environment and validated once.
 
 As everywhere, text that cannot be read at all falls back to the default, while a value that can be
 read and cannot be right ends the start with one sentence.
@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from karpenter.admission.durations import go_duration
-from karpenter.api.times import in_nanoseconds
 from karpenter.cloud.registry import ProviderError
+from karpenter.model import durations
 
 T = TypeVar("T")
 
@@ -109,10 +108,10 @@ def _number(text: str) -> float:
 
 
 def _duration(text: str) -> timedelta:
-    nanoseconds = go_duration(text)
-    if nanoseconds is None:
+    length = durations.parse(text)
+    if length is None:
         raise ValueError(text)
-    return in_nanoseconds(nanoseconds)
+    return length
 
 
 def _gates(text: str) -> dict[str, bool]:

@@ -1,8 +1,10 @@
-"""Everything the provider does by itself while it leads, in one list."""
+"""The background workers of the provider, which run while it leads."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from karpenter.cloud.aws.assembly import Parts
+from karpenter.cloud.aws.housekeeping.memory_discovery import MemoryDiscovery
 from karpenter.cloud.aws.housekeeping.offering_gauges import OfferingGauges
 from karpenter.cloud.aws.housekeeping.profile_garbage import ProfileGarbage
 from karpenter.cloud.aws.housekeeping.refreshing import (
@@ -13,11 +15,56 @@ from karpenter.cloud.aws.housekeeping.refreshing import (
 )
 from karpenter.cloud.aws.housekeeping.reservation_watch import BlockExpiration, CapacityTypeWatch
 from karpenter.cloud.aws.housekeeping.tagging import Tagging
-from karpenter.cloud.aws.interruption import Interruption, Queue
-from karpenter.cloud.aws.node_class import memory_discovery, node_class_controller
-from karpenter.cloud.aws.parts import Parts
-from karpenter.cloud.aws.status_poller import StatusPoller
+from karpenter.cloud.aws.interruption.queue import Interruption, Queue
+from karpenter.cloud.aws.interruption.status_poller import StatusPoller
+from karpenter.cloud.aws.node_class.controller import NodeClassController
+from karpenter.cloud.aws.node_class.dry_runs import LaunchRehearsal
+from karpenter.cloud.aws.node_class.status import Discovery, StatusSteps
+from karpenter.cloud.aws.node_class.validation import Validation
 from karpenter.runtime import Runnable
+
+
+def node_class_controller(parts: Parts) -> NodeClassController:
+    """Make the controller of node classes."""
+    base = parts.base
+    discovery = Discovery(
+        subnets=parts.subnets,
+        security_groups=parts.security_groups,
+        images=parts.images,
+        profiles=parts.profiles,
+        reservations=parts.reservations,
+        groups=parts.groups,
+        version=parts.version,
+    )
+    rehearsal = LaunchRehearsal(
+        base.calls,
+        parts.view,
+        parts.types,
+        parts.templates,
+        parts.cluster,
+        parts.groups,
+        uses_reservations=base.chooses_reservations,
+    )
+    return NodeClassController(
+        parts.view,
+        base.clock,
+        parts.recorder,
+        StatusSteps(discovery, base.clock, uses_reservations=base.chooses_reservations),
+        Validation(
+            base.clock, base.settings, parts.types, rehearsal, parts.cluster.load_service_cidr
+        ),
+        parts.profiles,
+        parts.templates,
+        base.telemetry,
+        uses_reservations=base.chooses_reservations,
+        is_isolated=base.settings.isolated_vpc,
+        ca_bundle=lambda: parts.cluster.ca_bundle,
+    )
+
+
+def memory_discovery(parts: Parts) -> MemoryDiscovery:
+    """Make the memory discovery."""
+    return MemoryDiscovery(parts.view, parts.types)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Nodes on their way: each is created a while after its launch, and none outlives its claim.
+"""Pending Nodes: each is created some time after its launch, and none outlives its claim.
 
-What is expected is kept in memory only while this process leads. Whoever leads next finds it
-again: a claim that has been launched names its Node, and a Node nobody registered and no claim
-stands for belongs to a launch that was given up.
+Pending Nodes are kept in memory only while this process leads. The next leader restores them: a
+launched claim names its Node, and an unregistered Node without a claim belongs to an abandoned
+launch and is removed.
 """
 
 import asyncio
@@ -13,10 +13,8 @@ from typing import Final
 
 import structlog
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.kwok import KWOKNodeClass
-from karpenter.api.meta import Condition
 from karpenter.api.nodes import Node
 from karpenter.api.times import in_seconds, later
 from karpenter.clock import Clock
@@ -30,7 +28,8 @@ from karpenter.cloud.kwok.machine import (
 )
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import AlreadyExistsError, KubeError, NotFoundError
-from karpenter.model import labels
+from karpenter.model import durations, labels
+from karpenter.model.conditions import LAUNCHED, REGISTERED, TRUE, find
 from karpenter.model.taints import UNREGISTERED, matches
 
 PAUSES: Final = (0.01, 0.05, 0.25)  # seconds between the attempts to create one Node
@@ -61,28 +60,28 @@ class Arrivals:
         self._changed = asyncio.Event()
 
     def expect(self, machine: Machine, *, after: float) -> None:
-        """Let a Node come after so many seconds, unless it is expected already."""
+        """Schedule a Node for creation after so many seconds, unless it is pending already."""
         due = self._clock.monotonic() + after
         self._expected.setdefault(machine.name, _Arrival(machine, due))
         self._changed.set()
 
     def expected(self, name: str) -> Machine | None:
-        """The machine whose Node is on its way."""
+        """The machine of a pending Node."""
         arrival = self._expected.get(name)
         return None if arrival is None else arrival.machine
 
     def labels(self) -> dict[str, Mapping[str, str]]:
-        """The labels of all Nodes that are on their way, by node name."""
+        """The labels of all pending Nodes, by node name."""
         return {name: arrival.machine.labels for name, arrival in self._expected.items()}
 
     def call_off(self, name: str) -> None:
-        """Let a Node not come, if it is not there yet."""
+        """Cancel a pending Node."""
         arrival = self._expected.pop(name, None)
         if arrival is not None and arrival.task is not None:
             arrival.task.cancel()
 
     async def run(self) -> None:
-        """Create what is due and remove what nobody wants, until cancelled."""
+        """Create due Nodes and remove abandoned ones, until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keep_order())
@@ -96,7 +95,7 @@ class Arrivals:
             self._expected.clear()
 
     async def restore(self) -> None:
-        """Expect the Nodes that claims were promised before this process led."""
+        """Schedule the Nodes of claims that were launched before this process led."""
         for claim in await self._kube.list(NodeClaim):
             if _waits_for_node(claim):
                 delay = await self._remaining_delay(claim)
@@ -110,7 +109,7 @@ class Arrivals:
                     )
 
     async def sweep(self) -> None:
-        """Remove Nodes, there or on their way, whose claims died before they registered."""
+        """Remove Nodes, created or pending, whose claims were deleted before registration."""
         expected = set(self._expected)
         # Nodes before claims: a Node that is in the first list had its claim before the second
         unregistered = await self._kube.list(Node, label_selector=_UNREGISTERED_NODES)
@@ -161,7 +160,7 @@ class Arrivals:
                 await self._kube.create(Node, machine.body())
             except AlreadyExistsError:
                 return None
-            except Exception as error:  # noqa: BLE001 the Nodes of other machines come all the same
+            except Exception as error:  # noqa: BLE001 other Nodes are still created
                 last = error
             else:
                 return None
@@ -172,7 +171,7 @@ class Arrivals:
             node_class = await self._kube.get(KWOKNodeClass, claim.spec.node_class_ref.name)
         except NotFoundError:
             return 0.0
-        launched = _condition(claim, "Launched")
+        launched = find(claim.status.conditions, LAUNCHED)
         since = launched.last_transition_time if launched is not None else None
         delay = in_seconds(registration_delay(node_class))
         due = later(since or self._clock.now(), delay)
@@ -181,8 +180,8 @@ class Arrivals:
 
 def registration_delay(node_class: KWOKNodeClass) -> float:
     """Seconds between the launch and the Node, as the node class asks for."""
-    nanoseconds = go_duration(node_class.spec.node_registration_delay or "0") or 0
-    return max(0, nanoseconds) / 1e9
+    length = durations.period(node_class.spec.node_registration_delay)
+    return length.total_seconds() if length is not None else 0.0
 
 
 async def remove_node(kube: Kube, name: str, *, uid: str = "") -> None:
@@ -195,11 +194,11 @@ async def remove_node(kube: Kube, name: str, *, uid: str = "") -> None:
 
 def _waits_for_node(claim: NodeClaim) -> bool:
     """Whether the claim was launched here and its Node has never registered."""
-    registered = _condition(claim, "Registered")
+    registered = find(claim.status.conditions, REGISTERED)
     return (
         claim.status.provider_id.startswith(PROVIDER_PREFIX)
         and claim.metadata.deletion_timestamp is None
-        and (registered is None or registered.status != "True")
+        and (registered is None or registered.status != TRUE)
     )
 
 
@@ -210,10 +209,6 @@ def _is_forgotten(node: Node) -> bool:
         and node.metadata.deletion_timestamp is None
         and any(matches(taint, UNREGISTERED) for taint in node.spec.taints)
     )
-
-
-def _condition(claim: NodeClaim, name: str) -> Condition | None:
-    return next((each for each in claim.status.conditions if each.type == name), None)
 
 
 def _seconds_until(moment: datetime, now: datetime) -> float:

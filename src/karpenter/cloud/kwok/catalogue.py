@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
+from karpenter.api import kwok_labels
 from karpenter.cloud.kwok.entries import Entry, OfferingEntry, read_entries
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.model import labels
@@ -45,10 +46,10 @@ _OF_TYPES: Final = frozenset(
         labels.ARCH,
         labels.OS,
         labels.WINDOWS_BUILD,
-        labels.KWOK_INSTANCE_SIZE,
-        labels.KWOK_INSTANCE_FAMILY,
-        labels.KWOK_INSTANCE_CPU,
-        labels.KWOK_INSTANCE_MEMORY,
+        kwok_labels.INSTANCE_SIZE,
+        kwok_labels.INSTANCE_FAMILY,
+        kwok_labels.INSTANCE_CPU,
+        kwok_labels.INSTANCE_MEMORY,
     }
 )
 
@@ -121,7 +122,7 @@ def _place(zone: str, capacity_type: str) -> Requirements:
 
 
 def _types(entries: tuple[Entry, ...]) -> tuple[InstanceType, ...]:
-    offered = {labels.KWOK_RESERVATION_ID}
+    offered = {kwok_labels.RESERVATION_ID}
     for entry in entries:
         for way in entry.offerings:
             offered.update(way.requirements.keys())
@@ -132,8 +133,8 @@ def _types(entries: tuple[Entry, ...]) -> tuple[InstanceType, ...]:
 class _Answers:
     """Fills in "it has none" for every label that some offering of the catalogue has.
 
-    Without it, an offering that is silent about a label could be taken to have any value of it.
-    Few different answers exist, so each is made once and shared.
+    Without it, an offering that is silent about a label could be taken to have any value of it. Few
+    distinct answers exist, so they are interned.
     """
 
     def __init__(self, keys: tuple[str, ...]) -> None:
@@ -156,10 +157,10 @@ def _type(entry: Entry, answers: _Answers) -> InstanceType:
         labels.ARCH: (entry.architecture,),
         labels.OS: entry.operating_systems,
         labels.WINDOWS_BUILD: (),
-        labels.KWOK_INSTANCE_SIZE: (size_of(entry.name, cpu),),
-        labels.KWOK_INSTANCE_FAMILY: (family_of(entry.name),),
-        labels.KWOK_INSTANCE_CPU: (cpu,),
-        labels.KWOK_INSTANCE_MEMORY: (canonical(entry.resources[MEMORY]),),
+        kwok_labels.INSTANCE_SIZE: (size_of(entry.name, cpu),),
+        kwok_labels.INSTANCE_FAMILY: (family_of(entry.name),),
+        kwok_labels.INSTANCE_CPU: (cpu,),
+        kwok_labels.INSTANCE_MEMORY: (canonical(entry.resources[MEMORY]),),
     }
     offerings = tuple(
         Offering(
@@ -193,9 +194,9 @@ def _union(key: str, offerings: Iterable[Offering]) -> Requirement:
 def _facts(offered: frozenset[str]) -> ProviderFacts:
     return ProviderFacts(
         name="kwok",
-        node_classes=((labels.KWOK_DOMAIN, "KWOKNodeClass"),),
-        well_known_labels=labels.well_known("kwok") | {labels.KWOK_RESERVATION_ID} | offered,
-        reservation_id_label=labels.KWOK_RESERVATION_ID,
+        node_classes=((kwok_labels.DOMAIN, "KWOKNodeClass"),),
+        well_known_labels=labels.CORE_WELL_KNOWN | kwok_labels.WELL_KNOWN | offered,
+        reservation_id_label=kwok_labels.RESERVATION_ID,
     )
 
 

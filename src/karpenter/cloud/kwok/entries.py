@@ -1,8 +1,9 @@
-"""The instance-types file: a JSON list of machines, read strictly and complained about precisely.
+"""Strict parsing of the instance-types file, a JSON list of machines, with precise errors.
 
 Property names are matched whatever their case and unknown ones are passed over, as Karpenter's own
-reader does. Unlike it, this one refuses what would silently become a machine nobody can have, and
-accepts the older shorthand in which an offering names its zone and capacity type directly.
+reader does. Unlike it, this one refuses entries that would silently become a machine that can never
+be launched, and accepts the older shorthand in which an offering names its zone and capacity type
+directly.
 """
 
 import json
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from karpenter.api import kwok_labels
 from karpenter.model import labels
 from karpenter.model.label_rules import label_key_problem, label_value_problem
 from karpenter.model.quantity import QuantityError, parse
@@ -187,10 +189,10 @@ def _offering(properties: _Properties, type_name: str) -> OfferingEntry:
     reservation_id = ""
     if capacity_type == labels.RESERVED:
         # a reservation without a name is one of its own for this type in this zone
-        if requirements.get(labels.KWOK_RESERVATION_ID) is None:
+        if requirements.get(kwok_labels.RESERVATION_ID) is None:
             own = frozenset({f"{type_name}.{zone}"})
-            requirements &= (Requirement(labels.KWOK_RESERVATION_ID, False, own),)
-        reservation_id = _only_value(properties, requirements, labels.KWOK_RESERVATION_ID)
+            requirements &= (Requirement(kwok_labels.RESERVATION_ID, False, own),)
+        reservation_id = _only_value(properties, requirements, kwok_labels.RESERVATION_ID)
     return OfferingEntry(
         requirements=requirements,
         price=_price(properties),

@@ -1,10 +1,11 @@
-"""What goes wrong in the simulated cloud: offerings sold out, launches that are slow or fail.
+"""Fault injection for the simulated cloud: sold-out offerings, slow and failing launches.
 
 An offering is named ``type/zone/capacity-type``, each part a pattern such as ``c-*`` or ``*``. It
 is sold out when a program says so, or, for machines of a KWOKNodeClass, when its annotation
-``karpenter.kwok.sh/sold-out`` lists it; in the second case, as with a real cloud, nobody who
-launches knows before a launch has failed, and it is remembered for three minutes. Whoever plans
-without ever launching reads the annotation.
+``karpenter.kwok.sh/sold-out`` lists it; in the second case, as with a real cloud, the shortage is
+discovered by a failed launch and cached for three minutes. Plans that never launch read this
+annotation and the one in which the leading controller publishes its own settings
+(``karpenter.cloud.kwok.notice``).
 """
 
 from collections import deque
@@ -17,14 +18,15 @@ from typing import TYPE_CHECKING, Final
 from karpenter.api.times import later
 from karpenter.cloud.types import InstanceType, Offering
 
-if TYPE_CHECKING:  # plans of files need what is sold out, and nobody's clock
+if TYPE_CHECKING:  # plans of files use the patterns only, and need no clock
     from karpenter.clock import Clock
 
 SOLD_OUT: Final = "karpenter.kwok.sh/sold-out"
+SOLD_OUT_EVERYWHERE: Final = "karpenter.kwok.sh/sold-out-everywhere"  # the controller's to write
 KWOK_SOLD_OUT: Final = "KWOK_SOLD_OUT"
 REMEMBERED: Final = timedelta(minutes=3)
 
-EVERYBODY: Final = ""  # in place of the name of a node class
+EVERYBODY: Final = ""  # in place of a node class's name: all of them
 
 _PARTS: Final = 3
 _MOST_SHOWN: Final = 16
@@ -75,16 +77,29 @@ def declared(annotations: Mapping[str, str], node_class: str) -> tuple[OfferingP
     Raises:
         PatternError: they cannot be read.
     """
-    try:
-        return parse_patterns(annotations.get(SOLD_OUT, ""))
-    except PatternError as error:
-        raise PatternError(
-            f"annotation {SOLD_OUT} of KWOKNodeClass {node_class}: {error}"
-        ) from None
+    return _annotated(annotations, SOLD_OUT, node_class)
+
+
+def foreseen(annotations: Mapping[str, str], node_class: str) -> tuple[OfferingPattern, ...]:
+    """The offerings that a KWOKNodeClass's annotations declare sold out.
+
+    Includes what the leading controller published there. That controller uses its own settings
+    instead, because an annotation of an earlier leader may be stale.
+
+    Raises:
+        PatternError: they cannot be read.
+    """
+    own = declared(annotations, node_class)
+    return *own, *_annotated(annotations, SOLD_OUT_EVERYWHERE, node_class)
+
+
+def in_text(patterns: Iterable[OfferingPattern]) -> str:
+    """Write patterns as ``parse_patterns`` reads them."""
+    return ",".join(f"{each.instance_type}/{each.zone}/{each.capacity_type}" for each in patterns)
 
 
 def declared_everywhere(environment: Mapping[str, str]) -> tuple[OfferingPattern, ...]:
-    """What the environment says nobody can have.
+    """The offerings that the environment declares sold out everywhere.
 
     Raises:
         PatternError: that cannot be read.
@@ -104,7 +119,7 @@ def without(
 
 
 class Faults:
-    """Everything that is wrong now; empty unless somebody says otherwise."""
+    """The faults in force; none by default."""
 
     def __init__(self, clock: "Clock") -> None:
         self.launch_seconds = 0.0  # how long a launch takes before its answer comes
@@ -120,7 +135,7 @@ class Faults:
         lasts: timedelta | None = None,
         node_class: str = EVERYBODY,
     ) -> None:
-        """Let nobody, or nobody with a node class, have some offerings.
+        """Make offerings unavailable, for all node classes or for one.
 
         That is for a time or, if none is said, until they are restocked.
         """
@@ -133,7 +148,7 @@ class Faults:
                 self._sold_out[key] = later(self._clock.now(), lasts)
 
     def restock(self) -> None:
-        """Let everybody have everything again."""
+        """Make all offerings available again."""
         self._sold_out.clear()
 
     def fail_launches(self, error: Callable[[], Exception], times: int = 1) -> None:
@@ -141,7 +156,7 @@ class Faults:
         self._errors.extend([error] * times)
 
     async def strike(self) -> None:
-        """Do to one launch what is to go wrong with it."""
+        """Apply the injected delay and failure to one launch."""
         if self.launch_seconds > 0:
             await self._clock.sleep(self.launch_seconds)
         if self._errors:
@@ -171,6 +186,15 @@ class Faults:
             del self._sold_out[key]
         concerned = (EVERYBODY, node_class)
         return frozenset(pattern for name, pattern in self._sold_out if name in concerned)
+
+
+def _annotated(
+    annotations: Mapping[str, str], key: str, node_class: str
+) -> tuple[OfferingPattern, ...]:
+    try:
+        return parse_patterns(annotations.get(key, ""))
+    except PatternError as error:
+        raise PatternError(f"annotation {key} of KWOKNodeClass {node_class}: {error}") from None
 
 
 def _without(kind: InstanceType, meant: tuple[OfferingPattern, ...]) -> InstanceType:

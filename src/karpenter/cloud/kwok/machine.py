@@ -46,7 +46,7 @@ _MANNERS: Final = (
     "quick",
 )
 _THINGS: Final = ("anvil", "birch", "comet", "ember", "fjord", "grove", "heron", "inlet", "maple")
-# Resources every type has a say about; others may have been added by a NodeOverlay
+# Resources that every type defines; others may have been added by a NodeOverlay
 _OF_EVERY_TYPE: Final = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE)
 
 
@@ -80,7 +80,7 @@ class Machine:
         }
 
     def instance(self, created_at: datetime | None) -> Instance:
-        """What the controllers are told about it."""
+        """The machine as the controllers' ``Instance``."""
         return Instance(
             provider_id=PROVIDER_PREFIX + self.name,
             labels=self.labels,
@@ -92,7 +92,7 @@ class Machine:
 
 
 def instance_of(node: Node) -> Instance:
-    """What the controllers are told about a Node that exists; whether it leaves is not said."""
+    """An existing Node as the controllers' ``Instance``; a pending deletion is not shown."""
     return Instance(
         provider_id=node.spec.provider_id,
         labels=node.metadata.labels,
@@ -156,10 +156,10 @@ def choose(
 ) -> tuple[InstanceType, Offering]:
     """The machine a claim gets: the cheapest offering, of the first listed type among equals.
 
-    Equally cheap offerings of that type are drawn by lot, which spreads nodes over zones.
+    Among equally cheap offerings of that type the choice is random, which spreads nodes over zones.
 
     Raises:
-        InsufficientCapacityError: nothing the claim would take is to be had.
+        InsufficientCapacityError: no offering that the claim allows is available.
     """
     wanted = requirements_of(claim)
     requests = Resources.from_wire(claim.spec.resources.requests)

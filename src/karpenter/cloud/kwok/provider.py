@@ -1,4 +1,4 @@
-"""The simulated provider: to launch an instance is to create a Node, and that is all there is.
+"""The simulated provider: launching an instance means creating a Node object.
 
 Something else, kwok or the sandbox's kubelets, makes such Nodes ready and runs their pods. The
 provider differs from Karpenter's own on purpose where that one goes wrong: a Node has the capacity
@@ -7,10 +7,10 @@ launch survives the process that began it.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.kwok import KWOKNodeClass
@@ -21,11 +21,14 @@ from karpenter.cloud.kwok.arrivals import Arrivals, registration_delay, remove_n
 from karpenter.cloud.kwok.entries import CatalogueError
 from karpenter.cloud.kwok.faults import (
     REMEMBERED,
+    SOLD_OUT_EVERYWHERE,
     Faults,
     OfferingPattern,
     PatternError,
     declared,
     declared_everywhere,
+    foreseen,
+    in_text,
 )
 from karpenter.cloud.kwok.machine import (
     LAUNCH_FAILED,
@@ -36,6 +39,7 @@ from karpenter.cloud.kwok.machine import (
     machine_for,
     node_name_of,
 )
+from karpenter.cloud.kwok.notice import Notice
 from karpenter.cloud.kwok.reservations import Reservations
 from karpenter.cloud.provider import (
     REBOOT_NODE,
@@ -53,21 +57,23 @@ from karpenter.cloud.registry import ProviderContext, ProviderError
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
+from karpenter.model.conditions import FALSE, READY, TRUE, UNKNOWN, find
 from karpenter.os_errors import os_reason
 
 INSTANCE_TYPES_FILE_PATH: Final = "INSTANCE_TYPES_FILE_PATH"
+INSTANCE_TYPES: Final = "karpenter.kwok.sh/instance-types-file"  # the controller's to write
 
 REPAIR_POLICIES: Final = (
     RepairPolicy(
-        condition_type="Ready",
-        condition_status="False",
+        condition_type=READY,
+        condition_status=FALSE,
         toleration=timedelta(minutes=10),
         termination_grace_period=timedelta(0),
         action=REPLACE_NODE,
     ),
     RepairPolicy(
-        condition_type="Ready",
-        condition_status="Unknown",
+        condition_type=READY,
+        condition_status=UNKNOWN,
         reason_regex=".*",
         toleration=timedelta(minutes=10),
         termination_grace_period=timedelta(0),
@@ -75,7 +81,7 @@ REPAIR_POLICIES: Final = (
     ),
     RepairPolicy(
         condition_type="KWOKUnhealthy",
-        condition_status="True",
+        condition_status=TRUE,
         reason_regex=".*",
         toleration=timedelta(seconds=30),
         termination_grace_period=timedelta(seconds=45),
@@ -83,7 +89,7 @@ REPAIR_POLICIES: Final = (
     ),
     RepairPolicy(
         condition_type="KWOKRebootRequired",
-        condition_status="True",
+        condition_status=TRUE,
         reason_regex=".*",
         toleration=timedelta(seconds=30),
         termination_grace_period=timedelta(minutes=1),
@@ -101,9 +107,14 @@ class KwokProvider:
         clock: Clock,
         types: tuple[InstanceType, ...],
         faults: Faults | None = None,
+        notice: Notice | None = None,
     ) -> None:
-        """Make a cloud that sells ``types``, and whose ``faults`` may be set at any time."""
+        """Make a cloud that sells ``types``, and whose ``faults`` may be set at any time.
+
+        The ``notice`` is kept up to date while the provider runs.
+        """
         self.faults: Final = Faults(clock) if faults is None else faults
+        self._notice = notice
         self._kube = kube
         self._clock = clock
         self._types = types
@@ -168,7 +179,7 @@ class KwokProvider:
         return await self._shown(pool.spec.template.spec.node_class_ref.name)
 
     def foresee(self, node_classes: Iterable[object]) -> None:
-        """Know from now on what node classes declare sold out, which else only launches find out.
+        """Load what node classes declare sold out, which otherwise only failed launches discover.
 
         Raises:
             CreateError: what one of them declares cannot be read; the others are known.
@@ -177,11 +188,24 @@ class KwokProvider:
         for each in node_classes:
             if isinstance(each, KWOKNodeClass):
                 try:
-                    self.faults.sell_out(*_declared(each), node_class=each.metadata.name)
+                    self.faults.sell_out(*_read(each, foreseen), node_class=each.metadata.name)
                 except CreateError as error:
                     unreadable = error
         if unreadable is not None:
             raise unreadable
+
+    def told_otherwise(self, node_classes: Iterable[object]) -> str:
+        """A warning if the controller uses an instance-types file and this process does not."""
+        if self._types is not catalogue.built_in():
+            return ""
+        annotations = (n.metadata.annotations for n in node_classes if isinstance(n, KWOKNodeClass))
+        files = sorted({held[INSTANCE_TYPES] for held in annotations if held.get(INSTANCE_TYPES)})
+        if not files:
+            return ""
+        return (
+            f"the controller chooses from the machines of {files[0]}, and this is planned with the"
+            " built-in ones; name that file with --instance-types"
+        )
 
     async def drift_reason(self, claim: NodeClaim) -> str:
         return ""
@@ -200,13 +224,16 @@ class KwokProvider:
             await self._kube.patch(Node, name, body, subresource="status")
 
     async def run(self) -> None:
-        await self._arrivals.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._arrivals.run())
+            if self._notice is not None:
+                tasks.create_task(self._notice.run())
 
     async def _shown(self, node_class: str) -> tuple[InstanceType, ...]:
         return await self._reservations.show(self.faults.show(self._types, node_class))
 
     async def _promised(self, name: str) -> Instance | None:
-        """The instance an earlier call launched, be it by a process that died since."""
+        """The instance that an earlier call launched, even in a process that has died since."""
         coming = self._arrivals.expected(name)
         if coming is not None:
             return coming.instance(self._clock.now())
@@ -223,8 +250,8 @@ class KwokProvider:
             node_class = await self._kube.get(KWOKNodeClass, name)
         except NotFoundError as error:
             raise InsufficientCapacityError(f"there is no KWOKNodeClass {name}") from error
-        ready = next((each for each in node_class.status.conditions if each.type == "Ready"), None)
-        if ready is not None and ready.status == "False":
+        ready = find(node_class.status.conditions, READY)
+        if ready is not None and ready.status == FALSE:
             why = f": {ready.message}" if ready.message else ""
             raise NodeClassNotReadyError(f"KWOKNodeClass {name} is not ready{why}")
         return node_class
@@ -232,12 +259,15 @@ class KwokProvider:
     def _discover_sold_out(self, node_class: KWOKNodeClass) -> None:
         """Find out, and remember, what the node class declares sold out."""
         name = node_class.metadata.name
-        self.faults.sell_out(*_declared(node_class), lasts=REMEMBERED, node_class=name)
+        self.faults.sell_out(*_read(node_class, declared), lasts=REMEMBERED, node_class=name)
 
 
-def _declared(node_class: KWOKNodeClass) -> tuple[OfferingPattern, ...]:
+_Reader: TypeAlias = Callable[[Mapping[str, str], str], tuple[OfferingPattern, ...]]
+
+
+def _read(node_class: KWOKNodeClass, reader: _Reader) -> tuple[OfferingPattern, ...]:
     try:
-        return declared(node_class.metadata.annotations, node_class.metadata.name)
+        return reader(node_class.metadata.annotations, node_class.metadata.name)
     except PatternError as error:
         raise CreateError(LAUNCH_FAILED, str(error)) from error
 
@@ -248,11 +278,16 @@ def make_provider(context: ProviderContext) -> KwokProvider:
     Raises:
         ProviderError: the instance-types file or a list of sold-out offerings cannot be used.
     """
-    provider = KwokProvider(context.kube, context.clock, _types(context.environment))
+    types = _types(context.environment)
     try:
-        provider.faults.sell_out(*declared_everywhere(context.environment))
+        sold_out = declared_everywhere(context.environment)
     except PatternError as error:
         raise ProviderError(str(error)) from error
+    file = context.environment.get(INSTANCE_TYPES_FILE_PATH, "")
+    told = {SOLD_OUT_EVERYWHERE: in_text(sold_out), INSTANCE_TYPES: file}
+    notice = Notice(context.kube, context.clock, context.rng, told)
+    provider = KwokProvider(context.kube, context.clock, types, notice=notice)
+    provider.faults.sell_out(*sold_out)
     return provider
 
 

@@ -1,8 +1,8 @@
-"""Many small requests as few large calls.
+"""Batches many small requests into few large calls.
 
 A window opens with the first request and closes when no other came for a while, when it has been
 open long enough, or when it is full. Requests that cannot share a call have windows of their own.
-Whoever stops waiting loses its answer, not the call: what was begun is finished.
+Cancelling a caller discards its answer, not the call: a call under way is completed.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Batcher(Generic[Q, A]):
         self._clock = clock
         self._execute = execute
         self._observe = observe
-        self._open: dict[Hashable, _Batch[Q, A]] = {}  # by what makes requests alike
+        self._open: dict[Hashable, _Batch[Q, A]] = {}  # by the ``alike`` of requests
         self._running: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
 
@@ -113,7 +113,7 @@ class Batcher(Generic[Q, A]):
         try:
             async with self._slots:
                 return await self._execute(batch.requests)
-        except Exception as error:  # noqa: BLE001 it belongs to everybody who asked
+        except Exception as error:  # noqa: BLE001 every caller of the batch gets it
             return [error] * len(batch.waiting)
 
     async def _hand_out(self, batch: _Batch[Q, A], answers: Sequence[A | Exception]) -> None:
@@ -126,5 +126,5 @@ class Batcher(Generic[Q, A]):
             else:
                 waiting.set_result(answer)
             if count % _AT_ONCE == 0:
-                # hundreds that go on in the same turn would hold up everybody else
+                # resuming hundreds of callers in one turn would block the event loop
                 await asyncio.sleep(0)

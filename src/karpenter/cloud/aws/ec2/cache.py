@@ -1,4 +1,4 @@
-"""Answers kept for a while: everything discovered has a lifetime, on the clock it is given."""
+"""A TTL cache for discovered values, on an injected clock."""
 
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar

@@ -9,9 +9,9 @@ A call names its service and its operation as AWS spells them::
 Retries are made here and not inside boto3, so that waiting is on the clock; one call keeps its
 idempotency token through all of its attempts, so a lost answer never launches twice.
 
-Services do not wait for each other: each has threads of its own, so that messages are read while
-EC2 hangs, and those that change something have others than those that look. Each operation has a
-pace of its own, because that is how AWS throttles.
+Each service has its own thread pool, so that queue messages are read while EC2 hangs, and reads and
+writes have separate pools. Each operation has its own rate limit, because AWS throttles per
+operation.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from typing import Any, Final, Protocol, TypeVar
 
 from karpenter import __version__
 from karpenter.clock import Clock
-from karpenter.cloud.aws.errors import (
+from karpenter.cloud.aws.ec2.errors import (
     RETRYABLE,
     AwsCredentialsError,
     AwsError,
     AwsUnreachableError,
     error_of,
 )
-from karpenter.cloud.aws.pace import Pace
+from karpenter.cloud.aws.ec2.pace import Pace
 from karpenter.cloud.registry import ProviderError
 
 T = TypeVar("T")
 
 ATTEMPTS: Final = 5
-WORKERS: Final = 64  # calls of one service, of one sort, that may be under way at once
+WORKERS: Final = 64  # concurrent calls of one service, for reads and for writes
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 20.0
 _CONNECT_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 60.0
-# What answers only when its work is done: an instant fleet of a thousand instances takes minutes
+# Synchronous operations: an instant fleet of a thousand instances takes minutes
 _SLOW_READ_SECONDS: Final = {("ec2", "CreateFleet"): 240.0}
-_LOOKING: Final = ("Describe", "Get", "List")  # how operations begin that change nothing
+_LOOKING: Final = ("Describe", "Get", "List")  # prefixes of read-only operations
 _SUCCESS: Final = "200"
 
 
@@ -88,7 +88,7 @@ class Calls(Protocol):
             service: as boto3 names it, such as ``ec2``.
             operation: as AWS spells it, such as ``DescribeSubnets``.
             region: where to call, if not in the region of this controller.
-            retries: whether to try again what may work later.
+            retries: whether to retry transient errors.
             parameters: the parameters of the operation.
 
         Raises:
@@ -118,12 +118,11 @@ class AwsCalls:
 
         Args:
             session: a boto3 session.
-            clock: what retries wait on.
+            clock: the clock for retries.
             rng: where jitter and idempotency tokens come from.
             endpoint_url: where all services are, in place of AWS itself.
             observe: called after every call, in the thread of the event loop.
-            workers: how many calls of a service that look, and how many that change something,
-                may be under way at once.
+            workers: the concurrent reads, and the concurrent writes, of one service.
         """
         self.observe = observe
         self._session = session
@@ -131,7 +130,7 @@ class AwsCalls:
         self._rng = rng
         self._endpoint_url = endpoint_url or None
         self._workers = workers
-        self._pools: dict[str, ThreadPoolExecutor] = {}  # by service, looking and changing apart
+        self._pools: dict[str, ThreadPoolExecutor] = {}  # by service, reads and writes apart
         self._clients: dict[tuple[str, str, float], Any] = {}  # by service, region and patience
         self._making_client = threading.Lock()
         self._paces: dict[tuple[str, str, str], Pace] = {}  # by service, region and operation
@@ -194,7 +193,7 @@ class AwsCalls:
             asked[token] = following
 
     async def close(self) -> None:
-        """Give back the threads; calls under way are left to end by themselves."""
+        """Release the threads; calls under way end by themselves."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -225,7 +224,7 @@ class AwsCalls:
         return self._make_patient_client(service, region, _READ_SECONDS)
 
     def _make_patient_client(self, service: str, region: str, patience: float) -> Any:
-        # Reading the model of a service takes long, and a session is for one thread at a time
+        # Loading the model of a service is slow, and a session is not thread-safe
         with self._making_client:
             key = (service, region, patience)
             if key not in self._clients:
@@ -317,7 +316,7 @@ def open_calls(
 
 
 async def check_connection(calls: Calls) -> None:
-    """Make sure that EC2 can be reached and lets us in.
+    """Check that EC2 is reachable and accepts the credentials.
 
     Raises:
         ProviderError: it cannot, or does not.
@@ -397,7 +396,7 @@ def _is_well_formed(region: str) -> bool:
 
 
 def _names_ec2(environment: Mapping[str, str], endpoint_url: str) -> bool:
-    """Whether users say where EC2 is, as they do in a region of their own or in one too new."""
+    """Whether users set EC2's endpoint, as for a private region or one newer than boto3."""
     if environment.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
         return bool(endpoint_url)
     named = ("AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL")

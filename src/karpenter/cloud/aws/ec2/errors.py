@@ -1,4 +1,4 @@
-"""What AWS may answer in place of what was asked for, by class.
+"""The errors of AWS, by class.
 
 Callers decide by class, not by text; the code that AWS gave stays readable for conditions,
 metrics and tables of reasons.
@@ -21,7 +21,7 @@ class AwsError(CloudError):
       x AwsCredentialsError     the credentials are missing, expired or unknown to AWS
       x AwsThrottledError       too many calls; the same call may work later
       x AwsServerError          AWS itself failed; the same call may work later
-      x AwsUnreachableError     no answer, and nobody knows whether the call was carried out
+      x AwsUnreachableError     no answer; the call may have been carried out
       x AwsDryRunPassed         a dry run whose real run would have been allowed
     """
 
@@ -167,12 +167,12 @@ def is_not_found(error: AwsError) -> bool:
 
 
 def is_unknown_instance(error: AwsError) -> bool:
-    """Whether EC2 knows no instance of an id, or says that it cannot be one's."""
+    """Whether EC2 knows no instance of an id, or rejects the id as malformed."""
     return error.code.startswith("InvalidInstanceID.")
 
 
 def instances_named_in(error: AwsError) -> frozenset[str]:
-    """The instances an error speaks of: EC2 refuses a call for many because of one of them.
+    """The instances an error names: EC2 refuses a call for many because of one of them.
 
     It names them as in ``The instance IDs 'i-1, i-2' do not exist``.
     """

@@ -1,24 +1,23 @@
-"""How fast one operation of AWS may be called: as fast as one likes, until it complains.
+"""A client-side rate limit for one operation of AWS, in force only after AWS has throttled it.
 
-AWS throttles each operation by itself, so each has a pace of its own. One that complains is called
-at half the rate from then on; every second without a complaint the rate grows again, until the
-limit is dropped. This keeps a controller that came up after an outage from spending its whole quota
-on retries.
+AWS throttles per operation, so each has its own limit. A throttled call halves the rate; every
+second without one raises it again, until the limit is dropped. This keeps a controller that starts
+after an outage from spending its whole quota on retries.
 """
 
 import asyncio
 from typing import Final
 
 from karpenter.clock import Clock
-from karpenter.cloud.aws.errors import AwsError, AwsThrottledError
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsThrottledError
 
-_STARTING_RATE: Final = 20.0  # calls per second after the first complaint
+_STARTING_RATE: Final = 20.0  # calls per second after the first throttled call
 _SLOWEST: Final = 0.5
 _GROWTH: Final = 1.0  # calls per second, gained each second
 _CAREFREE: Final = 100.0  # from this rate on there is no limit
-# Calls that were under way together are refused together: what they say is one complaint
+# Concurrent calls are throttled together, which counts once
 _SAME_COMPLAINT: Final = 1.0
-_LOOK_AGAIN: Final = 1.0  # who waits goes as soon as the rate has grown enough
+_LOOK_AGAIN: Final = 1.0  # waiters proceed as soon as the rate has grown enough
 _TINY: Final = 1e-6  # seconds that are not worth waiting for
 
 
@@ -44,7 +43,7 @@ class Pace:
             self._taken_at = self._clock.monotonic()
 
     def note(self, error: AwsError) -> None:
-        """Slow down if ``error`` is a complaint about too many calls."""
+        """Halve the rate if ``error`` says that the call was throttled."""
         if not isinstance(error, AwsThrottledError):
             return
         now = self._clock.monotonic()

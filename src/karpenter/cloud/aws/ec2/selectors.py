@@ -14,7 +14,7 @@ def equals(name: str, values: Iterable[str]) -> Filter:
 
 
 def tag_filters(tags: Mapping[str, str]) -> list[Filter]:
-    """Filters for tags; ``*`` asks only for the key, other wildcards are EC2's own business."""
+    """Filters for tags; ``*`` asks only for the key, EC2 evaluates other wildcards."""
     return [
         equals("tag-key", [key]) if value == _ANY_VALUE else equals(f"tag:{key}", [value])
         for key, value in tags.items()

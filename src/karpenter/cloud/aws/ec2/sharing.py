@@ -1,4 +1,4 @@
-"""Work that is done once for everybody who wants the same, at the same moment or soon after."""
+"""Single-flight with a small cache: equal work, concurrent or recent, is done once."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -22,7 +22,7 @@ class Sharing(Generic[V]):
             task = asyncio.get_running_loop().create_task(work())
             self._tasks[key] = task
             task.add_done_callback(lambda done: self._ended(key, done))
-        # Whoever stops waiting must not end it for all others
+        # shielded: cancelling one waiter must not cancel the work for the others
         return await asyncio.shield(task)
 
     def _ended(self, key: Hashable, task: asyncio.Task[V]) -> None:
@@ -34,7 +34,7 @@ class Sharing(Generic[V]):
 
 
 class Itself:
-    """An object as a key: equal to itself alone, however alike others are."""
+    """An object as a key by identity, not by equality."""
 
     __slots__ = ("_value",)
 

@@ -1,15 +1,16 @@
-"""The tags by which what belongs to a cluster is known."""
+"""The tags that mark the resources of a cluster."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.model import labels
 
 
 def cluster_tag(cluster: str) -> str:
     """The key of the tag that makes something part of a cluster; its value is ``owned``."""
-    return f"{labels.CLUSTER_TAG_PREFIX}{cluster}"
+    return f"{ec2_labels.CLUSTER_TAG_PREFIX}{cluster}"
 
 
 def launch_tags(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[str, str]:
@@ -18,8 +19,8 @@ def launch_tags(node_class: EC2NodeClass, *, cluster: str, pool: str) -> dict[st
         **node_class.spec.tags,
         cluster_tag(cluster): "owned",
         labels.NODEPOOL: pool,
-        labels.EKS_CLUSTER_NAME_TAG: cluster,
-        labels.EC2_NODE_CLASS: node_class.metadata.name,
+        ec2_labels.EKS_CLUSTER_NAME_TAG: cluster,
+        ec2_labels.NODE_CLASS: node_class.metadata.name,
     }
 
 

@@ -1,1 +1,1 @@
-"""What the provider does by itself, now and then, so that nothing is forgotten or left behind."""
+"""Periodic work of the provider: refreshing prices and types, tagging, garbage collection."""

@@ -1,4 +1,4 @@
-"""Learns how much memory nodes really have, from every node that joins."""
+"""Records the memory that nodes report when they join, to correct the estimates of their types."""
 
 import asyncio
 from typing import Final
@@ -7,11 +7,11 @@ import structlog
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.cloud.aws.discovered import DiscoveredMemory
-from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.images import image_for
-from karpenter.cloud.aws.instance_types import InstanceTypes
-from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
+from karpenter.cloud.aws.images.images import image_for
+from karpenter.cloud.aws.types.discovered_memory import DiscoveredMemory
+from karpenter.cloud.aws.types.instance_types import InstanceTypes
 from karpenter.cloud.provider import CloudError
 from karpenter.model import labels
 from karpenter.model.resources import MEMORY, Resources
@@ -63,7 +63,7 @@ class MemoryDiscovery:
         try:
             types = await self._types.list(node_class)
         except CloudError:
-            return  # the next node tells as much
+            return  # the next node reports the same
         name = node.metadata.labels.get(labels.INSTANCE_TYPE, "")
         kind = next((each for each in types if each.name == name), None)
         images = node_class.status.amis

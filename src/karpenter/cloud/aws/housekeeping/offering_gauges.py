@@ -1,7 +1,7 @@
-"""Shows what is sold, for how much, and whether it can be had.
+"""Gauges of the offerings: price and availability.
 
 A region has ten thousand offerings, so they are kept as the lines that are scraped and not as
-objects, and a type's lines are written anew only when something about the type has changed.
+objects, and a type's lines are rebuilt only when the type has changed.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from karpenter.clock import Clock
-from karpenter.cloud.aws.facts import TypeFacts
+from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
-from karpenter.cloud.aws.instance_types import InstanceTypes
-from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.types.facts import TypeFacts
+from karpenter.cloud.aws.types.instance_types import InstanceTypes
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.telemetry import Metrics
 from karpenter.telemetry.exposition import gauge, label_text, number
 
 PERIOD: Final = 60.0
-_AT_ONCE: Final = 20  # types, before others have their turn
+_AT_ONCE: Final = 20  # types per turn of the event loop
 _PREFIX: Final = "karpenter_cloudprovider_instance_type_"
 _AVAILABLE: Final = (f"{_PREFIX}offering_available", "Whether an offering can be had, 1 or 0.")
 _PRICE: Final = (

@@ -4,12 +4,12 @@ from typing import Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.clock import Clock
-from karpenter.cloud.aws.errors import AwsUnauthorizedError
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.errors import AwsUnauthorizedError
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
-from karpenter.cloud.aws.profiles import InstanceProfiles
-from karpenter.cloud.aws.view import ClusterView
-from karpenter.model.labels import AWS_INSTANCE_PROFILE_NAME
+from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles
 from karpenter.telemetry import Metrics
 
 PERIOD: Final = 1800.0
@@ -34,12 +34,12 @@ class ProfileGarbage(Rounds):
         await self._view.synced()
         used = {each.status.instance_profile for each in self._view.node_classes.list()}
         for claim in self._view.claims.list():
-            used.add(claim.metadata.annotations.get(AWS_INSTANCE_PROFILE_NAME, ""))
+            used.add(claim.metadata.annotations.get(ec2_labels.INSTANCE_PROFILE_NAME, ""))
         try:
             deleted = await self._profiles.collect_garbage(used - {""})
         except AwsUnauthorizedError as error:
-            # nothing that another attempt a moment later would change
-            log.warning("instance profiles nobody uses are left", error=str(error))
+            # an immediate retry would not help
+            log.warning("unused instance profiles are not deleted", error=str(error))
             return PERIOD
         for name in deleted:
             log.info("instance profile deleted", name=name)

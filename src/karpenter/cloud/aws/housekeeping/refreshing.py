@@ -1,4 +1,4 @@
-"""Keeps up to date what EC2 sells, at which price, and which version the cluster has."""
+"""Refreshes instance types, prices and the cluster's version periodically."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -13,7 +13,7 @@ HALF_AN_HOUR: Final = 1800.0
 
 
 class Refresh(Rounds):
-    """Does one thing again and again."""
+    """Runs one refresh periodically."""
 
     def __init__(
         self,

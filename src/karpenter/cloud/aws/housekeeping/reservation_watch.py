@@ -1,20 +1,21 @@
-"""Follows capacity reservations: blocks that end, and instances that outlive their reservation."""
+"""Watches capacity reservations: blocks that end, and instances that outlive their reservation."""
 
 import asyncio
 from typing import Any, Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.times import earlier
 from karpenter.clock import Clock
-from karpenter.cloud.aws.departures import Departures
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
-from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.instances import Instances
-from karpenter.cloud.aws.reservations import CAPACITY_BLOCK, ENDS_EARLY
-from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.instances.instances import Instances
+from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.types.reservations import CAPACITY_BLOCK, ENDS_EARLY
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
 from karpenter.telemetry import Metrics
@@ -27,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 class BlockExpiration(Rounds):
-    """Lets nodes go before EC2 ends their capacity block."""
+    """Deletes claims before EC2 ends their capacity block."""
 
     name = "capacityreservation.expiration"
 
@@ -46,7 +47,7 @@ class BlockExpiration(Rounds):
             claim
             for claim in self._view.claims.list()
             if claim.metadata.deletion_timestamp is None
-            and claim.metadata.labels.get(labels.CAPACITY_RESERVATION_ID) in due
+            and claim.metadata.labels.get(ec2_labels.CAPACITY_RESERVATION_ID) in due
         ]
         for start in range(0, len(claims), _AT_ONCE):
             await asyncio.gather(
@@ -98,9 +99,9 @@ class CapacityTypeWatch(Rounds):
             "metadata": {
                 "labels": {
                     labels.CAPACITY_TYPE: labels.ON_DEMAND,
-                    labels.CAPACITY_RESERVATION_ID: None,
-                    labels.CAPACITY_RESERVATION_TYPE: None,
-                    labels.CAPACITY_RESERVATION_INTERRUPTIBLE: None,
+                    ec2_labels.CAPACITY_RESERVATION_ID: None,
+                    ec2_labels.CAPACITY_RESERVATION_TYPE: None,
+                    ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE: None,
                 }
             }
         }

@@ -1,4 +1,4 @@
-"""Work that is done over and over, and that outlives its own failures."""
+"""Periodic work that survives its own failures."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class Rounds(LoopController):
-    """Base of what is done in rounds; AWS is not asked again at once after it has failed."""
+    """Base of periodic work; a failed round is retried with back-off."""
 
     backoff = Backoff(1.0, 60.0)
 

@@ -1,4 +1,4 @@
-"""Writes on instances whose they are, once their nodes have names."""
+"""Tags instances with their claim, node and cluster, once their nodes have names."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,19 +6,19 @@ from typing import Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
-from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.instances import Instances
-from karpenter.cloud.aws.view import NODE_CLASS_KIND, ClusterView
+from karpenter.cloud.aws.cluster_view import NODE_CLASS_KIND, ClusterView
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
+from karpenter.cloud.aws.instances.instances import Instances
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
 from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.workqueue import Backoff, WorkQueue
-from karpenter.model import labels
 
 NAME: Final = "Name"
 _PAUSE: Final = 1.0  # after each call, because EC2 allows few of them
-_DONE: Final = (labels.AWS_TAGGED, labels.AWS_CLUSTER_NAME_TAGGED)
+_DONE: Final = (ec2_labels.TAGGED, ec2_labels.CLUSTER_NAME_TAGGED)
 
 log = structlog.get_logger(__name__)
 
@@ -110,7 +110,7 @@ def missing_tags(claim: NodeClaim, held: Mapping[str, str], cluster: str) -> dic
     """The tags an instance lacks; those it has are left as they are."""
     wanted = {
         NAME: claim.status.node_name,
-        labels.NODECLAIM_TAG: claim.metadata.name,
-        labels.EKS_CLUSTER_NAME_TAG: cluster,
+        ec2_labels.NODECLAIM_TAG: claim.metadata.name,
+        ec2_labels.EKS_CLUSTER_NAME_TAG: cluster,
     }
     return {key: value for key, value in wanted.items() if key not in held}

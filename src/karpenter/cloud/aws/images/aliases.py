@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeRequirement
-from karpenter.cloud.aws.families import Family
-from karpenter.cloud.aws.versions import as_numbers
+from karpenter.cloud.aws.images.families import Family
+from karpenter.cloud.aws.network.versions import as_numbers
 from karpenter.model import labels
 
 LATEST: Final = "latest"
@@ -21,11 +22,11 @@ NEURON: Final = "neuron"
 # Variant -> what it takes of GPUs and accelerators
 _VARIANTS: Final = {
     STANDARD: (
-        (labels.INSTANCE_GPU_COUNT, _ABSENT),
-        (labels.INSTANCE_ACCELERATOR_COUNT, _ABSENT),
+        (ec2_labels.INSTANCE_GPU_COUNT, _ABSENT),
+        (ec2_labels.INSTANCE_ACCELERATOR_COUNT, _ABSENT),
     ),
-    NVIDIA: ((labels.INSTANCE_GPU_COUNT, _EXISTS),),
-    NEURON: ((labels.INSTANCE_ACCELERATOR_COUNT, _EXISTS),),
+    NVIDIA: ((ec2_labels.INSTANCE_GPU_COUNT, _EXISTS),),
+    NEURON: ((ec2_labels.INSTANCE_ACCELERATOR_COUNT, _EXISTS),),
 }
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 

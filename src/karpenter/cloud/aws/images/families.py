@@ -1,4 +1,4 @@
-"""AMI families: what an image of each one brings along and can be told."""
+"""AMI families: the defaults of their images and the settings they support."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -87,12 +87,12 @@ def alias_of(spec: EC2NodeClassSpec) -> tuple[Family, str] | None:
 
 
 def family_of(node_class: EC2NodeClass) -> Family:
-    """The family a node class comes to."""
+    """The family of a node class."""
     return family_of_spec(node_class.spec)
 
 
 def family_of_spec(spec: EC2NodeClassSpec) -> Family:
-    """The family a spec comes to: what it says, else what its alias says."""
+    """The family of a spec: ``amiFamily`` if set, else that of its alias."""
     if spec.ami_family in FAMILIES:
         return FAMILIES[spec.ami_family]
     alias = alias_of(spec)

@@ -1,7 +1,7 @@
 """The images node classes select, and which of them a type boots.
 
 An image comes with requirements: which types it is for. An alias brings one image per variant; all
-other terms bring whatever EC2 finds, told apart by architecture alone. Of images for the same
+other terms bring whatever EC2 finds, distinguished by architecture alone. Of images for the same
 types only the best is kept.
 """
 
@@ -13,17 +13,17 @@ from typing import Any, Final
 from karpenter.api.ec2 import AMISelectorTerm, AMIStatus, EC2NodeClass
 from karpenter.api.karpenter import NodeRequirement
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.families import alias_of
-from karpenter.cloud.aws.image_aliases import (
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.selectors import Filter, equals, tag_filters
+from karpenter.cloud.aws.images.aliases import (
     ARCHITECTURES,
     architecture_requirement,
     published_images,
 )
-from karpenter.cloud.aws.parameters import Parameters
-from karpenter.cloud.aws.selectors import Filter, equals, tag_filters
-from karpenter.cloud.aws.versions import KubernetesVersion
+from karpenter.cloud.aws.images.families import alias_of
+from karpenter.cloud.aws.images.parameters import Parameters
+from karpenter.cloud.aws.network.versions import KubernetesVersion
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType
 from karpenter.model.requirements import Requirements
@@ -98,7 +98,7 @@ class Images:
         )
 
     async def forget_deprecated_parameters(self) -> None:
-        """Read parameters anew that should by now name a newer image than the one they named."""
+        """Drop cached parameters that name a deprecated image, so that they are read again."""
         moving = self._parameters.moving_images()
         if not moving:
             return

@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import Final
 
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import AwsNotFoundError
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
 
 SWEEP: Final = timedelta(minutes=30)
 _LIFETIME: Final = timedelta(hours=24)
@@ -48,5 +48,5 @@ class Parameters:
         return found
 
     def forget(self, name: str) -> None:
-        """Read a parameter anew the next time."""
+        """Drop a cached parameter, so that the next ``get`` reads it again."""
         self._values.drop(name)

@@ -1,10 +1,11 @@
-"""What the controllers are told about an instance: its labels, sizes and annotations."""
+"""Converts an EC2 instance to the provider-neutral ``Instance``: labels, sizes, annotations."""
 
 from collections.abc import Iterator, Mapping
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
-from karpenter.cloud.aws.capacity import EFA
-from karpenter.cloud.aws.instance_record import InstanceRecord
+from karpenter.cloud.aws.instances.record import InstanceRecord
+from karpenter.cloud.aws.types.capacity import EFA
 from karpenter.cloud.provider import Instance
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
@@ -13,9 +14,9 @@ from karpenter.model.resources import Resources
 # What a reservation gives a node, which says nothing about instances that are not in one
 _OF_RESERVATIONS = frozenset(
     {
-        labels.CAPACITY_RESERVATION_ID,
-        labels.CAPACITY_RESERVATION_TYPE,
-        labels.CAPACITY_RESERVATION_INTERRUPTIBLE,
+        ec2_labels.CAPACITY_RESERVATION_ID,
+        ec2_labels.CAPACITY_RESERVATION_TYPE,
+        ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE,
     }
 )
 
@@ -27,15 +28,15 @@ def instance_of(
 
     Args:
         record: what EC2 says.
-        kind: its type as the node class has it; None when nobody knows it any more.
+        kind: its type as the node class has it; None when it is no longer known.
         node_class: what it was launched with; None when it is gone.
     """
     held: dict[str, str] = {} if kind is None else dict(_type_labels(kind))
     held[labels.INSTANCE_TYPE] = record.instance_type
     held.update(_record_labels(record, node_class))
-    if kind is not None and kind.requirements[labels.PLACEMENT_GROUP_PARTITION].values:
+    if kind is not None and kind.requirements[ec2_labels.PLACEMENT_GROUP_PARTITION].values:
         # an empty value is filled in before pods may land on the node
-        held[labels.PLACEMENT_GROUP_PARTITION] = record.partition
+        held[ec2_labels.PLACEMENT_GROUP_PARTITION] = record.partition
     return Instance(
         provider_id=record.provider_id,
         image_id=record.image_id,
@@ -60,33 +61,33 @@ def _record_labels(
     yield labels.ZONE, record.zone
     zone_id = zone_id_of(record.zone, node_class)
     if zone_id:
-        yield labels.ZONE_ID, zone_id
+        yield ec2_labels.ZONE_ID, zone_id
     yield labels.CAPACITY_TYPE, record.capacity_type
-    yield labels.INSTANCE_TENANCY, record.tenancy
+    yield ec2_labels.INSTANCE_TENANCY, record.tenancy
     pool = record.tags.get(labels.NODEPOOL)
     if pool:
         yield labels.NODEPOOL, pool
     if record.capacity_type == labels.RESERVED:
-        yield labels.CAPACITY_RESERVATION_ID, record.reservation_id
-        yield labels.CAPACITY_RESERVATION_TYPE, record.reservation_type
+        yield ec2_labels.CAPACITY_RESERVATION_ID, record.reservation_id
+        yield ec2_labels.CAPACITY_RESERVATION_TYPE, record.reservation_type
         interruptible = "true" if record.is_interruptible else "false"
-        yield labels.CAPACITY_RESERVATION_INTERRUPTIBLE, interruptible
+        yield ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE, interruptible
     if record.placement_group:
-        yield labels.PLACEMENT_GROUP_ID, record.placement_group
+        yield ec2_labels.PLACEMENT_GROUP_ID, record.placement_group
 
 
 def zone_id_of(zone: str, node_class: EC2NodeClass | None) -> str:
-    """The id of a zone, as far as the subnets of a node class tell."""
+    """The id of a zone, from the subnets of a node class."""
     subnets = () if node_class is None else node_class.status.subnets
     return next((subnet.zone_id for subnet in subnets if subnet.zone == zone), "")
 
 
 def _annotations(node_class: EC2NodeClass) -> Iterator[tuple[str, str]]:
-    for key in (labels.EC2_NODE_CLASS_HASH, labels.EC2_NODE_CLASS_HASH_VERSION):
+    for key in (ec2_labels.NODE_CLASS_HASH, ec2_labels.NODE_CLASS_HASH_VERSION):
         if key in node_class.metadata.annotations:
             yield key, node_class.metadata.annotations[key]
     if node_class.status.instance_profile:
-        yield labels.AWS_INSTANCE_PROFILE_NAME, node_class.status.instance_profile
+        yield ec2_labels.INSTANCE_PROFILE_NAME, node_class.status.instance_profile
 
 
 def _amounts(resources: Resources, record: InstanceRecord) -> Mapping[str, str]:

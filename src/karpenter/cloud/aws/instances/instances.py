@@ -1,10 +1,10 @@
-"""The instances of a cluster: found, remembered, terminated, with few calls.
+"""The instances of a cluster: listed, cached and terminated with few calls.
 
-EC2 may not know of an instance for some seconds after it was launched. What this process launched
-itself is therefore believed for a while, whatever the lists say.
+EC2 may not know of an instance for some seconds after it was launched. An instance that this
+process launched therefore counts as existing for a while, even if lists omit it.
 
-An instance that lost the tags of the cluster is somebody else's from then on: it is not found here
-any more, and so never terminated.
+An instance without the cluster's tags is not the cluster's: it is not listed here, and so never
+terminated.
 """
 
 import asyncio
@@ -12,15 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from karpenter.api import ec2_labels
 from karpenter.clock import Clock
-from karpenter.cloud.aws.batching import (
+from karpenter.cloud.aws.ec2.batching import (
     DESCRIBE_INSTANCES,
     TERMINATE_INSTANCES,
     Batcher,
     BatchObserver,
 )
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import (
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import (
     RETRYABLE,
     AwsCredentialsError,
     AwsError,
@@ -28,15 +29,15 @@ from karpenter.cloud.aws.errors import (
     instances_named_in,
     is_unknown_instance,
 )
-from karpenter.cloud.aws.instance_record import ALIVE, InstanceRecord, record_of
-from karpenter.cloud.aws.tags import cluster_tag, tag_list
+from karpenter.cloud.aws.ec2.tags import cluster_tag, tag_list
+from karpenter.cloud.aws.instances.record import ALIVE, InstanceRecord, record_of
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
 from karpenter.model import labels
 
 _PAGE: Final = 1000
 _MOST_NAMES: Final = 200  # values of one filter
 _INVISIBLE: Final = timedelta(seconds=60)
-# Errors that fewer instances in the call would not change
+# Errors that splitting the call into smaller ones would not avoid
 _ABOUT_THE_CALL: Final = (*RETRYABLE, AwsCredentialsError, AwsUnauthorizedError)
 _ALIVE_FILTER: Final = {"Name": "instance-state-name", "Values": list(ALIVE)}
 
@@ -105,15 +106,15 @@ class Instances:
         filters = [
             _ALIVE_FILTER,
             {"Name": "tag-key", "Values": [labels.NODEPOOL]},
-            {"Name": "tag-key", "Values": [labels.EC2_NODE_CLASS]},
-            {"Name": f"tag:{labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
+            {"Name": "tag-key", "Values": [ec2_labels.NODE_CLASS]},
+            {"Name": f"tag:{ec2_labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
         ]
         seen = {each.id: each for each in await self._pages(Filters=filters, MaxResults=_PAGE)}
-        # asked again here: what is listed may be terminated, so a filter must not be trusted
+        # checked again here: a listed instance may be terminated, so EC2's filter is not trusted
         found = {
             key: each
             for key, each in seen.items()
-            if self._is_ours(each) and labels.EC2_NODE_CLASS in each.tags
+            if self._is_ours(each) and ec2_labels.NODE_CLASS in each.tags
         }
         found |= {
             key: each for key, each in self._known.items() if key not in seen and self._stays(each)
@@ -162,7 +163,7 @@ class Instances:
             await batcher.finish()
 
     def _stays(self, record: InstanceRecord) -> bool:
-        """Whether an instance that is missing from a list is believed to be there."""
+        """Whether an instance that a list omits still counts as existing."""
         return self._is_shifted(record.zone) or self._may_be_invisible(record)
 
     def _may_be_invisible(self, record: InstanceRecord) -> bool:
@@ -218,15 +219,15 @@ class Instances:
         for start in range(0, len(listed), _MOST_NAMES):
             filters = [
                 _ALIVE_FILTER,
-                {"Name": f"tag:{labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
+                {"Name": f"tag:{ec2_labels.EKS_CLUSTER_NAME_TAG}", "Values": [self._cluster]},
                 {
-                    "Name": f"tag:{labels.NODECLAIM_TAG}",
+                    "Name": f"tag:{ec2_labels.NODECLAIM_TAG}",
                     "Values": listed[start : start + _MOST_NAMES],
                 },
             ]
             for record in await self._pages(Filters=filters, MaxResults=_PAGE):
                 if self._is_ours(record) and not record.is_leaving:
-                    found[record.tags[labels.NODECLAIM_TAG]] = record
+                    found[record.tags[ec2_labels.NODECLAIM_TAG]] = record
         return [found.get(name) for name in names]
 
     async def _pages(self, **parameters: Any) -> list[InstanceRecord]:

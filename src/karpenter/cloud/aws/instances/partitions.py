@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.instances import Instances
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
+from karpenter.cloud.aws.instances.instances import Instances
 from karpenter.cloud.provider import HookResult
-from karpenter.model.labels import PLACEMENT_GROUP_PARTITION
 
 
 class PartitionHook:
@@ -19,10 +19,12 @@ class PartitionHook:
         self._instances = instances
 
     async def __call__(self, claim: NodeClaim, node: Node) -> HookResult:
-        if claim.metadata.labels.get(PLACEMENT_GROUP_PARTITION, "unasked"):
+        if claim.metadata.labels.get(ec2_labels.PLACEMENT_GROUP_PARTITION, "unasked"):
             return HookResult(is_ready=True)
         instance_id = instance_id_of(claim.status.provider_id)
         record = await self._instances.get(instance_id, cached=False)
         if not record.partition:
             return HookResult(is_ready=False)
-        return HookResult(is_ready=True, labels={PLACEMENT_GROUP_PARTITION: record.partition})
+        return HookResult(
+            is_ready=True, labels={ec2_labels.PLACEMENT_GROUP_PARTITION: record.partition}
+        )

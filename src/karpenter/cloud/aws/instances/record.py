@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from karpenter.cloud.aws.identity import provider_id
-from karpenter.cloud.aws.launch_template_data import CAPACITY_BLOCK, INTERRUPTIBLE
-from karpenter.cloud.aws.tags import tags_of
+from karpenter.cloud.aws.ec2.provider_id import provider_id
+from karpenter.cloud.aws.ec2.tags import tags_of
+from karpenter.cloud.aws.launch.template_data import CAPACITY_BLOCK, INTERRUPTIBLE
 from karpenter.model import labels
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")

@@ -1,4 +1,4 @@
-"""Claims that have to go because of what AWS does: told to users, counted, deleted once."""
+"""Deletes the claims of interrupted instances: publishes events, counts, deletes once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Resource
 from karpenter.clock import Clock
-from karpenter.cloud.aws.identity import instance_id_of
-from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import NORMAL, WARNING, Event, Recorder
 from karpenter.model import labels
@@ -20,7 +20,7 @@ CountDisrupted = Callable[[NodeClaim, str], None]  # claim and reason, as the me
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What users are told before anything is done."""
+    """The event that is published before anything is done."""
 
     reason: str
     message: str
@@ -53,7 +53,7 @@ NOTICES: Final = {
 
 
 class Departures:
-    """Makes claims go."""
+    """Deletes claims."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Departures:
         self._gone: dict[str, None] = {}  # uids of claims this process has deleted
 
     def tell(self, claim: NodeClaim, kind: str) -> None:
-        """Say what happens to an instance, on its claim and its node."""
+        """Publish an event about an instance on its claim and its node."""
         notice = NOTICES[kind]
         for target in self._targets(claim):
             self._publish(target, notice.type, notice.reason, notice.message)
@@ -77,8 +77,8 @@ class Departures:
     async def remove(self, claim: NodeClaim, kind: str, *, forceful: bool = False) -> None:
         """Delete a claim that is not going yet.
 
-        ``forceful`` means that nobody is waited for from now on, not even where the claim was
-        going already: a host that is dead cannot drain.
+        ``forceful`` ends the drain now, even of a claim that is already being deleted: a dead host
+        cannot drain.
         """
         metadata = claim.metadata
         try:
@@ -97,7 +97,7 @@ class Departures:
             self._count(claim, kind)
 
     async def _end_waiting(self, claim: NodeClaim) -> None:
-        """Let the deadline of a claim be now, unless it has passed already."""
+        """Set the termination deadline of a claim to now, unless it has passed already."""
         now = self._clock.now()
         known = moment_of(claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP, ""))
         if known is not None and known <= now:

@@ -1,7 +1,7 @@
-"""What AWS says through the interruption queue: EventBridge envelopes, read into a few kinds.
+"""Messages of the interruption queue: EventBridge envelopes, parsed into a few kinds.
 
-Whatever is not known, is about something else, or says nothing new is a ``no_op``. Only text that
-is no envelope at all is an error.
+A message that is unknown, concerns something else, or says nothing new is a ``no_op``. Only text
+that is no envelope at all is an error.
 """
 
 from collections.abc import Callable, Mapping

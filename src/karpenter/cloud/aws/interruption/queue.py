@@ -1,9 +1,9 @@
-"""Acts on what AWS announces through an SQS queue: nodes that will be lost go in good order.
+"""Acts on the notices of an SQS queue: nodes that will be lost are drained first.
 
-A message is deleted once it has been acted on. If AWS or the API server refuse what it takes, it
-comes back by itself, twenty seconds later; so every action may be repeated, and messages may come
-twice or out of order. A message that cannot be read, or that nobody foresaw, is its own trouble: it
-is counted, logged and deleted, and all others are acted on.
+A message is deleted once it has been acted on. If AWS or the API server refuse the action, the
+message is delivered again after its visibility timeout of twenty seconds; so every action is
+idempotent, and messages may arrive twice or out of order. A message that cannot be read, or whose
+handling fails unexpectedly, is counted, logged and deleted, and the others are still acted on.
 """
 
 import asyncio
@@ -12,17 +12,18 @@ from typing import Any, Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
-from karpenter.cloud.aws import messages
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.departures import Departures
-from karpenter.cloud.aws.errors import AwsError, AwsNotFoundError
-from karpenter.cloud.aws.messages import Message, MessageError
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsNotFoundError
+from karpenter.cloud.aws.interruption import messages
+from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.interruption.messages import Message, MessageError
 from karpenter.cloud.aws.metrics import AwsMetrics
-from karpenter.cloud.aws.reservations import CapacityReservations
-from karpenter.cloud.aws.unavailable import Place, UnavailableOfferings
-from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.types.reservations import CapacityReservations
+from karpenter.cloud.aws.types.unavailable import Place, UnavailableOfferings
 from karpenter.kube.errors import KubeError
 from karpenter.model import labels
 
@@ -62,7 +63,7 @@ class Queue:
         return found
 
     async def delete(self, message: Mapping[str, Any]) -> None:
-        """Take a message out for good."""
+        """Delete a message from the queue."""
         await self._calls.call(
             "sqs",
             "DeleteMessage",
@@ -183,7 +184,7 @@ class Interruption:
             if all(place):
                 self._unavailable.mark(Place(*place, labels.SPOT))
         elif kind == messages.CAPACITY_RESERVATION_INTERRUPTED:
-            reservation = held.get(labels.CAPACITY_RESERVATION_ID, "")
+            reservation = held.get(ec2_labels.CAPACITY_RESERVATION_ID, "")
             if reservation:
                 self._reservations.exhaust(reservation)
         if kind != messages.REBALANCE_RECOMMENDATION or self._acts_on_rebalance(claim):

@@ -1,4 +1,4 @@
-"""Asks EC2 every minute which instances are broken or will be; needs no queue."""
+"""Polls EC2 every minute for failed status checks and scheduled events; needs no queue."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -7,11 +7,11 @@ from typing import Any, Final
 import structlog
 
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.departures import Departures
-from karpenter.cloud.aws.errors import AwsError, AwsUnauthorizedError
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsUnauthorizedError
+from karpenter.cloud.aws.interruption.claims import Departures
 from karpenter.cloud.aws.metrics import AwsMetrics
-from karpenter.cloud.aws.view import ClusterView
 from karpenter.kube.errors import KubeError
 
 PERIOD: Final = 60.0
@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 
 class StatusPoller:
-    """Makes claims go whose instances fail."""
+    """Deletes the claims whose instances fail."""
 
     name: Final = "interruption.instancestatus"
 
@@ -64,7 +64,7 @@ class StatusPoller:
         self._known: set[tuple[str, str]] = set()  # (instance, kind) counted and not recovered
 
     async def run(self) -> None:
-        """Poll until cancelled, or until EC2 says that we may not."""
+        """Poll until cancelled, or until EC2 denies the permission."""
         await self._view.synced()
         while True:
             try:
@@ -121,13 +121,13 @@ class StatusPoller:
 
 
 def _worst_first(entries: Iterable[Mapping[str, Any]], now: datetime) -> list[str]:
-    """What is wrong with an instance by all that was said of it, what cannot wait first."""
+    """The problems of an instance over all answers, the most urgent first."""
     told = {kind for entry in entries for kind in _understood(entry, now)}
     return [kind for kind in (*_FORCEFUL, EVENT_STATUS) if kind in told]
 
 
 def _understood(status: Mapping[str, Any], now: datetime) -> list[str]:
-    """What is wrong by one answer; one that cannot be read says nothing and is logged."""
+    """The problems in one answer; an unreadable one is logged and yields none."""
     try:
         return [*problems(status, now)]
     except Exception as error:
@@ -141,7 +141,7 @@ def _understood(status: Mapping[str, Any], now: datetime) -> list[str]:
 
 
 def problems(status: Mapping[str, Any], now: datetime) -> Iterator[str]:
-    """What is wrong with an instance, worst first; nothing that may still pass by itself."""
+    """The problems of an instance, worst first, without those that may still pass by themselves."""
     if _has_failed((status.get("SystemStatus") or {}).get("Details") or (), now):
         yield SYSTEM_STATUS
     if _has_failed((status.get("InstanceStatus") or {}).get("Details") or (), now):

@@ -1,7 +1,7 @@
-"""From what a claim may become to the launch templates that takes: one for each different boot.
+"""The launch templates that a launch needs: one for each different boot configuration.
 
-Types that boot the same image with the same settings share a template; which types these are is
-no part of it.
+Types that boot the same image with the same settings share a template; the template does not name
+the types.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,14 +12,14 @@ import msgspec
 
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
-from karpenter.cloud.aws.capacity import EFA, RAID0
-from karpenter.cloud.aws.families import CUSTOM, alias_of, family_of
-from karpenter.cloud.aws.fleet import reservation_of
-from karpenter.cloud.aws.images import images_by_type
-from karpenter.cloud.aws.kubelet import KUBE_RESERVED, MAX_PODS, SYSTEM_RESERVED, TypeKubelet
-from karpenter.cloud.aws.launch_template_data import Blueprint, ReservationChoice
-from karpenter.cloud.aws.user_data.inputs import BootInputs, boot_labels, boot_taints
-from karpenter.cloud.aws.user_data.render import render
+from karpenter.cloud.aws.images.families import CUSTOM, alias_of, family_of
+from karpenter.cloud.aws.images.images import images_by_type
+from karpenter.cloud.aws.images.user_data.inputs import BootInputs, boot_labels, boot_taints
+from karpenter.cloud.aws.images.user_data.render import render
+from karpenter.cloud.aws.launch.fleet import reservation_of
+from karpenter.cloud.aws.launch.template_data import Blueprint, ReservationChoice
+from karpenter.cloud.aws.types.capacity import EFA, RAID0
+from karpenter.cloud.aws.types.kubelet import KUBE_RESERVED, MAX_PODS, SYSTEM_RESERVED, TypeKubelet
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model.resources import Resources
@@ -50,7 +50,7 @@ class Boot:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """What tells two templates of the same launch apart."""
+    """The fields in which two templates of the same launch differ."""
 
     image_id: str
     max_pods: int
@@ -165,7 +165,7 @@ def _kubelet(node_class: EC2NodeClass, difference: _Difference) -> dict[str, Any
 
 
 def bottlerocket_version(node_class: EC2NodeClass) -> str:
-    """The version of Bottlerocket the images have, as far as anything tells."""
+    """The version of Bottlerocket of the images; empty if neither alias nor names show it."""
     alias = alias_of(node_class.spec)
     if alias is not None:
         return alias[1]

@@ -1,7 +1,7 @@
-"""What a launch comes to before subnets are chosen; claims that are alike share it.
+"""The part of a launch that precedes the choice of subnets, shared by equal claims.
 
-Hundreds of claims may ask for the same at the same moment, and looking at thousands of offerings and
-writing boot scripts takes long enough for everything else to notice. It is done once, in a thread.
+Hundreds of equal claims may be launched at the same moment, and filtering thousands of offerings
+and writing boot scripts would block the event loop. It is done once, in a thread.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -11,10 +11,12 @@ import msgspec
 
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
-from karpenter.cloud.aws.blueprints import Boot, blueprints
-from karpenter.cloud.aws.cluster_facts import ClusterFacts
-from karpenter.cloud.aws.filters import Wanted, launchable
-from karpenter.cloud.aws.fleet import (
+from karpenter.cloud.aws.ec2.sharing import Itself
+from karpenter.cloud.aws.ec2.tags import launch_tags
+from karpenter.cloud.aws.images.user_data.inputs import UserDataError
+from karpenter.cloud.aws.launch.blueprints import Boot, blueprints
+from karpenter.cloud.aws.launch.filters import Wanted, launchable
+from karpenter.cloud.aws.launch.fleet import (
     FleetRequest,
     TemplateUse,
     capacity_type_of,
@@ -24,14 +26,12 @@ from karpenter.cloud.aws.fleet import (
     sameness,
     tenancy_of,
 )
-from karpenter.cloud.aws.kubelet import TypeKubelet
-from karpenter.cloud.aws.launch_template_data import Blueprint, template_name
-from karpenter.cloud.aws.placement_groups import PlacementGroup
-from karpenter.cloud.aws.sharing import Itself
-from karpenter.cloud.aws.shortages import Asked
-from karpenter.cloud.aws.subnets import fewest_pods
-from karpenter.cloud.aws.tags import launch_tags
-from karpenter.cloud.aws.user_data.inputs import UserDataError
+from karpenter.cloud.aws.launch.shortages import Asked
+from karpenter.cloud.aws.launch.template_data import Blueprint, template_name
+from karpenter.cloud.aws.network.cluster import ClusterFacts
+from karpenter.cloud.aws.network.placement_groups import PlacementGroup
+from karpenter.cloud.aws.network.subnets import fewest_pods
+from karpenter.cloud.aws.types.kubelet import TypeKubelet
 from karpenter.cloud.provider import CreateError
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
@@ -62,7 +62,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What claims that are alike are launched with."""
+    """What equal claims are launched with."""
 
     asked: Asked
     tags: Mapping[str, str]
@@ -107,7 +107,7 @@ class Task:
 
     @property
     def likeness(self) -> Hashable:
-        """What tasks with the same design have in common; the name of the claim is no part of it."""
+        """The cache key of a design; the claim's name is not part of it."""
         metadata, cluster = self.claim.metadata, self.cluster
         return (
             msgspec.json.encode(

@@ -1,14 +1,25 @@
-"""What an instance that did not come is called: sold out, or one word with one sentence.
+"""Why no instance was launched: no capacity, a node class that is not ready, or a reason with a
+message.
 
-A fleet may bring some instances and errors beside them; a call may fail as a whole. Both end here.
+A fleet may return both instances and errors; a call may fail as a whole. Both are handled here.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.cloud.aws.errors import CAPACITY_CODES, AwsCredentialsError, AwsError
-from karpenter.cloud.provider import CloudError, CreateError, InsufficientCapacityError
+from karpenter.api import ec2_labels
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.cloud.aws.ec2.errors import CAPACITY_CODES, AwsCredentialsError, AwsError
+from karpenter.cloud.provider import (
+    CloudError,
+    CreateError,
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
+)
+from karpenter.model import labels
+from karpenter.model.conditions import FALSE, READY, TRUE, find
 
 SERVICE_LINKED_ROLE: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 NO_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
@@ -18,7 +29,7 @@ _SPREAD_LIMIT: Final = "spread placement group"
 
 _NO_WORD: Final = "LaunchFailed"
 _DENIED: Final = ("UnauthorizedOperation", "AccessDenied", "AuthFailure")
-# What the text of an error holds -> its word; the first that is found counts
+# A part of the error's text -> its reason; the first match counts
 _REASONS: Final = (
     ("iamInstanceProfile.name is invalid", "InstanceProfileNameInvalid"),
     ("InvalidLaunchTemplateId.NotFound", "LaunchTemplateNotFound"),
@@ -34,11 +45,22 @@ _REASONS: Final = (
     ("VcpuLimitExceeded", "VCPULimitExceeded"),
     (NO_ADDRESSES, "InsufficientFreeAddressesInSubnet"),
 )
+_RESTRICTED_TAGS: Final = re.compile(
+    "|".join(
+        (
+            f"{re.escape(ec2_labels.CLUSTER_TAG_PREFIX.rstrip('/'))}.*",
+            re.escape(labels.NODEPOOL),
+            re.escape(ec2_labels.NODECLAIM_TAG),
+            re.escape(ec2_labels.NODE_CLASS),
+            re.escape(ec2_labels.EKS_CLUSTER_NAME_TAG),
+        )
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetError:
-    """Why one override of a fleet brought no instance."""
+    """Why one override of a fleet launched no instance."""
 
     code: str
     message: str
@@ -65,10 +87,10 @@ class FleetError:
 
     @property
     def reason(self) -> str:
-        """The word for it in metrics, as in the conditions of claims.
+        """The reason in metrics, as in the conditions of claims.
 
-        What is sold out has no word of its own, and keeps the code of EC2: it is what most errors
-        of fleets are about, and would otherwise look like a launch nobody understands.
+        Insufficient capacity has no reason of its own and keeps EC2's code: most fleet errors are
+        of this kind, and would otherwise be counted as unknown.
         """
         word, _ = reason_of(self.code, self.message)
         return self.code if word == _NO_WORD and self.is_capacity else word
@@ -80,7 +102,7 @@ class FleetError:
 
 
 def reason_of(code: str, message: str) -> tuple[str, str]:
-    """The word and the sentence users read about a failed launch."""
+    """The reason and the message that users read about a failed launch."""
     text = f"{code}: {message}"
     if SERVICE_LINKED_ROLE in text:
         return "SpotSLRCreationFailed", _slr_sentence()
@@ -96,7 +118,7 @@ def reason_of(code: str, message: str) -> tuple[str, str]:
 
 
 def error_of_fleet(errors: Sequence[FleetError]) -> CloudError:
-    """The one error that stands for all errors of a fleet that brought nothing."""
+    """The one error for all errors of a fleet that launched nothing."""
     if all(each.is_capacity or each.code == SERVICE_LINKED_ROLE for each in errors):
         return InsufficientCapacityError(f"no capacity: {_summary(errors)}")
     first = next(each for each in errors if not each.is_capacity)
@@ -151,3 +173,30 @@ def _summary(errors: Sequence[FleetError]) -> str:
 
 def _place(error: FleetError) -> str:
     return f"{error.instance_type or 'any type'} in {error.zone or 'any zone'}"
+
+
+def check_ready(node_class: EC2NodeClass) -> None:
+    """Make sure that a node class is ready, as it is now.
+
+    Raises:
+        NodeClassNotReadyError: it is not, or was before it was changed.
+        CreateError: it is not known yet.
+    """
+    name = node_class.metadata.name
+    ready = find(node_class.status.conditions, READY)
+    if ready is None or ready.status not in (TRUE, FALSE):
+        raise CreateError(
+            "NodeClassReadinessUnknown", f"EC2NodeClass {name} has not been looked at yet"
+        )
+    if ready.status == FALSE:
+        why = f": {ready.message}" if ready.message else ""
+        raise NodeClassNotReadyError(f"EC2NodeClass {name} is not ready{why}")
+    if ready.observed_generation != node_class.metadata.generation:
+        raise NodeClassNotReadyError(
+            f"EC2NodeClass {name} was changed and has not been looked at since"
+        )
+    restricted = [key for key in node_class.spec.tags if _RESTRICTED_TAGS.fullmatch(key)]
+    if restricted:
+        raise NodeClassNotReadyError(
+            f"EC2NodeClass {name} sets the tag {restricted[0]}, which is Karpenter's own"
+        )

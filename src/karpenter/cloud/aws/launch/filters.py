@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.cloud.aws.launch_template_data import CAPACITY_BLOCK
+from karpenter.api import ec2_labels
+from karpenter.cloud.aws.launch.template_data import CAPACITY_BLOCK
 from karpenter.cloud.provider import InsufficientCapacityError
 from karpenter.cloud.types import InstanceType, Offering, comparable_price
 from karpenter.model import labels
@@ -24,7 +25,7 @@ _EXOTIC: Final = (
     "nvidia.com/gpu",
     "habana.ai/gaudi",
 )
-# What types have a say about; other resources may come from a NodeOverlay or a device plugin
+# Resources that types define; others may come from a NodeOverlay or a device plugin
 _OF_TYPES: Final = (
     CPU,
     MEMORY,
@@ -44,7 +45,7 @@ class Wanted:
     requirements: Requirements
     requests: Resources
     well_known: frozenset[str]
-    is_best_effort: bool = False  # minValues that cannot be had are no obstacle
+    is_best_effort: bool = False  # minValues are best effort: unmet ones do not end the launch
 
     @property
     def has_min_values(self) -> bool:
@@ -161,11 +162,11 @@ def without_dear_spot(types: Sequence[InstanceType], wanted: Wanted) -> list[Ins
 
 Filter = Callable[[Sequence[InstanceType], Wanted], list[InstanceType]]
 FILTERS: Final[tuple[tuple[str, Filter], ...]] = (
-    ("compatible-available", compatible_available),  # what could be launched at all
+    ("compatible-available", compatible_available),  # what can be launched at all
     ("capacity-reservation-type", one_reservation_type),  # a fleet takes one sort of reservation
     ("capacity-block", one_capacity_block),  # and of blocks a single one
-    ("reserved-offering", roomiest_reservation),  # paid for already, so before anything else
-    ("exotic", without_exotic),  # dear machines for pods that need them
+    ("reserved-offering", roomiest_reservation),  # already paid for, so tried first
+    ("exotic", without_exotic),  # expensive machines only for pods that need them
     ("spot-price", without_dear_spot),  # spot is worth its risk only when it is cheaper
 )
 
@@ -194,12 +195,12 @@ def _sort_of(offering: Offering) -> int:
     """Which sort of reservation it is, in the order in which equal prices are settled."""
     if _is_block(offering):
         return 1
-    interruptible = offering.requirements[labels.CAPACITY_RESERVATION_INTERRUPTIBLE]
+    interruptible = offering.requirements[ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE]
     return 2 if not interruptible.complement and interruptible.any() == "true" else 0
 
 
 def _is_block(offering: Offering) -> bool:
-    kind = offering.requirements[labels.CAPACITY_RESERVATION_TYPE]
+    kind = offering.requirements[ec2_labels.CAPACITY_RESERVATION_TYPE]
     return offering.is_reserved and not kind.complement and kind.any() == CAPACITY_BLOCK
 
 
@@ -211,7 +212,7 @@ def _has_more_room(offering: Offering, other: Offering | None) -> bool:
 
 
 def _is_exotic(kind: InstanceType) -> bool:
-    size = kind.requirements[labels.INSTANCE_SIZE].any()
+    size = kind.requirements[ec2_labels.INSTANCE_SIZE].any()
     return "metal" in size or any(kind.capacity[name] for name in _EXOTIC)
 
 

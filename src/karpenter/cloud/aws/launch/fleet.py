@@ -1,22 +1,32 @@
-"""A fleet request: from the types left over by the filters to what CreateFleet is asked.
+"""CreateFleet: from the types left over by the filters to a request, and one call for many claims.
 
-Everything here is a pure function of what was found out before.
+The request is a pure function of the discovered state. Claims with equal requests share a call. A
+retry after a lost answer sends the same client token (EC2's idempotency token), so EC2 returns the
+instances it has already launched.
 """
 
+import asyncio
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import structlog
 
-from karpenter.cloud.aws.filters import Wanted
-from karpenter.cloud.aws.launch_errors import FleetError
-from karpenter.cloud.aws.launch_template_data import (
+from karpenter.api import ec2_labels
+from karpenter.clock import Clock
+from karpenter.cloud.aws.ec2.batching import CREATE_FLEET, Batcher, BatchObserver
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsError
+from karpenter.cloud.aws.ec2.tags import tag_list
+from karpenter.cloud.aws.launch.errors import TOO_FEW, FleetError
+from karpenter.cloud.aws.launch.filters import Wanted
+from karpenter.cloud.aws.launch.template_data import (
     CAPACITY_BLOCK,
     INTERRUPTIBLE,
     ReservationChoice,
 )
-from karpenter.cloud.aws.tags import tag_list
 from karpenter.cloud.provider import CreateError, InsufficientCapacityError
 from karpenter.cloud.types import InstanceType, Offering, comparable_price
 from karpenter.model import labels
@@ -29,6 +39,8 @@ _PREFERRED: Final = (labels.RESERVED, labels.SPOT, labels.ON_DEMAND)
 _RESERVED_CAPACITY: Final = "reserved-capacity"
 _TAGGED: Final = ("instance", "volume", "fleet")
 _LATEST: Final = "$Latest"
+_INSTANCE: Final = "instance"
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class FleetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Fulfilled:
-    """An instance a fleet brought."""
+    """An instance that a fleet launched."""
 
     instance_id: str
     instance_type: str
@@ -61,7 +73,7 @@ class Fulfilled:
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswer:
-    """What a fleet brought, and what it could not bring."""
+    """The instances a fleet launched, and its errors."""
 
     instances: tuple[Fulfilled, ...]
     errors: tuple[FleetError, ...]
@@ -92,13 +104,13 @@ def of_capacity_type(types: Iterable[InstanceType], capacity_type: str) -> list[
 
 def tenancy_of(wanted: Wanted) -> str:
     """Shared hardware if the claim takes it."""
-    requirement = wanted.requirements[labels.INSTANCE_TENANCY]
+    requirement = wanted.requirements[ec2_labels.INSTANCE_TENANCY]
     return DEFAULT_TENANCY if requirement.has(DEFAULT_TENANCY) else DEDICATED_TENANCY
 
 
 def partition_of(wanted: Wanted) -> str:
     """The partition of a placement group to ask for; nothing when the claim does not say."""
-    requirement = wanted.requirements.get(labels.PLACEMENT_GROUP_PARTITION)
+    requirement = wanted.requirements.get(ec2_labels.PLACEMENT_GROUP_PARTITION)
     if requirement is None or requirement.complement:
         return ""
     return min(requirement.values, default="")
@@ -108,8 +120,8 @@ def reservation_of(offering: Offering) -> ReservationChoice | None:
     """The reservation an offering draws on."""
     if not offering.is_reserved:
         return None
-    kind = offering.requirements[labels.CAPACITY_RESERVATION_TYPE]
-    interruptible = offering.requirements[labels.CAPACITY_RESERVATION_INTERRUPTIBLE]
+    kind = offering.requirements[ec2_labels.CAPACITY_RESERVATION_TYPE]
+    interruptible = offering.requirements[ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE]
     return ReservationChoice(
         offering.reservation_id,
         type="default" if kind.complement else kind.any(),
@@ -180,7 +192,7 @@ def fleet_answer(answer: Mapping[str, Any]) -> FleetAnswer:
 
 
 def sameness(request: Mapping[str, Any]) -> bytes:
-    """What two requests that may share a call have in common: everything."""
+    """The batching key: requests share a call only if they are equal."""
     return msgspec.json.encode(request, order="sorted")
 
 
@@ -233,3 +245,102 @@ def _strategy(capacity_type: str, sort: str, is_price_overlaid: bool) -> dict[st
         return {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE]}}
     name = "prioritized" if is_price_overlaid else "lowest-price"
     return {"OnDemandOptions": {"AllocationStrategy": name}}
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAsk:
+    """One claim's part in a fleet."""
+
+    request: FleetRequest
+    claim_name: str
+    claim_uid: str
+    attempt: int = 0  # after a refusal another token is needed: EC2 would repeat the answer
+
+
+@dataclass(frozen=True, slots=True)
+class FleetShare:
+    """What became of one claim's part."""
+
+    instance: Fulfilled | None
+    errors: tuple[FleetError, ...]  # of the whole fleet
+
+
+class Fleets:
+    """Launches instances."""
+
+    def __init__(self, calls: Calls, clock: Clock, observe: BatchObserver | None = None) -> None:
+        self._calls = calls
+        self._batcher: Batcher[FleetAsk, FleetShare] = Batcher(
+            "create_fleet", CREATE_FLEET, clock, self._create, observe
+        )
+        self._tagging: set[asyncio.Task[None]] = set()
+
+    async def launch(self, ask: FleetAsk) -> FleetShare:
+        """Launch one instance, in one fleet with equal requests of the same moment.
+
+        Raises:
+            AwsError: the call failed as a whole.
+        """
+        return await self._batcher.ask(ask, ask.request.alike)
+
+    async def finish(self) -> None:
+        """Wait for the calls that are under way."""
+        await self._batcher.finish()
+        await asyncio.gather(*self._tagging, return_exceptions=True)
+
+    async def _create(self, asks: Sequence[FleetAsk]) -> list[FleetShare | Exception]:
+        request = dict(asks[0].request.parameters)
+        target = request["TargetCapacitySpecification"]
+        request["TargetCapacitySpecification"] = {**target, "TotalTargetCapacity": len(asks)}
+        if len(asks) == 1:
+            request["TagSpecifications"] = _named(request["TagSpecifications"], asks[0].claim_name)
+        answer = fleet_answer(
+            await self._calls.call("ec2", "CreateFleet", ClientToken=_token(asks), **request)
+        )
+        errors = answer.errors
+        if not answer.instances and not errors:
+            errors = (FleetError(TOO_FEW, "the fleet brought too few instances"),)
+        if len(asks) > 1:
+            self._name_later(answer.instances, asks)
+        found = answer.instances
+        return [
+            FleetShare(found[place] if place < len(found) else None, errors)
+            for place in range(len(asks))
+        ]
+
+    def _name_later(self, instances: Sequence[Fulfilled], asks: Sequence[FleetAsk]) -> None:
+        """Tag instances with their claims' names; a fleet has one set of tags for all of them."""
+        pairs = [
+            (instance.instance_id, ask.claim_name)
+            for instance, ask in zip(instances, asks, strict=False)
+        ]
+        task = asyncio.get_running_loop().create_task(self._name(pairs))
+        self._tagging.add(task)
+        task.add_done_callback(self._tagging.discard)
+
+    async def _name(self, pairs: Sequence[tuple[str, str]]) -> None:
+        for instance_id, name in pairs:
+            try:
+                await self._calls.call(
+                    "ec2",
+                    "CreateTags",
+                    Resources=[instance_id],
+                    Tags=tag_list({ec2_labels.NODECLAIM_TAG: name}),
+                )
+            except AwsError as error:
+                # the tagging controller adds missing tags later
+                log.debug("instance not tagged", instance=instance_id, error=str(error))
+
+
+def _named(specifications: Sequence[Mapping[str, Any]], name: str) -> list[dict[str, Any]]:
+    return [
+        {**each, "Tags": [*each["Tags"], {"Key": ec2_labels.NODECLAIM_TAG, "Value": name}]}
+        if each["ResourceType"] == _INSTANCE
+        else dict(each)
+        for each in specifications
+    ]
+
+
+def _token(asks: Sequence[FleetAsk]) -> str:
+    parts = sorted(f"{ask.claim_uid}/{ask.attempt}" for ask in asks)
+    return hashlib.sha256("\n".join(parts).encode() + asks[0].request.alike).hexdigest()

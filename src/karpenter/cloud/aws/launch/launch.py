@@ -1,4 +1,4 @@
-"""Launches an instance for a claim: from what it may become to the instance it became."""
+"""Launches an instance for a claim: chooses offerings, ensures templates, requests a fleet."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -7,29 +7,36 @@ from typing import Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cluster_facts import ClusterFacts
-from karpenter.cloud.aws.errors import RETRYABLE, AwsError
-from karpenter.cloud.aws.families import family_of
-from karpenter.cloud.aws.filters import Wanted
-from karpenter.cloud.aws.fleet import FLEXIBLE_ENOUGH, FleetRequest, Fulfilled
-from karpenter.cloud.aws.fleets import FleetAsk, Fleets, FleetShare
-from karpenter.cloud.aws.instance_record import InstanceRecord
-from karpenter.cloud.aws.launch_design import Candidates, Design, Task, designed
-from karpenter.cloud.aws.launch_errors import (
+from karpenter.cloud.aws.ec2.errors import RETRYABLE, AwsError
+from karpenter.cloud.aws.ec2.sharing import Sharing
+from karpenter.cloud.aws.images.families import family_of
+from karpenter.cloud.aws.images.user_data.render import LONGEST
+from karpenter.cloud.aws.instances.record import InstanceRecord
+from karpenter.cloud.aws.launch.design import Candidates, Design, Task, designed
+from karpenter.cloud.aws.launch.errors import (
     TEMPLATE_NOT_FOUND,
     FleetError,
     error_of_call,
     error_of_fleet,
 )
-from karpenter.cloud.aws.launch_template_data import Blueprint
-from karpenter.cloud.aws.launch_templates import LaunchTemplates
-from karpenter.cloud.aws.sharing import Sharing
-from karpenter.cloud.aws.shortages import Shortages
-from karpenter.cloud.aws.subnets import SubnetChoice, Subnets
-from karpenter.cloud.aws.user_data.render import LONGEST
+from karpenter.cloud.aws.launch.filters import Wanted
+from karpenter.cloud.aws.launch.fleet import (
+    FLEXIBLE_ENOUGH,
+    FleetAsk,
+    FleetRequest,
+    Fleets,
+    FleetShare,
+    Fulfilled,
+)
+from karpenter.cloud.aws.launch.shortages import Shortages
+from karpenter.cloud.aws.launch.template_data import Blueprint
+from karpenter.cloud.aws.launch.templates import LaunchTemplates
+from karpenter.cloud.aws.network.cluster import ClusterFacts
+from karpenter.cloud.aws.network.subnets import SubnetChoice, Subnets
 from karpenter.cloud.provider import CreateError
 from karpenter.model import labels
 
@@ -145,7 +152,7 @@ class Launcher:
         return await self._designs.get(task.likeness, lambda: asyncio.to_thread(designed, task))
 
     async def _find_service_cidr(self) -> None:
-        """Try to find out the addresses of services; whoever needs them says so if they lack."""
+        """Try to discover the service CIDR; a family that requires it reports its absence."""
         if self._cluster.service_cidr:
             return
         try:
@@ -186,7 +193,7 @@ class Launcher:
         """Take note of a refusal: asked with the same token, EC2 would only repeat it."""
         attempts = self._attempts.pop(uid, 0)
         self._attempts[uid] = attempts + 1
-        # claims that are never launched are deleted, and nobody says so here
+        # bounded, because the deletion of a never-launched claim is not seen here
         while len(self._attempts) > _MOST_ATTEMPTS:
             del self._attempts[next(iter(self._attempts))]
 
@@ -221,7 +228,7 @@ class Launcher:
             zone=zone,
             image_id=instance.image_id,
             launched_at=self._clock.now(),
-            tags={**prepared.design.tags, labels.NODECLAIM_TAG: claim.metadata.name},
+            tags={**prepared.design.tags, ec2_labels.NODECLAIM_TAG: claim.metadata.name},
             security_groups=frozenset(each.id for each in node_class.status.security_groups),
             subnet_id=instance.subnet_id,
             capacity_type=asked.capacity_type,

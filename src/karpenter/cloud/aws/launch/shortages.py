@@ -1,18 +1,18 @@
-"""What the errors of a fleet teach: which offerings, subnets and reservations to leave alone."""
+"""Marks offerings, subnets and reservations as unavailable from the errors of a fleet."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
-from karpenter.cloud.aws.capacity import EFA
-from karpenter.cloud.aws.fleet import reservation_of
-from karpenter.cloud.aws.launch_errors import NO_ADDRESSES, SERVICE_LINKED_ROLE, FleetError
-from karpenter.cloud.aws.launch_template_data import ReservationChoice
+from karpenter.cloud.aws.launch.errors import NO_ADDRESSES, SERVICE_LINKED_ROLE, FleetError
+from karpenter.cloud.aws.launch.fleet import reservation_of
+from karpenter.cloud.aws.launch.template_data import ReservationChoice
 from karpenter.cloud.aws.metrics import AwsMetrics
-from karpenter.cloud.aws.reservations import CapacityReservations
-from karpenter.cloud.aws.subnets import Subnets
-from karpenter.cloud.aws.unavailable import Place, UnavailableOfferings
+from karpenter.cloud.aws.network.subnets import Subnets
+from karpenter.cloud.aws.types.capacity import EFA
+from karpenter.cloud.aws.types.reservations import CapacityReservations
+from karpenter.cloud.aws.types.unavailable import Place, UnavailableOfferings
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.model.resources import Resources
@@ -45,7 +45,7 @@ class Asked:
 
 
 class Shortages:
-    """Remembers what is short."""
+    """Records shortages in the caches that launches consult."""
 
     def __init__(
         self,
@@ -64,7 +64,8 @@ class Shortages:
             reservations: places in reservations.
             metrics: where errors are counted.
             zone_id_of: the id of a zone by its name.
-            tell_about_role: called with the claim when spot needs a role nobody has made.
+            tell_about_role: called with the claim when the service-linked role for spot does not
+                exist.
         """
         self._unavailable = unavailable
         self._subnets = subnets
@@ -78,7 +79,7 @@ class Shortages:
         self._reservations.launched(reservation_id)
 
     def note(self, errors: Sequence[FleetError], asked: Asked, claim: NodeClaim) -> None:
-        """Learn from the errors of a fleet, be it one that brought something."""
+        """Record the errors of a fleet, also of one that launched some instances."""
         for error in errors:
             self._metrics.launch_failures.labels(
                 error.zone, self._zone_id_of(error.zone), asked.capacity_type, error.reason

@@ -1,7 +1,7 @@
-"""What EC2 is told about the instances of one launch template.
+"""The content of a launch template.
 
 A template is made from a ``Blueprint`` alone: equal blueprints give equal content, and so the same
-name. Which instance types are launched from it is no part of it.
+name. It does not name instance types.
 """
 
 import base64
@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from karpenter.api.ec2 import BlockDevice, EC2NodeClass, MetadataOptions, NetworkInterface
-from karpenter.cloud.aws.families import family_of
-from karpenter.cloud.aws.tags import tag_list
+from karpenter.cloud.aws.ec2.tags import tag_list
+from karpenter.cloud.aws.images.families import family_of
 from karpenter.model.labels import SPOT
 from karpenter.model.quantity import units
 
@@ -25,7 +25,7 @@ INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
 _GIB: Final = 2**30
 _EFA: Final = "efa"
 _INTERFACE: Final = "interface"
-_WITHOUT_IPV6_METADATA: Final = "us-iso"  # regions whose name begins so do not know the option
+_WITHOUT_IPV6_METADATA: Final = "us-iso"  # regions with this prefix do not support the option
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def tag_specifications(blueprint: Blueprint) -> list[dict[str, Any]]:
 
 def _metadata_options(blueprint: Blueprint) -> dict[str, Any]:
     given = blueprint.node_class.spec.metadata_options
-    if given is None:  # admission fills it in, so somebody went around it: be careful
+    if given is None:  # admission sets the default; if bypassed, disable the endpoint
         ipv6 = "enabled" if blueprint.is_ipv6 else "disabled"
         given = MetadataOptions(
             http_endpoint="disabled",
@@ -211,7 +211,7 @@ def _placement(blueprint: Blueprint) -> dict[str, Any]:
 
 def _reservation(choice: ReservationChoice | None) -> dict[str, Any]:
     if choice is None:
-        # without this, an instance might use up an open reservation nobody chose
+        # without this, an instance might use an open reservation that the class does not select
         return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
     data: dict[str, Any] = {
         "CapacityReservationSpecification": {
@@ -227,7 +227,7 @@ def _reservation(choice: ReservationChoice | None) -> dict[str, Any]:
 
 
 def _unordered(value: Any) -> Any:
-    """The same with every list sorted, because the order of lists means nothing to EC2."""
+    """The value with every list sorted, because EC2 ignores the order."""
     if isinstance(value, dict):
         return {key: _unordered(each) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Launch templates: made when needed, found again by name, deleted when nobody uses them.
+"""Launch templates: created on demand, found again by name, deleted when unused.
 
-A template's name follows from its content, so two processes that want the same one find the same
-one. What this process has used lately it remembers; what it forgets, it deletes.
+A template's name is derived from its content, so two processes that need the same content share one
+template. Templates used recently are cached; a template that expires from the cache is deleted.
 
 Others keep templates in the same account, some of them tagged as owned by the cluster as well: node
 groups, other tools, users. Only what carries our name and our tags is ever deleted.
@@ -16,22 +16,22 @@ from typing import Any, Final
 import structlog
 from prometheus_client import Gauge
 
+from karpenter.api import ec2_labels
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import (
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import (
     AwsAlreadyExistsError,
     AwsError,
     AwsNotFoundError,
     is_not_found,
 )
-from karpenter.cloud.aws.launch_template_data import (
+from karpenter.cloud.aws.ec2.tags import tag_list, tags_of
+from karpenter.cloud.aws.launch.template_data import (
     NAME_PREFIX,
     Blueprint,
     template_data,
     template_name,
 )
-from karpenter.cloud.aws.tags import tag_list, tags_of
-from karpenter.model.labels import EC2_NODE_CLASS, EKS_CLUSTER_NAME_TAG
 
 LIFETIME: Final = 60.0  # since its last use
 SWEEP: Final = 60.0
@@ -91,7 +91,7 @@ class LaunchTemplates:
             self._used_at.pop(name, None)
 
     async def adopt(self) -> None:
-        """Remember all templates of the cluster, so that those nobody uses go in time."""
+        """Cache all templates of the cluster, so that unused ones expire and are deleted."""
         now = self._clock.monotonic()
         for name in await self._names():
             self._used_at.setdefault(name, now)
@@ -115,7 +115,7 @@ class LaunchTemplates:
             AwsError: one of them could not be deleted; the others have been.
         """
         failure: AwsError | None = None
-        for name in await self._names({f"tag:{EC2_NODE_CLASS}": node_class}):
+        for name in await self._names({f"tag:{ec2_labels.NODE_CLASS}": node_class}):
             self.forget([name])
             try:
                 await self._delete(name)
@@ -167,7 +167,7 @@ class LaunchTemplates:
 
     async def _names(self, more: Mapping[str, str] | None = None) -> list[str]:
         """The templates that we made for this cluster; ``more`` are filters."""
-        filters = {f"tag:{EKS_CLUSTER_NAME_TAG}": self._cluster, **(more or {})}
+        filters = {f"tag:{ec2_labels.EKS_CLUSTER_NAME_TAG}": self._cluster, **(more or {})}
         found = await self._calls.pages(
             "ec2",
             "DescribeLaunchTemplates",
@@ -178,7 +178,9 @@ class LaunchTemplates:
 
     def _is_ours(self, entry: Mapping[str, Any]) -> bool:
         """Whether it may be deleted, which no filter is trusted to say."""
-        of_cluster = tags_of(entry.get("Tags")).get(EKS_CLUSTER_NAME_TAG) == self._cluster
+        of_cluster = (
+            tags_of(entry.get("Tags")).get(ec2_labels.EKS_CLUSTER_NAME_TAG) == self._cluster
+        )
         return of_cluster and entry["LaunchTemplateName"].startswith(NAME_PREFIX)
 
     async def _drop(self, name: str, *, unless_used_after: float) -> None:

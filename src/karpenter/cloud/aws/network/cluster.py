@@ -1,17 +1,20 @@
-"""What a node must know of the cluster it joins, found out once and kept."""
+"""The EKS cluster that nodes join: endpoint, certificate, version and service addresses.
+
+Discovered once and cached.
+"""
 
 import asyncio
 import base64
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
 import msgspec
 
 from karpenter.api.meta import Model, Resource
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.cluster import Cluster, describe_cluster
-from karpenter.cloud.aws.errors import AwsError
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsNotFoundError
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.cloud.registry import ProviderError
 from karpenter.kube.client import Kube
@@ -20,6 +23,43 @@ from karpenter.kube.errors import KubeError
 OWN_CA: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 _DNS: Final = ("kube-dns", "kube-system")
 _SERVICES: Final = "kubernetes"  # the ServiceCIDR every API server keeps for its own range
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    arn: str
+    endpoint: str
+    ca_bundle: str  # base64
+    version: str
+    service_cidr: str  # empty while EKS does not return it
+
+
+async def describe_cluster(calls: Calls, name: str) -> Cluster:
+    """Ask EKS about a cluster.
+
+    Raises:
+        AwsError: there is no such cluster, or EKS could not be asked.
+    """
+    try:
+        found = (await calls.call("eks", "DescribeCluster", name=name))["cluster"]
+    except AwsNotFoundError as error:
+        raise AwsNotFoundError(
+            error.code,
+            f"there is no EKS cluster {name} in {calls.region}; correct CLUSTER_NAME or AWS_REGION",
+            error.operation,
+            service="eks",
+        ) from error
+    network = found.get("kubernetesNetworkConfig") or {}
+    ranges = [network.get("serviceIpv4Cidr"), network.get("serviceIpv6Cidr")]
+    if network.get("ipFamily") == "ipv6":
+        ranges.reverse()
+    return Cluster(
+        arn=found.get("arn", ""),
+        endpoint=found.get("endpoint", ""),
+        ca_bundle=(found.get("certificateAuthority") or {}).get("data", ""),
+        version=found.get("version", ""),
+        service_cidr=next(filter(None, ranges), ""),
+    )
 
 
 class _Addresses(Model, frozen=True):
@@ -82,12 +122,12 @@ class ClusterFacts:
             self.dns_address = (await self._kube.get(_Service, *_DNS)).spec.cluster_ip
         except KubeError:
             self.dns_address = ""  # the kubelet's own default, or what the node class says
-            # which leaves the addresses of services to tell whether the cluster speaks IPv6
+            # so only the service CIDR shows whether the cluster uses IPv6
             with suppress(AwsError):
                 await self.load_service_cidr()
 
     async def load_service_cidr(self) -> str:
-        """Find out which addresses services have, which some families must know.
+        """Discover the service CIDR, which some families require.
 
         EKS knows; where it may be out of reach, the API server is asked first, which knows since
         Kubernetes 1.33.

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import AwsNotFoundError
-from karpenter.cloud.aws.selectors import equals
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
+from karpenter.cloud.aws.ec2.selectors import equals
 
 PARTITION: Final = "partition"
 _FRESH: Final = timedelta(minutes=1)

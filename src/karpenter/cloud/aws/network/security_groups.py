@@ -5,9 +5,9 @@ from typing import Final
 
 from karpenter.api.ec2 import EC2NodeClass, SecurityGroupStatus
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.selectors import equals, queries
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.selectors import equals, queries
 
 _PAGE: Final = 500
 _LIFETIME: Final = timedelta(minutes=1)

@@ -1,7 +1,7 @@
 """Subnets of node classes, and how many addresses each of them has left.
 
-EC2 counts addresses late, so what launches under way are going to use is taken off here until the
-next count. A subnet is chosen per zone: the one with most addresses left.
+EC2's count of free addresses lags, so the addresses of launches under way are subtracted here until
+the next count. A subnet is chosen per zone: the one with most addresses left.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,9 +11,9 @@ from typing import Final
 
 from karpenter.api.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.selectors import queries
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.selectors import queries
 from karpenter.cloud.types import InstanceType
 
 _PAGE: Final = 500
@@ -131,7 +131,7 @@ class Subnets:
         self._counts[subnet_id] = self._counts.get(subnet_id, 0) + 1
 
     def left(self, subnet_id: str) -> int:
-        """The addresses a subnet has left, launches under way taken off; 0 if nobody counted."""
+        """The free addresses of a subnet less those of launches under way; 0 if not counted yet."""
         in_flight = self._in_flight.get(subnet_id)
         return (self._free.get(subnet_id) or 0) if in_flight is None else in_flight
 

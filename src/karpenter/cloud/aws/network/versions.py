@@ -8,8 +8,8 @@ from typing import Final
 import structlog
 
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.cluster import describe_cluster
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.network.cluster import describe_cluster
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.cloud.provider import CloudError
 from karpenter.kube.client import Kube
@@ -37,7 +37,7 @@ class KubernetesVersion:
         self._log = structlog.get_logger("karpenter.aws.version")
 
     async def get(self) -> str:
-        """The version, such as ``1.31``; read anew once it is old."""
+        """The version, such as ``1.31``; read again once it expires."""
         age = self._clock.monotonic() - self._read_at
         if not self._known or age >= REFRESH.total_seconds():
             await self.refresh()
@@ -56,7 +56,7 @@ class KubernetesVersion:
 
 
 def version_source(kube: Kube, calls: Calls, settings: AwsSettings) -> VersionSource:
-    """Who is asked for the version: the API server, unless nothing but EKS is to be believed."""
+    """The source of the version: EKS with the setting EKS_CONTROL_PLANE, else the API server."""
     if settings.eks_control_plane:
         return eks_version(calls, settings.cluster_name)
     return kube.version

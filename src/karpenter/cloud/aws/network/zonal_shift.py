@@ -1,7 +1,7 @@
-"""Zones that somebody has moved traffic away from, as Amazon's recovery controller tells.
+"""Zones with an active zonal shift, read from Amazon's Application Recovery Controller.
 
-In such a zone nothing is launched and nothing is terminated: its instances may look gone and yet
-be there again when the shift is over.
+In such a zone nothing is launched and nothing is terminated: its instances may appear gone and
+reappear when the shift is over.
 """
 
 from datetime import datetime
@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodePool
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.cluster import describe_cluster
-from karpenter.cloud.aws.errors import AwsError
-from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsError
+from karpenter.cloud.aws.network.cluster import describe_cluster
 from karpenter.cloud.registry import ProviderError
 from karpenter.kube.events import NORMAL, WARNING, Event, Recorder
 from karpenter.model import labels
@@ -42,7 +43,7 @@ class ZonalShifts:
         is_enabled: bool,
     ) -> None:
         self.is_enabled: Final = is_enabled
-        self.sequence = 0  # grows with every change, for those who keep what they worked out
+        self.sequence = 0  # grows with every change, so that caches notice it
         self._calls = calls
         self._clock = clock
         self._cluster = cluster
@@ -125,7 +126,7 @@ class ZonalShifts:
             for subnet in node_class.status.subnets
             if subnet.zone_id == zone_id
             and wanted[labels.ZONE].has(subnet.zone)
-            and wanted[labels.ZONE_ID].has(zone_id)
+            and wanted[ec2_labels.ZONE_ID].has(zone_id)
         )
         return next(found, "")
 

@@ -14,11 +14,11 @@ from karpenter.model import conditions
 
 SUBNETS: Final = "SubnetsReady"
 SECURITY_GROUPS: Final = "SecurityGroupsReady"
-IMAGES: Final = "AMIsReady"
+IMAGES: Final = conditions.AMIS_READY
 INSTANCE_PROFILE: Final = "InstanceProfileReady"
 RESERVATIONS: Final = "CapacityReservationsReady"
 PLACEMENT_GROUP: Final = "PlacementGroupReady"
-VALIDATION: Final = "ValidationSucceeded"
+VALIDATION: Final = conditions.VALIDATION_SUCCEEDED
 
 _ALWAYS: Final = (SUBNETS, SECURITY_GROUPS, IMAGES, INSTANCE_PROFILE, PLACEMENT_GROUP, VALIDATION)
 _CONDITIONS: Final = "conditions"

@@ -1,4 +1,4 @@
-"""Keeps node classes up to date: finalizer, drift hash, status, and in the end what they leave.
+"""Reconciles node classes: finalizer, drift hash, status, and clean-up on deletion.
 
 A node class that is deleted waits for its claims, then takes its instance profiles and launch
 templates with it.
@@ -10,22 +10,22 @@ from typing import Any, Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
-from karpenter.cloud.aws import class_conditions, class_hash
-from karpenter.cloud.aws.errors import AwsUnauthorizedError
-from karpenter.cloud.aws.launch_templates import LaunchTemplates
-from karpenter.cloud.aws.node_class_status import NEVER, StatusSteps, StepFunction
-from karpenter.cloud.aws.profiles import InstanceProfiles
-from karpenter.cloud.aws.validation import Validation
-from karpenter.cloud.aws.view import ClusterView
+from karpenter.cloud.aws.cluster_view import ClusterView
+from karpenter.cloud.aws.ec2.errors import AwsUnauthorizedError
+from karpenter.cloud.aws.launch.templates import LaunchTemplates
+from karpenter.cloud.aws.node_class import conditions, drift_hash
+from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles
+from karpenter.cloud.aws.node_class.status import NEVER, StatusSteps, StepFunction
+from karpenter.cloud.aws.node_class.validation import Validation
 from karpenter.cloud.provider import CloudError
 from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.events import NORMAL, WARNING, Event, Recorder
 from karpenter.kube.workqueue import Backoff
-from karpenter.model import labels
-from karpenter.model.conditions import FALSE, READY
+from karpenter.model.conditions import DRIFTED, FALSE, READY, find
 from karpenter.runtime import REASONABLE, KeyedController
 from karpenter.telemetry import Metrics
 
@@ -33,7 +33,6 @@ _WAITING: Final = "WaitingOnNodeClaimTermination"
 _NOT_LISTED: Final = "InstanceProfilesNotListed"
 _BLOCKED: Final = "DeletionBlocked"
 _WAIT_FOR_CLAIMS: Final = 600.0
-_DRIFTED: Final = "Drifted"
 
 
 class NodeClassController(KeyedController):
@@ -67,7 +66,7 @@ class NodeClassController(KeyedController):
         self._validation = validation
         self._profiles = profiles
         self._templates = templates
-        self._dependents = class_conditions.dependents(uses_reservations=uses_reservations)
+        self._dependents = conditions.dependents(uses_reservations=uses_reservations)
         self._is_isolated = is_isolated
 
     async def run(self) -> None:
@@ -88,6 +87,9 @@ class NodeClassController(KeyedController):
         return await self._update_status(node_class)
 
     async def _update_status(self, node_class: EC2NodeClass) -> float | None:
+        if find(node_class.status.conditions, READY) is None:
+            # Before any call to AWS, which may be slow or fail
+            node_class = await self._write_status(node_class, node_class)
         changed, wait, failure = node_class, NEVER, None
         for step in (*self._steps.all, self._validation.step):
             try:
@@ -96,39 +98,42 @@ class NodeClassController(KeyedController):
                 failure = failure or error
                 continue
             wait = min(wait, again)
-        changed = class_conditions.summed_up(changed, self._dependents, now=self.clock.now())
-        body = class_conditions.status_body(node_class, changed)
-        if body:
-            await self._patch(node_class, {"status": body}, subresource="status")
+        await self._write_status(node_class, changed)
         if failure is not None:
             raise failure
         return wait if wait < NEVER else None
+
+    async def _write_status(self, stored: EC2NodeClass, changed: EC2NodeClass) -> EC2NodeClass:
+        """Write what differs, with Ready as the sum of all conditions."""
+        changed = conditions.summed_up(changed, self._dependents, now=self.clock.now())
+        body = conditions.status_body(stored, changed)
+        return await self._patch(stored, {"status": body}, subresource="status") if body else stored
 
     async def _stamp(self, node_class: EC2NodeClass) -> EC2NodeClass:
         """Add the finalizer and the hash; claims with a hash of another kind get a new one."""
         metadata = node_class.metadata
         stamp = {
-            labels.EC2_NODE_CLASS_HASH: class_hash.node_class_hash(node_class, self._ca_bundle()),
-            labels.EC2_NODE_CLASS_HASH_VERSION: class_hash.VERSION,
+            ec2_labels.NODE_CLASS_HASH: drift_hash.node_class_hash(node_class, self._ca_bundle()),
+            ec2_labels.NODE_CLASS_HASH_VERSION: drift_hash.VERSION,
         }
-        known = metadata.annotations.get(labels.EC2_NODE_CLASS_HASH_VERSION)
-        if known != class_hash.VERSION:
+        known = metadata.annotations.get(ec2_labels.NODE_CLASS_HASH_VERSION)
+        if known != drift_hash.VERSION:
             for claim in self._view.claims_of_class(metadata.name):
                 await self._restamp(claim, stamp)
         body: dict[str, Any] = {}
-        if labels.AWS_TERMINATION not in metadata.finalizers:
-            body["finalizers"] = [*metadata.finalizers, labels.AWS_TERMINATION]
+        if ec2_labels.TERMINATION not in metadata.finalizers:
+            body["finalizers"] = [*metadata.finalizers, ec2_labels.TERMINATION]
         if any(metadata.annotations.get(key) != value for key, value in stamp.items()):
             body["annotations"] = stamp
         return await self._patch(node_class, {"metadata": body}) if body else node_class
 
     async def _restamp(self, claim: NodeClaim, stamp: Mapping[str, str]) -> None:
         held = claim.metadata.annotations
-        if held.get(labels.EC2_NODE_CLASS_HASH_VERSION) == class_hash.VERSION:
+        if held.get(ec2_labels.NODE_CLASS_HASH_VERSION) == drift_hash.VERSION:
             return
         # A claim that has drifted keeps the hash that says so
-        has_drifted = any(each.type == _DRIFTED for each in claim.status.conditions)
-        kept = (labels.EC2_NODE_CLASS_HASH_VERSION,) if has_drifted else tuple(stamp)
+        has_drifted = find(claim.status.conditions, DRIFTED) is not None
+        kept = (ec2_labels.NODE_CLASS_HASH_VERSION,) if has_drifted else tuple(stamp)
         body = {"metadata": {"annotations": {key: stamp[key] for key in kept}}}
         try:
             changed = await self._view.kube.patch(NodeClaim, claim.metadata.name, body)
@@ -138,7 +143,7 @@ class NodeClassController(KeyedController):
 
     async def _finalize(self, node_class: EC2NodeClass) -> float | None:
         metadata = node_class.metadata
-        if labels.AWS_TERMINATION not in metadata.finalizers:
+        if ec2_labels.TERMINATION not in metadata.finalizers:
             return None
         claims = sorted(c.metadata.name for c in self._view.claims_of_class(metadata.name))
         if claims:
@@ -151,14 +156,14 @@ class NodeClassController(KeyedController):
         except AwsUnauthorizedError as error:
             await self._tell_blocked(node_class, error)
             raise
-        left = [each for each in metadata.finalizers if each != labels.AWS_TERMINATION]
+        left = [each for each in metadata.finalizers if each != ec2_labels.TERMINATION]
         with suppress(NotFoundError):
             await self._patch(node_class, {"metadata": {"finalizers": left}})
         self._validation.forget(metadata.name)
         return None
 
     async def _clean_up(self, node_class: EC2NodeClass) -> None:
-        """Delete what was made for a node class; what may not even be looked for is told."""
+        """Delete what was created for a node class; resources it may not list are reported."""
         if not self._is_isolated:
             left = await self._profiles.delete_all(node_class)
             if left:
@@ -170,10 +175,10 @@ class NodeClassController(KeyedController):
         permission = f"{error.service}:{error.operation}"
         message = f"the node class cannot be deleted: grant the controller {permission} ({error})"
         self._tell(node_class, WARNING, _BLOCKED, message)
-        changed = class_conditions.with_condition(
+        changed = conditions.with_condition(
             node_class, READY, FALSE, _BLOCKED, message, now=self.clock.now()
         )
-        body = class_conditions.status_body(node_class, changed)
+        body = conditions.status_body(node_class, changed)
         if body:
             await self._patch(node_class, {"status": body}, subresource="status")
 

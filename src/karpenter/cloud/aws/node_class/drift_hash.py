@@ -22,7 +22,7 @@ from karpenter.api.ec2 import (
     NetworkInterface,
     PlacementGroupSelector,
 )
-from karpenter.cloud.aws.families import family_of
+from karpenter.cloud.aws.images.families import family_of
 from karpenter.model.hashstructure import (
     Field,
     boolean_hash,

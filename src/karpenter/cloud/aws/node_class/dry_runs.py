@@ -11,10 +11,9 @@ from typing import Any, Final
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import ObjectMeta
-from karpenter.cloud.aws.blueprints import Boot, blueprints
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.cluster_facts import ClusterFacts
-from karpenter.cloud.aws.errors import (
+from karpenter.cloud.aws.cluster_view import NODE_CLASS_KIND, ClusterView
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import (
     AwsDryRunPassed,
     AwsError,
     AwsServerError,
@@ -22,15 +21,16 @@ from karpenter.cloud.aws.errors import (
     AwsUnauthorizedError,
     AwsUnreachableError,
 )
-from karpenter.cloud.aws.instance_types import InstanceTypes
-from karpenter.cloud.aws.launch_template_data import Blueprint, network_interfaces
-from karpenter.cloud.aws.launch_templates import LaunchTemplates
-from karpenter.cloud.aws.placement_groups import PlacementGroups
-from karpenter.cloud.aws.tags import launch_tags, tag_list
-from karpenter.cloud.aws.typical_launch import NO_POOL, TypicalLaunch, typical_launch
-from karpenter.cloud.aws.user_data.inputs import UserDataError
-from karpenter.cloud.aws.validation import TryAgainError, Verdict
-from karpenter.cloud.aws.view import NODE_CLASS_KIND, ClusterView
+from karpenter.cloud.aws.ec2.tags import launch_tags, tag_list
+from karpenter.cloud.aws.images.user_data.inputs import UserDataError
+from karpenter.cloud.aws.launch.blueprints import Boot, blueprints
+from karpenter.cloud.aws.launch.template_data import Blueprint, network_interfaces
+from karpenter.cloud.aws.launch.templates import LaunchTemplates
+from karpenter.cloud.aws.network.cluster import ClusterFacts
+from karpenter.cloud.aws.network.placement_groups import PlacementGroups
+from karpenter.cloud.aws.node_class.typical_launch import NO_POOL, TypicalLaunch, typical_launch
+from karpenter.cloud.aws.node_class.validation import TryAgainError, Verdict
+from karpenter.cloud.aws.types.instance_types import InstanceTypes
 from karpenter.model import labels
 from karpenter.model.conditions import FALSE
 
@@ -62,7 +62,7 @@ class LaunchRehearsal:
     async def judge(self, node_class: EC2NodeClass) -> Verdict:
         """Try everything a launch does, without launching."""
         listed = await self._types.list(node_class)
-        # more than a thousand types are looked at, which takes longer than others should wait
+        # more than a thousand types are checked, which would block the event loop
         launch = await asyncio.to_thread(
             typical_launch,
             node_class,

@@ -1,8 +1,8 @@
 """Instance profiles: what carries a node class's role to its instances.
 
-A class that names a profile is left to it. For a class that names a role a profile is made, under a
-path that says whose it is, and a new one whenever the role changes: instances keep the profile they
-were launched with, so an old one lives on until nothing names it any more.
+A class that names a profile uses it unchanged. For a class that names a role a profile is created,
+under a path that identifies its owner, and a new one whenever the role changes: instances keep the
+profile they were launched with, so an old one lives on until nothing names it any more.
 """
 
 import random
@@ -13,17 +13,18 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import (
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import (
     AwsAlreadyExistsError,
     AwsError,
     AwsNotFoundError,
     AwsUnauthorizedError,
 )
-from karpenter.cloud.aws.tags import cluster_tag, tag_list
+from karpenter.cloud.aws.ec2.tags import cluster_tag, tag_list
 from karpenter.model import labels
 from karpenter.model.hashstructure import fnv1_64
 
@@ -149,7 +150,7 @@ class InstanceProfiles:
                 profile = await self._get(name)
             except AwsNotFoundError:
                 continue
-            # a profile that the class named at some time is its owner's
+            # a profile that the class once named was made by the user
             if profile.get("Path") == self._path(uid):
                 found.append(name)
         return found
@@ -170,11 +171,11 @@ class InstanceProfiles:
         tags = {
             **node_class.spec.tags,
             cluster_tag(self._cluster): "owned",
-            labels.EKS_CLUSTER_NAME_TAG: self._cluster,
-            labels.EC2_NODE_CLASS: node_class.metadata.name,
+            ec2_labels.EKS_CLUSTER_NAME_TAG: self._cluster,
+            ec2_labels.NODE_CLASS: node_class.metadata.name,
             labels.REGION: self._calls.region,
         }
-        # nobody else comes upon this name: it exists if the answer to an attempt was lost
+        # the name is unique: if it exists, the answer to an earlier attempt was lost
         with suppress(AwsAlreadyExistsError):
             await self._calls.call(
                 "iam",
@@ -201,7 +202,7 @@ class InstanceProfiles:
                 "iam", "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role
             )
         except AwsError as error:
-            # full already, which is well if it is full of this role
+            # the profile has a role already, which is fine if it is this one
             if error.code != _FULL or await self._role_of(name) != role:
                 raise
 
@@ -209,7 +210,7 @@ class InstanceProfiles:
         try:
             await self.delete(name)
         except AwsError:
-            return  # garbage collection comes by later
+            return  # garbage collection deletes it later
 
     async def _role_of(self, name: str) -> str | None:
         known = self._roles.get(name)

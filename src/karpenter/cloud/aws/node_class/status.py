@@ -1,7 +1,7 @@
-"""What a node class comes to: the subnets, groups, images and all it selects, found and written.
+"""The status of a node class: the subnets, groups, images and more that it selects.
 
-Every step looks at one thing and returns the class with that part of its status up to date. A step
-that fails says so by raising and leaves its part as it was.
+Every step resolves one selector and returns the class with that part of its status up to date. A
+step that fails raises and leaves its part as it was.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,18 +12,18 @@ from typing import Final
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.times import earlier
 from karpenter.clock import Clock
-from karpenter.cloud.aws import class_conditions
-from karpenter.cloud.aws.class_conditions import with_condition, with_status
-from karpenter.cloud.aws.errors import AwsError
-from karpenter.cloud.aws.families import alias_of
-from karpenter.cloud.aws.image_aliases import unsupported_alias
-from karpenter.cloud.aws.images import Images
-from karpenter.cloud.aws.placement_groups import PlacementGroups
-from karpenter.cloud.aws.profiles import InstanceProfiles, RoleMissingError
-from karpenter.cloud.aws.reservations import CAPACITY_BLOCK, ENDS_EARLY, CapacityReservations
-from karpenter.cloud.aws.security_groups import SecurityGroups
-from karpenter.cloud.aws.subnets import Subnets
-from karpenter.cloud.aws.versions import KubernetesVersion
+from karpenter.cloud.aws.ec2.errors import AwsError
+from karpenter.cloud.aws.images.aliases import unsupported_alias
+from karpenter.cloud.aws.images.families import alias_of
+from karpenter.cloud.aws.images.images import Images
+from karpenter.cloud.aws.network.placement_groups import PlacementGroups
+from karpenter.cloud.aws.network.security_groups import SecurityGroups
+from karpenter.cloud.aws.network.subnets import Subnets
+from karpenter.cloud.aws.network.versions import KubernetesVersion
+from karpenter.cloud.aws.node_class import conditions
+from karpenter.cloud.aws.node_class.conditions import with_condition, with_status
+from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles, RoleMissingError
+from karpenter.cloud.aws.types.reservations import CAPACITY_BLOCK, ENDS_EARLY, CapacityReservations
 from karpenter.model.conditions import FALSE, TRUE
 
 SOON: Final = timedelta(minutes=1).total_seconds()
@@ -32,14 +32,14 @@ NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StatusStep:
     """A node class after one step, and when to look again."""
 
     node_class: EC2NodeClass
     look_again_in: float = NEVER
 
 
-StepFunction = Callable[[EC2NodeClass], Awaitable[Step]]
+StepFunction = Callable[[EC2NodeClass], Awaitable[StatusStep]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +75,23 @@ class StatusSteps:
             self.instance_profile,
         )
 
-    async def images(self, node_class: EC2NodeClass) -> Step:
+    async def images(self, node_class: EC2NodeClass) -> StatusStep:
         """Find images."""
         alias = alias_of(node_class.spec)
         if alias is not None:
             problem = unsupported_alias(alias[0], await self._discovery.version.get())
             if problem is not None:
                 cleared = with_status(node_class, amis=())
-                # A matter of the class alone: nothing changes until someone changes it
-                return self._found(
-                    cleared, class_conditions.IMAGES, NEVER, "UnsupportedAlias", problem
-                )
+                # Depends on the class alone: retrying does not help until its spec changes
+                return self._found(cleared, conditions.IMAGES, NEVER, "UnsupportedAlias", problem)
         found = await self._discovery.images.list(node_class)
         listed = with_status(node_class, amis=tuple(image.status for image in found))
         if not found:
             message = "amiSelectorTerms did not match any AMIs"
-            return self._found(listed, class_conditions.IMAGES, SOON, "AMINotFound", message)
-        return self._found(listed, class_conditions.IMAGES, LATER)
+            return self._found(listed, conditions.IMAGES, SOON, "AMINotFound", message)
+        return self._found(listed, conditions.IMAGES, LATER)
 
-    async def reservations(self, node_class: EC2NodeClass) -> Step:
+    async def reservations(self, node_class: EC2NodeClass) -> StatusStep:
         """Find capacity reservations; that there are none is fine."""
         found = await self._discovery.reservations.list(node_class)
         listed = with_status(node_class, capacity_reservations=found)
@@ -104,11 +102,11 @@ class StatusSteps:
                 early = ENDS_EARLY if each.reservation_type == CAPACITY_BLOCK else timedelta()
                 left = [each.end_time - now, earlier(each.end_time, early) - now]
                 waits += [wait.total_seconds() for wait in left if wait > timedelta()]
-        return self._found(listed, class_conditions.RESERVATIONS, min(waits))
+        return self._found(listed, conditions.RESERVATIONS, min(waits))
 
-    async def placement_group(self, node_class: EC2NodeClass) -> Step:
+    async def placement_group(self, node_class: EC2NodeClass) -> StatusStep:
         """Find the placement group, if one is asked for."""
-        kind = class_conditions.PLACEMENT_GROUP
+        kind = conditions.PLACEMENT_GROUP
         selector = node_class.spec.placement_group_selector
         if selector is None:
             return self._found(node_class, kind, NEVER)
@@ -122,18 +120,18 @@ class StatusSteps:
             return self._found(node_class, kind, SOON, "PlacementGroupNotFound", message)
         return self._found(node_class, kind, LATER)
 
-    async def subnets(self, node_class: EC2NodeClass) -> Step:
+    async def subnets(self, node_class: EC2NodeClass) -> StatusStep:
         """Find subnets."""
         found = await self._discovery.subnets.list(node_class)
         listed = with_status(node_class, subnets=tuple(subnet.status for subnet in found))
         if not found:
             message = "subnetSelectorTerms did not match any subnets"
-            return self._found(listed, class_conditions.SUBNETS, SOON, "SubnetsNotFound", message)
-        return self._found(listed, class_conditions.SUBNETS, SOON)
+            return self._found(listed, conditions.SUBNETS, SOON, "SubnetsNotFound", message)
+        return self._found(listed, conditions.SUBNETS, SOON)
 
-    async def security_groups(self, node_class: EC2NodeClass) -> Step:
+    async def security_groups(self, node_class: EC2NodeClass) -> StatusStep:
         """Find security groups."""
-        kind = class_conditions.SECURITY_GROUPS
+        kind = conditions.SECURITY_GROUPS
         found = await self._discovery.security_groups.list(node_class)
         listed = with_status(node_class, security_groups=found)
         if not found:
@@ -141,9 +139,9 @@ class StatusSteps:
             return self._found(listed, kind, SOON, "SecurityGroupsNotFound", message)
         return self._found(listed, kind, LATER)
 
-    async def instance_profile(self, node_class: EC2NodeClass) -> Step:
+    async def instance_profile(self, node_class: EC2NodeClass) -> StatusStep:
         """Find or make the instance profile."""
-        kind = class_conditions.INSTANCE_PROFILE
+        kind = conditions.INSTANCE_PROFILE
         try:
             name = await self._discovery.profiles.ensure(node_class)
         except RoleMissingError as error:
@@ -153,7 +151,7 @@ class StatusSteps:
 
     def _found(
         self, node_class: EC2NodeClass, kind: str, wait: float, reason: str = "", message: str = ""
-    ) -> Step:
+    ) -> StatusStep:
         status = FALSE if reason else TRUE
         now = self._clock.now()
-        return Step(with_condition(node_class, kind, status, reason, message, now=now), wait)
+        return StatusStep(with_condition(node_class, kind, status, reason, message, now=now), wait)

@@ -1,18 +1,20 @@
-"""Which launch of a node class is rehearsed: one that its pools would make, the plainest there is.
+"""Chooses the launch to validate by a dry run: the plainest that the class's pools would make.
 
-EC2 judges a rehearsal as a whole. A type that the class cannot boot, that is not sold, or a tenancy
-nobody asked for would be refused, and the class found wanting for a launch that nobody makes.
+EC2 judges a rehearsal as a whole. EC2 would refuse a type that the class cannot boot, one that is
+not sold, or a tenancy that no pool requests, and the class would fail validation for a launch that
+never happens.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
-from karpenter.cloud.aws.families import family_of
-from karpenter.cloud.aws.fleet import DEDICATED_TENANCY, DEFAULT_TENANCY
-from karpenter.cloud.aws.images import images_by_type
+from karpenter.cloud.aws.images.families import family_of
+from karpenter.cloud.aws.images.images import images_by_type
+from karpenter.cloud.aws.launch.fleet import DEDICATED_TENANCY, DEFAULT_TENANCY
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType, Offering, comparable_price
 from karpenter.model import labels
@@ -21,7 +23,7 @@ from karpenter.model.requirements import Requirements
 
 NO_POOL: Final = "validation"  # the tag of a pool must have a value
 _USUAL_TYPES: Final = ("m5.large", "m6g.large")
-# The rehearsal is on demand; what cannot be had so is better than nothing
+# The dry run is on demand; a type that is not sold so is the last choice
 _PURCHASES: Final = {labels.ON_DEMAND: 0, labels.SPOT: 1, labels.RESERVED: 2}
 
 _Rank = tuple[bool, int, float, str]
@@ -45,7 +47,7 @@ class _Pool:
     @property
     def asks_for_dedicated(self) -> bool:
         """Whether it names dedicated hardware; one that says nothing is launched on shared."""
-        tenancy = self.requirements.get(labels.INSTANCE_TENANCY)
+        tenancy = self.requirements.get(ec2_labels.INSTANCE_TENANCY)
         if tenancy is None or not tenancy.has(DEDICATED_TENANCY):
             return False
         return not tenancy.complement or not tenancy.has(DEFAULT_TENANCY)
@@ -127,18 +129,18 @@ def _usual(types: Sequence[InstanceType]) -> tuple[InstanceType, Offering]:
 
 
 def _rank(kind: InstanceType, offering: Offering) -> _Rank:
-    """What is chosen first: no devices, on demand, cheap; a price nobody knows is dearer than any."""
+    """The sort key: no devices, on demand, cheap; an unknown price sorts last."""
     price = comparable_price(offering.price) if offering.price else float("inf")
     return (_has_devices(kind), _PURCHASES[offering.capacity_type], price, kind.name)
 
 
 def _has_devices(kind: InstanceType) -> bool:
-    keys = (labels.INSTANCE_GPU_COUNT, labels.INSTANCE_ACCELERATOR_COUNT)
+    keys = (ec2_labels.INSTANCE_GPU_COUNT, ec2_labels.INSTANCE_ACCELERATOR_COUNT)
     return any(kind.requirements[key].values for key in keys)
 
 
 def _readable(pools: Iterable[NodePool]) -> Iterator[_Pool]:
-    """The pools, by name; one that cannot be read is told elsewhere, and nobody launches for it."""
+    """The pools by name, without unreadable ones: these are reported elsewhere and never launch."""
     for pool in sorted(pools, key=lambda each: each.metadata.name):
         template = pool.spec.template
         try:

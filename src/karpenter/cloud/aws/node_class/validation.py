@@ -1,4 +1,4 @@
-"""Whether launches with a node class can work, found out before anybody needs one.
+"""Validates node classes: whether launches with them can work, before one is needed.
 
 The checks go from what costs nothing to what asks EC2; the first that does not pass ends them. A
 verdict of EC2 is kept for a while, for as long as neither the class nor what it comes to changes.
@@ -11,16 +11,17 @@ from typing import Final, Protocol
 
 import msgspec
 
-from karpenter.admission.kubelet import KubeletReason, kubelet_problems
+from karpenter.admission.kubelets.kubelet import KubeletReason, kubelet_problems
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.clock import Clock
-from karpenter.cloud.aws import class_conditions
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.errors import AwsError, AwsServerError, AwsThrottledError
-from karpenter.cloud.aws.families import FAMILIES, family_of
-from karpenter.cloud.aws.instance_types import InstanceTypes
-from karpenter.cloud.aws.node_class_status import Step
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsServerError, AwsThrottledError
+from karpenter.cloud.aws.images.families import FAMILIES, family_of
+from karpenter.cloud.aws.node_class import conditions
+from karpenter.cloud.aws.node_class.status import StatusStep
 from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.types.instance_types import InstanceTypes
 from karpenter.model import labels
 from karpenter.model.conditions import FALSE, TRUE, UNKNOWN, status_of
 
@@ -28,16 +29,16 @@ AGAIN: Final = timedelta(minutes=10).total_seconds()
 SOON: Final = 10.0
 _VERDICT_LIFETIME: Final = timedelta(minutes=30)
 _NEEDED: Final = (
-    class_conditions.IMAGES,
-    class_conditions.INSTANCE_PROFILE,
-    class_conditions.SECURITY_GROUPS,
-    class_conditions.SUBNETS,
+    conditions.IMAGES,
+    conditions.INSTANCE_PROFILE,
+    conditions.SECURITY_GROUPS,
+    conditions.SUBNETS,
 )
 _RESERVED_TAGS: Final = (
-    labels.EKS_CLUSTER_NAME_TAG,
+    ec2_labels.EKS_CLUSTER_NAME_TAG,
     labels.NODEPOOL,
-    labels.NODECLAIM_TAG,
-    labels.EC2_NODE_CLASS,
+    ec2_labels.NODECLAIM_TAG,
+    ec2_labels.NODE_CLASS,
 )
 _RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
 
@@ -58,7 +59,7 @@ class Verdict:
 
 
 class TryAgainError(Exception):
-    """Nothing can be said now; the condition stays as it is."""
+    """No verdict is possible now; the condition stays as it is."""
 
     def __init__(self, seconds: float = SOON) -> None:
         super().__init__(f"look again in {seconds} s")
@@ -97,21 +98,21 @@ class Validation:
             clock, _VERDICT_LIFETIME.total_seconds()
         )
 
-    async def step(self, node_class: EC2NodeClass) -> Step:
+    async def step(self, node_class: EC2NodeClass) -> StatusStep:
         """Set the condition that says whether everything is in order."""
         try:
             verdict = await self._judge(node_class)
         except TryAgainError as error:
-            return Step(node_class, error.seconds)
-        changed = class_conditions.with_condition(
+            return StatusStep(node_class, error.seconds)
+        changed = conditions.with_condition(
             node_class,
-            class_conditions.VALIDATION,
+            conditions.VALIDATION,
             verdict.status,
             verdict.reason,
             verdict.message,
             now=self._clock.now(),
         )
-        return Step(changed, AGAIN)
+        return StatusStep(changed, AGAIN)
 
     def forget(self, name: str) -> None:
         """Drop the verdicts about a node class that is gone."""

@@ -1,9 +1,9 @@
-"""Prices for when AWS cannot be asked, as in GovCloud or in a network without a way out.
+"""Estimated prices for when AWS cannot be asked, as in GovCloud or an isolated network.
 
 The table holds what Linux cost on demand in us-east-1 on its date. It is an **estimate** for every
 other region and every later day, good for comparing types with one another, and marked as one
 wherever it is shown. Types that the table does not know are guessed from their family, or from what
-they have. Prices that AWS itself tells replace these one by one.
+they have. Prices from AWS replace these one by one.
 """
 
 import re
@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.names import family_and_size
-from karpenter.cloud.aws.type_tables import on_demand_prices
+from karpenter.cloud.aws.types.facts import TypeFacts, family_and_size
+from karpenter.cloud.aws.types.tables import on_demand_prices
 
 # Dollars per vCPU of families that are sold elsewhere, but no longer or not in us-east-1
 _PER_VCPU: Final = {"p3": 0.3825, "dl1": 0.1366}
 # For families that are not listed: dollars per vCPU and per device, and per GiB of memory. On the
-# high side of what is listed: nobody should get a machine because its price was guessed too low
+# high side of what is listed: no machine should be chosen because its price was underestimated
 _PER_UNLISTED_VCPU: Final = 0.1
 _PER_UNLISTED_DEVICE: Final = 10.0
 _PER_UNLISTED_GIB: Final = 0.0125

@@ -1,6 +1,7 @@
-"""Prices that users supply for types AWS tells none of, by a NodeOverlay that says nothing else.
+"""Prices from NodeOverlays, for types that AWS has no price of.
 
-Such an overlay names instance types and a price. Without it, what has no price cannot be bought.
+Such an overlay names instance types and a price, and nothing else. Without it, a type without a
+price cannot be launched.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,6 +9,7 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeOverlay
 from karpenter.model import labels
+from karpenter.model.conditions import FALSE, READY, status_of
 
 NONE_SUPPLIED: Final[Mapping[str, float]] = {}
 
@@ -35,6 +37,4 @@ def _types_alone(overlay: NodeOverlay) -> tuple[str, ...]:
 
 
 def _is_refused(overlay: NodeOverlay) -> bool:
-    return any(
-        each.type == "Ready" and each.status == "False" for each in overlay.status.conditions
-    )
+    return status_of(overlay.status.conditions, READY) == FALSE

@@ -14,9 +14,9 @@ import msgspec
 import structlog
 
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.price_estimates import estimated_price
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.prices.estimates import estimated_price
+from karpenter.cloud.aws.types.facts import TypeFacts
 from karpenter.cloud.provider import CloudError
 from karpenter.model import labels
 
@@ -89,11 +89,11 @@ class Pricing:
         is_isolated: bool = False,
         is_simulated: bool = False,
     ) -> None:
-        """Know nothing but estimates.
+        """Start with estimates only.
 
         Args:
             calls: AWS.
-            clock: what tells EC2 from when on spot prices are asked for.
+            clock: the start time of spot price requests.
             is_isolated: whether the Price List service is out of reach.
             is_simulated: whether it is not AWS that answers, so that its prices are estimates too.
         """
@@ -102,11 +102,11 @@ class Pricing:
         self._clock = clock
         self._is_isolated = is_isolated
         self._estimates: dict[str, float] = {}
-        self._on_demand: dict[str, float] = {}  # what AWS told
+        self._on_demand: dict[str, float] = {}  # prices from AWS
         self._spot: dict[tuple[str, str], float] = {}  # by type and zone
         self._knows_spot = False
         self._is_simulated = is_simulated
-        self._estimates_told = 0  # how many types the log has said to be without a price of AWS
+        self._estimates_told = 0  # how many types without a price from AWS were last logged
 
     def estimate(self, types: Iterable[TypeFacts]) -> None:
         """Have a rough price for every type."""
@@ -125,7 +125,7 @@ class Pricing:
         return self._spot.get((instance_type, zone))
 
     def is_estimate(self, instance_type: str, capacity_type: str = labels.ON_DEMAND) -> bool:
-        """Whether a price is one of ours and not of AWS; until one is told, spot is guessed too."""
+        """Whether a price is an estimate and not from AWS; so is spot until AWS has answered."""
         if self._is_simulated:
             return True
         is_spot = capacity_type == labels.SPOT
@@ -146,7 +146,7 @@ class Pricing:
                 raise result
 
     def _tell_estimates(self) -> None:
-        """Let the log say how many types are planned with at prices of our own, when it changes."""
+        """Log how many types have an estimated price, when the number changes."""
         count = sum(self.is_estimate(name) for name in self._estimates)
         if count == self._estimates_told:
             return

@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from karpenter.api import ec2_labels
 from karpenter.clock import Clock
-from karpenter.cloud.aws.facts import facts_of, is_usable
-from karpenter.cloud.aws.price_estimates import estimated_price
+from karpenter.cloud.aws.prices.estimates import estimated_price
 from karpenter.cloud.aws.simulated.faults import Faults
 from karpenter.cloud.aws.simulated.fleets import SimulatedFleets
 from karpenter.cloud.aws.simulated.gaps import Gaps, described_types
 from karpenter.cloud.aws.simulated.session import SimulatedSession
-from karpenter.cloud.aws.type_tables import sold_types
-from karpenter.model.labels import DISCOVERY_TAG
+from karpenter.cloud.aws.types.facts import facts_of, is_usable
+from karpenter.cloud.aws.types.tables import sold_types
 
 ACCOUNT: Final = "123456789012"
 NODE_ROLE: Final = "KarpenterNodeRole"
@@ -67,7 +67,7 @@ class SimulatedAccount:
         ]
 
     def running_ids(self) -> frozenset[str]:
-        """The ids of the same, which moto need not be asked for in XML."""
+        """The ids of the running instances, read from moto's state rather than by an API call."""
         backends = importlib.import_module("moto.backends")
         with self.session.lock:
             backend = backends.get_backend("ec2")[ACCOUNT][self.region]
@@ -99,7 +99,7 @@ def simulated_account(
     """An account for as long as the block runs; meanwhile no call of this process reaches AWS.
 
     Args:
-        clock: what tells when something was made.
+        clock: the source of creation times.
         cluster: the name of the cluster it is for.
         region: where it is.
         node_role: the role that nodes may have.
@@ -142,7 +142,7 @@ def simulated_account(
 
 
 def check_simulation(region: str) -> None:
-    """Make sure that an account can be simulated, before anything is done about it.
+    """Check that an account can be simulated, before any work starts.
 
     Raises:
         SimulationMissingError: it cannot: moto is not installed, or knows nothing of the region.
@@ -175,7 +175,7 @@ def simulated_zones(region: str) -> tuple[str, ...]:
 
 
 def _queues_on(clock: Clock) -> AbstractContextManager[object]:
-    """Let messages that are in hand come back when this clock says so, not the wall's."""
+    """Make the visibility timeout of messages follow this clock, not the wall clock."""
     from unittest.mock import patch
 
     queues = importlib.import_module("moto.sqs.models")
@@ -188,7 +188,7 @@ def _queues_on(clock: Clock) -> AbstractContextManager[object]:
 
 def _network(session: SimulatedSession, cluster: str, discovery: str) -> tuple[dict[str, str], str]:
     ec2 = session.plain_client("ec2")
-    tags = [{"Key": DISCOVERY_TAG, "Value": discovery}]
+    tags = [{"Key": ec2_labels.DISCOVERY_TAG, "Value": discovery}]
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     networks = ipaddress.ip_network("10.0.0.0/16").subnets(new_prefix=18)
     zones = simulated_zones(session.region_name)

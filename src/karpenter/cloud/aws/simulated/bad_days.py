@@ -1,7 +1,7 @@
-"""Bad days of a simulated AWS: what somebody wants to go wrong with it, until told otherwise.
+"""Fault injection for the simulated AWS, configured in a ConfigMap.
 
-They are written down in the ConfigMap ``aws-faults``, a key for each kind of trouble, because the
-account is reached from the process of the sandbox alone and a cluster from everywhere:
+Faults are listed in the ConfigMap ``aws-faults``, one key per kind, because the simulated account
+is reachable only from the sandbox's process, and the cluster from everywhere:
 
     data:
       sold-out: m5.*/us-west-2a/spot, */*/spot   # type/zone/capacity-type, as shell patterns
@@ -23,9 +23,11 @@ from karpenter.visible import visible
 
 Kind = Literal["sold-out", "lost-zone", "throttled", "denied"]
 
+CONFIG_MAP: Final = "aws-faults"
+CONFIG_MAP_NAMESPACE: Final = "karpenter"
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 CAPACITY_TYPES: Final = ("on-demand", "reserved", "spot")
-# What the provider asks AWS for; to refuse anything else would change nothing
+# The actions the provider uses; denying any other would have no effect
 ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "ec2": (
         "CreateFleet",
@@ -109,7 +111,7 @@ class Market:
         return frozenset((name, zone) for name, zone in found if zone in self.zones)
 
     def check(self, kind: Kind, what: str) -> Trouble:
-        """What somebody means.
+        """Resolve a fault from its text.
 
         Raises:
             TroubleError: there is no such thing.
@@ -143,7 +145,7 @@ class Market:
         return Trouble("sold-out", what)
 
     def _as_offerings(self, what: str) -> str:
-        """What somebody probably means who names only a part."""
+        """Complete a pattern that gives only a part of ``type/zone/capacity-type``."""
         if what in CAPACITY_TYPES:
             return f"'*/*/{what}'"
         if what in self.zones:
@@ -179,7 +181,7 @@ def read(data: Mapping[str, str], market: Market) -> tuple[list[Trouble], list[s
 
 
 def listed(data: Mapping[str, str]) -> list[Trouble]:
-    """The same without a look at the market: what a sandbox has been told, in order."""
+    """The faults of a ConfigMap in order, not checked against the account."""
     return [
         Trouble(kind, word)
         for kind in KINDS
@@ -196,13 +198,16 @@ def written(troubles: Iterable[Trouble]) -> dict[str, str | None]:
 
 
 def enact(troubles: Collection[Trouble], faults: Faults) -> None:
-    """Let exactly these things be wrong from now on."""
-    faults.sold_out = [
-        _sold_out(each) for each in troubles if each.kind in ("sold-out", "lost-zone")
-    ]
+    """Apply exactly these faults from now on."""
+    faults.sold_out = sold_out(troubles)
     refused = [each for each in troubles if each.kind in ("throttled", "denied")]
-    # What is both is denied: AWS asks policies first
+    # A call that is both throttled and denied is denied: AWS evaluates policies first
     faults.refused = {each.what: _refusal(each) for each in sorted(refused, reverse=True)}
+
+
+def sold_out(troubles: Iterable[Trouble]) -> list[SoldOut]:
+    """The offerings that cannot be had; what names none is passed over."""
+    return [found for each in troubles if (found := _sold_out(each)) is not None]
 
 
 def lost_zones(troubles: Iterable[Trouble]) -> frozenset[str]:
@@ -210,10 +215,13 @@ def lost_zones(troubles: Iterable[Trouble]) -> frozenset[str]:
     return frozenset(each.what for each in troubles if each.kind == "lost-zone")
 
 
-def _sold_out(trouble: Trouble) -> SoldOut:
+def _sold_out(trouble: Trouble) -> SoldOut | None:
     if trouble.kind == "lost-zone":
         return SoldOut(zone=trouble.what, message=f"{trouble.what} is lost")
-    return SoldOut(*trouble.what.split("/"))
+    parts = trouble.what.split("/")
+    if trouble.kind != "sold-out" or len(parts) != _PARTS:
+        return None
+    return SoldOut(*parts)
 
 
 def _refusal(trouble: Trouble) -> Failure:

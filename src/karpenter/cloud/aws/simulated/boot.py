@@ -1,4 +1,4 @@
-"""What a kubelet would make of a boot script: the labels and taints its node registers with."""
+"""Parses a boot script for the labels and taints that its kubelet would register with."""
 
 import base64
 import re
@@ -17,7 +17,7 @@ _NODE_CONFIG: Final = re.compile(r"Content-Type: application/node\.eks\.aws\n\n(
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How a node introduces itself."""
+    """The labels and taints a node registers with."""
 
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, str], ...]

@@ -1,4 +1,4 @@
-"""What can go wrong with AWS, on demand."""
+"""Fault injection for the simulated AWS: failing calls, sold-out offerings, lost answers."""
 
 import importlib
 import threading
@@ -62,7 +62,7 @@ class Faults:
         self.fail(operation, "RequestLimitExceeded", status=_SERVER_ERROR, times=times)
 
     def lose_answer(self, operation: str, times: int = 1) -> None:
-        """Let calls be carried out without anybody hearing of it."""
+        """Carry out the next calls but lose their answers."""
         self.fail(operation, "ConnectTimeout", times=times, is_lost=True)
 
     def clear(self) -> None:

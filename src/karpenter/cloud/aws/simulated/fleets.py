@@ -1,4 +1,4 @@
-"""Fleets as EC2 brings them, on top of moto's: by price, with errors, remembered by their token.
+"""CreateFleet on top of moto: allocation by price, partial errors, idempotency tokens.
 
 moto always launches the first override, never fails in part, and forgets most of what the launch
 template says. What instances should look like is kept here and laid over moto's descriptions of
@@ -58,7 +58,7 @@ class SimulatedFleets:
         return answer
 
     def overlay(self, instance_id: str, **changes: Any) -> None:
-        """Let an instance look different from now on."""
+        """Override fields of an instance's description from now on."""
         self._overlays.setdefault(instance_id, {}).update(changes)
 
     def _is_visible(self, instance_id: str) -> bool:
@@ -111,7 +111,7 @@ class SimulatedFleets:
         data: Mapping[str, Any],
         addresses: Mapping[str, int],
     ) -> tuple[str, str] | None:
-        """Why an override brings nothing, as a code and a sentence."""
+        """Why an override launches nothing, as a code and a message."""
         if (denied := self._faults.refused.get("RunInstances")) is not None:
             return denied.code, denied.message  # which is what a fleet does
         subnet = override["SubnetId"]

@@ -1,4 +1,4 @@
-"""What moto cannot do, or does too slowly, answered in its place.
+"""Answers the calls that moto does not support, or answers too slowly.
 
 * DescribeInstanceTypes, DescribeInstanceTypeOfferings: moto needs seconds to write its own table.
 * DescribeSpotPriceHistory: moto has one price for everything.
@@ -37,7 +37,7 @@ _RESERVATION_FILTERS: Final = {
 
 @dataclass(slots=True)
 class Gaps:
-    """The answers, and what they are made of; change it at any time."""
+    """The answers and their data, which tests may change at any time."""
 
     clock: Clock
     region: str
@@ -185,7 +185,7 @@ def spot_price(name: str, zone: str, on_demand: float) -> float:
 
 
 def described_types() -> Mapping[str, Mapping[str, Any]]:
-    """What the account tells of instance types, by name."""
+    """The account's instance types, by name."""
     return {**type_tables().INSTANCE_TYPES, **older_types()}
 
 

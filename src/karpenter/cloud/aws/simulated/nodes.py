@@ -1,4 +1,4 @@
-"""Nodes for simulated instances: they join when an instance runs and go when it is terminated.
+"""Nodes of simulated instances: created when an instance runs, deleted when it is terminated.
 
 The sandbox's simulated kubelets take care of them from then on, as the annotation asks for.
 """
@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import structlog
 
+from karpenter.api import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
-from karpenter.cloud.aws.identity import instance_id_of, provider_id
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of, provider_id
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.simulated.account import SimulatedAccount
 from karpenter.cloud.aws.simulated.boot import registration
@@ -48,7 +49,7 @@ class SimulatedNodes:
         self._joined: dict[str, str] = {}  # instance -> node
 
     async def run(self) -> None:
-        """Let nodes come and go, until cancelled."""
+        """Create and delete nodes, until cancelled."""
         told = ""
         while True:
             try:
@@ -61,7 +62,7 @@ class SimulatedNodes:
             await self._clock.sleep(PERIOD)
 
     async def step(self) -> None:
-        """Let the nodes that are due come, and those whose instance is gone go."""
+        """Create the nodes that are due, and delete those whose instance is gone."""
         running = self._account.running_ids()
         now = self._clock.now()
         due = {each for each in running if each not in self._joined and self._has_booted(each, now)}
@@ -129,7 +130,7 @@ _BY_KUBELET: Final = frozenset(
         labels.INSTANCE_TYPE,
         labels.ZONE,
         labels.REGION,
-        labels.ZONE_ID,
+        ec2_labels.ZONE_ID,
         labels.WINDOWS_BUILD,
     }
 )

@@ -1,8 +1,9 @@
-"""What node classes can buy on a simulated account, for plans that are made without a cluster.
+"""The instance types of node classes on a simulated account, for plans without a cluster.
 
-What the account sells and has is told from tables. It knows nothing of the user's own. Subnets, groups and images that a class selects and the
-account has not are taken for granted, and reservations and placement groups for absent; which of
-them is said, so that nobody takes the one for the other.
+The account's content comes from tables and knows nothing of the user's own account. Subnets, groups
+and images that a class selects and the account lacks are assumed to exist, reservations and
+placement groups to be absent; the result lists both, so that assumptions are not mistaken for
+facts.
 """
 
 import random
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import (
     AMISelectorTerm,
     EC2NodeClass,
@@ -20,28 +22,26 @@ from karpenter.api.ec2 import (
 )
 from karpenter.api.meta import ObjectMeta
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.class_conditions import with_status
-from karpenter.cloud.aws.images import Images
-from karpenter.cloud.aws.instance_types import CatalogueSource, InstanceTypes
-from karpenter.cloud.aws.kept_kubelet import overruled
-from karpenter.cloud.aws.kubelet import KubeletError
-from karpenter.cloud.aws.node_class_status import Discovery, StatusSteps, StepFunction
-from karpenter.cloud.aws.parameters import Parameters
-from karpenter.cloud.aws.placement_groups import PlacementGroups
-from karpenter.cloud.aws.pricing import Pricing
-from karpenter.cloud.aws.profiles import InstanceProfiles
-from karpenter.cloud.aws.reservations import CapacityReservations
-from karpenter.cloud.aws.security_groups import SecurityGroups
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.images.images import Images
+from karpenter.cloud.aws.images.parameters import Parameters
+from karpenter.cloud.aws.network.placement_groups import PlacementGroups
+from karpenter.cloud.aws.network.security_groups import SecurityGroups
+from karpenter.cloud.aws.network.subnets import Subnets
+from karpenter.cloud.aws.network.versions import KubernetesVersion
+from karpenter.cloud.aws.node_class.conditions import with_status
+from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles
+from karpenter.cloud.aws.node_class.status import Discovery, StatusSteps, StepFunction
+from karpenter.cloud.aws.prices.pricing import Pricing
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.cloud.aws.simulated.account import KUBERNETES, NODE_ROLE
 from karpenter.cloud.aws.simulated.table_account import TableAccount, table_catalogue
-from karpenter.cloud.aws.subnets import Subnets
-from karpenter.cloud.aws.unavailable import UnavailableOfferings
-from karpenter.cloud.aws.versions import KubernetesVersion
+from karpenter.cloud.aws.types.instance_types import CatalogueSource, InstanceTypes
+from karpenter.cloud.aws.types.kubelet import KubeletError, overruled
+from karpenter.cloud.aws.types.reservations import CapacityReservations
+from karpenter.cloud.aws.types.unavailable import UnavailableOfferings
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType
-from karpenter.model.labels import DISCOVERY_TAG
 
 _replace = msgspec.structs.replace
 
@@ -62,7 +62,7 @@ class FoundClass:
 
 
 class OfflineAws:
-    """A simulated account that is asked what node classes can buy, and nothing else."""
+    """A simulated account that only lists the instance types of node classes."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class OfflineAws:
 
         Args:
             calls: the account.
-            clock: what tells how old something is.
+            clock: the clock of caches.
             settings: the settings of the provider.
             uses_reservations: the feature gate ReservedCapacity.
             read: how to find out what is sold.
@@ -111,7 +111,7 @@ class OfflineAws:
         self._steps = StatusSteps(discovery, clock, uses_reservations=uses_reservations)
 
     async def start(self) -> None:
-        """Find out what there is, and at what price.
+        """Load instance types and prices.
 
         Raises:
             CloudError: the account does not say.
@@ -138,7 +138,7 @@ class OfflineAws:
         Raises:
             CloudError: the account does not say.
         """
-        # what is found is remembered by uid, which manifests have none of
+        # discovery caches by uid, which objects of manifests lack
         found = _known_as(node_class, node_class.metadata.name)
         assumed, left_out = [], []
         for noun, step in (
@@ -168,7 +168,7 @@ class OfflineAws:
 
     async def _own(self, node_class: EC2NodeClass) -> EC2NodeClass:
         """The class as if it had selected the subnets of the account."""
-        terms = (SubnetSelectorTerm(tags={DISCOVERY_TAG: self._cluster}),)
+        terms = (SubnetSelectorTerm(tags={ec2_labels.DISCOVERY_TAG: self._cluster}),)
         spec = _replace(node_class.spec, subnet_selector_terms=terms)
         return await _taken(self._steps.subnets, _known_as(_replace(node_class, spec=spec), ""))
 
@@ -198,7 +198,7 @@ async def _usual_version() -> str:
 
 def usual_class(name: str, cluster: str) -> EC2NodeClass:
     """A node class with nothing special about it, for pools whose own is not known."""
-    tags = {DISCOVERY_TAG: cluster}
+    tags = {ec2_labels.DISCOVERY_TAG: cluster}
     spec = EC2NodeClassSpec(
         role=NODE_ROLE,
         ami_selector_terms=(AMISelectorTerm(alias="al2023@latest"),),
@@ -213,7 +213,7 @@ def _known_as(node_class: EC2NodeClass, uid: str) -> EC2NodeClass:
 
 
 async def _taken(step: StepFunction, node_class: EC2NodeClass) -> EC2NodeClass:
-    """A class after a step; what the account cannot answer, the class has nothing of."""
+    """A class after a step; a part the account cannot answer stays empty."""
     try:
         return (await step(node_class)).node_class
     except CloudError:

@@ -1,7 +1,7 @@
-"""Stands where a boto3 session does: calls go to moto, or to whoever fills a gap of it.
+"""Takes the place of a boto3 session: calls go to moto, or to a handler that replaces it.
 
-Every call is checked against the service's own model first, so that what works here also works on
-AWS as far as parameters go.
+Every call is first validated against the service's model, so that parameters accepted here are also
+accepted by AWS.
 """
 
 import importlib
@@ -24,7 +24,7 @@ class SimulatedSession:
         self.region_name: Final = region
         self.faults: Final = faults
         self.handlers: Final[dict[tuple[str, str], Handler]] = {}  # by service and operation
-        # moto is made for one thread at a time
+        # moto is not thread-safe
         self.lock: Final = threading.RLock()
 
     def client(
@@ -44,7 +44,7 @@ class SimulatedSession:
             return _client(service, region or self.region_name)
 
 
-# Models of services take long to read, and clients know nothing of the account behind them
+# Service models are slow to load, and clients hold no state of the account
 @cache
 def _client(service: str, region: str) -> Any:
     return _session().client(service, region_name=region)
@@ -54,7 +54,7 @@ def _client(service: str, region: str) -> Any:
 def _session() -> Any:
     return importlib.import_module("boto3").Session(
         aws_access_key_id="simulated",
-        aws_secret_access_key="simulated",  # noqa: S106 it opens nothing
+        aws_secret_access_key="simulated",  # noqa: S106 not a real credential
     )
 
 

@@ -1,7 +1,7 @@
-"""What a simulated account answers about what it sells and has, told from tables: it needs neither moto nor boto3.
+"""A simulated account answered from tables, without moto or boto3.
 
-It has a network of its own and the images that AWS publishes, and nothing else that a class could
-select. Plans of manifests ask it; ``simulated_account`` gives the same answers, seconds later.
+It has a network and the images that AWS publishes, and nothing else that a class could select.
+Plans of manifests use it; ``simulated_account`` gives the same answers but takes seconds to start.
 """
 
 import asyncio
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
+from karpenter.api import ec2_labels
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.catalogue import Catalogue, catalogue_from
-from karpenter.cloud.aws.errors import AwsNotFoundError
-from karpenter.cloud.aws.price_estimates import estimated_price
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
+from karpenter.cloud.aws.prices.estimates import estimated_price
 from karpenter.cloud.aws.simulated.account import check_region, simulated_zones
 from karpenter.cloud.aws.simulated.gaps import PUBLISHED, Gaps, spot_price
-from karpenter.cloud.aws.type_tables import sold_types
-from karpenter.model.labels import DISCOVERY_TAG
+from karpenter.cloud.aws.types.catalogue import Catalogue, catalogue_from
+from karpenter.cloud.aws.types.tables import sold_types
 
 _Answer: TypeAlias = dict[str, Any]
 _ADDRESSES: Final = 16379  # of a quarter of a /16, as EC2 counts
@@ -34,13 +34,13 @@ class _Thing:
 
 
 class TableAccount:
-    """Stands where calls to AWS do, for those that look for what node classes select."""
+    """Implements ``Calls`` for the discovery of what node classes select."""
 
     def __init__(self, clock: Clock, *, cluster: str, region: str) -> None:
         """Know a region.
 
         Args:
-            clock: what tells when images were made.
+            clock: the source of the images' creation times.
             cluster: what subnets and groups are tagged with.
             region: where the account is.
 
@@ -52,11 +52,11 @@ class TableAccount:
         self._region = region
         self._clock = clock
         self._images = Gaps(clock, region)
-        tags = {DISCOVERY_TAG: cluster}
+        tags = {ec2_labels.DISCOVERY_TAG: cluster}
         self._subnets = {
             zone: _Thing(f"subnet-{zone_ids[zone]}", tags=tags) for zone in simulated_zones(region)
         }
-        # every network has a default group, which nobody has tagged
+        # every network has a default group, which has no tags
         self._groups = (_Thing("sg-nodes", f"{cluster}-nodes", tags), _Thing("sg-0", "default"))
         self._answers: Mapping[str, Callable[[Mapping[str, Any]], _Answer]] = {
             "DescribeSubnets": self._describe_subnets,

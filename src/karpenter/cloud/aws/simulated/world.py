@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from karpenter.api import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import AwsCalls, Observer
-from karpenter.cloud.aws.identity import instance_id_of
+from karpenter.cloud.aws.assembly import Foundation, assemble
+from karpenter.cloud.aws.ec2.calls import AwsCalls, Observer
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.metrics import AwsMetrics
-from karpenter.cloud.aws.parts import Foundation, assemble
+from karpenter.cloud.aws.network.versions import version_source
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.settings import read_settings
 from karpenter.cloud.aws.simulated.account import (
@@ -24,10 +26,8 @@ from karpenter.cloud.aws.simulated.account import (
     simulated_account,
 )
 from karpenter.cloud.aws.simulated.nodes import BOOT_SECONDS, SimulatedNodes
-from karpenter.cloud.aws.versions import version_source
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Kube
-from karpenter.model.labels import DISCOVERY_TAG
 from karpenter.telemetry import Metrics
 
 _STATE_CHANGE: Final = "EC2 Instance State-change Notification"
@@ -48,8 +48,8 @@ class NoSuchInstanceError(Exception):
 
 
 @dataclass(slots=True)
-class AwsWorld:
-    """A simulated AWS, and what one can do with it."""
+class SimulatedAws:
+    """A simulated AWS and its operations."""
 
     account: SimulatedAccount
     kube: Kube
@@ -102,7 +102,7 @@ class AwsWorld:
         return provider
 
     async def interrupt(self, node: str, event: str = "spot") -> None:
-        """Let AWS announce something about the instance of a node: one of ``ANNOUNCEMENTS``.
+        """Send an interruption notice for the instance of a node: one of ``ANNOUNCEMENTS``.
 
         Raises:
             NoSuchInstanceError: the node has no instance.
@@ -117,7 +117,7 @@ class AwsWorld:
 
     def first_objects(self) -> Iterator[dict[str, Any]]:
         """A node class that works here, to begin with."""
-        selector = [{"tags": {DISCOVERY_TAG: self.account.discovery}}]
+        selector = [{"tags": {ec2_labels.DISCOVERY_TAG: self.account.discovery}}]
         yield {
             "apiVersion": "karpenter.k8s.aws/v1",
             "kind": "EC2NodeClass",
@@ -131,7 +131,7 @@ class AwsWorld:
         }
 
     def stop(self) -> None:
-        """Let no more nodes come or go."""
+        """Stop creating and deleting nodes."""
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
@@ -148,7 +148,7 @@ async def aws_world(
     discovery: str = "",
     kubernetes: str = "1.33",
     boot_seconds: float = BOOT_SECONDS,
-) -> AsyncIterator[AwsWorld]:
+) -> AsyncIterator[SimulatedAws]:
     """A simulated AWS for as long as the block runs.
 
     Raises:
@@ -169,7 +169,7 @@ async def aws_world(
             "INTERRUPTION_QUEUE": cluster,
             "AWS_REGION": region,
         }
-        world = AwsWorld(account, kube, clock, boot_seconds, environment)
+        world = SimulatedAws(account, kube, clock, boot_seconds, environment)
         try:
             yield world
         finally:

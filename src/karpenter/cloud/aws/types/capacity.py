@@ -1,4 +1,9 @@
-"""How much of everything a node of an instance type has, before anything is set aside."""
+"""How much of everything a node of an instance type has, before anything is reserved.
+
+The number of pods follows from the network interfaces: the VPC CNI gives pods their secondary
+addresses. The number of branch interfaces, which pods with their own security groups need, comes
+from a table because EC2's API does not return it.
+"""
 
 import math
 from collections.abc import Mapping
@@ -7,14 +12,10 @@ from functools import cached_property
 from typing import Final
 
 from karpenter.api.ec2 import BlockDeviceMapping, EC2NodeClassSpec
-from karpenter.cloud.aws.eni_limits import (
-    branch_interfaces,
-    pods_by_interfaces,
-    windows_addresses,
-)
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.families import CUSTOM, Family, family_of_spec
-from karpenter.cloud.aws.kubelet import KubeletSettings, TypeKubelet
+from karpenter.cloud.aws.images.families import CUSTOM, Family, family_of_spec
+from karpenter.cloud.aws.types.facts import TypeFacts
+from karpenter.cloud.aws.types.kubelet import KubeletSettings, TypeKubelet
+from karpenter.cloud.aws.types.tables import branch_interfaces_by_type
 from karpenter.model.quantity import units
 from karpenter.model.resources import Resources
 
@@ -37,6 +38,25 @@ _WINDOWS_PODS: Final = 110
 _ARM_RESERVED_MIB: Final = 64  # memory the firmware of arm64 types keeps
 _DEFAULT_STORAGE: Final = 20 * GIB
 _GB: Final = 10**9
+
+
+def pods_by_interfaces(facts: TypeFacts, unusable: int = 0) -> int:
+    """The pods that fit when ``unusable`` interfaces of the default card serve something else."""
+    interfaces = max(0, facts.interfaces - unusable)
+    if not interfaces:
+        return 0
+    # The first address of an interface is its own; two pods on every node use the host network
+    return interfaces * (facts.ips_per_interface - 1) + 2
+
+
+def branch_interfaces(facts: TypeFacts) -> int:
+    """How many pods may have security groups of their own; none where trunks are not supported."""
+    return branch_interfaces_by_type().get(facts.name, 0)
+
+
+def windows_addresses(facts: TypeFacts) -> int:
+    """How many addresses Windows pods share: those of one interface without its own."""
+    return max(0, facts.ips_per_interface - 1)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.facts import TypeFacts, facts_of, is_usable
-from karpenter.cloud.aws.labels import type_requirements
-from karpenter.cloud.aws.selectors import equals
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.selectors import equals
+from karpenter.cloud.aws.types.facts import TypeFacts, facts_of, is_usable
+from karpenter.cloud.aws.types.labels import type_requirements
 from karpenter.cloud.provider import CloudError
 from karpenter.model.requirement import Requirement
 
@@ -56,8 +56,8 @@ async def read_catalogue(calls: Calls) -> Catalogue:
             "ec2",
             "DescribeInstanceTypes",
             "InstanceTypes",
-            # Which architectures count is decided here: EC2's filter would leave out types that
-            # have one more of them
+            # Architectures are filtered here: EC2's filter would omit types that have an additional
+            # one
             Filters=[equals("supported-virtualization-type", ["hvm"])],
             MaxResults=_TYPES_PAGE,
         ),

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from karpenter.api.ec2 import EC2NodeClassSpec, NetworkInterface
-from karpenter.cloud.aws.capacity import EFA_ONLY
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.families import Family
-from karpenter.cloud.aws.names import family_and_size
-from karpenter.cloud.aws.placement_groups import PlacementGroup
+from karpenter.cloud.aws.images.families import Family
+from karpenter.cloud.aws.network.placement_groups import PlacementGroup
+from karpenter.cloud.aws.types.capacity import EFA_ONLY
+from karpenter.cloud.aws.types.facts import TypeFacts, family_and_size
 
 NITRO: Final = "nitro"
 NESTED_VIRTUALIZATION: Final = "nested-virtualization"

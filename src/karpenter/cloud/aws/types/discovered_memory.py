@@ -1,7 +1,7 @@
-"""The memory nodes turned out to have, which goes before what was estimated.
+"""The memory that nodes reported, which overrides the estimate of their type.
 
 How much memory the kernel sees depends on the image, so what is learned holds for a type with one
-list of images. Less is believed at once and more never: a plan must fit every node of the type.
+list of images. The least value reported is kept: a plan must fit every node of the type.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Final
 
 from karpenter.api.ec2 import AMIStatus
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
+from karpenter.cloud.aws.ec2.cache import TtlCache
 
 _LIFETIME: Final = timedelta(days=60)
 

@@ -1,12 +1,19 @@
-"""What EC2 says about an instance type, reduced to what nodes and offerings depend on."""
+"""What EC2 says about an instance type, and what its name says: category, generation, family, size.
 
+Reduced to what nodes and offerings depend on.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from karpenter.model.memo import remembered
+
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}  # EC2's word -> Kubernetes' word
 _NO_ENTRY: Final[Mapping[str, Any]] = {}
+_SHAPE: Final = re.compile(r"^([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
 
 
 class Gpu(msgspec.Struct, frozen=True, array_like=True):
@@ -163,3 +170,16 @@ def _inference(info: Mapping[str, Any]) -> tuple[Accelerator, ...]:
         Accelerator(each.get("Name", ""), each.get("Manufacturer", ""), each.get("Count", 0))
         for each in info.get("Accelerators", ())
     )
+
+
+@remembered(4096)
+def category_and_generation(name: str) -> tuple[str, str] | None:
+    """``m5.large`` is m and 5, ``u-6tb1.56xlarge`` is u and 1; None for a name unlike these."""
+    found = _SHAPE.match(name)
+    return None if found is None else (found[1], found[3])
+
+
+def family_and_size(name: str) -> tuple[str, str]:
+    """``m5.large`` is m5 and large."""
+    family, _, size = name.partition(".")
+    return family, size

@@ -1,8 +1,8 @@
 """The instance types a node class can have, as planners see them.
 
-Labels and sizes follow from the catalogue and the class and change rarely; offerings change with
-every price and everything that sells out. The former are kept apart from the latter, and both are
-worked out anew only when something they depend on has changed.
+Labels and sizes depend on the catalogue and the class and change rarely; offerings change with
+prices and availability. They are cached separately, and each is recomputed only when one of its
+inputs has changed.
 """
 
 import asyncio
@@ -14,28 +14,30 @@ from typing import Final, TypeAlias
 
 from karpenter.api.ec2 import CapacityReservationStatus, EC2NodeClass
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.capacity import Sizing, default_pods
-from karpenter.cloud.aws.catalogue import Catalogue, read_catalogue
-from karpenter.cloud.aws.compatibility import incompatibility
-from karpenter.cloud.aws.discovered import DiscoveredMemory
-from karpenter.cloud.aws.families import family_of_spec
-from karpenter.cloud.aws.kubelet import TypeKubelet
-from karpenter.cloud.aws.offerings import (
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.sharing import Sharing
+from karpenter.cloud.aws.images.families import family_of_spec
+from karpenter.cloud.aws.network.placement_groups import PlacementGroup, PlacementGroups
+from karpenter.cloud.aws.node_class.conditions import SUBNETS
+from karpenter.cloud.aws.prices.overlays import NONE_SUPPLIED
+from karpenter.cloud.aws.prices.pricing import Pricing
+from karpenter.cloud.aws.settings import AwsSettings
+from karpenter.cloud.aws.types.capacity import Sizing, default_pods
+from karpenter.cloud.aws.types.catalogue import Catalogue, read_catalogue
+from karpenter.cloud.aws.types.compatibility import incompatibility
+from karpenter.cloud.aws.types.discovered_memory import DiscoveredMemory
+from karpenter.cloud.aws.types.kubelet import TypeKubelet
+from karpenter.cloud.aws.types.offerings import (
     Market,
     offerings_of,
 )
-from karpenter.cloud.aws.overlay_prices import NONE_SUPPLIED
-from karpenter.cloud.aws.placement_groups import PlacementGroup, PlacementGroups
-from karpenter.cloud.aws.pricing import Pricing
-from karpenter.cloud.aws.reservations import CapacityReservations
-from karpenter.cloud.aws.settings import AwsSettings
-from karpenter.cloud.aws.sharing import Sharing
-from karpenter.cloud.aws.sized_types import SizedType, kubelet_problem, sized_types
-from karpenter.cloud.aws.unavailable import UnavailableOfferings
+from karpenter.cloud.aws.types.reservations import CapacityReservations
+from karpenter.cloud.aws.types.sized_types import SizedType, kubelet_problem, sized_types
+from karpenter.cloud.aws.types.unavailable import UnavailableOfferings
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType
+from karpenter.model.conditions import FALSE, status_of
 
 _LIFETIME: Final = timedelta(minutes=5)
 _MARKED_LIFETIME: Final = 30.0  # seconds; what is sold out changes all the time
@@ -45,7 +47,7 @@ CatalogueSource: TypeAlias = Callable[[Calls], Awaitable[Catalogue]]
 
 
 async def none_supplied() -> Mapping[str, float]:
-    """Prices of nobody."""
+    """No supplied prices."""
     return NONE_SUPPLIED
 
 
@@ -75,11 +77,11 @@ class InstanceTypes:
         supplied_prices: PriceSource = none_supplied,
         read: CatalogueSource = read_catalogue,
     ) -> None:
-        """Know nothing yet.
+        """Start without a catalogue.
 
         Args:
             calls: AWS.
-            clock: what tells how old something is.
+            clock: the clock of caches.
             settings: the settings of the provider.
             pricing: what types cost.
             unavailable: what is sold out.
@@ -87,7 +89,7 @@ class InstanceTypes:
             groups: placement groups.
             uses_reservations: the feature gate ReservedCapacity.
             shifted_zone_ids: the zones that traffic is being shifted away from.
-            supplied_prices: what users say types cost that AWS tells no price of.
+            supplied_prices: users' prices of types that AWS has no price of.
             read: how to find out what is sold.
         """
         self.memory: Final = DiscoveredMemory(clock)
@@ -137,7 +139,7 @@ class InstanceTypes:
         if not self._catalogue.entries:
             raise NoTypesError("no instance types found; EC2 has not listed them yet")
         if not node_class.status.subnets:
-            raise NoTypesError(f"no subnets found for node class {node_class.metadata.name}")
+            raise NoTypesError(_without_subnets(node_class))
         group = self._groups.known(node_class) or await self._groups.resolve(node_class)
         reservations = node_class.status.capacity_reservations if self._uses_reservations else ()
         self._unavailable.sweep()
@@ -189,7 +191,7 @@ class InstanceTypes:
     async def _build(
         self, node_class: EC2NodeClass, size_key: _ClassKey, market: Market
     ) -> _Unmarked:
-        """All types as if nothing of them had been sold out one by one, worked out in a thread."""
+        """All types without the marks of single sold-out offerings, computed in a thread."""
         sized = self._sized.get(size_key)
         if sized is None:
             memory = self.memory.known(node_class.status.amis)
@@ -203,7 +205,7 @@ class InstanceTypes:
     def _marked(
         self, unmarked: _Unmarked, open_key: _ClassKey, market: Market
     ) -> tuple[InstanceType, ...]:
-        """Look again at the few types whose offerings change from one moment to the next."""
+        """Rebuild the offerings of the few types with sold-out marks or reservations."""
         sized, kinds = unmarked
         volatile = market.marked_types | market.reserved.keys()
         if not volatile:
@@ -274,6 +276,13 @@ class InstanceTypes:
             self._reads,
             self.memory.sequence,
         )
+
+
+def _without_subnets(node_class: EC2NodeClass) -> str:
+    told = f"no subnets found for node class {node_class.metadata.name}"
+    if status_of(node_class.status.conditions, SUBNETS) == FALSE:
+        return told
+    return f"{told} so far; discovery has not run yet"
 
 
 def _all_with_offerings(sized: Sequence[SizedType], market: Market) -> tuple[InstanceType, ...]:

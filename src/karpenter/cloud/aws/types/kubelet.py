@@ -1,23 +1,29 @@
 """The kubelet settings of a node class, worked out for one instance type after the other.
 
 ``maxPods`` and reserved amounts may be expressions over the facts of a type. They are compiled
-once; everything else is copied. The rules for what may stand there at all are those of admission.
+once; everything else is copied. Conversion keeps the settings of a v1beta1 pool in an annotation on
+the pool or claim, which overrides the node class.
 """
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.admission.cel_runtime import EVALUATION_ERRORS, Context
-from karpenter.admission.expression import (
+import msgspec
+
+from karpenter.admission.cel.expression import (
     Expression,
     ExpressionError,
     Functions,
     compile_expression,
 )
-from karpenter.admission.kubelet import EXPRESSION_VARIABLES
-from karpenter.cloud.aws.facts import TypeFacts
+from karpenter.admission.cel.runtime import EVALUATION_ERRORS, Context
+from karpenter.admission.kubelets.kubelet import EXPRESSION_VARIABLES
+from karpenter.api.ec2 import EC2NodeClass
+from karpenter.cloud.aws.types.facts import TypeFacts
+from karpenter.model.labels import KEPT_KUBELET
 from karpenter.model.quantity import is_quantity
 
 KUBE_RESERVED: Final = "kubeReserved"
@@ -161,3 +167,29 @@ def _count(expression: Expression, known: Mapping[str, Any], where: str) -> int:
     if not math.isfinite(result) or result < 0:
         raise KubeletError(f"{where}: {expression.source!r} is {result} on {on}")
     return int(result)
+
+
+def overruled(node_class: EC2NodeClass, *annotations: Mapping[str, str]) -> EC2NodeClass:
+    """The node class with the settings that were kept; those in the first ``annotations`` count.
+
+    Raises:
+        KubeletError: what was kept cannot be read.
+    """
+    kept = next((each[KEPT_KUBELET] for each in annotations if each.get(KEPT_KUBELET)), "")
+    if not kept:
+        return node_class
+    try:
+        kubelet = msgspec.json.decode(kept, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise KubeletError(
+            f"the annotation {KEPT_KUBELET} holds no kubelet configuration: {error}; correct it,"
+            " or move the settings to spec.kubelet of the EC2NodeClass"
+        ) from error
+    metadata = node_class.metadata
+    # another class as far as caches are concerned
+    digest = hashlib.sha256(kept.encode()).hexdigest()[:16]
+    return msgspec.structs.replace(
+        node_class,
+        metadata=msgspec.structs.replace(metadata, uid=f"{metadata.uid}/{digest}"),
+        spec=msgspec.structs.replace(node_class.spec, kubelet=kubelet),
+    )

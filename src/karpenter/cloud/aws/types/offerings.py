@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import CapacityReservationStatus
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.labels import only
-from karpenter.cloud.aws.placement_groups import PlacementGroup
-from karpenter.cloud.aws.reservations import EXPIRING
-from karpenter.cloud.aws.unavailable import Place
+from karpenter.cloud.aws.network.placement_groups import PlacementGroup
+from karpenter.cloud.aws.types.facts import TypeFacts
+from karpenter.cloud.aws.types.labels import only
+from karpenter.cloud.aws.types.reservations import EXPIRING
+from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.cloud.types import Offering
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
@@ -79,9 +80,9 @@ class Market:
         return Requirements(
             [
                 *(each for each in base if each.key not in _RESERVATION_KEYS),
-                only(labels.CAPACITY_RESERVATION_ID, reservation.id),
-                only(labels.CAPACITY_RESERVATION_TYPE, reservation.reservation_type),
-                only(labels.CAPACITY_RESERVATION_INTERRUPTIBLE, is_interruptible(reservation)),
+                only(ec2_labels.CAPACITY_RESERVATION_ID, reservation.id),
+                only(ec2_labels.CAPACITY_RESERVATION_TYPE, reservation.reservation_type),
+                only(ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE, is_interruptible(reservation)),
             ]
         )
 
@@ -91,17 +92,17 @@ class Market:
             [
                 only(labels.ZONE, zone),
                 only(labels.CAPACITY_TYPE, purchase),
-                *((only(labels.ZONE_ID, zone_id),) if zone_id else ()),
-                *((only(labels.PLACEMENT_GROUP_PARTITION, partition),) if partition else ()),
+                *((only(ec2_labels.ZONE_ID, zone_id),) if zone_id else ()),
+                *((only(ec2_labels.PLACEMENT_GROUP_PARTITION, partition),) if partition else ()),
                 *(only(key) for key in _RESERVATION_KEYS if self.reservations),
             ]
         )
 
 
 _RESERVATION_KEYS: Final = (
-    labels.CAPACITY_RESERVATION_ID,
-    labels.CAPACITY_RESERVATION_TYPE,
-    labels.CAPACITY_RESERVATION_INTERRUPTIBLE,
+    ec2_labels.CAPACITY_RESERVATION_ID,
+    ec2_labels.CAPACITY_RESERVATION_TYPE,
+    ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE,
 )
 
 

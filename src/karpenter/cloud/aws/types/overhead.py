@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from karpenter.cloud.aws.capacity import GIB, MIB, Sizing
-from karpenter.cloud.aws.eni_limits import pods_by_interfaces
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.kubelet import TypeKubelet
+from karpenter.cloud.aws.types.capacity import GIB, MIB, Sizing, pods_by_interfaces
+from karpenter.cloud.aws.types.facts import TypeFacts
+from karpenter.cloud.aws.types.kubelet import TypeKubelet
 from karpenter.model.quantity import units
 from karpenter.model.resources import EPHEMERAL_STORAGE, MEMORY, Resources
 
@@ -28,8 +27,8 @@ def kube_reserved(
     """What the kubelet and the container runtime get; the class may replace each amount."""
     pods = capacity.pods
     if sizing.family.reserves_by_interfaces:
-        # The image works this out on its own, knowing neither maxPods nor reserved interfaces;
-        # interfaces for EFA alone are missing on the instance itself
+        # The image computes this itself, without maxPods and reserved interfaces; interfaces for
+        # EFA alone are missing on the instance itself
         pods = pods_by_interfaces(facts, sizing.efa_only_on_default_card)
     own = Resources(
         cpu=_reserved_millicores(facts.vcpus),

@@ -1,7 +1,7 @@
 """Capacity reservations of node classes, and how many instances each of them still takes.
 
-EC2 counts late here too. A launch takes one off at once, and a termination that is confirmed gives
-one back, until the next description brings EC2's own number.
+EC2's count lags. A launch subtracts one at once and a confirmed termination adds one, until the
+next description brings EC2's own number.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from karpenter.api.ec2 import (
 )
 from karpenter.api.times import earlier
 from karpenter.clock import Clock
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import Calls
-from karpenter.cloud.aws.errors import AwsNotFoundError
-from karpenter.cloud.aws.selectors import Filter, equals, tag_filters
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import Calls
+from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
+from karpenter.cloud.aws.ec2.selectors import Filter, equals, tag_filters
 
 CAPACITY_BLOCK: Final = "capacity-block"
 ACTIVE: Final = "active"

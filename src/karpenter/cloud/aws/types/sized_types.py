@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
-from karpenter.cloud.aws.capacity import Sizing, capacity_of, default_pods
-from karpenter.cloud.aws.catalogue import Catalogue, CatalogueEntry
-from karpenter.cloud.aws.compatibility import incompatibility
-from karpenter.cloud.aws.facts import TypeFacts
-from karpenter.cloud.aws.kubelet import KubeletError, KubeletSettings
-from karpenter.cloud.aws.labels import only, system_requirements, zone_requirements
-from karpenter.cloud.aws.offerings import Market, capacity_types, is_interruptible
-from karpenter.cloud.aws.overhead import overhead_of
+from karpenter.cloud.aws.types.capacity import Sizing, capacity_of, default_pods
+from karpenter.cloud.aws.types.catalogue import Catalogue, CatalogueEntry
+from karpenter.cloud.aws.types.compatibility import incompatibility
+from karpenter.cloud.aws.types.facts import TypeFacts
+from karpenter.cloud.aws.types.kubelet import KubeletError, KubeletSettings
+from karpenter.cloud.aws.types.labels import only, system_requirements, zone_requirements
+from karpenter.cloud.aws.types.offerings import Market, capacity_types, is_interruptible
+from karpenter.cloud.aws.types.overhead import overhead_of
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
@@ -52,7 +53,7 @@ def sized_types(
         try:
             kubelet = sizing.kubelet.on(facts, default_pods(facts, sizing))
         except KubeletError:
-            continue  # the class is told so by its own condition
+            continue  # a condition of the class reports it
         reason = incompatibility(facts, node_class.spec, sizing.family, market.group)
         capacity = capacity_of(facts, sizing, kubelet)
         kind = InstanceType(
@@ -87,7 +88,7 @@ def _requirements(
 ) -> Requirements:
     reserved = market.reserved.get(entry.facts.name, ())
     group = market.group
-    placed = (only(labels.PLACEMENT_GROUP_ID, *([group.id] if group else ())),)
+    placed = (only(ec2_labels.PLACEMENT_GROUP_ID, *([group.id] if group else ())),)
     partitions = group.partition_numbers if group else ()
     return Requirements(
         [
@@ -95,11 +96,11 @@ def _requirements(
             *system_requirements(entry.facts, sizing.family),
             *zone_requirements((zone, zone_ids[zone]) for zone in sorted(zones)),
             only(labels.CAPACITY_TYPE, *capacity_types(entry.facts, reserved)),
-            only(labels.CAPACITY_RESERVATION_ID, *(each.id for each in reserved)),
-            only(labels.CAPACITY_RESERVATION_TYPE, *(r.reservation_type for r in reserved)),
-            only(labels.CAPACITY_RESERVATION_INTERRUPTIBLE, *map(is_interruptible, reserved)),
+            only(ec2_labels.CAPACITY_RESERVATION_ID, *(each.id for each in reserved)),
+            only(ec2_labels.CAPACITY_RESERVATION_TYPE, *(r.reservation_type for r in reserved)),
+            only(ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE, *map(is_interruptible, reserved)),
             *placed,
-            only(labels.PLACEMENT_GROUP_PARTITION, *partitions),
+            only(ec2_labels.PLACEMENT_GROUP_PARTITION, *partitions),
         ]
     )
 

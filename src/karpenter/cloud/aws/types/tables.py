@@ -1,8 +1,8 @@
 """Facts about instance types, as tables that ship with the program.
 
-``on_demand_prices`` and ``branch_interfaces`` hold what EC2 does not tell: a line is a family
-followed by its sizes, each with a figure; lines that begin with ``#`` say what the figures are and
-of which date. ``instance_types`` holds what EC2 would tell, for plans that are made without it; it
+``on_demand_prices`` and ``branch_interfaces`` hold what EC2's API does not return: a line is a
+family followed by its sizes, each with a figure; lines that begin with ``#`` say what the figures
+are and of which date. ``instance_types`` holds EC2's own answer, for plans without access to it; it
 is written by ``tools/instance_type_facts.py``.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from karpenter.cloud.aws.facts import TypeFacts
+from karpenter.cloud.aws.types.facts import TypeFacts
 
 _FOLDER: Final = "karpenter.cloud.aws"
 # A digit stands for a set of up to six zones: the bits of its place in this row

@@ -1,4 +1,4 @@
-"""What EC2 lately had none of, so that nobody asks for it again too soon.
+"""A cache of offerings that EC2 reported as sold out, so that launches avoid them for a while.
 
 Entries live three minutes. An entry that has run out keeps counting until the next sweep, so that
 expiry becomes visible to caches through ``sequence`` and never between two sweeps.
@@ -30,7 +30,7 @@ class UnavailableOfferings:
     """The offerings that are sold out for the time being."""
 
     def __init__(self, clock: Clock) -> None:
-        self.sequence = 0  # grows with every change, for those who keep what they worked out
+        self.sequence = 0  # grows with every change, so that caches notice it
         self._clock = clock
         self._until: dict[Hashable, float] = {}  # Place, capacity type or subnet -> end
         self._next_sweep = 0.0
@@ -50,7 +50,7 @@ class UnavailableOfferings:
     def is_unavailable(self, place: Place) -> bool:
         """Whether an offering is known to be sold out."""
         if not self._until:
-            return False  # the usual case, asked of every offering there is
+            return False  # fast path: called for every offering
         self.sweep()
         plain = Place(place.instance_type, place.zone, place.capacity_type)
         known = self._until
@@ -80,7 +80,7 @@ class UnavailableOfferings:
         )
 
     def forget(self) -> None:
-        """Know of nothing that is sold out."""
+        """Drop all entries."""
         self._until.clear()
         self.sequence += 1
 

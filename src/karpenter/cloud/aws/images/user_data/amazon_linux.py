@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import yaml
 
-from karpenter.cloud.aws.user_data.flags import kubelet_flags, label_flag
-from karpenter.cloud.aws.user_data.inputs import BootInputs, UserData
-from karpenter.cloud.aws.user_data.mime import (
+from karpenter.cloud.aws.images.user_data.flags import kubelet_flags, label_flag
+from karpenter.cloud.aws.images.user_data.inputs import BootInputs, UserData
+from karpenter.cloud.aws.images.user_data.mime import (
     NODE_CONFIG,
     SHELL_SCRIPT,
     Part,
@@ -53,7 +53,7 @@ def _user_parts(text: str, *, plain_type: Any) -> list[Part]:
 
 
 def _type_of(text: str) -> str:
-    """What text that is no archive is meant to be: a configuration, or a script."""
+    """The content type of text that is not MIME multipart: a configuration or a script."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
@@ -108,7 +108,7 @@ def _node_config(inputs: BootInputs) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The same in types YAML has a word for; settings come frozen from the wire."""
+    """The value as plain dicts and lists, which YAML can write; decoded settings are immutable."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -117,5 +117,5 @@ def _plain(value: Any) -> Any:
 
 
 def _quoted(text: str) -> str:
-    """A word of a shell."""
+    """Text quoted for the shell."""
     return "'" + text.replace("'", "'\\''") + "'"

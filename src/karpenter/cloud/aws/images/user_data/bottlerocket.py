@@ -4,11 +4,11 @@ import re
 import tomllib
 from typing import Any, Final
 
-from karpenter.cloud.aws.user_data.inputs import BootInputs, UserData, UserDataError
-from karpenter.cloud.aws.user_data.toml import dumps
+from karpenter.cloud.aws.images.user_data.inputs import BootInputs, UserData, UserDataError
+from karpenter.cloud.aws.images.user_data.toml import dumps
 
 LATEST: Final = "latest"
-_BINDS_BY_ITSELF: Final = (1, 46, 0)  # from here on it knows which directories are meant
+_BINDS_BY_ITSELF: Final = (1, 46, 0)  # the first version that binds these directories by default
 _DIRECTORIES: Final = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 _MOUNT_COMMAND: Final = "000-mount-instance-storage"
 _VERSION: Final = re.compile(r"v?([0-9]+)\.([0-9]+)\.([0-9]+)")

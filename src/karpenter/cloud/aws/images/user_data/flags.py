@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from karpenter.cloud.aws.user_data.inputs import BootInputs
+from karpenter.cloud.aws.images.user_data.inputs import BootInputs
 from karpenter.model.taints import format_taint
 
 # Setting -> flag, and what stands between the keys and values of a mapping

@@ -31,7 +31,7 @@ class BootInputs:
     taints: tuple[Taint, ...] = ()
     user_data: str = ""
     is_raid0: bool = False
-    image_version: str = ""  # of Bottlerocket; nothing when nobody knows
+    image_version: str = ""  # of Bottlerocket; None when unknown
 
     @property
     def dns_addresses(self) -> tuple[str, ...]:
@@ -41,11 +41,11 @@ class BootInputs:
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether the cluster speaks IPv6.
+        """Whether the cluster uses IPv6.
 
-        The address of its DNS service tells, or the range that services have theirs from. What the
-        node class chose for DNS says nothing as long as either is known: a cache on the node has an
-        address of its own, of either kind.
+        Decided by the address of its DNS service, or by the service CIDR. The node class's own DNS
+        address counts only if neither is known: a node-local DNS cache may have an address of
+        either family.
         """
         services, _, _ = self.service_cidr.partition("/")
         told = (self.cluster_dns, services, *self.dns_addresses)
@@ -66,7 +66,7 @@ def boot_labels(claimed: Mapping[str, str], *, capacity_type: str, syncs: bool) 
     Args:
         claimed: the labels of the NodeClaim.
         capacity_type: what this launch asks for.
-        syncs: whether Karpenter has to bring the taints itself, as with custom images.
+        syncs: whether Karpenter has to write the taints itself, as with custom images.
     """
     held = {**claimed, labels.CAPACITY_TYPE: capacity_type}
     if not syncs:

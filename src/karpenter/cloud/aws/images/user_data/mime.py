@@ -1,11 +1,11 @@
-"""Boot scripts in several parts, the format cloud-init reads: the user's first, ours last."""
+"""MIME multipart user data, as cloud-init reads it: the user's parts first, ours last."""
 
 import email
 import email.policy
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.cloud.aws.user_data.inputs import UserDataError
+from karpenter.cloud.aws.images.user_data.inputs import UserDataError
 
 SHELL_SCRIPT: Final = 'text/x-shellscript; charset="us-ascii"'
 NODE_CONFIG: Final = "application/node.eks.aws"

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from karpenter.cloud.aws.families import Family
-from karpenter.cloud.aws.user_data.amazon_linux import al2, al2023
-from karpenter.cloud.aws.user_data.bottlerocket import bottlerocket
-from karpenter.cloud.aws.user_data.inputs import BootInputs, UserData
-from karpenter.cloud.aws.user_data.windows import windows
+from karpenter.cloud.aws.images.families import Family
+from karpenter.cloud.aws.images.user_data.amazon_linux import al2, al2023
+from karpenter.cloud.aws.images.user_data.bottlerocket import bottlerocket
+from karpenter.cloud.aws.images.user_data.inputs import BootInputs, UserData
+from karpenter.cloud.aws.images.user_data.windows import windows
 
-LONGEST: Final = 16384  # bytes EC2 takes
+LONGEST: Final = 16384  # EC2's limit, in bytes
 _RENDERERS: Final[Mapping[str, Callable[[BootInputs], UserData]]] = {
     "AL2": al2,
     "AL2023": al2023,
@@ -18,7 +18,7 @@ _RENDERERS: Final[Mapping[str, Callable[[BootInputs], UserData]]] = {
 
 
 def render(family: Family, inputs: BootInputs) -> UserData:
-    """Write a boot script; a family that is none of ours gets what the user wrote.
+    """Write a boot script; for the Custom family, the user's text unchanged.
 
     Raises:
         UserDataError: what the user wrote cannot be merged with ours.

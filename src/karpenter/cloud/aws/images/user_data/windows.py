@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from karpenter.cloud.aws.user_data.flags import kubelet_flags
-from karpenter.cloud.aws.user_data.inputs import BootInputs, UserData
+from karpenter.cloud.aws.images.user_data.flags import kubelet_flags
+from karpenter.cloud.aws.images.user_data.inputs import BootInputs, UserData
 
 _SCRIPT: Final = r"$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
 
@@ -27,5 +27,5 @@ def windows(inputs: BootInputs) -> UserData:
 
 
 def _quoted(text: str) -> str:
-    """A word of PowerShell in which nothing is replaced."""
+    """Text quoted for PowerShell, without expansion."""
     return "'" + text.replace("'", "''") + "'"

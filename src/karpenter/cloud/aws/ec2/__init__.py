@@ -1,0 +1,1 @@
+"""Calls to AWS: sessions, error classes, rate limits, batching, caches, tags and names."""

@@ -1,0 +1,1 @@
+"""Images of node classes: AMI families, aliases, discovery."""

@@ -1,0 +1,1 @@
+"""User data: the boot script of an instance, for each AMI family."""

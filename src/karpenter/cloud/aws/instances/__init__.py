@@ -1,0 +1,1 @@
+"""Existing instances: listing, description, tagging, drift, termination."""

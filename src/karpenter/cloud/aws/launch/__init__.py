@@ -1,0 +1,1 @@
+"""Launches NodeClaims: filters, launch templates, fleet requests, unavailable offerings."""

@@ -1,0 +1,1 @@
+"""EC2NodeClasses: status, conditions, validation, instance profiles and clean-up."""

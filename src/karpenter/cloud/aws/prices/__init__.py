@@ -1,0 +1,1 @@
+"""Prices: from AWS, from overlays, and estimates where neither is known."""
