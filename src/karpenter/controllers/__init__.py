@@ -1,1 +1,1 @@
-"""The reconcile loops: they carry plans into the world, through ``Kube``, a cloud and a clock."""
+"""The reconcile loops: they carry out plans through ``Kube``, a cloud provider and a clock."""

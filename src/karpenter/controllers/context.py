@@ -1,7 +1,7 @@
-"""The world as controllers see it: mirrors and state to read, a client and a cloud to act through.
+"""What controllers are given: mirrors and state to read, a client and a cloud provider to write to.
 
-One world lasts for one term of leadership. What it remembers beyond the API server (nominations,
-marks, what is on its way) is a convenience and may be lost at any time.
+One context lasts for one term of leadership. What it holds beyond the API server's objects
+(nominations, marks, writes in flight) is a cache and may be lost at any time.
 """
 
 import random
@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
+from karpenter import runtime
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Resource
 from karpenter.clock import Clock
@@ -29,7 +30,7 @@ STATUS: Final = "status"
 
 
 @dataclass(frozen=True)
-class World:
+class Context:
     """What controllers are given; see the module."""
 
     kube: Kube
@@ -50,7 +51,7 @@ class World:
             self._ends.append(mirror.on_change(self._apply))
 
     def end(self) -> None:
-        """Let the state stand still."""
+        """Stop updating the state."""
         while self._ends:
             self._ends.pop()()
 
@@ -60,7 +61,7 @@ class World:
 
     @property
     def is_synced(self) -> bool:
-        """Whether everything is known and no capacity is on its way unseen."""
+        """Whether the mirrors are in sync and no claim lacks its machine."""
         return self.mirrors.is_synced and self.state.is_synced
 
     def is_managed(self, claim: NodeClaim) -> bool:
@@ -69,7 +70,7 @@ class World:
         return (reference.group, reference.kind) in self.cloud.facts.node_classes
 
     async def create(self, kind: type[R], body: Mapping[str, Any]) -> R:
-        """Create an object, and know of it at once."""
+        """Create an object, and store the response in its mirror at once."""
         created = await self.kube.create(kind, body)
         self.mirrors.absorb(created)
         return created
@@ -77,7 +78,7 @@ class World:
     async def patch(
         self, obj: R, body: Mapping[str, Any], *, locked: bool = False, subresource: str = ""
     ) -> R:
-        """Merge ``body`` into an object, and know of the outcome at once.
+        """Merge ``body`` into an object, and store the response in its mirror at once.
 
         Args:
             obj: what was read.
@@ -118,3 +119,19 @@ class World:
         ):
             if obj is not None and (not isinstance(obj, NodeClaim) or self.is_managed(obj)):
                 change(obj)
+
+
+class Controller(runtime.KeyedController):
+    """Base of the controllers that work on keys."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.clock, context.log, context.metrics)
+        self.context: Final = context
+
+
+class Loop(runtime.LoopController):
+    """Base of the controllers that do one thing at a time, over and over."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.clock, context.log, context.metrics)
+        self.context: Final = context

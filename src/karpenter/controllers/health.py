@@ -1,6 +1,6 @@
-"""Whether the process is alive and ready: named checks, and the answer a probe gets.
+"""Liveness and readiness: named checks, and the response to a probe.
 
-A replica that does not lead is ready all the same: it answers, and it could take over.
+A replica that does not lead is ready as well: it serves requests and can take over.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ Checks: TypeAlias = Mapping[str, Check]
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 _FAILED: Final = 500
-# A little less than probes wait, so that they get the listing
+# A little less than the timeout of probes, so that they get the list of failed checks
 _PATIENCE_SECONDS: Final = 25.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a probe is told."""
+    """The response to a probe."""
 
     status: int
     text: str

@@ -1,29 +1,31 @@
-"""Which claims and nodes belong together, as the mirrors have it."""
+"""Which claims and nodes belong together, according to the mirrors."""
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
+from karpenter.controllers.context import Context
 from karpenter.controllers.mirrors import BY_PROVIDER_ID
-from karpenter.controllers.world import World
 
 
-def claim_of(world: World, node: Node) -> NodeClaim | None:
+def nodes_of(context: Context, claim: NodeClaim) -> list[Node]:
+    """The Nodes of a claim's machine: one, or none yet; more than one is a fault."""
+    return context.mirror(Node).by_index(BY_PROVIDER_ID, claim.status.provider_id)
+
+
+def claims_of(context: Context, node: Node) -> list[NodeClaim]:
+    """The claims of this process's cloud that a Node belongs to."""
+    found = context.mirror(NodeClaim).by_index(BY_PROVIDER_ID, node.spec.provider_id)
+    return [claim for claim in found if context.is_managed(claim)]
+
+
+def claim_of(context: Context, node: Node) -> NodeClaim | None:
     """The claim of a node; none when there are several, since nobody knows which one it is."""
-    found = [
-        claim
-        for claim in world.mirror(NodeClaim).by_index(BY_PROVIDER_ID, node.spec.provider_id)
-        if world.is_managed(claim)
-    ]
+    found = claims_of(context, node)
     return found[0] if len(found) == 1 else None
 
 
-def nodes_of(world: World, claim: NodeClaim) -> list[Node]:
-    """Every node that runs on the machine of a claim."""
-    return world.mirror(Node).by_index(BY_PROVIDER_ID, claim.status.provider_id)
-
-
-def has_node_class(world: World, node: Node) -> bool:
+def has_node_class(context: Context, node: Node) -> bool:
     """Whether the node carries the label of one of this cloud's node classes."""
     return any(
         f"{group}/{kind.lower()}" in node.metadata.labels
-        for group, kind in world.cloud.facts.node_classes
+        for group, kind in context.cloud.facts.node_classes
     )

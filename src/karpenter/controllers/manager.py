@@ -1,11 +1,11 @@
-"""One process: mirrors and events all the time, controllers only while it leads.
+"""One process: mirrors and event recording always run, controllers only while it leads.
 
-A term of leadership begins with a world made anew from the mirrors and ends with everything that
+A term of leadership begins with a context made from the mirrors and ends with everything that
 acts being cancelled; nothing but the API server carries over from one term to the next. A process
 that loses its lease stops acting at once and takes part in the election again.
 
-Nothing that goes wrong ends a term but the loss of the lease: steps, handlers and workers are
-guarded each for itself, and if all controllers have to be made anew, that happens within the term.
+Only the loss of the lease ends a term: errors of steps, handlers and workers are caught one by one,
+and if all controllers have to be recreated, that happens within the term.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from structlog.typing import FilteringBoundLogger
 
 from karpenter.clock import Clock
 from karpenter.cloud.provider import CloudProvider
+from karpenter.controllers.context import Context
 from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
-from karpenter.controllers.world import World
 from karpenter.kube.client import Kube
 from karpenter.kube.events import Recorder
 from karpenter.runtime import Runnable, kept_running
@@ -35,7 +35,7 @@ class NotSyncedError(Exception):
 
 
 class Elections(Protocol):
-    """Who decides when this process leads."""
+    """Leader election, as the manager uses it."""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Call ``lead`` whenever this process leads, and cancel it when it no longer does."""
@@ -61,7 +61,7 @@ class Manager:
     def __init__(
         self,
         process: Process,
-        make_controllers: Callable[[World], Sequence[Runnable]],
+        make_controllers: Callable[[Context], Sequence[Runnable]],
         elections: Elections | None = None,
     ) -> None:
         """Make a manager.
@@ -74,7 +74,8 @@ class Manager:
         self._process = process
         self._make_controllers = make_controllers
         self._elections = elections
-        required, optional = kinds_to_follow(process.settings, process.cloud.facts.node_classes)
+        node_classes = process.cloud.facts.readable_node_classes
+        required, optional = kinds_to_follow(process.settings, node_classes)
         self.mirrors: Final = Mirrors(
             process.kube,
             process.clock,
@@ -83,7 +84,7 @@ class Manager:
             rng=process.rng,
             observer=process.metrics,
         )
-        self.world: World | None = None  # of the present term
+        self.context: Context | None = None  # of the present term
         self.leading: Final = asyncio.Event()
 
     async def run(self) -> None:
@@ -112,7 +113,7 @@ class Manager:
             await self._elections.run(self._term)
 
     async def _term(self) -> None:
-        """Lead, for as long as we may; what the controllers die of, others take their place."""
+        """Run controllers for one term; after an error, create new ones in the same term."""
         process = self._process
         controllers = _Controllers(self._act)
         await kept_running(controllers, process.clock, process.log, process.metrics)
@@ -120,7 +121,7 @@ class Manager:
     async def _act(self) -> None:
         process = self._process
         followers = self.mirrors.followers()
-        world = World(
+        context = Context(
             kube=process.kube,
             cloud=process.cloud,
             clock=process.clock,
@@ -132,10 +133,10 @@ class Manager:
             rng=process.rng,
         )
         try:
-            world.begin()
-            self.world = world
+            context.begin()
+            self.context = context
             self.leading.set()
-            made = self._make_controllers(world)
+            made = self._make_controllers(context)
             cloud = _Cloud(process.cloud.run)
             async with asyncio.TaskGroup() as group:
                 group.create_task(
@@ -145,9 +146,9 @@ class Manager:
                     group.create_task(controller.run(), name=controller.name)
         finally:
             self.leading.clear()
-            self.world = None
-            world.end()
-            # Of controllers that never ran, because another one could not even be made
+            self.context = None
+            context.end()
+            # Of controllers that never ran because the creation of another one failed
             self.mirrors.forget_followers(followers)
 
 
@@ -161,7 +162,7 @@ class _Cloud:
 
 @dataclass(frozen=True, slots=True)
 class _Controllers:
-    """All controllers of a term, and the world they live in."""
+    """All controllers of a term, and the context they share."""
 
     run: Callable[[], Coroutine[Any, Any, None]]
     name: str = "controllers"

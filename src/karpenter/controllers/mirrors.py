@@ -1,4 +1,4 @@
-"""The mirrors every controller reads from: one for each kind, kept by one reflector each."""
+"""The mirrors (informer caches) every controller reads from: one reflector for each kind."""
 
 import asyncio
 import random
@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from karpenter.api import cluster, devices, karpenter, legacy, policy, storage, workloads
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import Resource, kind_of
+from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
 from karpenter.clock import Clock
@@ -47,7 +46,6 @@ _DEVICES: Final[tuple[type[Resource], ...]] = (
     devices.ResourceSlice,
 )
 _LEGACY: Final[tuple[type[Resource], ...]] = (legacy.Provisioner, legacy.AWSNodeTemplate)
-_NODE_CLASSES: Final[tuple[type[Resource], ...]] = (EC2NodeClass, KWOKNodeClass)
 # What lets the controllers see kinds they can do without; see examples/install
 _ROLES: Final[Mapping[type[Resource], str]] = {
     **dict.fromkeys(_DEVICES, "karpenter-devices"),
@@ -64,12 +62,10 @@ BY_POOL: Final = "node-pool"
 
 
 def kinds_to_follow(
-    settings: Settings, node_classes: Iterable[tuple[str, str]]
+    settings: Settings, node_classes: Iterable[type[NodeClass]]
 ) -> tuple[tuple[type[Resource], ...], tuple[type[Resource], ...]]:
     """The kinds that must be served for the controllers to work, and those that may be absent."""
     gates = settings.feature_gates
-    known = {(kind.api_version.partition("/")[0], kind_of(kind)): kind for kind in _NODE_CLASSES}
-    classes = tuple(known[found] for found in node_classes if found in known)
     optional: tuple[type[Resource], ...] = _LEGACY
     if gates["NodeOverlay"]:
         optional += (karpenter.NodeOverlay,)
@@ -77,7 +73,7 @@ def kinds_to_follow(
         optional += (karpenter.CapacityBuffer, PodTemplate)
     if not settings.ignore_dra_requests:
         optional += _DEVICES
-    return (*_ALWAYS, *classes), optional
+    return (*_ALWAYS, *node_classes), optional
 
 
 def role_for(kind: type[Resource]) -> str:
@@ -143,17 +139,17 @@ class Mirrors:
             await mirror.synced.wait()
 
     def absorb(self, obj: Resource) -> None:
-        """Take in the answer to a write at once, instead of waiting to be told."""
+        """Store the response to a write at once, instead of waiting for the watch event."""
         mirror = self._mirrors.get(type(obj))
         if mirror is not None:
             mirror.put(obj)
 
     def followers(self) -> Mapping[type[Resource], int]:
-        """How many follow each mirror now."""
+        """How many handlers each mirror has now."""
         return {kind: mirror.followers for kind, mirror in self._mirrors.items()}
 
     def forget_followers(self, beyond: Mapping[type[Resource], int]) -> None:
-        """Tell nobody of changes who has begun to follow a mirror since then."""
+        """Remove the handlers that were added to a mirror since then."""
         for kind, mirror in self._mirrors.items():
             mirror.forget_followers(beyond.get(kind, 0))
 

@@ -1,1 +1,1 @@
-"""Talking to an API server: knows the wire, not the product."""
+"""The Kubernetes client: requests, informers, leader election, work queues, events."""

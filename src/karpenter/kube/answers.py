@@ -1,4 +1,4 @@
-"""What a server says, as objects; whatever else it says is an error that names the request."""
+"""Decodes the API server's answers into objects, or raises an error that names the request."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
@@ -50,7 +50,7 @@ def read_version(request: Request, data: bytes) -> str:
 async def read_events(
     request: Request, lines: AsyncIterator[bytes], kind: type[R]
 ) -> AsyncIterator[WatchEvent[R]]:
-    """Read a watch, line by line; a line that says no ends it as an error."""
+    """Read a watch, line by line; an ERROR event ends it with an exception."""
     async for line in lines:
         event = _read(request, line, kind, decode_event)
         if isinstance(event.object, Status):
@@ -63,7 +63,7 @@ def _read(request: Request, data: bytes, kind: K, decode: Callable[[bytes, K], T
         try:
             return decode(data, kind)
         except TooDeepError:
-            # A server takes more levels than we follow, in parts of objects we do not look at
+            # A server accepts deeper nesting than the decoder, in fields that are not decoded
             return decode(without_depths(data), kind)
     except DecodeError as error:
         raise UnreadableAnswerError(request.method, request.path, error) from error

@@ -1,7 +1,7 @@
 """Verbs on objects, over any transport.
 
 What comes back is a wire model; what is written is plain data with exactly the fields the caller
-owns. Refusals are the classes of ``karpenter.kube.errors``.
+owns. Refusals raise the classes of ``karpenter.kube.errors``.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ _VERSION: Final = "/version"
 
 
 class PatchType(StrEnum):
-    """How a patch is to be read."""
+    """The content type of a patch."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -48,14 +48,14 @@ class NotLeadingError(KubeError):
 
 
 class Limiter(Protocol):
-    """What keeps a client from asking too much at once."""
+    """A rate limit on requests."""
 
     async def take(self) -> None:
-        """Wait for permission to ask."""
+        """Wait until a request may be sent."""
 
 
 class Observer(Protocol):
-    """Who counts requests."""
+    """Counts requests."""
 
     def request(self, method: str, resource: str, status: int, seconds: float) -> None:
         """Note an answer; a status of 0 means that there was none."""
@@ -92,7 +92,7 @@ class Kube(Protocol):
         continue_token: str = "",
         resource_version: str = "",
     ) -> ObjectList[R]:
-        """One page of a list; ``unreadable_in`` tells which objects it lacks."""
+        """One page of a list; ``unreadable_in`` gives the objects it omits."""
 
     def watch(
         self,
@@ -162,10 +162,10 @@ class Client:
 
         Args:
             transport: the way to the server; it is the caller's to close.
-            clock: whose time retries wait in.
+            clock: the clock for retries.
             field_manager: the owner of the fields that are written.
             limiter: asked before every request but watches.
-            observer: told of every answer.
+            observer: called with every answer.
             may_write: asked before every write; when it says no the write is not sent.
         """
         self._transport = transport
@@ -221,7 +221,7 @@ class Client:
             )
             items += page.items
             for obj in unreadable_in(page):
-                # Whoever asks for all objects takes those that are not there for gone
+                # A caller of a complete list takes absent objects for deleted
                 path = resource_of(kind).path(obj.namespace, obj.name)
                 raise UnreadableAnswerError("GET", path, DecodeError((obj.name,), obj.problem))
             token = page.metadata.continue_token
@@ -343,7 +343,7 @@ class Client:
         return read_object(request, (await self._ask(kind, request)).body, kind)
 
     async def _ask(self, kind: type[Resource] | None, request: Request) -> Response:
-        """Send a request, again where that is safe, and return the answer if it is a yes."""
+        """Send a request, with retries where that is safe, and return a successful answer."""
         attempt = 0
         while True:
             try:
@@ -377,7 +377,7 @@ class Client:
     def _observed(
         self, kind: type[Resource] | None, request: Request
     ) -> Iterator[Callable[[int], None]]:
-        """Tell the observer of one request; the block passes on the status it was answered with."""
+        """Report one request to the observer; the block sets the status of the answer."""
         statuses = [0]
         began = self._clock.monotonic()
         try:

@@ -1,4 +1,4 @@
-"""What an API server may refuse, by class; nobody decides by the text of an error."""
+"""The errors of an API server, by class: callers decide by class, never by text."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -37,25 +37,26 @@ class ConnectionLostError(KubeError):
 
 
 class ConfigError(KubeError):
-    """Nothing says, or nothing says clearly, which cluster is meant."""
+    """The configuration of the cluster is missing or cannot be used."""
 
 
 class CredentialsError(KubeError):
-    """The server cannot be told who we are."""
+    """There are no usable credentials."""
 
 
 class UnreadableAnswerError(KubeError):
     """An answer that is not what was asked for; ``problem`` says where it goes wrong."""
 
     def __init__(self, method: str, path: str, problem: DecodeError) -> None:
-        # What is wrong with an object has a path; what has none is no answer of an API server
+        # A decoding error within an object has a path; without one, the answer is not an API
+        # server's
         hint = "" if problem.path else "; is it an API server?"
         super().__init__(f"the answer to {method} {path} cannot be read: {problem}{hint}")
         self.problem = problem
 
 
 class NoApiServerError(KubeError):
-    """Whoever answers does not know what every API server knows."""
+    """The server does not serve the paths of an API server."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"the answer to GET {path} is 404 not found; is it an API server?")
@@ -86,7 +87,7 @@ class BadRequestError(ApiError):
 
 class UnauthorizedError(ApiError):
     def __str__(self) -> str:
-        """What the server says is one word, which helps nobody."""
+        """The message with a remedy: the server's own text is a single word."""
         said = super().__str__()
         return (
             f"the API server does not know who asks ({said}); check the user of the kubeconfig,"
@@ -147,7 +148,7 @@ def refusal(response: Response) -> ApiError:
 def from_status(
     code: int, status: Status | None, headers: Mapping[str, str] = _NO_HEADERS
 ) -> ApiError:
-    """The error a ``Status`` object stands for, be it an answer or a line of a watch."""
+    """The error for a ``Status`` object, from an answer or a line of a watch."""
     status = status or Status()
     known = _CLASSES.get(code, ServerError if code >= 500 else ApiError)
     if code == 409 and status.reason == "AlreadyExists":

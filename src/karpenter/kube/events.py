@@ -1,18 +1,21 @@
-"""Tells the users of a cluster what happens to their objects, as Kubernetes Events.
+"""Records Kubernetes Events about the objects of users, with rate limits.
 
-``publish`` never waits and never fails: what may be said goes into a bounded queue, from which
-``run`` writes in the background. Whoever is told too much hears less, by the limits operators
-know from other controllers (see ``event_limits``). Events are a courtesy: one that cannot be
-written is dropped, and the oldest are dropped when there are too many.
+``publish`` never waits and never fails: an event goes into a bounded queue, from which ``run`` writes
+in the background. An event that cannot be written is dropped, and the oldest are dropped when there
+are too many.
+
+Three filters with bounded memory keep events from flooding a cluster. ``Dedupe`` publishes the same
+event once in a while. ``SpamFilter`` bounds the events about one object. ``Correlator`` counts a
+repeated event instead of writing it again, and folds many similar events into one.
 """
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
 
@@ -26,14 +29,23 @@ from karpenter.kube.errors import (
     ServerError,
     TooManyRequestsError,
 )
-from karpenter.kube.event_limits import Correlator, Dedupe, Series, SpamFilter
 from karpenter.kube.limiter import Bucket
 from karpenter.kube.retry import Backoff
 
+V = TypeVar("V")
+
+MOST_REMEMBERED: Final = 4096
+# What kubectl and dashboards know from other controllers
+FOLDED_PREFIX: Final = "(combined from similar events): "
+_SIMILAR_EVENTS: Final = 10
+_SIMILAR_SECONDS: Final = 600.0
+_OBJECT_BURST: Final = 25
+_OBJECT_REFILL: Final = 1.0 / 300.0
+
+Key: TypeAlias = Hashable
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 NOMINATED: Final = "Nominated"
-
 # Limits that events of all objects share: per second, and at once
 _SHARED_LIMITS: Final[Mapping[str, tuple[float, int]]] = {NOMINATED: (5.0, 10)}
 _DEFAULT_NAMESPACE: Final = "default"
@@ -42,8 +54,124 @@ _TRIES: Final = 5
 _LONGEST_MESSAGE: Final = 1024
 _LONGEST_NAME: Final = 230  # leaves room for the suffix of an event's name
 _WORTH_A_RETRY: Final = (ConnectionLostError, ServerError, TooManyRequestsError)
-
 _log = structlog.get_logger(__name__)
+
+
+class Recent(Generic[V]):
+    """An LRU mapping."""
+
+    def __init__(self, size: int = MOST_REMEMBERED) -> None:
+        self._size = size
+        self._values: OrderedDict[Key, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Key) -> V | None:
+        """The value of a key, which counts as a use."""
+        if key not in self._values:
+            return None
+        self._values.move_to_end(key)
+        return self._values[key]
+
+    def put(self, key: Key, value: V) -> None:
+        """Remember a value."""
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._size:
+            self._values.popitem(last=False)
+
+    def get_or_put(self, key: Key, make: Callable[[], V]) -> V:
+        """The value of a key, made now if there is none."""
+        value = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
+
+
+class Dedupe:
+    """Lets the same key through once in a while."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: Recent[float] = Recent()  # key -> when it may pass again
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def lets_through(self, key: Key, seconds: float) -> bool:
+        """Whether the key has not passed lately; if so, it has now."""
+        now = self._clock.monotonic()
+        until = self._until.get(key)
+        if until is not None and now < until:
+            return False
+        self._until.put(key, now + seconds)
+        return True
+
+
+class SpamFilter:
+    """Lets 25 events about an object through at once, and one more every five minutes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._buckets: Recent[Bucket] = Recent()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def lets_through(self, target: Key) -> bool:
+        """Whether one more event about an object may be written."""
+        bucket = self._buckets.get_or_put(
+            target, lambda: Bucket(self._clock, _OBJECT_REFILL, _OBJECT_BURST)
+        )
+        return bucket.try_take()
+
+
+@dataclass(slots=True)
+class Series:
+    """An event that is written once and counted from then on."""
+
+    count: int = 0
+    name: str = ""  # of the Event object, once there is one
+    namespace: str = ""
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Events about one object that differ in their message alone."""
+
+    seen_at: float
+    messages: set[str] = field(default_factory=set)
+
+
+class Correlator:
+    """Finds the series an event belongs to, and what it says there."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._similar: Recent[_Similar] = Recent()
+        self._series: Recent[Series] = Recent()
+
+    def __len__(self) -> int:
+        return max(len(self._similar), len(self._series))
+
+    def place(self, kin: Key, message: str) -> tuple[Series, str]:
+        """The series of an event, and its message.
+
+        Args:
+            kin: what similar events have in common.
+            message: what this one says.
+        """
+        now = self._clock.monotonic()
+        similar = self._similar.get_or_put(kin, lambda: _Similar(now))
+        if now - similar.seen_at > _SIMILAR_SECONDS:
+            similar.messages.clear()
+        similar.seen_at = now
+        if message not in similar.messages and len(similar.messages) >= _SIMILAR_EVENTS:
+            return self._series.get_or_put((kin, None), Series), f"{FOLDED_PREFIX}{message}"
+        similar.messages.add(message)
+        return self._series.get_or_put((kin, message), Series), message
 
 
 class EventClient(Protocol):
@@ -60,11 +188,11 @@ class EventClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell about an object.
+    """An event about an object.
 
-    Events with ``dedupe`` values are told once in ``dedupe_seconds`` for each reason and values.
-    Some reasons, such as ``Nominated``, share a limit for all objects; ``limiter_name`` lets an
-    event of another reason count towards it.
+    Events with ``dedupe`` values are published once in ``dedupe_seconds`` for each reason and
+    values. Some reasons, such as ``Nominated``, share a limit for all objects; ``limiter_name``
+    lets an event of another reason count towards it.
     """
 
     target: Resource | ObjectReference
@@ -116,7 +244,7 @@ class Recorder:
         }
 
     def publish(self, event: Event) -> None:
-        """Tell users about something, unless it has been told enough."""
+        """Queue an event, unless a filter drops it."""
         if event.dedupe and not self._dedupe.lets_through(
             (event.reason, *event.dedupe), event.dedupe_seconds
         ):
@@ -156,7 +284,7 @@ class Recorder:
             except _WORTH_A_RETRY as error:
                 last: Exception = error
                 await self._clock.sleep(backoff.next())
-            except Exception as error:  # noqa: BLE001 there are other events to be told
+            except Exception as error:  # noqa: BLE001 other events must still be written
                 last = error
                 break
             else:
@@ -226,7 +354,7 @@ class Recorder:
 
 
 def reference_to(target: Resource | ObjectReference) -> ObjectReference:
-    """A pointer at an object, with everything that tells it from others."""
+    """An ObjectReference to an object."""
     if isinstance(target, ObjectReference):
         return target
     metadata = target.metadata

@@ -1,8 +1,8 @@
-"""What happens when something goes wrong about one object: it is said and counted, and no more.
+"""Contains failures to the object that causes them: they are logged and counted.
 
-Objects come from anybody who may write to the cluster. One that nobody can read, or that somebody
-who follows its mirror cannot cope with, must not cost the others anything: it is named in the log
-and in the metrics, and the work goes on.
+Any user with write access may create objects. One that cannot be decoded, or that makes a handler
+of its mirror raise, must not affect other objects: it is named in the log and in the metrics, and
+the work continues.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,9 +16,9 @@ from karpenter.clock import Clock
 from karpenter.kube.index import Key
 from karpenter.kube.workqueue import Backoff
 
-# Of each kind; whoever makes more of them has been noticed
+# Logged per kind; further ones add no information
 MOST_NAMED: Final = 100
-# Whoever failed on an object is told of it again, first soon and then every few minutes
+# A handler that raised is called again with back-off: first soon, then every few minutes
 AGAIN: Final = Backoff(1.0, 300.0)
 
 _Keys: TypeAlias = set[Key]
@@ -26,18 +26,18 @@ _log = structlog.get_logger(__name__)
 
 
 class GuardObserver(Protocol):
-    """Who counts what went wrong."""
+    """Counts failures."""
 
     def set_aside(self, kind: str, namespace: str, name: str, *, is_aside: bool) -> None:
         """Note that an object cannot be read, or that it can be again."""
 
     def handler_failed(self, kind: str) -> None:
-        """Note that somebody who follows a kind raised about one object."""
+        """Note that a handler of a kind raised for one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a mirror and its reflector tell of objects that do harm."""
+    """Where a mirror and its reflector report failing objects."""
 
     clock: Clock
     observer: GuardObserver | None = None
@@ -45,12 +45,12 @@ class Guard:
     def handler_failed(
         self, kind: str, key: Key, handler: object, error: Exception, *, failures: int
     ) -> float:
-        """Say that somebody could not cope with an object; return seconds until it is tried again.
+        """Report that a handler raised for an object; return the seconds until it is retried.
 
         Args:
             kind: of the object.
             key: which one it is.
-            handler: who could not.
+            handler: the handler that raised.
             error: what was raised.
             failures: how often before, since it went well.
         """

@@ -21,10 +21,10 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from karpenter.clock import Clock
-from karpenter.kube.access import Certificate, ClusterConfig
-from karpenter.kube.credentials import Credentials, Proof
+from karpenter.kube.access.credentials import Credentials, Proof
+from karpenter.kube.access.tls import tls_context
+from karpenter.kube.access.types import Certificate, ClusterConfig
 from karpenter.kube.errors import ConnectionLostError
-from karpenter.kube.tls import tls_context
 from karpenter.kube.transport import JSON, Request, Response, Stream
 from karpenter.os_errors import os_reason
 
@@ -35,7 +35,7 @@ _CONNECT_SECONDS: Final = 10.0
 _MOST_CONNECTIONS: Final = 40
 _NO_LIMIT: Final = 0
 _KEPT_SECONDS: Final = 60.0  # less than servers keep an idle connection
-# A peer that says nothing is asked for a sign of life, and given up in less than a minute
+# TCP keepalive: a silent peer is probed, and given up in less than a minute
 _SOCKET_OPTIONS: Final = (
     ("TCP_KEEPIDLE", 30),
     ("TCP_KEEPINTVL", 8),
@@ -59,16 +59,16 @@ class HttpTransport:
         """Prepare to connect; nothing is sent yet.
 
         Args:
-            config: the server, and who we are.
-            clock: by which credentials run out.
-            user_agent: what we call ourselves.
+            config: the server and the client's identity.
+            clock: the clock for the expiry of credentials.
+            user_agent: the User-Agent header.
             environment: the environment that exec plugins are run in.
         """
         parts = urlsplit(config.server)
         self._config = config
         self._name = f"{parts.scheme}://{parts.hostname}:{parts.port or _port(parts.scheme)}"
         self._is_secure = parts.scheme == "https"
-        # A sandbox is; that its proxy cannot be reached would only puzzle people
+        # A sandbox is its own proxy; an error about an unreachable proxy would mislead
         proxy = urlsplit(config.proxy)
         self._is_its_own_proxy = (proxy.hostname, proxy.port) == (parts.hostname, parts.port)
         self._credentials = Credentials(config.identity, clock, environment)
@@ -77,7 +77,7 @@ class HttpTransport:
         self._context: tuple[Certificate | None, ssl.SSLContext] | None = None
 
     async def send(self, request: Request) -> Response:
-        """Ask, and wait for the whole answer."""
+        """Send a request and wait for the whole answer."""
         proof = await self._proof()
         response = await self._send_as(proof, request)
         if response.status == _UNAUTHORIZED and (newer := await self._newer(proof)) is not None:
@@ -86,7 +86,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Ask for an answer that goes on, until it ends or the block is left."""
+        """Open a streaming answer, until it ends or the block is left."""
         proof = await self._proof()
         response = await self._open(proof, request)
         try:
@@ -103,13 +103,13 @@ class HttpTransport:
             response.close()
 
     async def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
 
     async def _proof(self) -> Proof:
-        # As kubectl has it: who speaks without TLS does not show what others could copy
+        # As in kubectl: credentials are not sent without TLS, where others could read them
         return await self._credentials.proof() if self._is_secure else Proof()
 
     async def _newer(self, refused: Proof) -> Proof | None:
@@ -233,9 +233,9 @@ class HttpTransport:
 
 
 class _GuardedBody(BytesPayload):
-    """A body that asks once more before it leaves: getting a connection may have taken long.
+    """A body that checks once more before it is sent: getting a connection may take long.
 
-    Headers wait for the body, so when the answer is no, the server has heard nothing.
+    Headers are sent with the body, so when the check fails nothing has been sent.
     """
 
     def __init__(self, content: bytes, may_go: Callable[[], bool]) -> None:
@@ -276,7 +276,7 @@ def _new_socket(address: Any) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _SOCKET_OPTIONS:
-        # Not every operating system knows all of them
+        # Not every operating system has all of them
         if (option := getattr(socket, name, None)) is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
     return made

@@ -2,36 +2,9 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
 from urllib.parse import quote
 
-from karpenter.api import cluster, devices, ec2, karpenter, kwok, legacy, policy, storage
 from karpenter.api.meta import Resource, kind_of
-from karpenter.api.nodes import Node
-
-_CLUSTER_SCOPED: Final[frozenset[type[Resource]]] = frozenset(
-    {
-        Node,
-        cluster.Namespace,
-        devices.DeviceClass,
-        devices.ResourceSlice,
-        ec2.EC2NodeClass,
-        ec2.EC2NodeClassV1Beta1,
-        karpenter.NodeClaim,
-        karpenter.NodeClaimV1Beta1,
-        karpenter.NodeOverlay,
-        karpenter.NodePool,
-        karpenter.NodePoolV1Beta1,
-        kwok.KWOKNodeClass,
-        legacy.AWSNodeTemplate,
-        legacy.Provisioner,
-        policy.PriorityClass,
-        storage.CSINode,
-        storage.PersistentVolume,
-        storage.StorageClass,
-        storage.VolumeAttachment,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +29,7 @@ class KubeResource:
 @cache
 def resource_of(kind: type[Resource]) -> KubeResource:
     """Where objects of this kind are found."""
-    return KubeResource(kind.api_version, _plural(kind_of(kind)), kind not in _CLUSTER_SCOPED)
+    return KubeResource(kind.api_version, _plural(kind_of(kind)), kind.namespaced)
 
 
 def _plural(kind: str) -> str:

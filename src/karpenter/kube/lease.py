@@ -1,13 +1,13 @@
-"""One of several replicas acts: an election by a Lease that its holder keeps renewing.
+"""Leader election by a Lease that its holder keeps renewing.
 
-Notation: ``t`` is the moment at which a request that renews the lease is sent, by our own
-monotonic clock. The others see the renewal at ``t`` or later, and take over ``duration`` after
-they saw it at the earliest. We act until ``t + renew_deadline`` at the latest, which is sooner;
-the difference is what work in flight has to end in. No clock is ever compared with another
-machine's: whether somebody else's lease has run out is judged by when we saw it change.
+Notation: ``t`` is the moment at which a request that renews the lease is sent, by our own monotonic
+clock. The others see the renewal at ``t`` or later, and take over ``duration`` after they saw it at
+the earliest. We act until ``t + renew_deadline`` at the latest, which is sooner; the difference is
+what work in flight has to end in. No clock is ever compared with another machine's: whether another
+holder's lease has expired is judged by when we saw it change.
 
-A holder that cannot renew in time stops acting and stands for election again. It does not end
-the process: a machine that was too busy for ten seconds is none the worse afterwards.
+A holder that cannot renew in time stops acting and stands for election again. The process does not
+exit: a machine that was too busy for ten seconds can lead again.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from karpenter.kube.errors import (
 )
 
 _REQUEST_SECONDS: Final = 5.0
-_MOST_TRANSITIONS: Final = 2**31 - 1  # that the API server takes; somebody may have written it
-# What tells a renewed lease from one that only looks different
+_MOST_TRANSITIONS: Final = 2**31 - 1  # the API server's limit; a user may have edited the lease
+# The fields whose change means a renewal; others may change without one
 _Mark: TypeAlias = tuple[str | None, datetime | None, datetime | None, int | None]
 
 _log = structlog.get_logger(__name__)
@@ -75,11 +75,11 @@ class Election:
 
         Args:
             kube: a client without a rate limit, so that a busy controller keeps its lease.
-            clock: by whose monotonic time everything is judged.
+            clock: the monotonic clock for all deadlines.
             name: of the lease.
             namespace: of the lease.
             identity: our own name, different for each process.
-            rng: what moves the attempts of replicas apart.
+            rng: the source of jitter between replicas.
             duration: how long the others wait after a renewal they saw.
             renew_deadline: how long we act after a renewal we sent.
             retry: the time between attempts.
@@ -112,7 +112,7 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was seen last; empty when nobody did."""
+        """The holder of the lease when it was last seen; empty if there was none."""
         return self._holder
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -137,7 +137,7 @@ class Election:
         held, self._held, self._leads_until = self._held, None, None
         if held is None:
             return
-        # A second is the shortest there is; those who ignore the empty holder wait no longer
+        # A second is the shortest duration; candidates that ignore the empty holder wait no longer
         spec = {**self._times(), "holderIdentity": "", "leaseDurationSeconds": 1}
         try:
             await self._clock.wait_for(self._patch(held, spec), seconds=_REQUEST_SECONDS)
@@ -187,7 +187,7 @@ class Election:
         """Try once to become or stay the holder, and say whether we are."""
         try:
             is_holder = await self._clock.wait_for(self._claim(), seconds=seconds)
-        except Exception as error:  # noqa: BLE001 the next attempt may go well
+        except Exception as error:  # noqa: BLE001 retried at the next attempt
             trouble = _sentence(error)
             if trouble != self._trouble:
                 is_foreseen = isinstance(error, KubeError | TimeoutError)
@@ -207,12 +207,12 @@ class Election:
             try:
                 return await self._write(self._held)
             except (ConflictError, NotFoundError):
-                # Changed or removed behind our back: look before going on
+                # Changed or removed by another client: read it before going on
                 self._held = None
         try:
             lease = await self._kube.get(Lease, self._name, self._namespace)
         except NotFoundError:
-            # Somebody removed it; whoever held it acts until it notices
+            # It was removed; its holder acts until it notices
             return not self._belongs_to_another() and await self._create()
         self._observe(lease)
         if self._belongs_to_another():
@@ -220,7 +220,7 @@ class Election:
         try:
             return await self._write(lease)
         except ConflictError:
-            return False  # somebody was faster
+            return False  # another candidate was faster
 
     async def _create(self) -> bool:
         sent = self._clock.monotonic()

@@ -1,4 +1,4 @@
-"""A limit on how often something may be done, with room for bursts; first come, first served."""
+"""A token-bucket rate limit; callers are served in order of arrival."""
 
 from karpenter.clock import Clock
 
@@ -50,7 +50,7 @@ class Bucket:
 class Limiter:
     """Lets callers through at ``qps`` a second on average, ``burst`` of them at once at most.
 
-    Each caller is given its own moment when it asks, so nobody overtakes and nobody starves.
+    Each caller reserves its own slot when it arrives, so that none overtakes and none starves.
     """
 
     def __init__(self, clock: Clock, qps: float, burst: int) -> None:
@@ -62,7 +62,7 @@ class Limiter:
         self._bucket = Bucket(clock, qps, burst)
 
     async def take(self) -> None:
-        """Wait for permission to go on."""
+        """Wait for a token."""
         seconds = self._bucket.borrow()
         if seconds <= 0.0:
             return

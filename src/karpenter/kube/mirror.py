@@ -1,11 +1,11 @@
-"""A mirror of one kind of object: what was seen last, with indexes, and a word on every change.
+"""The cache of an informer: the latest objects of one kind, with indexes and change handlers.
 
-Reflectors fill it from lists and watches; whoever writes an object puts the server's answer in at
-once. An object never goes back: what is older than what is known, by resource version, is passed
-over, so a controller never acts on the world before its own last write.
+Reflectors fill it from lists and watches; a writer puts the server's answer in at once. An object
+never goes back: a version older than the known one, by resource version, is ignored, so a
+controller never acts on a state before its own last write.
 
-Whoever follows a guarded mirror and raises about an object is told of it again later; the mirror,
-the others who follow it and all other objects are none the worse.
+A handler of a guarded mirror that raises for an object is called again later; the mirror, the other
+handlers and all other objects are not affected.
 """
 
 import asyncio
@@ -37,11 +37,12 @@ class Mirror(Generic[R]):
     """The objects of one kind, as far as they are known."""
 
     def __init__(self, kind: type[R], guard: Guard | None = None) -> None:
-        """Know nothing yet.
+        """Start empty and unsynced.
 
         Args:
             kind: of the objects.
-            guard: what is told when a follower raises; without one, whoever changes the mirror is.
+            guard: receives errors of handlers; without one they propagate to the writer of the
+                mirror.
         """
         self.kind: Final = kind
         self._guard = guard
@@ -56,7 +57,7 @@ class Mirror(Generic[R]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether everything that was there at the start has been seen."""
+        """Whether the first list is complete."""
         return self.synced.is_set()
 
     def __len__(self) -> int:
@@ -87,7 +88,7 @@ class Mirror(Generic[R]):
         """Call ``handler`` for every object there is now, and from now on for every change.
 
         Returns:
-            What to call to be told no more.
+            A function that removes the handler.
         """
         follower = _Follower(kind_of(self.kind), handler, self._guard, self._tell_again)
         self._followers.append(follower)
@@ -97,16 +98,16 @@ class Mirror(Generic[R]):
 
     @property
     def followers(self) -> int:
-        """How many are told of changes."""
+        """The number of handlers."""
         return len(self._followers)
 
     def forget_followers(self, beyond: int) -> None:
-        """Tell only the first so many of changes; the others came to nothing."""
+        """Keep only the first so many handlers; the others belong to a failed start."""
         for follower in self._followers[beyond:]:
             self._end(follower)
 
     def put(self, obj: R) -> bool:
-        """Take in an object; say whether it is news."""
+        """Store an object; return whether it is new or newer."""
         key = key_of(obj)
         known = self._objects.get(key)
         if obj.metadata.uid in self._removed or (known is not None and _is_older(obj, known)):
@@ -116,14 +117,14 @@ class Mirror(Generic[R]):
         return True
 
     def drop(self, obj: R) -> bool:
-        """Forget an object that is gone; say whether it was known.
+        """Remove a deleted object; return whether it was known.
 
         The removal of an object says nothing about a later one of the same name.
         """
         return self.drop_key(key_of(obj), obj.metadata.uid)
 
     def drop_key(self, key: Key, uid: str) -> bool:
-        """Forget an object that is gone, of which only key and uid are known."""
+        """Remove a deleted object of which only key and uid are known."""
         self._remember_removal(uid)
         known = self._objects.get(key)
         if known is None or known.metadata.uid != uid:
@@ -170,7 +171,7 @@ class Mirror(Generic[R]):
             follower.tell(key, old, new)
 
     def _tell_again(self, follower: "_Follower[R]", key: Key) -> None:
-        """Tell a follower what it raised about; the others may have waited for it to know."""
+        """Retry a handler that raised; then call the others, which may depend on its state."""
         obj = self._objects.get(key)
         if follower.tell(key, None, obj) and obj is not None:
             for other in tuple(self._followers):
@@ -183,7 +184,7 @@ class Mirror(Generic[R]):
             self._followers.remove(follower)
 
     def _guarded(self, values_of: Callable[[R], Iterable[Hashable]]) -> _ValuesOf[R]:
-        """An index has no values of an object that its function raises about."""
+        """An index function that raises for an object yields no values for it."""
 
         def values(obj: R) -> Iterable[Hashable]:
             try:
@@ -200,15 +201,15 @@ class Mirror(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class _Owed(Generic[R]):
-    """What a follower has not been told yet, because it raised."""
+    """A change that a handler has not processed, because it raised."""
 
-    old: R | None  # what it knows of the object
+    old: R | None  # the object as the handler last processed it
     failures: int
     timer: Timer
 
 
 class _Follower(Generic[R]):
-    """Somebody who is told of changes, and of those it raised about again."""
+    """A handler with the changes it raised for, which are retried."""
 
     def __init__(
         self,
@@ -224,7 +225,7 @@ class _Follower(Generic[R]):
         self._owed: dict[Key, _Owed[R]] = {}
 
     def tell(self, key: Key, old: R | None, new: R | None) -> bool:
-        """Tell of a change, from what the follower knows; say whether it took it in."""
+        """Call the handler with a change since its last one; return whether it succeeded."""
         if self._guard is None:
             self._handler(old, new)
             return True
@@ -233,10 +234,10 @@ class _Follower(Generic[R]):
             owed.timer.cancel()
             old = owed.old
         if old is None and new is None:
-            return True  # it came and went without the follower ever knowing of it
+            return True  # created and deleted before the handler ever processed it
         try:
             self._handler(old, new)
-        except Exception as error:  # noqa: BLE001 others follow, and there are other objects
+        except Exception as error:  # noqa: BLE001 other handlers and objects must not be affected
             failures = owed.failures if owed is not None else 0
             seconds = self._guard.handler_failed(
                 self._kind, key, self._handler, error, failures=failures
@@ -247,7 +248,7 @@ class _Follower(Generic[R]):
         return True
 
     def end(self) -> None:
-        """Tell of nothing any more."""
+        """Stop calling the handler."""
         for owed in self._owed.values():
             owed.timer.cancel()
         self._owed.clear()

@@ -1,15 +1,14 @@
-"""Keeps a mirror of all objects of one kind: list, watch, resume, list again.
+"""The reflector of an informer: fills a mirror of one kind by list, watch, resume and relist.
 
-What it promises: the mirror is never wrong for long. Lists come in pages and are compared with
-what the mirror holds, so that deletions nobody saw are seen; watches go on where the last one
-ended, ask for bookmarks and for an end, and are dropped when nothing is heard of them; a history
-that no longer reaches back (410) is answered with a new list. Failures are followed by growing,
-jittered pauses until something is heard again.
+The mirror is never stale for long. Lists are paged and compared with the mirror, so that missed
+deletions are noticed; watches resume where the last one ended, with bookmarks and a timeout, and
+are dropped when they stay silent too long; an expired history (410) leads to a new list. Failures
+are retried with jittered exponential back-off.
 
-An object that cannot be read is set aside: it is named once, what the mirror knew of it stays as it
-was, and everything else goes on. So does everything when something goes wrong that nobody foresaw.
+An object that cannot be decoded is set aside: it is logged once, the mirror keeps its last known
+version, and all other objects are still processed. The reflector also survives unexpected errors.
 
-What an object means is for those who follow the mirror to say.
+Interpreting objects is left to the mirror's handlers.
 """
 
 import asyncio
@@ -44,14 +43,14 @@ R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
 
 # Servers end a watch a little late, and the last bookmark has a way to go
 _GRACE: Final = 30.0
-# A watch that ends sooner and said nothing is a failure, however politely it ended
+# A watch that ends sooner without an event is a failure, even if it was closed cleanly
 _SHORTEST_WATCH: Final = 1.0
-# Objects that are taken in before others have their turn, some milliseconds of work
+# Objects processed per turn of the event loop, some milliseconds of work
 _AT_A_TIME: Final = 20
 # A version the server keeps refusing to watch from, though it does not say 410, is given up:
 # a server restored from a backup does not know the versions of its future
 _REFUSALS_BEFORE_LIST: Final = 3
-# Whether we may list a kind by now is not worth more than a question every few minutes
+# A forbidden or missing kind is polled every few minutes only
 _FORBIDDEN_LONGEST: Final = 300.0
 
 _log = structlog.get_logger(__name__)
@@ -81,7 +80,7 @@ class Copy(Protocol[R_contra]):
         """Take note that an object is gone."""
 
     def drop_key(self, key: Key, uid: str) -> object:
-        """Take note that an object is gone of which no more is known."""
+        """Take note that an object is gone of which only key and uid are known."""
 
     def forget_others(
         self, items: Iterable[R_contra], resource_version: str, *, spared: Iterable[Key] = ()
@@ -115,19 +114,19 @@ class Reflector(Generic[R]):
         role: str = "",
         observer: GuardObserver | None = None,
     ) -> None:
-        """Follow nothing yet.
+        """Prepare the reflector; ``run`` starts it.
 
         Args:
             kube: where the objects come from.
             kind: of the objects.
             mirror: where they go.
-            clock: what tells when to ask again.
-            rng: what spreads requests.
+            clock: the clock for retries.
+            rng: the source of jitter.
             page_size: how many objects are listed at a time.
             watch_seconds: how long a watch lasts.
             optional: the kind may be absent, or not for us to see.
-            role: the ClusterRole that would let us see it, for whoever wonders.
-            observer: who counts objects that cannot be read.
+            role: the ClusterRole that grants access, for the log.
+            observer: counts objects that cannot be decoded.
         """
         self._kube = kube
         self._kind = kind
@@ -160,7 +159,7 @@ class Reflector(Generic[R]):
                 self._version = None
             except (KubeError, TimeoutError) as error:
                 self._failed(error)
-            except Exception as error:  # noqa: BLE001 a list from the beginning may go well
+            except Exception as error:  # noqa: BLE001 a new list may succeed
                 self._version = None
                 self._report(error, is_foreseen=False)
             await self._clock.sleep(backoff.next())
@@ -200,7 +199,7 @@ class Reflector(Generic[R]):
         return version
 
     async def _take_in(self, items: Sequence[R]) -> None:
-        """Tell the mirror of the objects of a list, and let others have their turn meanwhile."""
+        """Put the objects of a list into the mirror, yielding to the event loop in between."""
         for number, obj in enumerate(items, start=1):
             self._mirror.put(obj)
             if number % _AT_A_TIME == 0:
@@ -218,7 +217,7 @@ class Reflector(Generic[R]):
                 self._take(event)
                 self._is_well()
                 heard += 1
-                if heard % _AT_A_TIME == 0:  # many may have come at once, and others wait
+                if heard % _AT_A_TIME == 0:  # yield: many may have arrived at once
                     await asyncio.sleep(0)
         if self._clock.monotonic() - opened >= _SHORTEST_WATCH:
             has_heard = True

@@ -1,8 +1,8 @@
-"""When to ask again: how long to wait after a failure, or that waiting helps nobody.
+"""Retries: how long to wait after a failure, or that a retry would not help.
 
-The server did not carry out what it answered with 429, so any request may follow it again; after
-a lost connection or a fault of the server nobody knows, so only reading is repeated. Whoever
-wrote reads first and decides anew.
+A request answered with 429 was not carried out, so any request is retried; after a lost connection
+or a server error it may have been, so only reads are retried. A writer must read first and decide
+again.
 """
 
 import random
@@ -19,9 +19,9 @@ from karpenter.kube.transport import Request
 RETRIES: Final = 4
 _FIRST_DELAY: Final = 0.2
 _LONGEST_DELAY: Final = 5.0
-# A server that asks for more than this is answered by the caller's own back-off
+# Beyond this Retry-After, the caller's own back-off applies
 _LONGEST_OBEYED: Final = 60.0
-# A disruption budget answers 429 as well, and asking again is for whoever drains the node
+# A disruption budget answers 429 as well; retrying is up to the drain
 _EVICTION: Final = "/eviction"
 
 
@@ -54,7 +54,7 @@ def _obeyed(seconds: float) -> float | None:
 
 
 class Backoff:
-    """Delays that double from ``first`` to ``longest``, each a little off so that crowds part."""
+    """Exponential back-off with jitter, from ``first`` to ``longest``."""
 
     def __init__(self, rng: random.Random, *, first: float = 0.8, longest: float = 30.0) -> None:
         self._rng = rng
@@ -69,5 +69,5 @@ class Backoff:
         return delay * self._rng.uniform(0.75, 1.25)
 
     def reset(self) -> None:
-        """Begin anew, because something went well."""
+        """Start again from ``first``, after a success."""
         self._next = self._first

@@ -1,4 +1,4 @@
-"""What carries requests to an API server: bytes in, bytes out.
+"""The transport of requests to an API server: bytes in, bytes out.
 
 A transport knows connections, credentials and nothing else; objects, patches and errors are the
 client's. There is one over HTTP, and the sandbox has one that reaches its store without a socket.
@@ -22,7 +22,7 @@ class Request:
     body: bytes = b""
     content_type: str = JSON
     seconds: float = 30.0  # how long the whole answer may take; a stream, its first byte
-    # Asked at the last moment before a body leaves; when it says no, nothing is sent
+    # Called immediately before the body is sent; if false, nothing is sent
     may_go: Callable[[], bool] | None = None
 
     @property
@@ -54,14 +54,14 @@ class Transport(Protocol):
     """A way to one API server.
 
     Both methods raise ``ConnectionLostError`` when there was no complete answer, whatever the
-    cause; an answer that says no is an answer.
+    cause; an error status is a complete answer.
     """
 
     async def send(self, request: Request) -> Response:
-        """Ask, and wait for the whole answer."""
+        """Send a request and wait for the whole answer."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """Ask for an answer that goes on, until it ends or the block is left."""
+        """Open a streaming answer, until it ends or the block is left."""
 
     async def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""

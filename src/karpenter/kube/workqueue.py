@@ -1,4 +1,4 @@
-"""Keys that wait for work: each at most once, never twice at a time, some of them later.
+"""A work queue of keys: deduplicated, never processed concurrently, with delays and back-off.
 
 A key added while it waits is one piece of work; a key added while it is being worked on comes
 again afterwards. Order is first come, first served, so a run in virtual time repeats itself.
@@ -31,7 +31,7 @@ QUICK: Final = Backoff()
 
 
 class QueueObserver(Protocol):
-    """Who wants to know how busy a queue is."""
+    """Observes the activity of a queue."""
 
     def added(self) -> None:
         """Note that a key was asked for."""
@@ -79,7 +79,7 @@ class WorkQueue(Generic[K]):
         self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Ask for work on ``key`` in a while, or earlier when that was asked for already."""
+        """Ask for work on ``key`` after a delay, or at an earlier time already asked for."""
         if seconds <= 0:
             self.add(key)
             return
@@ -102,7 +102,7 @@ class WorkQueue(Generic[K]):
         return seconds
 
     def forget(self, key: K) -> None:
-        """Let the back-off of ``key`` begin anew, because its work succeeded."""
+        """Reset the back-off of ``key``, because its work succeeded."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:

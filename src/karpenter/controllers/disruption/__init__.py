@@ -1,1 +1,1 @@
-"""The controllers that remove nodes nobody needs, or that others would do better."""
+"""The controllers that remove nodes that are not needed, or that should be replaced."""

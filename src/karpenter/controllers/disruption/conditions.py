@@ -1,8 +1,9 @@
-"""What a claim says about itself before anybody disrupts it: that it drifted, that it is at rest.
+"""The conditions disruption starts from, written on each claim: ``Drifted`` and ``Consolidatable``.
 
-The rules are pure and stand elsewhere; here they are applied whenever a claim, its pool or its node
-class changes, every five minutes, and the moment a claim has been at rest for as long as its pool
-wants. Pods that come and go change a claim too: the time of the last one stands in its status.
+The rules are pure and live in ``karpenter.disruption``. This controller applies them whenever a
+claim, its pool or its node class changes, every five minutes, and the moment a claim has been quiet
+for the pool's ``consolidateAfter``. Pods that come or go change the claim too: its status holds the
+time of the last pod event.
 """
 
 from collections.abc import Iterable
@@ -11,19 +12,17 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
+from karpenter.api.node_classes import NodeClass
 from karpenter.api.pods import Pod
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
 from karpenter.cloud.types import InstanceType
-from karpenter.controllers.disruption.regrets import Regrets
-from karpenter.controllers.lifecycle.claims import INITIALIZED, LAUNCHED, is_deleting
+from karpenter.controllers.context import STATUS, Context, Controller
+from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.mirrors import BY_NODE, BY_POOL
-from karpenter.controllers.node_pools.served import node_class_mirrors
-from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import STATUS, World
-from karpenter.disruption.detection import (
-    CONSOLIDATABLE,
-    DRIFTED,
+from karpenter.controllers.node_pools.managed import node_class_mirrors
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
+from karpenter.disruption.claim_conditions import (
     Patience,
     drift_reason,
     is_old_enough,
@@ -33,6 +32,10 @@ from karpenter.disruption.detection import (
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
 from karpenter.model.conditions import (
+    CONSOLIDATABLE,
+    DRIFTED,
+    INITIALIZED,
+    LAUNCHED,
     TRUE,
     Conditions,
     is_true,
@@ -41,11 +44,10 @@ from karpenter.model.conditions import (
     without,
 )
 from karpenter.runtime import REASONABLE
-from karpenter.state.departing import is_reschedulable
-from karpenter.state.snapshot import NodeClass
+from karpenter.state.departing_pods import is_reschedulable
 
 _AGAIN: Final = 300.0
-# A type that was found on sale is believed to be for so long
+# How long a type that was found in the catalogue is not looked up again
 _FOUND_FOR: Final = timedelta(minutes=30)
 
 
@@ -57,24 +59,27 @@ class ClaimConditions(Controller):
     backoff = REASONABLE
 
     def __init__(
-        self, world: World, planned: PlannedPods | None = None, regrets: Regrets | None = None
+        self,
+        context: Context,
+        planned: PlannedPods | None = None,
+        regrets: IneffectiveMoves | None = None,
     ) -> None:
-        super().__init__(world)
+        super().__init__(context)
         self._planned = planned or PlannedPods()
-        self._regrets = regrets or Regrets(world.clock)
-        self._claims = world.mirror(NodeClaim)
-        self._pools = world.mirror(NodePool)
-        self._found: dict[str, datetime] = {}  # claim uid -> when its type was seen on sale
+        self._regrets = regrets or IneffectiveMoves(context.clock)
+        self._claims = context.mirror(NodeClaim)
+        self._pools = context.mirror(NodePool)
+        self._found: dict[str, datetime] = {}  # claim uid -> when its type was last found
         self.follow(self._claims)
         self._ends.append(self._claims.on_change(self._forget))
         self._ends.append(self._pools.on_change(self._pool_changed))
-        for mirror in node_class_mirrors(world):
+        for mirror in node_class_mirrors(context):
             self._ends.append(mirror.on_change(self._class_changed))
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring the conditions of one claim up to date."""
         claim = self._claims.get(key[1])
-        if claim is None or is_deleting(claim) or not self.world.is_managed(claim):
+        if claim is None or is_deleting(claim) or not self.context.is_managed(claim):
             return None
         pool = self._pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
         if pool is None:
@@ -87,17 +92,18 @@ class ClaimConditions(Controller):
         )
         if held != claim.status.conditions:
             body = {"status": {"conditions": to_wire(held)}}
-            await self.world.patch(claim, body, locked=True, subresource=STATUS)
+            await self.context.patch(claim, body, locked=True, subresource=STATUS)
         return _AGAIN if wait is None else min(_AGAIN, wait)
 
     def _held_until(self, claim: NodeClaim) -> datetime | None:
-        """Until when a claim is left in peace because consolidation brought it about in vain."""
+        """Until when a claim is excluded because the consolidation that led to it saved nothing."""
         self._regrets.judge(claim, self._planned.pods_of(claim.metadata.name))
         until = self._regrets.held_until(claim)
         if until is None:
             return None
-        pods = self.world.mirror(Pod).by_index(BY_NODE, claim.status.node_name)
-        return until if any(map(is_reschedulable, pods)) else None  # nobody misses an empty one
+        pods = self.context.mirror(Pod).by_index(BY_NODE, claim.status.node_name)
+        # an empty machine may go at once
+        return until if any(map(is_reschedulable, pods)) else None
 
     async def _drift(self, claim: NodeClaim, pool: NodePool) -> str:
         if not is_true(claim.status.conditions, LAUNCHED):
@@ -114,7 +120,7 @@ class ClaimConditions(Controller):
             if is_on_sale(claim, types):
                 self._found[claim.metadata.uid] = now
         try:
-            return await self.world.cloud.drift_reason(claim)
+            return await self.context.cloud.drift_reason(claim)
         except InstanceNotFoundError:
             return ""
 
@@ -125,10 +131,10 @@ class ClaimConditions(Controller):
         if not is_old_enough(claim, now=now) or (seen is not None and now - seen < _FOUND_FOR):
             return None
         try:
-            listed = await self.world.cloud.instance_types(pool)
+            listed = await self.context.cloud.instance_types(pool)
         except CloudError:
             return None
-        # Nothing at all on sale says more about the list than about the claim
+        # An empty catalogue is an error of the list, not drift of the claim
         return {kind.name: kind for kind in listed} if listed else None
 
     def _pool_changed(self, old: NodePool | None, new: NodePool | None) -> None:

@@ -1,10 +1,10 @@
-"""Changing an object that others change too: on a conflict look again, and decide again."""
+"""Optimistic locking: on a write conflict, read the object again and decide again."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from karpenter.api.meta import Resource
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
 from karpenter.kube.errors import ConflictError, NotFoundError
 
 R = TypeVar("R", bound=Resource)
@@ -18,7 +18,7 @@ class GoneError(Exception):
 
 
 async def change(
-    world: World,
+    context: Context,
     obj: R,
     body_of: Callable[[R], Mapping[str, Any] | None],
     *,
@@ -33,7 +33,7 @@ async def change(
         KubeError: the object could not be written.
     """
     kind, metadata = type(obj), obj.metadata
-    found = world.mirror(kind).get(metadata.name, metadata.namespace)
+    found = context.mirror(kind).get(metadata.name, metadata.namespace)
     for attempt in range(_ATTEMPTS):
         if found is None or found.metadata.uid != metadata.uid:
             raise GoneError(f"{obj.kind} {metadata.name} is gone")
@@ -43,23 +43,23 @@ async def change(
         if body is None:
             return found
         try:
-            return await world.patch(found, body, locked=True, subresource=subresource)
+            return await context.patch(found, body, locked=True, subresource=subresource)
         except NotFoundError:
             found = None
         except ConflictError:
             if attempt == _ATTEMPTS - 1:
                 raise
-            await world.clock.sleep(_PAUSE * 2**attempt)
-            found = await read_again(world, found)
+            await context.clock.sleep(_PAUSE * 2**attempt)
+            found = await read_again(context, found)
     raise GoneError(f"{obj.kind} {metadata.name} is gone")
 
 
-async def read_again(world: World, obj: R) -> R | None:
+async def read_again(context: Context, obj: R) -> R | None:
     """The object as the API server has it, None when it is gone."""
     metadata = obj.metadata
     try:
-        found = await world.kube.get(type(obj), metadata.name, metadata.namespace)
+        found = await context.kube.get(type(obj), metadata.name, metadata.namespace)
     except NotFoundError:
         return None
-    world.mirrors.absorb(found)
+    context.mirrors.absorb(found)
     return found if found.metadata.uid == metadata.uid else None

@@ -1,8 +1,8 @@
-"""Whether anything has happened that could make another look worthwhile.
+"""Whether anything has happened since the last search that makes another search worthwhile.
 
-A number that grows with every event that may change what consolidation finds. A search that found
-nothing at some number need not be made again while the number stands. It grows by itself after five
-minutes, because the prices of a cloud and what is sold out there change without an event.
+A counter grows with every event that may change what consolidation finds. A search that found
+nothing is not repeated while the counter stays the same. It also grows every five minutes, because
+prices and sold-out capacity change without an event.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,10 @@ from karpenter.api.karpenter import CapacityBuffer, NodeClaim, NodeOverlay, Node
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
+from karpenter.controllers.context import Context
 from karpenter.controllers.disruption.marking import is_tainted
-from karpenter.controllers.lifecycle.claims import INITIALIZED
-from karpenter.controllers.world import World
-from karpenter.disruption.detection import CONSOLIDATABLE
 from karpenter.model import labels
-from karpenter.model.conditions import is_true
+from karpenter.model.conditions import CONSOLIDATABLE, INITIALIZED, is_true
 from karpenter.state.pods import is_active
 
 _Specified: TypeAlias = NodePool | NodeOverlay | CapacityBuffer
@@ -28,18 +26,18 @@ _LONGEST: Final = 300.0
 class Changes:
     """Counts what happens to a cluster."""
 
-    def __init__(self, world: World) -> None:
-        self._clock = world.clock
+    def __init__(self, context: Context) -> None:
+        self._clock = context.clock
         self._count = 0
-        self._counted_at = world.clock.monotonic()
+        self._counted_at = context.clock.monotonic()
         self._ends: list[Callable[[], None]] = [
-            world.mirror(Pod).on_change(self._pod),
-            world.mirror(Node).on_change(self._node),
-            world.mirror(NodeClaim).on_change(self._claim),
-            world.mirror(NodePool).on_change(self._spec),
-            world.mirror(NodeOverlay).on_change(self._spec),
-            world.mirror(CapacityBuffer).on_change(self._spec),
-            world.mirror(PodDisruptionBudget).on_change(self._pdb),
+            context.mirror(Pod).on_change(self._pod),
+            context.mirror(Node).on_change(self._node),
+            context.mirror(NodeClaim).on_change(self._claim),
+            context.mirror(NodePool).on_change(self._spec),
+            context.mirror(NodeOverlay).on_change(self._spec),
+            context.mirror(CapacityBuffer).on_change(self._spec),
+            context.mirror(PodDisruptionBudget).on_change(self._pdb),
         ]
 
     @property
@@ -55,7 +53,7 @@ class Changes:
         self._counted_at = self._clock.monotonic()
 
     def end(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         while self._ends:
             self._ends.pop()()
 
@@ -76,7 +74,7 @@ class Changes:
             self.note()
 
     def _pdb(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
-        # A budget that opens, or is gone, lets nodes go that it held, be it only as one too many
+        # A budget that opens or is deleted may unblock nodes
         if old is None:
             return
         if new is None or old.spec != new.spec or (_is_open(new) and not _is_open(old)):
@@ -96,7 +94,7 @@ def _weight_of_node(node: Node) -> tuple[object, ...]:
     metadata = node.metadata
     protection = metadata.annotations.get(labels.DO_NOT_DISRUPT)
     is_going = metadata.deletion_timestamp is not None
-    # A command that is given up sets its machines free, and nothing else tells
+    # The taint too: that it is removed is the only sign that a command was given up
     return metadata.labels.get(labels.INITIALIZED), is_going, protection, is_tainted(node)
 
 
@@ -104,7 +102,7 @@ def _weight_of_claim(claim: NodeClaim) -> tuple[object, ...]:
     held = claim.status.conditions
     return (
         is_true(held, INITIALIZED),
-        # A machine that comes to rest must not wait until something else happens
+        # A machine that has become quiet must not wait for another event
         is_true(held, CONSOLIDATABLE),
         claim.metadata.deletion_timestamp is not None,
     )

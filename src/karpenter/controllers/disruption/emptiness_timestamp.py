@@ -1,7 +1,7 @@
-"""The time since when a node has been empty, for those who know it from Provisioners.
+"""The annotation that says since when a node has been empty, as Provisioners had it.
 
-Nodes of pools that stand for a Provisioner carry it as an annotation while nothing but daemons runs
-on them. Nothing here depends on it: when an empty node goes, its claim's conditions say.
+Nodes of pools that stand for a Provisioner carry it while nothing but daemons runs on them. It is
+informative only: when an empty node is removed follows from its claim's conditions.
 """
 
 from collections.abc import Iterable
@@ -9,15 +9,14 @@ from collections.abc import Iterable
 from karpenter.api.karpenter import NodePool
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
+from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.mirrors import BY_NODE
-from karpenter.controllers.provisioning.bodies import legacy_owner
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
+from karpenter.controllers.provisioning.claim_bodies import legacy_owner
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
 from karpenter.model.conditions import timestamp
 from karpenter.runtime import REASONABLE
-from karpenter.state.departing import is_reschedulable
+from karpenter.state.departing_pods import is_reschedulable
 
 
 class EmptinessStamps(Controller):
@@ -28,10 +27,10 @@ class EmptinessStamps(Controller):
     workers = 1
     backoff = REASONABLE
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._nodes = world.mirror(Node)
-        self._pods = world.mirror(Pod)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._nodes = context.mirror(Node)
+        self._pods = context.mirror(Pod)
         self.follow(self._nodes, self._keys_of_node)
         self.follow(self._pods, self._keys_of_pod)
 
@@ -47,11 +46,11 @@ class EmptinessStamps(Controller):
             return None
         stamp = timestamp(self.clock.now()) if is_empty else None
         body = {"metadata": {"annotations": {labels.EMPTINESS_TIMESTAMP: stamp}}}
-        await self.world.patch(node, body)
+        await self.context.patch(node, body)
         return None
 
     def _keys_of_node(self, node: Node) -> Iterable[Key]:
-        pool = self.world.mirror(NodePool).get(node.metadata.labels.get(labels.NODEPOOL, ""))
+        pool = self.context.mirror(NodePool).get(node.metadata.labels.get(labels.NODEPOOL, ""))
         stands_for_another = pool is not None and legacy_owner(pool) is not None
         return (("", node.metadata.name),) if stands_for_another else ()
 

@@ -1,13 +1,13 @@
-"""What users are told about disruption: one sentence each, on the objects they look at."""
+"""The events of disruption: one sentence each, on the objects users look at."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
-from karpenter.disruption.announcing import saved, summary
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command
+from karpenter.disruption.events import saved, summary
 from karpenter.kube.events import NORMAL, WARNING, Event
 from karpenter.scheduling.provisioning import Announcement
 from karpenter.state.nodes import StateNode

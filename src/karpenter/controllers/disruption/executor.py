@@ -1,7 +1,8 @@
-"""Beginning a command: its machines are marked, its replacements created, and only then it counts.
+"""Starting a command: mark its machines, create its replacements, then enqueue it.
 
-Until all replacements exist nobody else may know that the machines will go, or room for their pods
-would be made twice. What fails on the way leaves marks behind that the next pass takes off.
+The machines are not reported as departing until all replacements exist; otherwise the provisioner
+would create capacity for the same pods a second time. After a failure in between, the next pass
+removes the marks.
 """
 
 import asyncio
@@ -14,16 +15,16 @@ from typing import Any
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.pods import Pod
 from karpenter.api.times import later
-from karpenter.controllers.disruption.counting import Tally
+from karpenter.controllers.context import Context
+from karpenter.controllers.disruption.conflict_retry import GoneError
 from karpenter.controllers.disruption.marking import Marker
+from karpenter.controllers.disruption.metrics import Tally
 from karpenter.controllers.disruption.queue import CommandQueue, Running
-from karpenter.controllers.disruption.reboot_request import request_reboot
-from karpenter.controllers.disruption.writing import GoneError
-from karpenter.controllers.provisioning.bodies import claim_body
+from karpenter.controllers.disruption.reboot.request import request_reboot
+from karpenter.controllers.provisioning.claim_bodies import claim_body
 from karpenter.controllers.provisioning.creation import ClaimCreator, NotCreatedError
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.reporting import Reporter, listed
-from karpenter.controllers.world import World
 from karpenter.disruption.budgets import allowance
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command, Decision
@@ -41,16 +42,18 @@ class AbandonedError(Exception):
 class Executor:
     """Begins commands."""
 
-    def __init__(self, world: World, queue: CommandQueue, planned: PlannedPods, log: Any) -> None:
-        self._world = world
+    def __init__(
+        self, context: Context, queue: CommandQueue, planned: PlannedPods, log: Any
+    ) -> None:
+        self._context = context
         self._queue = queue
         self._planned = planned
         self._log = log
-        self._marker = Marker(world, log)
-        self._creator = ClaimCreator(world, log)
-        self._reporter = Reporter(world, planned, log)
-        self._tally = Tally(world.metrics)
-        self._window = nomination_window(world.settings.batch_max_duration)
+        self._marker = Marker(context, log)
+        self._creator = ClaimCreator(context, log)
+        self._reporter = Reporter(context, planned, log)
+        self._tally = Tally(context.metrics)
+        self._window = nomination_window(context.settings.batch_max_duration)
 
     async def begin(self, command: Command) -> None:
         """Begin to carry out a command.
@@ -60,7 +63,7 @@ class Executor:
             KubeError: the API server stood in the way.
         """
         self._look_again(command)
-        number = str(uuid.UUID(int=self._world.rng.getrandbits(128), version=4))
+        number = str(uuid.UUID(int=self._context.rng.getrandbits(128), version=4))
         if command.decision is Decision.REBOOT:
             await self._reboot(command, number)
             return
@@ -68,7 +71,7 @@ class Executor:
             raise AbandonedError("one of its nodes is part of another command")
         names: list[str] = []  # of replacements that are expected, but not created so far
         try:
-            # First of all: whoever counts finds room taken before anything is to be seen of it
+            # First, so that limits count the replacements before they exist
             self._reserve(command, names)
             command = await self._marked(command, number)
             claims = await self._created(command, names)
@@ -78,15 +81,15 @@ class Executor:
             self._queue.release(number)
             raise
         for candidate in command.candidates:
-            self._world.state.mark(candidate.claim.metadata.name)
-        self._queue.add(Running(number, command, claims, self._world.clock.monotonic()))
+            self._context.state.mark(candidate.claim.metadata.name)
+        self._queue.add(Running(number, command, claims, self._context.clock.monotonic()))
         self._tally.decided(command)
         self._tell(command, claims, number)
         await self._nominate(command, claims)
 
     def _look_again(self, command: Command) -> None:
-        """Make sure that nothing happened to the machines while the command was thought out."""
-        snapshot, now = self._world.state.snapshot(), self._world.clock.now()
+        """Make sure that nothing happened to the machines while the command was computed."""
+        snapshot, now = self._context.state.snapshot(), self._context.clock.now()
         for candidate in command.candidates:
             machine = snapshot.node(candidate.name)
             problem = outdated(candidate, machine, command)
@@ -138,7 +141,7 @@ class Executor:
     async def _created(self, command: Command, names: list[str]) -> tuple[NodeClaim, ...]:
         """Create the replacements, one by one, and take their names off the list.
 
-        Whoever is told of the last one must find the candidates marked, so nothing is awaited
+        A handler that sees the last one must find the candidates marked, so nothing is awaited
         between its creation and the marks.
         """
         claims: list[NodeClaim] = []
@@ -161,17 +164,17 @@ class Executor:
         )
 
     def _pool_of(self, planned: PlannedClaim) -> NodePool:
-        pool = self._world.state.snapshot().node_pools.get(planned.node_pool)
+        pool = self._context.state.snapshot().node_pools.get(planned.node_pool)
         if pool is None:
             raise NotCreatedError(f"nodepool {planned.node_pool} is gone")
         return pool
 
     async def _nominate(self, command: Command, claims: Iterable[NodeClaim]) -> None:
-        """Keep machines that pods are expected on, and tell the pods."""
-        snapshot = self._world.state.snapshot()
-        until = later(self._world.clock.now(), self._window)
+        """Nominate the machines that pods are expected on, and publish it on the pods."""
+        snapshot = self._context.state.snapshot()
+        until = later(self._context.clock.now(), self._window)
         for name in sorted(command.placements):
-            self._world.state.nominate(name, until)
+            self._context.state.nominate(name, until)
         for name, pods in sorted(command.placements.items()):
             machine = snapshot.node(name)
             if machine is None:
@@ -182,13 +185,13 @@ class Executor:
             await self._reporter.nominate(found, node=node, claim=claim)
         for planned, made in zip(command.replacements, claims, strict=True):
             expected = [snapshot.pods[pod] for pod in planned.pods if pod in snapshot.pods]
-            # Others that run now will be replaced by pods that nobody knows yet
+            # Running pods will be replaced by new pods, which do not exist yet
             self._planned.expect(made.metadata.name, _waiting(expected))
             await self._reporter.nominate(expected, claim=made.metadata.name)
 
     async def _reboot(self, command: Command, number: str) -> None:
         (candidate,) = command.candidates
-        if not await request_reboot(self._world, command):
+        if not await request_reboot(self._context, command):
             raise AbandonedError(f"node {candidate.name} cannot be restarted any more")
         self._tally.decided(command)
         self._tally.disrupted(candidate, command)
@@ -211,7 +214,7 @@ class Executor:
 
 
 def outdated(candidate: Candidate, machine: StateNode | None, command: Command) -> str:
-    """What has happened to a machine that a command did not reckon with; nothing if all is well."""
+    """What has happened to a machine since the command was computed; empty if nothing."""
     if machine is None or machine.node is None or machine.node_claim is None:
         return "it is gone"
     if machine.node_claim.metadata.uid != candidate.claim.metadata.uid:

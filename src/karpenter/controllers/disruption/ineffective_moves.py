@@ -1,10 +1,10 @@
-"""Consolidation that did not help: the scheduler put pods elsewhere than the plan, and a node came back.
+"""Back-off for consolidation that saves nothing because the scheduler placed pods differently.
 
-A plan knows that pods fit together; it does not decide where they go. When moving the pods of a
-machine brings a new one for the same workloads, nothing was won, and the same plan would be made
-again at once, for ever. After a few such attempts in a row the machines that come of them are left
-in peace, each time twice as long. The first attempt that helps ends it. All of it is a
-convenience: a process that starts anew has no regrets.
+A plan shows that pods fit together; the scheduler decides where they go. When moving the pods of a
+machine leads to a new machine for the same workloads, nothing was saved, and the same plan would be
+made again at once, for ever. After a few such attempts in a row the resulting machines are excluded
+from consolidation, each time for twice as long. The first attempt that helps resets the back-off.
+The record is kept in memory only: a restart clears it.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from karpenter.api.times import earlier, later
 from karpenter.clock import Clock
 from karpenter.disruption.commands import MULTI, SINGLE, Command
 
-# A new machine so long after an attempt is not its doing
+# A machine created longer than this after an attempt is not attributed to it
 _ATTRIBUTED_FOR: Final = timedelta(minutes=5)
 _A_SECOND: Final = timedelta(seconds=1)  # to which times of objects are rounded
 _FREE_ATTEMPTS: Final = 2
@@ -29,7 +29,7 @@ _LONGEST_HOLD: Final = timedelta(hours=1)
 @dataclass(slots=True)
 class _Attempt:
     owners: frozenset[str]  # uids of what the moved pods belong to
-    won: int  # machines fewer, as planned
+    won: int  # planned reduction in machines
     at: datetime
     caused: set[str] = field(default_factory=set)  # uids of claims that had to be made for them
 
@@ -38,14 +38,14 @@ class _Attempt:
         return len(self.caused) >= self.won
 
 
-class Regrets:
+class IneffectiveMoves:
     """Remembers attempts, and which machines came of those that did not help."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last: _Attempt | None = None
         self._in_a_row = 0
-        self._held: dict[str, datetime] = {}  # claim uid -> until when it is left in peace
+        self._held: dict[str, datetime] = {}  # claim uid -> until when it is excluded
         self._replacements: set[str] = set()  # uids of claims that attempts asked for themselves
 
     def begun(self, replacements: Iterable[NodeClaim]) -> None:
@@ -63,7 +63,7 @@ class Regrets:
         self._last = _Attempt(owners_of(moved), won, self._clock.now())
 
     def judge(self, claim: NodeClaim, pods: Iterable[Pod]) -> None:
-        """Blame the last attempt for a claim, if it was made for pods that the attempt moved."""
+        """Attribute a claim to the last attempt, if it was made for pods that the attempt moved."""
         last, uid, born = self._last, claim.metadata.uid, claim.metadata.creation_timestamp
         if last is None or born is None or uid in last.caused or uid in self._replacements:
             return
@@ -77,7 +77,7 @@ class Regrets:
             self._held[uid] = later(born, hold(self._in_a_row))
 
     def held_until(self, claim: NodeClaim) -> datetime | None:
-        """Until when a machine is left in peace, if it is."""
+        """Until when a machine is excluded from consolidation, if it is."""
         return self._held.get(claim.metadata.uid)
 
     def forget(self, claim: NodeClaim) -> None:
@@ -87,7 +87,7 @@ class Regrets:
 
 
 def hold(attempts: int) -> timedelta:
-    """How long a machine is left in peace that came of so many fruitless attempts in a row."""
+    """How long a machine is excluded after so many attempts in a row that saved nothing."""
     if attempts <= _FREE_ATTEMPTS:
         return timedelta(0)
     doublings = min(attempts - _FREE_ATTEMPTS - 1, 10)

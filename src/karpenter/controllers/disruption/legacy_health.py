@@ -1,21 +1,20 @@
-"""Node repair as it used to be: a node that is unhealthy for too long is deleted by force.
+"""The former kind of node repair: a node that is unhealthy for too long is deleted forcefully.
 
-No budget paces it and nothing is replaced beforehand. Only a pool of which too many nodes fail at
-once is left alone.
+It ignores budgets and creates no replacement beforehand. It stops only for a pool of which too many
+nodes are unhealthy at once.
 """
 
 from typing import Final
 
 from karpenter.api.nodes import Node
-from karpenter.controllers.disruption.counting import Tally
-from karpenter.controllers.disruption.writing import GoneError, change
-from karpenter.controllers.lifecycle.claims import is_deleting
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.disruption.conflict_retry import GoneError, change
+from karpenter.controllers.disruption.metrics import Tally
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.lifecycle.removal import Remover
-from karpenter.controllers.runtime import Controller
+from karpenter.controllers.lookup import claim_of
 from karpenter.controllers.termination.deadline import tightened
-from karpenter.controllers.termination.lookup import claim_of
-from karpenter.controllers.world import World
-from karpenter.disruption.legacy_repair import Diagnosis, diagnosis, too_many_fail
+from karpenter.disruption.methods.legacy_repair import Diagnosis, diagnosis, too_many_fail
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
@@ -34,12 +33,12 @@ class LegacyHealth(Controller):
     kind = Node
     backoff = REASONABLE
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._nodes = world.mirror(Node)
-        self._policies = tuple(world.cloud.repair_policies)
-        self._remover = Remover(world)
-        self._tally = Tally(world.metrics)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._nodes = context.mirror(Node)
+        self._policies = tuple(context.cloud.repair_policies)
+        self._remover = Remover(context)
+        self._tally = Tally(context.metrics)
         self.follow(self._nodes)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -56,12 +55,12 @@ class LegacyHealth(Controller):
         return await self._repair(node, found)
 
     async def _repair(self, node: Node, found: Diagnosis) -> float | None:
-        claim = claim_of(self.world, node)
+        claim = claim_of(self.context, node)
         if claim is None or is_deleting(claim):
             return None
         problem = too_many_fail(node, self._nodes.list(), self._policies)
         if problem:
-            self.world.recorder.publish(
+            self.context.recorder.publish(
                 Event(
                     node,
                     WARNING,
@@ -76,7 +75,7 @@ class LegacyHealth(Controller):
         if text is not None:
             body = {"metadata": {"annotations": {labels.TERMINATION_TIMESTAMP: text}}}
             try:
-                claim = await change(self.world, claim, lambda _: body)
+                claim = await change(self.context, claim, lambda _: body)
             except GoneError:
                 return None
         if await self._remover.remove(claim, UNHEALTHY):

@@ -1,9 +1,9 @@
-"""The disruption loop: one pass after the other, each method in its order, one decision at a time.
+"""The disruption loop: one pass after the other, methods in their order, one decision at a time.
 
-A pass first takes marks off machines that nobody is about to remove: a command that failed, or a
-process that died, has left them. Then the methods look for something to do, and the first that
-finds anything decides. What consolidation decides is looked at again a quarter of a minute later,
-before anything is touched; meanwhile everybody else goes on.
+A pass first removes marks from machines that no command is about to remove: they are left over from
+a command that failed or a process that died. Then the methods search in order, and the first that
+finds something decides. A consolidation is validated again 15 seconds later, before anything is
+changed; the wait blocks no other controller.
 """
 
 import asyncio
@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from karpenter.controllers.disruption.changes import Changes
+from karpenter.controllers.context import Context, Loop
+from karpenter.controllers.disruption.consolidation_state import Changes
 from karpenter.controllers.disruption.executor import AbandonedError, Executor
-from karpenter.controllers.disruption.findings import REASON_OF, FindingReporter
 from karpenter.controllers.disruption.marking import Marker, is_marked
-from karpenter.controllers.disruption.planning import Glance, Look, Planner
+from karpenter.controllers.disruption.planner import DisruptionPlanner, Glance, Look
 from karpenter.controllers.disruption.queue import CommandQueue
-from karpenter.controllers.disruption.repair_notes import RepairNotes
-from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import Loop
-from karpenter.controllers.world import World
+from karpenter.controllers.disruption.reporting import REASON_OF, FindingReporter, RepairNotes
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.disruption import commands
 from karpenter.disruption.budgets import Allowance
 from karpenter.disruption.commands import Command, Decision
@@ -32,10 +30,10 @@ VALIDATION_SECONDS: Final = 15.0
 _NOTHING_DONE: Final = 10.0
 _ACTED: Final = 0.0
 _UNSYNCED: Final = 1.0
-# Those that need not look again while nothing has happened, and whose decisions are checked
+# Those that need not search again while nothing has happened, and whose decisions are checked
 _CONSOLIDATING: Final = (commands.EMPTY, commands.MULTI, commands.SINGLE)
-# Pods that had to move take so long to arrive. Where they arrive nothing goes for a while, so what is
-# chosen before that is chosen in vain, and found out only when it is checked
+# How long moved pods take to arrive. The machines they arrive on are then protected for a while, so
+# a command computed earlier would only fail its validation
 _SETTLING: Final = 5.0
 _MOVING_PODS: Final = (commands.MULTI, commands.SINGLE)
 
@@ -46,7 +44,7 @@ class _Seen:
 
     happened: int  # how much had happened
     until: datetime | None  # when something changes by itself
-    allowances: tuple[Allowance, ...] | None  # what budgets allowed; none if they held up nothing
+    allowances: tuple[Allowance, ...] | None  # what budgets allowed; None if they blocked nothing
 
     def allows(self, reason: str) -> bool:
         """Whether budgets left anything to the search."""
@@ -62,18 +60,21 @@ class DisruptionLoop(Loop):
 
     name = "disruption"
 
-    def __init__(self, world: World, queue: CommandQueue, planned: PlannedPods) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, queue: CommandQueue, planned: PlannedPods) -> None:
+        super().__init__(context)
         self._queue = queue
-        self._planner = Planner(world, self.log)
-        self._executor = Executor(world, queue, planned, self.log)
-        self._marker = Marker(world, self.log)
-        self._reporter = FindingReporter(world, self.log)
-        self._changes = Changes(world)
+        self._planner = DisruptionPlanner(context, self.log)
+        self._executor = Executor(context, queue, planned, self.log)
+        self._marker = Marker(context, self.log)
+        self._reporter = FindingReporter(context, self.log)
+        self._changes = Changes(context)
         self._nothing_in: dict[str, _Seen] = {}  # by method
-        self._followers: list[Planner | Changes | RepairNotes] = [self._planner, self._changes]
+        self._followers: list[DisruptionPlanner | Changes | RepairNotes] = [
+            self._planner,
+            self._changes,
+        ]
         if self._planner.policies is not None:
-            self._followers.append(RepairNotes(world, self._planner.policies, self.log))
+            self._followers.append(RepairNotes(context, self._planner.policies, self.log))
         self._abandoned = 0  # passes in a row whose commands were not carried out
         self._complaint = ""  # why the last one was not
         self._settled_at = 0.0  # when pods that move will have arrived, by the monotonic clock
@@ -92,7 +93,7 @@ class DisruptionLoop(Loop):
     async def step(self) -> float:
         """Do one pass; return seconds until the next."""
         self._reporter.tell_of_budgets()
-        if not self.world.is_synced:
+        if not self.context.is_synced:
             return _UNSYNCED
         await self._roll_back()
         glance = await self._planner.glance()
@@ -106,7 +107,7 @@ class DisruptionLoop(Loop):
             if method in _MOVING_PODS and (settling := self._settling()):
                 return settling
             if look is None:
-                if not self.world.is_synced:
+                if not self.context.is_synced:
                     return _UNSYNCED
                 happened, look = self._changes.count, await self._look()
             seen = _Seen(happened, look.holds_until, look.allowances)
@@ -179,8 +180,8 @@ class DisruptionLoop(Loop):
         return self.backoff.after(self._abandoned - 1)
 
     async def _roll_back(self) -> None:
-        """Take marks off machines that nobody is about to remove."""
-        snapshot, busy = self.world.state.snapshot(), self._queue.in_progress
+        """Remove the marks from machines that no command is about to remove."""
+        snapshot, busy = self.context.state.snapshot(), self._queue.in_progress
         left = await self._planner.aside(
             lambda: [m for m in snapshot.nodes if m.name not in busy and is_left_behind(m)]
         )

@@ -1,7 +1,7 @@
-"""The two marks a machine carries while it is being disrupted, put on and taken off.
+"""The taint and the condition a machine carries while it is being disrupted, set and removed.
 
-The taint keeps new pods away; the condition of the claim says why. Whoever finds them on a machine
-that nobody is about to remove takes them off: a process that died has left them there.
+The taint keeps new pods away; the condition of the claim says why. On a machine that no command is
+about to remove they are left over from a process that died, and are removed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,17 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node, Taint
-from karpenter.controllers.disruption.writing import GoneError, change
-from karpenter.controllers.termination.drain import DISRUPTION_REASON
-from karpenter.controllers.world import STATUS, World
-from karpenter.model.conditions import TRUE, Conditions, to_wire, with_condition, without
+from karpenter.controllers.context import STATUS, Context
+from karpenter.controllers.disruption.conflict_retry import GoneError, change
+from karpenter.model.conditions import (
+    DISRUPTION_REASON,
+    TRUE,
+    Conditions,
+    find,
+    to_wire,
+    with_condition,
+    without,
+)
 from karpenter.model.taints import DISRUPTED, matches
 from karpenter.state.nodes import StateNode
 
@@ -23,8 +30,8 @@ from karpenter.state.nodes import StateNode
 class Marker:
     """Puts marks on machines, and takes them off."""
 
-    def __init__(self, world: World, log: Any) -> None:
-        self._world = world
+    def __init__(self, context: Context, log: Any) -> None:
+        self._context = context
         self._log = log
 
     async def put_on(self, machine: StateNode, reason: str) -> None:
@@ -37,7 +44,7 @@ class Marker:
         if machine.node is None or machine.node_claim is None:
             raise GoneError(f"machine {machine.name} has no Node or no NodeClaim")
         was_open = not is_tainted(machine.node)
-        await change(self._world, machine.node, _tainted)
+        await change(self._context, machine.node, _tainted)
         if was_open:
             self._log.info(
                 "tainted node",
@@ -46,7 +53,7 @@ class Marker:
             )
 
         def explained(claim: NodeClaim) -> Mapping[str, Any] | None:
-            held, now = claim.status.conditions, self._world.clock.now()
+            held, now = claim.status.conditions, self._context.clock.now()
             generation = claim.metadata.generation
             return _written(
                 held,
@@ -55,7 +62,7 @@ class Marker:
                 ),
             )
 
-        await change(self._world, machine.node_claim, explained, subresource=STATUS)
+        await change(self._context, machine.node_claim, explained, subresource=STATUS)
 
     async def take_off(self, machine: StateNode) -> None:
         """Open a machine to pods again; one that is on its way out stays as it is.
@@ -65,15 +72,15 @@ class Marker:
         """
         with suppress(GoneError):
             if machine.node is not None:
-                await change(self._world, machine.node, _untainted)
+                await change(self._context, machine.node, _untainted)
             if machine.node_claim is not None:
-                await change(self._world, machine.node_claim, _unexplained, subresource=STATUS)
+                await change(self._context, machine.node_claim, _unexplained, subresource=STATUS)
 
 
 def is_marked(machine: StateNode) -> bool:
     """Whether a machine carries one of the marks."""
     claim, node = machine.node_claim, machine.node
-    if claim is not None and any(c.type == DISRUPTION_REASON for c in claim.status.conditions):
+    if claim is not None and find(claim.status.conditions, DISRUPTION_REASON) is not None:
         return True
     return node is not None and is_tainted(node)
 

@@ -1,4 +1,4 @@
-"""What operators count about disruption: decisions, nodes and pods that were hit, failures."""
+"""Metrics of disruption: decisions, disrupted nodes and pods, failures."""
 
 import re
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.lifecycle.removal import termination_mode
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command
 from karpenter.model import labels
 from karpenter.telemetry import Metrics
+from karpenter.telemetry.capacity import termination_mode
 
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_TIME: Final = timedelta(0)

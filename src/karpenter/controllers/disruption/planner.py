@@ -1,52 +1,50 @@
-"""Looking at a cluster for something to disrupt, without holding up anything else.
+"""Planning a disruption pass without blocking the event loop.
 
-A pass runs in a thread, from a snapshot that never changes. It gives way while pods have just begun
-to wait, because planning for them needs the same processor, and it ends when nobody waits for its
-outcome any more.
+A pass runs in a thread, on an immutable snapshot. It yields to provisioning while pods have just
+become pending, because both need the same processor, and it is cancelled when its result is no
+longer wanted.
 """
 
 import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from karpenter.api.karpenter import NodePool
 from karpenter.api.legacy import Provisioner
 from karpenter.api.pods import Pod
-from karpenter.cloud.provider import CloudError
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import InstanceType
-from karpenter.controllers.legacy.old_keys import in_current_keys
-from karpenter.controllers.node_pools.served import is_served
-from karpenter.controllers.provisioning.passes import usable_overlays
+from karpenter.controllers.context import Context
+from karpenter.controllers.node_pools.managed import can_be_asked_for, is_served
+from karpenter.controllers.pool_types import PoolTypes
 from karpenter.controllers.provisioning.triggers import is_provisionable
-from karpenter.controllers.world import World
 from karpenter.disruption import commands
 from karpenter.disruption.budgets import REASONS, Allowance, allowance
 from karpenter.disruption.candidates import Kind
+from karpenter.disruption.claim_conditions import patience
 from karpenter.disruption.commands import Command, Finding
-from karpenter.disruption.detection import DRIFTED, patience
-from karpenter.disruption.passes import Memory, Pass
+from karpenter.disruption.context import DisruptionContext, Memory
+from karpenter.disruption.methods.repair import REBOOTS_COUNT_FOR
 from karpenter.disruption.plan import METHODS, Search
-from karpenter.disruption.repair import REBOOTS_COUNT_FOR
 from karpenter.disruption.validation import Validation, validated
+from karpenter.model.conditions import DRIFTED
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.pass_settings import disruption_settings
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.inputs.cluster import as_planned, catalogue_of
 from karpenter.scheduling.solve import HasTime
-from karpenter.state.departing import protected_until
+from karpenter.state.departing_pods import protected_until
 from karpenter.state.snapshot import Snapshot
 
 T = TypeVar("T")
 
 _SEARCH_SECONDS: Final = {commands.MULTI: 60.0, commands.SINGLE: 180.0}
-# For so long after a pod began to wait, planning for it goes first
+# How long after a pod became pending provisioning goes first
 _WAY_SECONDS: Final = 2.0
 _NAP: Final = 0.005
-_NO_TYPES: Final[tuple[InstanceType, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +53,23 @@ class Look:
 
     search: Search
     protected: tuple[Pod, ...]  # pods of our machines with an annotation that protects them
-    holds_until: datetime | None  # when something changes although nothing happens
+    holds_until: datetime | None  # when something changes without an event
 
     @property
-    def view(self) -> Pass:
+    def view(self) -> DisruptionContext:
         """The cluster as the pass sees it."""
         return self.search.view
 
     @property
     def allowances(self) -> tuple[Allowance, ...]:
-        """What budgets leave to each pool, for each reason, as a glance would tell it."""
+        """What budgets leave to each pool, for each reason; the same as in ``Glance``."""
         view = self.view
         pools = sorted(view.snapshot.node_pools)
         return tuple(view.allowance(pool, reason) for pool in pools for reason in REASONS)
 
 
-def prepared(view: Pass) -> Look:
-    """Work out what is told about every pass, so that telling it takes no time."""
+def prepared(view: DisruptionContext) -> Look:
+    """Compute in the thread what is reported about every pass."""
     view.standing(Kind.EVENTUAL)
     for pool in view.snapshot.node_pools:
         for reason in REASONS:
@@ -86,11 +84,11 @@ def prepared(view: Pass) -> Look:
     return Look(Search(view), protected, next_change(view, protected))
 
 
-def next_change(view: Pass, protected: Iterable[Pod]) -> datetime | None:
+def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime | None:
     """When a machine that stays may go, or one that takes no pods may take some, by itself.
 
-    That is when nobody expects pods on it any more, when the protection of a pod ends, and when
-    its pods have been at rest for long enough.
+    That is when its nomination ends, when the protection of a pod ends, and when its pods have
+    been quiet for long enough.
     """
     moments = list(map(protected_until, protected))
     for machine in view.snapshot.nodes:
@@ -105,14 +103,14 @@ def next_change(view: Pass, protected: Iterable[Pod]) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What can be told about a cluster without a pass."""
+    """What is known about a cluster without a pass."""
 
     idle: frozenset[str]  # methods that surely find nothing
     allowances: tuple[Allowance, ...]  # what budgets leave to each pool, for each reason
 
 
 def glance(snapshot: Snapshot, policies: RepairPolicies | None, *, now: datetime) -> Glance:
-    """Look at a cluster only so far that a pass need not be made in vain."""
+    """Find the methods that a pass would run in vain, without the cost of a pass."""
     allowances = tuple(
         allowance(pool, snapshot.nodes_of(name), reason, now=now)
         for name, pool in sorted(snapshot.node_pools.items())
@@ -134,44 +132,50 @@ def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozens
     return frozenset(idle)
 
 
-class Planner:
+class DisruptionPlanner:
     """Makes passes, and remembers between them what only this process knows."""
 
-    def __init__(self, world: World, log: Any) -> None:
-        self._world = world
+    def __init__(self, context: Context, log: Any) -> None:
+        self._context = context
         self._log = log
-        self.settings: Final = disruption_settings(world.settings)
+        self.settings: Final = disruption_settings(context.settings)
         self.policies: Final = (
-            RepairPolicies(world.cloud.repair_policies) if self.settings.repair else None
+            RepairPolicies(context.cloud.repair_policies) if self.settings.repair else None
         )
         self._compiler = Compiler()
-        self._complaints: dict[str, str] = {}  # pool -> why its types could not be had
+        self._types = PoolTypes(
+            context.cloud,
+            self._complain,
+            may_fail=lambda pool: not can_be_asked_for(pool),
+            may_be_empty=True,
+        )
         self._unseen: frozenset[str] = frozenset()
         self._reboots: dict[str, list[datetime]] = {}  # claim uid -> when
-        self._crowd = _Crowd(world)
+        self._crowd = _Crowd(context)
         self._stop = threading.Event()  # ends the pass that is being made
 
     async def glance(self) -> Glance:
-        """What can be told before a pass is made."""
-        snapshot, now = self._world.state.snapshot(), self._world.clock.now()
+        """What is known before a pass is made."""
+        snapshot, now = self._context.state.snapshot(), self._context.clock.now()
         return await self.aside(lambda: glance(snapshot, self.policies, now=now))
 
     async def look(self, in_progress: frozenset[str]) -> Look:
         """Begin a pass over the cluster as it is now."""
-        world = self._world
-        snapshot = world.state.snapshot()
+        context = self._context
+        snapshot = context.state.snapshot()
         types = await self._instance_types(snapshot)
-        now = world.clock.now()
-        is_legacy = len(world.mirror(Provisioner)) > 0
+        now = context.clock.now()
+        is_legacy = len(context.mirror(Provisioner)) > 0
         memory = Memory(self._unseen, {uid: tuple(at) for uid, at in self._reboots.items()})
         stop = self._stop = threading.Event()
 
         def begun() -> Look:
-            seen = self._seen(snapshot, is_legacy=is_legacy)
-            view = Pass(
+            facts, overlays = context.cloud.facts, self.settings.planning.overlays
+            seen = as_planned(snapshot, facts.name, overlays=overlays, is_legacy=is_legacy)
+            view = DisruptionContext(
                 seen,
-                lambda pool: types.get(pool.metadata.name, _NO_TYPES),
-                world.cloud.facts,
+                catalogue_of(types),
+                facts,
                 self.settings,
                 now=now,
                 in_progress=in_progress,
@@ -197,7 +201,7 @@ class Planner:
 
     def rebooted(self, uid: str) -> None:
         """Remember that a machine is being restarted."""
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         self._reboots.setdefault(uid, []).append(now)
         recent = {
             known: [moment for moment in moments if now - moment < REBOOTS_COUNT_FOR]
@@ -206,11 +210,11 @@ class Planner:
         self._reboots = {known: moments for known, moments in recent.items() if moments}
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop following pods."""
         self._crowd.end()
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """Do something that takes long without holding up others."""
+        """Run something slow in a thread, without blocking the event loop."""
         try:
             return await asyncio.to_thread(work)
         except asyncio.CancelledError:
@@ -218,7 +222,7 @@ class Planner:
             raise
 
     def _timer(self, method: str, stop: threading.Event) -> HasTime:
-        clock, began = self._world.clock, self._world.clock.monotonic()
+        clock, began = self._context.clock, self._context.clock.monotonic()
         allowed = _SEARCH_SECONDS.get(method)
         give_way = self._crowd.for_a_thread()
 
@@ -230,42 +234,24 @@ class Planner:
 
         return has_time
 
-    def _seen(self, snapshot: Snapshot, *, is_legacy: bool) -> Snapshot:
-        if is_legacy:
-            snapshot = in_current_keys(snapshot)
-        if self.settings.planning.overlays:
-            usable = usable_overlays(snapshot.node_overlays, self._world.cloud.facts.name)
-            snapshot = replace(snapshot, node_overlays=usable)
-        return snapshot
-
     async def _instance_types(self, snapshot: Snapshot) -> Mapping[str, tuple[InstanceType, ...]]:
-        pools = [p for p in snapshot.node_pools.values() if is_served(self._world, p)]
-        listed = await asyncio.gather(*map(self._types_of, pools))
-        return {pool.metadata.name: types for pool, types in zip(pools, listed, strict=True)}
+        pools = snapshot.node_pools.values()
+        return await self._types.of(pool for pool in pools if is_served(self._context, pool))
 
-    async def _types_of(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        name = pool.metadata.name
-        try:
-            types = await self._world.cloud.instance_types(pool)
-        except CloudError as error:
-            if self._complaints.get(name) != str(error):
-                self._complaints[name] = str(error)
-                self._log.error("listing instance types", NodePool={"name": name}, error=str(error))
-            return _NO_TYPES
-        self._complaints.pop(name, None)
-        return types
+    def _complain(self, pool: str, why: str) -> None:
+        self._log.error("listing instance types", NodePool={"name": pool}, error=why)
 
 
 class _Crowd:
     """Knows when pods last began to wait for a node."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, context: Context) -> None:
         self._loop_thread = threading.get_ident()
         self._last = float("-inf")  # on the wall clock's monotonic scale
-        self._end = world.mirror(Pod).on_change(self._notice)
+        self._end = context.mirror(Pod).on_change(self._notice)
 
     def end(self) -> None:
-        """Take no more notice."""
+        """Stop following pods."""
         self._end()
 
     def for_a_thread(self) -> Callable[[threading.Event], None]:
@@ -279,7 +265,7 @@ class _Crowd:
         def give_way(stop: threading.Event) -> None:
             nonlocal called, worked, waited
             if threading.get_ident() == self._loop_thread:
-                return  # in simulated time nothing runs beside anything else
+                return  # in simulated time nothing runs concurrently
             began = time.monotonic()
             worked += began - called
             while (

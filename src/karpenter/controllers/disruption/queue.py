@@ -1,8 +1,8 @@
-"""Commands that are being carried out: replacements are awaited, then the candidates go.
+"""Commands in progress: wait for the replacements, then delete the candidates.
 
-The queue lives in memory only. What a process that died has left behind is found by the next one:
-marks on machines that nobody is about to remove are taken off, and spare replacements are ordinary
-machines that consolidation removes when they stay empty.
+The queue lives in memory only. After a restart the new process removes the marks of machines that
+no command is about to remove, and spare replacements are ordinary machines that consolidation
+removes if they stay empty.
 """
 
 import asyncio
@@ -12,20 +12,19 @@ from typing import Any, Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.times import later
-from karpenter.controllers.disruption import reports
-from karpenter.controllers.disruption.counting import Tally
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.disruption import events
+from karpenter.controllers.disruption.conflict_retry import GoneError, change, read_again
+from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves
 from karpenter.controllers.disruption.marking import Marker
-from karpenter.controllers.disruption.regrets import Regrets
-from karpenter.controllers.disruption.writing import GoneError, change, read_again
-from karpenter.controllers.lifecycle.claims import INITIALIZED, is_deleting
-from karpenter.controllers.runtime import Controller
+from karpenter.controllers.disruption.metrics import Tally
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.termination.deadline import tightened
-from karpenter.controllers.world import World
 from karpenter.disruption.candidates import Candidate
 from karpenter.disruption.commands import Command
 from karpenter.kube.errors import KubeError
 from karpenter.kube.workqueue import Backoff
-from karpenter.model.conditions import is_true
+from karpenter.model.conditions import INITIALIZED, is_true
 from karpenter.model.labels import TERMINATION_TIMESTAMP
 from karpenter.state.nodes import nomination_window
 
@@ -54,15 +53,15 @@ class CommandQueue(Controller):
     workers = 100
     backoff = Backoff(1.0, 10.0)
 
-    def __init__(self, world: World, regrets: Regrets | None = None) -> None:
-        super().__init__(world)
-        self._regrets = regrets or Regrets(world.clock)
+    def __init__(self, context: Context, regrets: IneffectiveMoves | None = None) -> None:
+        super().__init__(context)
+        self._regrets = regrets or IneffectiveMoves(context.clock)
         self._running: dict[str, Running] = {}
         self._machines: dict[str, str] = {}  # name of a machine -> id of its command
-        self._marker = Marker(world, self.log)
-        self._tally = Tally(world.metrics)
+        self._marker = Marker(context, self.log)
+        self._tally = Tally(context.metrics)
         self._waiting_for: dict[str, str] = {}  # uid of a replacement -> id of its command
-        self._ends.append(world.mirror(NodeClaim).on_change(self._claim_changed))
+        self._ends.append(context.mirror(NodeClaim).on_change(self._claim_changed))
 
     @property
     def in_progress(self) -> frozenset[str]:
@@ -118,11 +117,11 @@ class CommandQueue(Controller):
             claim = await self._claim(replacement)
             if claim is None or is_deleting(claim):
                 return f"replacement {name} is gone"
-            self.world.recorder.publish(reports.launching(claim, running.command.reason))
+            self.context.recorder.publish(events.launching(claim, running.command.reason))
             if is_true(claim.status.conditions, INITIALIZED):
                 running.standing.add(name)
             else:
-                self.world.recorder.publish(reports.waiting_for(claim))
+                self.context.recorder.publish(events.waiting_for(claim))
         elapsed = self.clock.monotonic() - running.began
         most = timeout(len(self._machines))
         if elapsed > most and len(running.standing) < len(running.replacements):
@@ -130,17 +129,17 @@ class CommandQueue(Controller):
         return ""
 
     async def _claim(self, replacement: NodeClaim) -> NodeClaim | None:
-        known = self.world.mirror(NodeClaim).get(replacement.metadata.name)
+        known = self.context.mirror(NodeClaim).get(replacement.metadata.name)
         if known is not None and known.metadata.uid == replacement.metadata.uid:
             return known
-        # What was seen last may be older than the claim
-        return await read_again(self.world, replacement)
+        # The mirror may be older than the claim
+        return await read_again(self.context, replacement)
 
     def _keep(self, running: Running) -> None:
         """Keep replacements for pods that are only now asked to leave; they look empty."""
-        until = later(self.clock.now(), nomination_window(self.world.settings.batch_max_duration))
+        until = later(self.clock.now(), nomination_window(self.context.settings.batch_max_duration))
         for replacement in running.replacements:
-            self.world.state.nominate(replacement.metadata.name, until)
+            self.context.state.nominate(replacement.metadata.name, until)
 
     async def _delete(self, running: Running) -> None:
         waiting = [c for c in running.command.candidates if c.name not in running.going]
@@ -152,13 +151,13 @@ class CommandQueue(Controller):
             raise failures[0]
 
     async def _end_of(self, candidate: Candidate, running: Running) -> None:
-        claim = self.world.mirror(NodeClaim).get(candidate.claim.metadata.name)
+        claim = self.context.mirror(NodeClaim).get(candidate.claim.metadata.name)
         if (
             claim is None
             or is_deleting(claim)
             or claim.metadata.uid != candidate.claim.metadata.uid
         ):
-            # Somebody else has seen to it
+            # It has been deleted by another writer
             running.going.add(candidate.name)
             return
         bound = running.command.drain_bound
@@ -172,15 +171,15 @@ class CommandQueue(Controller):
                 return {"metadata": {"annotations": {TERMINATION_TIMESTAMP: text}}}
 
             try:
-                claim = await change(self.world, claim, with_deadline)
+                claim = await change(self.context, claim, with_deadline)
             except GoneError:
                 running.going.add(candidate.name)
                 return
-        was_there = await self.world.delete(claim)
+        was_there = await self.context.delete(claim)
         running.going.add(candidate.name)
         if was_there:
-            for event in reports.terminating(candidate, running.command.reason):
-                self.world.recorder.publish(event)
+            for event in events.terminating(candidate, running.command.reason):
+                self.context.recorder.publish(event)
             self._tally.disrupted(candidate, running.command)
 
     async def _give_up(self, running: Running, problem: str) -> None:
@@ -191,7 +190,7 @@ class CommandQueue(Controller):
         try:
             await self._roll_back(running)
         finally:
-            # Not before: a machine that is free may be taken again, and its marks are new then
+            # Not before: once free, a machine may be part of a new command, whose marks must stay
             self._end(running)
 
     async def _roll_back(self, running: Running) -> None:
@@ -202,31 +201,31 @@ class CommandQueue(Controller):
         )
         for outcome in outcomes:
             if isinstance(outcome, KubeError):
-                # The next pass over the cluster takes off what is left
+                # The next pass removes the marks that are left
                 self.log.warning("rolling back", error=str(outcome), **_facts(running))
             elif isinstance(outcome, BaseException):
                 raise outcome
 
     def _mark(self, running: Running) -> None:
-        # A replacement that seemed to be gone for a moment has taken the marks off
+        # A replacement that seemed to be gone for a moment has caused the marks to be removed
         for candidate in running.command.candidates:
             if candidate.name not in running.going:
-                self.world.state.mark(candidate.claim.metadata.name)
+                self.context.state.mark(candidate.claim.metadata.name)
 
     def _unmark(self, running: Running) -> None:
         for candidate in running.command.candidates:
             if candidate.name not in running.going:
-                self.world.state.unmark(candidate.claim.metadata.name)
+                self.context.state.unmark(candidate.claim.metadata.name)
 
     def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
-        """Look at once when a replacement stands, or never will."""
+        """Reconcile at once when a replacement is initialized, or never will be."""
         claim = new or old
         number = self._waiting_for.get(claim.metadata.uid) if claim is not None else None
         running = self._running.get(number) if number is not None else None
         if running is None or claim is None or claim.metadata.name in running.standing:
             return
         if new is None or is_deleting(new):
-            # Nobody may plan for the pods of machines that stay after all
+            # The provisioner must not plan for the pods of machines that stay after all
             self._unmark(running)
             self.queue.add(running.id)
         elif is_true(new.status.conditions, INITIALIZED):

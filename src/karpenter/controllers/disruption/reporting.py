@@ -1,26 +1,31 @@
-"""What users and operators learn from a pass: events, log lines and numbers."""
+"""Reports of a disruption pass: events, log lines and metrics.
 
-from collections.abc import Iterable
+A log line is also written when a node begins to match a repair policy, and when it no longer does.
+"""
+
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
-from karpenter.controllers.disruption import reports
-from karpenter.controllers.disruption.counting import snake_case
-from karpenter.controllers.disruption.planning import Look
+from karpenter.cloud.repair import RepairBook, RepairMatch, RepairPolicies
+from karpenter.controllers.context import Context
+from karpenter.controllers.disruption import events as reports
+from karpenter.controllers.disruption.metrics import snake_case
+from karpenter.controllers.disruption.planner import Look
 from karpenter.controllers.provisioning.reporting import paced
-from karpenter.controllers.termination.reports import protection
-from karpenter.controllers.world import World
+from karpenter.controllers.termination.events import protection
 from karpenter.disruption import budgets, commands
-from karpenter.disruption.announcing import announced, announced_command
-from karpenter.disruption.balanced import BALANCED
 from karpenter.disruption.budgets import Allowance, budget_value
 from karpenter.disruption.candidates import Blocked, Kind
 from karpenter.disruption.commands import Command, Finding
-from karpenter.disruption.passes import Pass
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.events import announced, announced_command
+from karpenter.disruption.methods.balanced import BALANCED
 from karpenter.disruption.validation import Validation
 from karpenter.kube.events import Event
+from karpenter.model.conditions import timestamp
 from karpenter.scheduling.provisioning import Announcement
 from karpenter.state.snapshot import Snapshot
 
@@ -40,21 +45,21 @@ REASON_OF: Final = {
 
 
 class FindingReporter:
-    """Tells of passes."""
+    """Reports passes."""
 
-    def __init__(self, world: World, log: Any) -> None:
-        self._world = world
+    def __init__(self, context: Context, log: Any) -> None:
+        self._context = context
         self._log = log
         self._complaints: dict[str, str] = {}  # pool -> what is wrong with its budgets
-        self._eligible: dict[str, int] = {}  # method -> how many machines it could look at
+        self._eligible: dict[str, int] = {}  # method -> how many machines are eligible for it
         self._protected: dict[str, str] = {}  # pod uid -> what was said about its protection
         self._gauged: set[str] = set()  # pools that have gauges
 
     def tell_of_budgets(self) -> None:
         """Complain about budgets that cannot be read, when they are new."""
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         found: dict[str, str] = {}
-        for pool in self._world.mirror(NodePool).list():
+        for pool in self._context.mirror(NodePool).list():
             for number, budget in enumerate(pool.spec.disruption.budgets):
                 try:
                     budget_value(budget, 1, now=now)
@@ -67,7 +72,7 @@ class FindingReporter:
         self._complaints = found
 
     async def tell_who_stays(self, look: Look) -> None:
-        """Tell of machines that no method may touch, and of protected pods."""
+        """Report machines that no method may disrupt, and protected pods."""
         view = look.view
         async for verdict in paced(view.blocked(Kind.GRACEFUL).values()):
             self._tell_of(verdict, view.snapshot)
@@ -75,7 +80,7 @@ class FindingReporter:
 
     def measure_budgets(self, allowances: Iterable[Allowance]) -> None:
         """Show what budgets allow now, and what uses them up, for every pool and reason."""
-        metrics = self._world.metrics
+        metrics = self._context.metrics
         pools: set[str] = set()
         for found in allowances:
             pools.add(found.node_pool)
@@ -89,13 +94,13 @@ class FindingReporter:
         self._gauged = pools
 
     def nothing_to_look_at(self, methods: Iterable[str]) -> None:
-        """Tell that methods have no machine to look at."""
+        """Report that methods have no eligible machine."""
         for method in methods:
             self._measure_eligible(method, 0)
 
-    async def report(self, finding: Finding, view: Pass, seconds: float) -> None:
-        """Tell of what a method found."""
-        metrics, reason = self._world.metrics, REASON_OF[finding.method]
+    async def report(self, finding: Finding, view: DisruptionContext, seconds: float) -> None:
+        """Report what a method found."""
+        metrics, reason = self._context.metrics, REASON_OF[finding.method]
         metrics.voluntary_disruption_decision_evaluation_duration_seconds.labels(
             reason=reason.lower(), consolidation_type=finding.consolidation_type
         ).observe(seconds)
@@ -107,7 +112,7 @@ class FindingReporter:
         self._count_scores(finding)
         for announcement in finding.events:
             self._announce(announcement)
-        # What multi-node consolidation has to say, single-node says again unless it is not asked
+        # Single-node consolidation repeats the verdicts of multi-node, unless it does not run
         if finding.method != commands.MULTI or finding.commands:
             async for verdict in paced(finding.verdicts.values()):
                 self._tell_of(verdict, view.snapshot)
@@ -116,9 +121,9 @@ class FindingReporter:
                 self._announce(announcement)
 
     def report_check(self, command: Command, outcome: Validation) -> None:
-        """Tell how a decision fared when it was looked at again."""
+        """Report the outcome of a decision's validation."""
         if outcome.lost:
-            self._world.metrics.voluntary_disruption_failed_validations_total.labels(
+            self._context.metrics.voluntary_disruption_failed_validations_total.labels(
                 consolidation_type=command.consolidation_type
             ).inc(len(outcome.lost))
         if outcome.command is not None:
@@ -134,7 +139,7 @@ class FindingReporter:
     def _measure_eligible(self, method: str, count: int) -> None:
         self._eligible[method] = count
         reason = REASON_OF[method]
-        gauge = self._world.metrics.voluntary_disruption_eligible_nodes
+        gauge = self._context.metrics.voluntary_disruption_eligible_nodes
         gauge.labels(reason=reason.lower()).set(self._eligible_for(reason))
 
     def _eligible_for(self, reason: str) -> int:
@@ -143,7 +148,7 @@ class FindingReporter:
         return max(of_each) if reason == budgets.UNDERUTILIZED else sum(of_each)
 
     def _count_scores(self, finding: Finding) -> None:
-        metrics = self._world.metrics
+        metrics = self._context.metrics
         for score in finding.scores:
             facts = {
                 "decision": "approved" if score.is_approved else "rejected",
@@ -170,10 +175,53 @@ class FindingReporter:
 
     def _announce(self, announcement: Announcement) -> None:
         kind, _, name = announcement.target.partition("/")
-        target = self._world.mirror(_KINDS[kind]).get(name)
+        target = self._context.mirror(_KINDS[kind]).get(name)
         if target is not None:
             self._publish(reports.announced(announcement, target))
 
     def _publish(self, *events: Event) -> None:
         for event in events:
-            self._world.recorder.publish(event)
+            self._context.recorder.publish(event)
+
+
+class RepairNotes:
+    """Follows the conditions of nodes; heartbeats change nothing."""
+
+    def __init__(self, context: Context, policies: RepairPolicies, log: Any) -> None:
+        self._log = log
+        self._book = RepairBook(policies)
+        self._end: Callable[[], None] = context.mirror(Node).on_change(self._notice)
+
+    def end(self) -> None:
+        """Stop following nodes."""
+        self._end()
+
+    def _notice(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            if old is not None:
+                self._book.forget(old.metadata.name)
+            return
+        name = new.metadata.name
+        before = self._book.matches(name)
+        if not self._book.observe(new):
+            return
+        after = self._book.matches(name)
+        for match in after:
+            if match not in before:
+                self._log.debug("matched repair policy", Node={"name": name}, **_facts(match))
+        if before and not after:
+            self._log.debug("no longer matches any repair policy", Node={"name": name})
+
+
+def _facts(match: RepairMatch) -> dict[str, Any]:
+    policy, condition = match.policy, match.condition
+    return {
+        "condition": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "reason-regex": policy.reason_regex,
+        "fallback": match.is_fallback,
+        "action": policy.action,
+        "eligible-at": timestamp(match.eligible_at()),
+        "termination-grace-period": policy.termination_grace_period,
+    }

@@ -1,1 +1,1 @@
-"""Provisioners and AWSNodeTemplates on a live cluster, honoured as what they are today."""
+"""Provisioners and AWSNodeTemplates on a live cluster, served as their v1 successors."""

@@ -1,18 +1,22 @@
 """The bridge: a NodePool for each Provisioner, a node class for each AWSNodeTemplate.
 
-What the bridge makes belongs to the legacy object: it is changed with it, never made anew, which
-would cost nodes, and removed with it by the API server's garbage collector. An object of the same
-name that somebody else has made is left alone, and the legacy object says so.
+The legacy object owns what the bridge creates: it is updated in place, never recreated, which would
+replace its nodes, and the API server's garbage collector removes it with its owner. An object of
+the same name that the bridge does not own is left unchanged, and the legacy object's status says
+so.
 """
 
 import asyncio
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from karpenter.api.codec import convert_as, model_for, to_plain
+from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
 from karpenter.api.legacy import AWSNodeTemplate, Provisioner
-from karpenter.api.meta import Resource
+from karpenter.api.meta import JsonObject, Resource
+from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.legacy.translation import (
     AWS,
     CONVERSION_FAILED,
@@ -20,11 +24,9 @@ from karpenter.controllers.legacy.translation import (
     Translation,
     translate,
 )
-from karpenter.controllers.node_pools.served import node_class_mirrors
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
+from karpenter.controllers.node_pools.managed import node_class_mirrors
 from karpenter.conversion.convert import Options
-from karpenter.conversion.values import JsonObject, section
+from karpenter.conversion.values import compact_json, section
 from karpenter.kube.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -32,7 +34,8 @@ from karpenter.kube.errors import (
     InvalidError,
 )
 from karpenter.kube.events import WARNING, Event
-from karpenter.model.conditions import FALSE, READY, TRUE, find, to_wire, with_condition
+from karpenter.model import labels
+from karpenter.model.conditions import AMIS_READY, FALSE, READY, TRUE, find, to_wire, with_condition
 from karpenter.settings import Settings
 
 ACTIVE: Final = "Active"
@@ -40,7 +43,6 @@ NAME_TAKEN: Final = "NameTaken"
 NODE_CLASS_NOT_FOUND: Final = "NodeClassNotFound"
 NODE_CLASS_NOT_READY: Final = "NodeClassNotReady"
 
-_IMAGES_READY: Final = "AMIsReady"
 _ALL: Final = ("", "")  # legacy objects refer to each other, so they are looked at together
 _AGAIN: Final = 60.0
 _NO_FAMILY: Final = "; it names no amiFamily, which stands for AL2: LEGACY_AMI_FAMILY sets another"
@@ -52,16 +54,16 @@ class BridgeController(Controller):
     name = "legacy.bridge"
     workers = 1
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._options = _options(world.settings)
-        self._pools = world.mirror(NodePool)
-        self._owned = [self._pools, *node_class_mirrors(world)]
-        self._may_share_classes = world.cloud.facts.name != AWS
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._options = _options(context.settings)
+        self._pools = context.mirror(NodePool)
+        self._owned = [self._pools, *node_class_mirrors(context)]
+        self._may_share_classes = context.cloud.facts.name != AWS
         self._translated: tuple[Hashable, list[Translation]] | None = None
         self._warned: set[str] = set()
         for kind in (Provisioner, AWSNodeTemplate):
-            self.follow(world.mirror(kind), lambda _: (_ALL,))
+            self.follow(context.mirror(kind), lambda _: (_ALL,))
         for mirror in self._owned:
             self.follow(mirror, lambda _: (_ALL,))
 
@@ -74,7 +76,7 @@ class BridgeController(Controller):
             try:
                 await self._honour(translation, translations)
             except (BadRequestError, ForbiddenError, InvalidError) as error:
-                # The others are honoured all the same
+                # The others are translated all the same
                 why = f"the API server refused what it stands for: {error}"
                 await self._report(translation.owner, CONVERSION_FAILED, why)
         await self._remove_leftovers(translations)
@@ -82,15 +84,16 @@ class BridgeController(Controller):
 
     def _legacy(self) -> list[Resource]:
         found: list[Resource] = [
-            *self.world.mirror(AWSNodeTemplate).list(),
-            *self.world.mirror(Provisioner).list(),
+            *self.context.mirror(AWSNodeTemplate).list(),
+            *self.context.mirror(Provisioner).list(),
         ]
         staying = [each for each in found if each.metadata.deletion_timestamp is None]
         return sorted(staying, key=lambda each: (each.kind, each.metadata.name))
 
     async def _translations(self, legacy: list[Resource]) -> list[Translation]:
         """Translate, unless nothing has changed but a status."""
-        key = tuple(
+        kept = self._kept_kubelets(legacy)
+        versions = tuple(
             (
                 each.metadata.uid,
                 each.metadata.generation,
@@ -99,11 +102,35 @@ class BridgeController(Controller):
             )
             for each in legacy
         )
+        key = versions, compact_json(kept)
         if self._translated is None or self._translated[0] != key:
-            facts = self.world.cloud.facts
-            made = await asyncio.to_thread(translate, legacy, facts, self._options)
+            facts = self.context.cloud.facts
+            options = replace(self._options, kept_kubelets=kept)
+            made = await asyncio.to_thread(translate, legacy, facts, options)
             self._translated = key, made
         return self._translated[1]
+
+    def _kept_kubelets(self, legacy: Iterable[Resource]) -> dict[str, JsonObject]:
+        """The kubelet settings of classes of templates on which other pools count, by name.
+
+        A template has no such settings, its Provisioners have. The pool of one that is deleted
+        outlives it, for as long as its nodes drain or, orphaned, for good; taking the settings from
+        the class would replace its nodes.
+        """
+        staying = {each.metadata.uid for each in legacy}
+        used = {
+            pool.spec.template.spec.node_class_ref.name
+            for pool in self._pools.list()
+            if staying.isdisjoint(owner.uid for owner in pool.metadata.owner_references)
+        }
+        return {
+            found.metadata.name: dict(found.spec.kubelet)
+            for mirror in self._owned
+            for found in mirror.list()
+            if isinstance(found, EC2NodeClass)
+            and found.spec.kubelet
+            and found.metadata.name in used
+        }
 
     async def _honour(self, translation: Translation, others: list[Translation]) -> None:
         owner = translation.owner
@@ -128,13 +155,13 @@ class BridgeController(Controller):
                 if is_its_own and other.owner.metadata.name == name and other.problem:
                     return other.reason, f"AWSNodeTemplate {name}: {other.problem}"
             reference = convert_as(pool, NodePool).spec.template.spec.node_class_ref
-            found = self.world.state.snapshot().node_classes.get(reference)
+            found = self.context.state.snapshot().node_classes.get(reference)
             if found is None and not _makes_class(others, reference.kind, reference.name):
                 why = f"there is no {reference.kind} {name}, and no AWSNodeTemplate of that name"
                 return NODE_CLASS_NOT_FOUND, why
             ready = found and find(found.status.conditions, READY)
             if found and ready and ready.status == FALSE:
-                images = find(found.status.conditions, _IMAGES_READY)
+                images = find(found.status.conditions, AMIS_READY)
                 is_about_images = images is not None and images.status == FALSE
                 hint = _NO_FAMILY if is_about_images and not _names_family(of.owner) else ""
                 return NODE_CLASS_NOT_READY, f"{reference.kind} {name}: {ready.message}{hint}"
@@ -143,10 +170,10 @@ class BridgeController(Controller):
     async def _ensure(self, owner: Resource, wanted: JsonObject) -> bool:
         """Make an object what it should be; say whether that was for us to do."""
         kind = model_for(wanted["apiVersion"], wanted["kind"])
-        present = self.world.mirror(kind).get(wanted["metadata"]["name"])
+        present = self.context.mirror(kind).get(wanted["metadata"]["name"])
         if present is None:
             try:
-                await self.world.create(kind, _owned_by(owner, wanted))
+                await self.context.create(kind, _owned_by(owner, wanted))
             except AlreadyExistsError:
                 return False
             name = {"name": wanted["metadata"]["name"]}
@@ -157,7 +184,7 @@ class BridgeController(Controller):
             return self._may_share_classes and not isinstance(present, NodePool)
         change = difference(present, wanted)
         if change and present.metadata.deletion_timestamp is None:
-            await self.world.patch(present, change, locked=True)
+            await self.context.patch(present, change, locked=True)
         return True
 
     async def _remove_leftovers(self, translations: list[Translation]) -> None:
@@ -173,15 +200,15 @@ class BridgeController(Controller):
                 owner = next((o.uid for o in obj.metadata.owner_references if o.uid in owners), "")
                 is_left = owner and (owner, obj.kind, obj.metadata.name) not in wanted
                 if is_left and obj.metadata.deletion_timestamp is None:
-                    await self.world.delete(obj)
+                    await self.context.delete(obj)
 
     async def _report(self, owner: Resource, reason: str, message: str) -> None:
-        """Say in the status of a Provisioner whether it is honoured, and why not in an event."""
+        """Write to the status of a Provisioner whether it is in use, and publish why not."""
         if reason:
             event = Event(owner, WARNING, reason, message, dedupe=(owner.metadata.uid, message))
-            self.world.recorder.publish(event)
+            self.context.recorder.publish(event)
         # The status it has now; the translation may have been made a while ago
-        current = self.world.mirror(type(owner)).get(owner.metadata.name)
+        current = self.context.mirror(type(owner)).get(owner.metadata.name)
         if not isinstance(current, Provisioner) or current.metadata.uid != owner.metadata.uid:
             return
         conditions = with_condition(
@@ -201,7 +228,7 @@ class BridgeController(Controller):
             return
         gone = dict.fromkeys(current.status.resources.keys() - resources.keys())
         status = {"conditions": to_wire(conditions), "resources": {**gone, **resources}}
-        await self.world.patch(current, {"status": status}, locked=True, subresource="status")
+        await self.context.patch(current, {"status": status}, locked=True, subresource="status")
 
     def _warn(self, translation: Translation) -> None:
         owner = translation.owner
@@ -238,7 +265,10 @@ def _names_family(owner: Resource) -> bool:
 
 
 def difference(present: Resource, wanted: Mapping[str, Any]) -> JsonObject:
-    """The patch that makes an object what is wanted; its labels and annotations are added to."""
+    """The patch that makes an object what is wanted.
+
+    Its labels and annotations are added to; the one that carries kubelet settings is removed, too.
+    """
     change: JsonObject = {}
     held = to_plain(present)
     full = to_plain(convert_as(wanted, type(present)))
@@ -249,6 +279,8 @@ def difference(present: Resource, wanted: Mapping[str, Any]) -> JsonObject:
         asked = section(wanted, "metadata", field)
         known = section(held, "metadata", field)
         missing = {key: value for key, value in asked.items() if known.get(key) != value}
+        if field == "annotations" and known.keys() - asked.keys() >= {labels.KEPT_KUBELET}:
+            missing[labels.KEPT_KUBELET] = None  # it would overrule the class, which has them now
         if missing:
             change.setdefault("metadata", {})[field] = missing
     return change

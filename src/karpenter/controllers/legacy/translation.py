@@ -1,22 +1,23 @@
-"""What Provisioners and AWSNodeTemplates stand for on the cloud of this process.
+"""What Provisioners and AWSNodeTemplates become on the cloud of this process.
 
-On AWS they become what ``karpenter convert`` makes of them. Another cloud knows nothing of subnets
-and images, so there a node template, or what a Provisioner says about its provider inline, becomes
-an empty node class of the same name, a Provisioner that names neither uses the class ``default``,
-and requirements on AWS labels that the cloud's own machines do not have are left out.
+On AWS they become what ``karpenter convert`` makes of them. Another cloud has no subnets or images:
+there a node template, or a Provisioner's inline provider, becomes an empty node class of the same
+name, a Provisioner that names neither uses the class ``default``, and requirements on AWS labels
+that the cloud's own machines do not have are omitted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.admission.legacy import default_legacy
-from karpenter.api.codec import KINDS, to_plain
-from karpenter.api.meta import Resource, kind_of
+from karpenter.admission.legacy.webhook import default_legacy
+from karpenter.api import ec2_labels
+from karpenter.api.codec import to_plain
+from karpenter.api.meta import JsonObject, Resource, group_of, kind_of
 from karpenter.cloud.types import ProviderFacts
 from karpenter.conversion.convert import Options, convert_all
 from karpenter.conversion.node_template import ROLE_PLACEHOLDER
-from karpenter.conversion.values import JsonObject, edited, section, without
+from karpenter.conversion.values import edited, section, without
 from karpenter.model import labels
 
 AWS: Final = "aws"
@@ -30,7 +31,7 @@ _NO_ROLE: Final = (
     " LEGACY_INSTANCE_PROFILE of the controller, or name an instanceProfile"
 )
 _TEMPLATE: Final = ("spec", "template", "spec")
-# No other cloud has roles; naming one spares the advice to do so
+# No other cloud has roles; with one the conversion does not advise to name it
 _ELSEWHERE: Final = Options(
     node_role="none", default_node_class=DEFAULT_CLASS, ignore_defaults=True
 )
@@ -110,8 +111,8 @@ def _elsewhere(obj: JsonObject, facts: ProviderFacts) -> list[JsonObject]:
         return [edited(pool, (*_TEMPLATE, "requirements"), lambda held: _meant(held, known))]
     versions = [
         each.api_version
-        for each in KINDS
-        if each.api_version.partition("/")[0] == group and kind_of(each) == kind
+        for each in facts.readable_node_classes
+        if (group_of(each), kind_of(each)) == (group, kind)
     ]
     metadata = section(obj, "metadata")
     return [
@@ -124,5 +125,5 @@ def _meant(requirements: Iterable[JsonObject], known: frozenset[str]) -> list[Js
     return [
         each
         for each in requirements
-        if labels.domain_of(str(each.get("key"))) != labels.AWS_DOMAIN or each["key"] in known
+        if labels.domain_of(str(each.get("key"))) != ec2_labels.DOMAIN or each["key"] in known
     ]

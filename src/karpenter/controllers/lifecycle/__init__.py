@@ -1,1 +1,1 @@
-"""What becomes of a NodeClaim from its creation until it is deleted."""
+"""The lifecycle of a NodeClaim, from its creation until it is deleted."""

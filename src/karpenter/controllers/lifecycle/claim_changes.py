@@ -1,7 +1,7 @@
-"""A NodeClaim while it is being worked on: changed in memory first, written once at the end.
+"""A NodeClaim during one reconcile: changed in memory first, written once at the end.
 
-A step of the lifecycle takes a claim and returns what it should become. Nothing here talks to the
-API server; ``differences`` says which fields a write has to name.
+A step of the lifecycle takes a claim and returns the changed claim. Nothing here calls the API
+server; ``differences`` returns the fields a write has to name.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,16 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.nodes import Node
-from karpenter.controllers.mirrors import BY_PROVIDER_ID
-from karpenter.controllers.world import World
 from karpenter.model import conditions
 from karpenter.model.conditions import Conditions
-
-LAUNCHED: Final = "Launched"
-REGISTERED: Final = "Registered"
-INITIALIZED: Final = "Initialized"
-REBOOTING: Final = "Rebooting"
 
 # Status fields of the lifecycle besides the conditions: attribute -> name on the wire
 _STATUS_FIELDS: Final = {
@@ -34,17 +26,17 @@ _STATUS_FIELDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ClaimStep:
     """The outcome of one step.
 
-    ``afterwards`` is called with the claim as it was written, once it is; what a step counts and
-    logs there is told of only when it has really happened.
+    ``afterwards`` is called with the claim once it has been written, so that metrics and logs
+    report only what has been stored.
     """
 
     claim: NodeClaim
-    again: float | None = None  # seconds until the step wants to look again
+    again: float | None = None  # seconds until the step is to run again
     error: Exception | None = None
-    is_over: bool = False  # the claim has been given up, nothing is to be written
+    is_over: bool = False  # the claim has been given up; nothing is written
     afterwards: Callable[[NodeClaim], Awaitable[None]] | None = None
 
 
@@ -143,16 +135,5 @@ def added(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_deleting(claim: NodeClaim) -> bool:
-    """Whether the claim has been told to go."""
+    """Whether the claim is being deleted."""
     return claim.metadata.deletion_timestamp is not None
-
-
-def nodes_of(world: World, claim: NodeClaim) -> list[Node]:
-    """The Nodes of a claim's machine: one, or none yet; more than one is a fault."""
-    return world.mirror(Node).by_index(BY_PROVIDER_ID, claim.status.provider_id)
-
-
-def claims_of(world: World, node: Node) -> list[NodeClaim]:
-    """The claims of this process's cloud that a Node belongs to."""
-    found = world.mirror(NodeClaim).by_index(BY_PROVIDER_ID, node.spec.provider_id)
-    return [claim for claim in found if world.is_managed(claim)]

@@ -1,7 +1,7 @@
-"""Consistency: is a node as large as its claim was told it would be?
+"""Consistency: whether a node is as large as its instance type promised its claim.
 
-It only tells: an event and the condition ``ConsistentStateFound``. A node is judged once it is
-initialized, because before that it has not said all it has.
+The controller only reports: an event and the condition ``ConsistentStateFound``. A node is compared
+once it is initialized, because before that it may not have reported all its capacity.
 """
 
 from collections.abc import Iterable
@@ -11,22 +11,14 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.times import later
-from karpenter.controllers.lifecycle.claims import (
-    INITIALIZED,
-    claims_of,
-    conditioned,
-    differences,
-    is_deleting,
-    nodes_of,
-)
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import STATUS, World
+from karpenter.controllers.context import STATUS, Context, Controller
+from karpenter.controllers.lifecycle.claim_changes import conditioned, differences, is_deleting
+from karpenter.controllers.lookup import claims_of, nodes_of
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.mirror import Key, key_of
-from karpenter.model.conditions import FALSE, TRUE, is_true
+from karpenter.model.conditions import CONSISTENT_STATE_FOUND, FALSE, INITIALIZED, TRUE, is_true
 from karpenter.model.resources import Resources, format_amount
 
-_CONSISTENT: Final = "ConsistentStateFound"
 _PERIOD: Final = timedelta(minutes=10)
 _LEAST_PERCENT: Final = 90
 
@@ -37,19 +29,19 @@ class ConsistencyController(Controller):
     name = "nodeclaim.consistency"
     kind = NodeClaim
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._judged: dict[str, tuple[str, datetime]] = {}  # claim name -> uid, when
-        self.follow(world.mirror(NodeClaim))
-        self.follow(world.mirror(Node), self._keys_of_node)
+        self.follow(context.mirror(NodeClaim))
+        self.follow(context.mirror(Node), self._keys_of_node)
 
     async def reconcile(self, key: Key) -> float | None:
         """Judge a claim if it has not been judged for a while."""
-        claim = self.world.mirror(NodeClaim).get(key[1])
+        claim = self.context.mirror(NodeClaim).get(key[1])
         if claim is None:
             self._judged.pop(key[1], None)
             return None
-        nodes = nodes_of(self.world, claim)
+        nodes = nodes_of(self.context, claim)
         if len(nodes) != 1 or not self._is_to_be_judged(claim):
             return None
         uid, last = self._judged.get(key[1], ("", self.clock.now()))
@@ -62,7 +54,7 @@ class ConsistencyController(Controller):
 
     def _is_to_be_judged(self, claim: NodeClaim) -> bool:
         is_initialized = is_true(claim.status.conditions, INITIALIZED)
-        return self.world.is_managed(claim) and not is_deleting(claim) and is_initialized
+        return self.context.is_managed(claim) and not is_deleting(claim) and is_initialized
 
     async def _judge(self, claim: NodeClaim, node: Node) -> None:
         issues = shortfalls(claim, node)
@@ -70,7 +62,7 @@ class ConsistencyController(Controller):
             self.log.error(
                 "consistency check failed", NodeClaim={"name": claim.metadata.name}, error=issue
             )
-            self.world.recorder.publish(
+            self.context.recorder.publish(
                 Event(
                     claim,
                     WARNING,
@@ -85,15 +77,15 @@ class ConsistencyController(Controller):
                 "ConsistencyCheckFailed",
                 f"Consistency Check Failed: {'; '.join(issues)}",
             )
-            changed = conditioned(claim, _CONSISTENT, FALSE, reason, message, now=now)
+            changed = conditioned(claim, CONSISTENT_STATE_FOUND, FALSE, reason, message, now=now)
         else:
-            changed = conditioned(claim, _CONSISTENT, TRUE, now=now)
+            changed = conditioned(claim, CONSISTENT_STATE_FOUND, TRUE, now=now)
         status = differences(claim, changed).status
         if status:
-            await self.world.patch(claim, {"status": status}, locked=True, subresource=STATUS)
+            await self.context.patch(claim, {"status": status}, locked=True, subresource=STATUS)
 
     def _keys_of_node(self, node: Node) -> Iterable[Key]:
-        return [key_of(claim) for claim in claims_of(self.world, node)]
+        return [key_of(claim) for claim in claims_of(self.context, node)]
 
 
 def shortfalls(claim: NodeClaim, node: Node) -> list[str]:

@@ -1,11 +1,10 @@
-"""Expiration: a claim is deleted when its time is over, whatever state it is in."""
+"""Expiration: a claim is deleted when ``expireAfter`` has passed, whatever state it is in."""
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.lifecycle.claims import is_deleting
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.lifecycle.removal import EXPIRED, Remover
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
-from karpenter.disruption.expiration import expires_at
+from karpenter.disruption.methods.expiration import expires_at
 from karpenter.kube.mirror import Key
 
 
@@ -15,15 +14,15 @@ class ExpirationController(Controller):
     name = "nodeclaim.expiration"
     kind = NodeClaim
 
-    def __init__(self, world: World, remover: Remover) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, remover: Remover) -> None:
+        super().__init__(context)
         self._remover = remover
-        self.follow(world.mirror(NodeClaim))
+        self.follow(context.mirror(NodeClaim))
 
     async def reconcile(self, key: Key) -> float | None:
         """Delete a claim that has expired, or wait for that."""
-        claim = self.world.mirror(NodeClaim).get(key[1])
-        if claim is None or is_deleting(claim) or not self.world.is_managed(claim):
+        claim = self.context.mirror(NodeClaim).get(key[1])
+        if claim is None or is_deleting(claim) or not self.context.is_managed(claim):
             return None
         moment = expires_at(claim)
         if moment is None:

@@ -1,12 +1,16 @@
-"""Instances without a claim are terminated, so that nothing is paid for that nobody knows of.
+"""Garbage collection, both ways: instances without a claim, and claims whose instance is gone.
 
-An instance is left alone while it may belong to somebody: a claim that names it, or a claim that
-names no instance yet and was there before the instance was. Its launch may have ended a moment
-ago, or in a process that died before it could write that down; the next try finds the instance
-again. Such claims are launched or given up within minutes, so nothing is kept for ever.
+An instance without a claim is terminated, so that no unknown capacity is paid for. It is kept while
+it may belong to a claim: one that names it, or one that names no instance yet and is older than the
+instance. The launch may have ended a moment ago, or in a process that died before it stored the
+result; the next attempt finds the instance again. Such claims are launched or given up within
+minutes, so no instance is kept for ever.
+
+A claim whose instance is gone is deleted, so that its pods are planned again.
 """
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -16,16 +20,20 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodes import Node
 from karpenter.api.times import later
 from karpenter.cloud.provider import Instance, InstanceNotFoundError
+from karpenter.controllers.context import Context, Loop
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
+from karpenter.controllers.lifecycle.removal import GARBAGE_COLLECTED, Remover
+from karpenter.controllers.lookup import nodes_of
 from karpenter.controllers.mirrors import BY_PROVIDER_ID
-from karpenter.controllers.runtime import Loop
-from karpenter.controllers.world import World
+from karpenter.model.conditions import READY, REGISTERED, is_true
 
 _PERIOD: Final = 120.0
 _FIRST_PERIOD: Final = 10.0
-_FIRST_PASSES: Final = 20  # after a start there is most to find
+_FIRST_PASSES: Final = 20  # most leaks are found after a start
 _YOUNG: Final = timedelta(seconds=30)
-# Clouds and API servers have clocks of their own
+# Clock skew between clouds and API servers
 _SKEW: Final = timedelta(minutes=1)
+_AT_ONCE: Final = 20
 
 
 class InstanceGarbageCollector(Loop):
@@ -33,18 +41,18 @@ class InstanceGarbageCollector(Loop):
 
     name = "instance.garbagecollection"
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._passes = 0
         self._first_seen: dict[str, datetime] = {}  # provider id -> when, of those without a claim
 
     async def step(self) -> float:
-        """Terminate the instances that belong to nobody."""
+        """Terminate the instances that belong to no claim."""
         suspects = await self._suspects()
         if suspects:
-            # Not the mirror: it may be a moment behind, and what is terminated is gone
-            claims = await self.world.kube.list(NodeClaim)
-            ours = [claim for claim in claims if self.world.is_managed(claim)]
+            # Not the mirror: it may lag, and a termination cannot be undone
+            claims = await self.context.kube.list(NodeClaim)
+            ours = [claim for claim in claims if self.context.is_managed(claim)]
             await self._terminate_all(
                 instance
                 for instance, since in suspects
@@ -54,11 +62,11 @@ class InstanceGarbageCollector(Loop):
         return _FIRST_PERIOD if self._passes < _FIRST_PASSES else _PERIOD
 
     async def _suspects(self) -> list[tuple[Instance, datetime]]:
-        """The instances no claim is known for, that are old enough, with their birthdays."""
-        known = self.world.mirror(NodeClaim)
+        """The instances no claim is known for, that are old enough, with their launch times."""
+        known = self.context.mirror(NodeClaim)
         instances = [
             found
-            for found in await self.world.cloud.list()
+            for found in await self.context.cloud.list()
             if not found.is_deleting and not known.by_index(BY_PROVIDER_ID, found.provider_id)
         ]
         now = self.clock.now()
@@ -83,14 +91,14 @@ class InstanceGarbageCollector(Loop):
 
     async def _terminate(self, instance: Instance) -> None:
         with suppress(InstanceNotFoundError):  # it may be gone by now
-            await self.world.cloud.delete(stand_in(instance))
+            await self.context.cloud.delete(stand_in(instance))
         self.log.info(
             "garbage collected cloudprovider instance",
             **{"provider-id": instance.provider_id},
         )
-        for node in self.world.mirror(Node).by_index(BY_PROVIDER_ID, instance.provider_id):
+        for node in self.context.mirror(Node).by_index(BY_PROVIDER_ID, instance.provider_id):
             if node.metadata.deletion_timestamp is None:
-                await self.world.delete(node)
+                await self.context.delete(node)
 
 
 def belongs_to_nobody(provider_id: str, since: datetime, claims: Iterable[NodeClaim]) -> bool:
@@ -113,3 +121,54 @@ def stand_in(instance: Instance) -> NodeClaim:
 def _may_have_launched(claim: NodeClaim, since: datetime) -> bool:
     born = claim.metadata.creation_timestamp
     return born is None or born <= later(since, _SKEW)
+
+
+class ClaimGarbageCollector(Loop):
+    """Compares registered claims with what the cloud has."""
+
+    name = "nodeclaim.garbagecollection"
+
+    def __init__(self, context: Context, remover: Remover) -> None:
+        super().__init__(context)
+        self._remover = remover
+
+    async def step(self) -> float:
+        """Delete the claims of instances that no longer exist."""
+        # Claims first: what is launched while the cloud answers is in the answer or not asked for
+        claims = [claim for claim in self.context.mirror(NodeClaim).list() if self._counts(claim)]
+        if not claims:
+            return _PERIOD
+        instances = await self.context.cloud.list()
+        present = {found.provider_id for found in instances if not found.is_deleting}
+        lost = [c for c in claims if is_lost(c, nodes_of(self.context, c), present)]
+        limit = asyncio.Semaphore(_AT_ONCE)
+        outcomes = await asyncio.gather(
+            *(self._collect(claim, limit) for claim in lost), return_exceptions=True
+        )
+        for error in outcomes:
+            if error is not None:
+                raise error  # the others are gone all the same
+        return _PERIOD
+
+    def _counts(self, claim: NodeClaim) -> bool:
+        is_registered = is_true(claim.status.conditions, REGISTERED)
+        return is_registered and not is_deleting(claim) and self.context.is_managed(claim)
+
+    async def _collect(self, claim: NodeClaim, limit: asyncio.Semaphore) -> None:
+        async with limit:
+            if await self._remover.remove(claim, GARBAGE_COLLECTED):
+                self.log.info(
+                    "garbage collecting nodeclaim with no cloudprovider representation",
+                    NodeClaim={"name": claim.metadata.name},
+                    **{"provider-id": claim.status.provider_id},
+                )
+
+
+def is_lost(claim: NodeClaim, nodes: Sequence[Node], present: Collection[str]) -> bool:
+    """Whether the claim's instance is gone.
+
+    A cloud may forget for a moment; a kubelet that reports from the instance knows better.
+    """
+    if claim.status.provider_id in present:
+        return False
+    return len(nodes) != 1 or not is_true(nodes[0].status.conditions, READY)

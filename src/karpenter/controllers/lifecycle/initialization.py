@@ -1,7 +1,7 @@
 """Initialization: a registered Node has everything its claim was promised.
 
-Once true it stays so, whatever becomes of the Node; only a reboot sets it back, and while the
-reboot is under way nobody looks.
+The condition stays true whatever happens to the Node; only a reboot resets it, and it is not
+checked while the reboot is under way.
 """
 
 from collections.abc import Iterable
@@ -11,22 +11,24 @@ from typing import Final
 from karpenter.api.devices import ResourceSlice
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers.lifecycle.claims import (
+from karpenter.controllers.context import Context
+from karpenter.controllers.lifecycle.claim_changes import ClaimStep, conditioned
+from karpenter.controllers.lookup import nodes_of
+from karpenter.model import labels
+from karpenter.model.conditions import (
     INITIALIZED,
+    READY,
     REBOOTING,
     REGISTERED,
-    Step,
-    conditioned,
-    nodes_of,
+    TRUE,
+    UNKNOWN,
+    is_true,
+    status_of,
 )
-from karpenter.controllers.world import World
-from karpenter.model import labels
-from karpenter.model.conditions import TRUE, UNKNOWN, is_true, status_of
 from karpenter.model.resources import Resources
 from karpenter.model.taints import format_taint, is_known_ephemeral, matches
 
 _YES: Final = "true"
-_READY: Final = "Ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +42,26 @@ class Obstacle:
 class Initialization:
     """The third step of a claim."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._log = world.log.bind(controller="nodeclaim.lifecycle")
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._log = context.log.bind(controller="nodeclaim.lifecycle")
 
-    async def take(self, claim: NodeClaim) -> Step:
+    async def take(self, claim: NodeClaim) -> ClaimStep:
         """Initialize a claim that is registered and not initialized."""
         held = claim.status.conditions
         if not is_true(held, REGISTERED) or status_of(held, INITIALIZED) != UNKNOWN:
-            return Step(claim)
+            return ClaimStep(claim)
         if is_true(held, REBOOTING):
-            return Step(claim)
-        nodes = nodes_of(self._world, claim)
+            return ClaimStep(claim)
+        nodes = nodes_of(self._context, claim)
         obstacle = self._obstacle(claim, nodes)
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         if obstacle is not None:
-            return Step(
+            return ClaimStep(
                 conditioned(claim, INITIALIZED, UNKNOWN, obstacle.reason, obstacle.message, now=now)
             )
         await self._label(nodes[0])
-        return Step(conditioned(claim, INITIALIZED, TRUE, now=now), afterwards=self._report)
+        return ClaimStep(conditioned(claim, INITIALIZED, TRUE, now=now), afterwards=self._report)
 
     def _obstacle(self, claim: NodeClaim, nodes: list[Node]) -> Obstacle | None:
         if len(nodes) != 1:
@@ -68,12 +70,12 @@ class Initialization:
         return obstacle_on(claim, node) or self._missing_devices(claim, node)
 
     def _missing_devices(self, claim: NodeClaim, node: Node) -> Obstacle | None:
-        if self._world.settings.ignore_dra_requests:
+        if self._context.settings.ignore_dra_requests:
             return None
         drivers = requested_drivers(claim)
         if not drivers:
             return None
-        missing = unpublished_drivers(drivers, node, self._world.mirror(ResourceSlice).list())
+        missing = unpublished_drivers(drivers, node, self._context.mirror(ResourceSlice).list())
         if not missing:
             return None
         return Obstacle(
@@ -83,7 +85,7 @@ class Initialization:
 
     async def _label(self, node: Node) -> None:
         if node.metadata.labels.get(labels.INITIALIZED) != _YES:
-            await self._world.patch(node, {"metadata": {"labels": {labels.INITIALIZED: _YES}}})
+            await self._context.patch(node, {"metadata": {"labels": {labels.INITIALIZED: _YES}}})
 
     async def _report(self, claim: NodeClaim) -> None:
         self._log.info(
@@ -97,7 +99,7 @@ class Initialization:
 
 def obstacle_on(claim: NodeClaim, node: Node) -> Obstacle | None:
     """The first thing the Node lacks or has too much, of all that can be seen on it."""
-    if not is_true(node.status.conditions, _READY):
+    if not is_true(node.status.conditions, READY):
         return Obstacle("NodeNotReady", f"Node {node.metadata.name} is not ready")
     for taint in node.spec.taints:
         if any(matches(taint, startup) for startup in claim.spec.startup_taints):

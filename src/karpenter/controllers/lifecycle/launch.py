@@ -1,7 +1,7 @@
 """Launch: a claim becomes an instance.
 
-The provider does not launch a second instance for a claim it knows, and this process asks only
-once: what it was told is remembered until the claim's status says it too.
+The provider does not launch a second instance for a claim it knows, and this process calls it only
+once per claim: the result is cached until the claim's status holds it.
 """
 
 from dataclasses import dataclass
@@ -18,22 +18,22 @@ from karpenter.cloud.provider import (
     InsufficientCapacityError,
     NodeClassNotReadyError,
 )
-from karpenter.controllers.lifecycle.claims import LAUNCHED, Step, conditioned, with_metadata
+from karpenter.controllers.context import Context
+from karpenter.controllers.lifecycle.claim_changes import ClaimStep, conditioned, with_metadata
 from karpenter.controllers.lifecycle.removal import (
     INSUFFICIENT_CAPACITY,
     NODECLASS_NOT_READY,
     Remover,
 )
-from karpenter.controllers.world import World
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.limiter import Bucket
 from karpenter.model import labels
-from karpenter.model.conditions import TRUE, UNKNOWN, status_of
+from karpenter.model.conditions import LAUNCHED, TRUE, UNKNOWN, status_of
 from karpenter.state.pods import is_active, is_bound
 
-# How long a launch is remembered that could not be written down
+# How long the result of a launch is cached that could not be stored
 _REMEMBERED_SECONDS: Final = 3600.0
-# A provider that has not answered by then is asked again; the claim is given up about then anyway
+# The timeout of a launch; about then the claim is given up anyway
 _LONGEST_CREATE: Final = 300.0
 _LONGEST_MESSAGE: Final = 1024
 _ELLIPSIS: Final = "..."
@@ -42,7 +42,7 @@ _POD_EVENTS_AT_ONCE: Final = 10.0
 
 
 class PlannedPods(Protocol):
-    """Who knows which pods a claim was made for."""
+    """The record of which pods a claim was made for."""
 
     def pods_of(self, claim_name: str) -> tuple[Pod, ...]:
         """The pods that were last planned onto the claim."""
@@ -57,21 +57,21 @@ class _Remembered:
 class Launch:
     """The first step of a claim."""
 
-    def __init__(self, world: World, remover: Remover, planned: PlannedPods) -> None:
-        self._world = world
+    def __init__(self, context: Context, remover: Remover, planned: PlannedPods) -> None:
+        self._context = context
         self._remover = remover
         self._planned = planned
-        self._log = world.log.bind(controller="nodeclaim.lifecycle")
+        self._log = context.log.bind(controller="nodeclaim.lifecycle")
         self._remembered: dict[str, _Remembered] = {}  # claim uid -> what the provider answered
-        self._pod_events = Bucket(world.clock, _POD_EVENTS_PER_SECOND, _POD_EVENTS_AT_ONCE)
+        self._pod_events = Bucket(context.clock, _POD_EVENTS_PER_SECOND, _POD_EVENTS_AT_ONCE)
 
-    async def take(self, claim: NodeClaim) -> Step:
+    async def take(self, claim: NodeClaim) -> ClaimStep:
         """Launch a claim that has not been launched."""
         status = status_of(claim.status.conditions, LAUNCHED)
         if status != UNKNOWN:
             if status == TRUE:
                 self._remembered.pop(claim.metadata.uid, None)
-            return Step(claim)
+            return ClaimStep(claim)
         try:
             instance = await self._instance(claim)
         except InsufficientCapacityError as error:
@@ -80,10 +80,10 @@ class Launch:
             return await self._give_up(claim, error, NODECLASS_NOT_READY)
         except Exception as error:  # noqa: BLE001 users read on the claim whatever went wrong
             reason, message = failure(error)
-            now = self._world.clock.now()
+            now = self._context.clock.now()
             changed = conditioned(claim, LAUNCHED, UNKNOWN, reason, message, now=now)
-            return Step(changed, error=error)
-        return Step(self._with_instance(claim, instance), afterwards=self._report)
+            return ClaimStep(changed, error=error)
+        return ClaimStep(self._with_instance(claim, instance), afterwards=self._report)
 
     def recall(self, claim: NodeClaim) -> NodeClaim:
         """The claim with the instance it has, if that could not be written down before."""
@@ -93,23 +93,23 @@ class Launch:
         return self._with_instance(claim, known.instance)
 
     async def _instance(self, claim: NodeClaim) -> Instance:
-        now = self._world.clock.monotonic()
+        now = self._context.clock.monotonic()
         self._remembered = {u: kept for u, kept in self._remembered.items() if kept.until > now}
         known = self._remembered.get(claim.metadata.uid)
         if known is not None:
             return known.instance
-        instance = await self._world.clock.wait_for(
-            self._world.cloud.create(claim), seconds=_LONGEST_CREATE
+        instance = await self._context.clock.wait_for(
+            self._context.cloud.create(claim), seconds=_LONGEST_CREATE
         )
-        until = self._world.clock.monotonic() + _REMEMBERED_SECONDS
+        until = self._context.clock.monotonic() + _REMEMBERED_SECONDS
         self._remembered[claim.metadata.uid] = _Remembered(until, instance)
         return instance
 
     def _with_instance(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
         launched = with_instance(claim, instance)
-        return conditioned(launched, LAUNCHED, TRUE, now=self._world.clock.now())
+        return conditioned(launched, LAUNCHED, TRUE, now=self._context.clock.now())
 
-    async def _without_capacity(self, claim: NodeClaim, error: Exception) -> Step:
+    async def _without_capacity(self, claim: NodeClaim, error: Exception) -> ClaimStep:
         name = f"NodeClaim {claim.metadata.name}"
         self._publish(claim, shortened(f"{name} event: {error}"))
         text = shortened(f"{name} nominated for this pod failed to launch: {error}")
@@ -119,7 +119,7 @@ class Launch:
         return await self._give_up(claim, error, INSUFFICIENT_CAPACITY)
 
     def _publish(self, target: Resource, text: str) -> None:
-        self._world.recorder.publish(
+        self._context.recorder.publish(
             Event(
                 target,
                 WARNING,
@@ -131,7 +131,7 @@ class Launch:
 
     def _pods_waiting_for(self, claim: NodeClaim) -> list[Pod]:
         """The pods planned for a claim that are real and still have no place."""
-        known = self._world.mirror(Pod)
+        known = self._context.mirror(Pod)
         current = (
             (planned, known.get(planned.metadata.name, planned.metadata.namespace))
             for planned in self._planned.pods_of(claim.metadata.name)
@@ -145,14 +145,14 @@ class Launch:
             and not is_bound(pod)
         ]
 
-    async def _give_up(self, claim: NodeClaim, error: Exception, reason: str) -> Step:
+    async def _give_up(self, claim: NodeClaim, error: Exception, reason: str) -> ClaimStep:
         self._log.error(
             "failed launching nodeclaim",
             NodeClaim={"name": claim.metadata.name},
             error=shortened(str(error)),
         )
         await self._remover.remove(claim, reason)
-        return Step(claim, is_over=True)
+        return ClaimStep(claim, is_over=True)
 
     async def _report(self, claim: NodeClaim) -> None:
         held = claim.metadata.labels

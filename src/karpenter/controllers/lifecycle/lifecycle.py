@@ -1,10 +1,9 @@
-"""The controller that takes every claim from creation to a node that runs pods.
+"""The controller that takes every claim from creation to an initialized node.
 
-One pass over a claim: finalizer, launch, registration, initialization, liveness. All steps are
-taken every time, each on what the one before made of the claim, and the claim is written once at
-the end, if anything changed. A process that dies in between finds everything again: the finalizer
-is stored before anything is launched, the provider launches only once per claim, and what was
-written to a Node is recognised on the Node.
+One reconcile of a claim: finalizer, launch, registration, initialization, liveness. All steps run
+every time, each on the claim as the previous one changed it, and the claim is written once at the
+end, if anything changed. A restart loses nothing: the finalizer is stored before anything is launched, the provider launches
+only once per claim, and what was written to a Node is recognised on the Node.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -13,9 +12,9 @@ from typing import Final, Protocol
 from karpenter.api.devices import ResourceSlice
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers.lifecycle.claims import (
-    Step,
-    claims_of,
+from karpenter.controllers.context import STATUS, Context, Controller
+from karpenter.controllers.lifecycle.claim_changes import (
+    ClaimStep,
     differences,
     is_deleting,
     is_news,
@@ -26,25 +25,24 @@ from karpenter.controllers.lifecycle.launch import Launch, PlannedPods
 from karpenter.controllers.lifecycle.liveness import Liveness
 from karpenter.controllers.lifecycle.registration import Registration, RegistrationHealth
 from karpenter.controllers.lifecycle.removal import Remover
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import STATUS, World
+from karpenter.controllers.lookup import claims_of
 from karpenter.kube.mirror import Key, key_of
 from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
 from karpenter.runtime import is_race
 
-_Take = Callable[[NodeClaim], Awaitable[Step]]
+_Take = Callable[[NodeClaim], Awaitable[ClaimStep]]
 
 
 class Finalizer(Protocol):
-    """Who takes a deleted claim apart."""
+    """The controller part that finalizes a deleted claim."""
 
     async def finalize(self, claim: NodeClaim) -> float | None:
         """Take one step; return seconds until the next, if there is one."""
 
 
 class LifecycleController(Controller):
-    """Looks after one claim per key; claims never wait for each other's launches."""
+    """Reconciles one claim per key; claims never wait for each other's launches."""
 
     name = "nodeclaim.lifecycle"
     kind = NodeClaim
@@ -53,35 +51,37 @@ class LifecycleController(Controller):
 
     def __init__(
         self,
-        world: World,
+        context: Context,
         finalizer: Finalizer,
         health: RegistrationHealth,
         planned: PlannedPods,
         remover: Remover | None = None,
     ) -> None:
-        super().__init__(world)
+        super().__init__(context)
         self._finalizer = finalizer
-        self._remover = remover or Remover(world)
-        self._launch = Launch(world, self._remover, planned)
+        self._remover = remover or Remover(context)
+        self._launch = Launch(context, self._remover, planned)
         self._steps: Final[tuple[_Take, ...]] = (
             self._launch.take,  # an instance is on its way
-            Registration(world, health).take,  # its Node has joined and is ours
-            Initialization(world).take,  # the Node has what was promised
-            Liveness(world, self._remover, health).take,  # or it all takes too long
+            Registration(context, health).take,  # its Node has joined and is ours
+            Initialization(context).take,  # the Node has what was promised
+            Liveness(context, self._remover, health).take,  # or it takes too long
         )
-        self._ends.append(world.mirror(NodeClaim).on_change(self._claim_changed))
-        self.follow(world.mirror(Node), self._keys_of_node)
-        if not world.settings.ignore_dra_requests:
-            self.follow(world.mirror(ResourceSlice), self._keys_of_slice)
+        self._ends.append(context.mirror(NodeClaim).on_change(self._claim_changed))
+        self.follow(context.mirror(Node), self._keys_of_node)
+        if not context.settings.ignore_dra_requests:
+            self.follow(context.mirror(ResourceSlice), self._keys_of_slice)
 
     async def reconcile(self, key: Key) -> float | None:
         """Take a claim as far as it can be taken now."""
-        claim = self.world.mirror(NodeClaim).get(key[1])
-        if claim is None or not self.world.is_managed(claim):
+        claim = self.context.mirror(NodeClaim).get(key[1])
+        if claim is None or not self.context.is_managed(claim):
             return None
         if is_deleting(claim):
-            # A launch that ended after the deletion: the instance must be known to be removed
-            claim = await self._write(claim, self._launch.recall(claim))
+            # A launch that ended after the deletion: the claim must name the instance to terminate
+            recalled = self._launch.recall(claim)
+            if recalled is not claim:
+                claim = await self._write(claim, summed_up(recalled, now=self.clock.now()))
             return await self._finalizer.finalize(claim)
         if self._remover.has_removed(claim):
             return None
@@ -93,11 +93,11 @@ class LifecycleController(Controller):
         if labels.TERMINATION in finalizers:
             return claim
         wanted = [*finalizers, labels.TERMINATION]
-        return await self.world.patch(claim, {"metadata": {"finalizers": wanted}}, locked=True)
+        return await self.context.patch(claim, {"metadata": {"finalizers": wanted}}, locked=True)
 
     async def _advance(self, key: Key, stored: NodeClaim) -> float | None:
         claim = summed_up(stored, now=self.clock.now())
-        taken: list[Step] = []
+        taken: list[ClaimStep] = []
         errors: list[Exception] = []
         for take in self._steps:
             try:
@@ -114,7 +114,7 @@ class LifecycleController(Controller):
         errors += await _told(taken, written)
         again = min((step.again for step in taken if step.again is not None), default=None)
         if errors:
-            # The back-off may be longer than a deadline is away
+            # The back-off may end after a deadline
             if again is not None:
                 self.queue.add_after(key, again)
             raise _worst(errors)
@@ -123,9 +123,9 @@ class LifecycleController(Controller):
     async def _write(self, old: NodeClaim, new: NodeClaim) -> NodeClaim:
         changed = differences(old, new)
         if changed.metadata:
-            old = await self.world.patch(old, {"metadata": changed.metadata}, locked=True)
+            old = await self.context.patch(old, {"metadata": changed.metadata}, locked=True)
         if changed.status:
-            old = await self.world.patch(
+            old = await self.context.patch(
                 old, {"status": changed.status}, locked=True, subresource=STATUS
             )
         return old
@@ -137,24 +137,24 @@ class LifecycleController(Controller):
             self.queue.add(key_of(claim))
 
     def _keys_of_node(self, node: Node) -> Iterable[Key]:
-        return [key_of(claim) for claim in claims_of(self.world, node)]
+        return [key_of(claim) for claim in claims_of(self.context, node)]
 
     def _keys_of_slice(self, found: ResourceSlice) -> Iterable[Key]:
         owners = [o.name for o in found.metadata.owner_references if o.kind == "Node"]
         for name in {found.spec.node_name or "", *owners}:
-            node = self.world.mirror(Node).get(name)
+            node = self.context.mirror(Node).get(name)
             if node is not None:
                 yield from self._keys_of_node(node)
 
 
-async def _told(taken: Iterable[Step], written: NodeClaim) -> list[Exception]:
-    """Let every step tell what it did; return what went wrong with that."""
+async def _told(taken: Iterable[ClaimStep], written: NodeClaim) -> list[Exception]:
+    """Let every step report what was written; return the errors of the reports."""
     errors: list[Exception] = []
     for step in taken:
         if step.afterwards is not None:
             try:
                 await step.afterwards(written)
-            except Exception as error:  # noqa: BLE001 the others are told all the same
+            except Exception as error:  # noqa: BLE001 the other steps still report
                 errors.append(error)
     return errors
 

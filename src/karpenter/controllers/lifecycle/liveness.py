@@ -1,6 +1,6 @@
-"""Liveness: a claim that does not get anywhere in time is given up, so that pods are planned anew.
+"""Liveness: a claim that does not launch or register in time is deleted; its pods are replanned.
 
-A node that registered is never given up for being slow to initialize: pods may run on it.
+A node that has registered is never given up for being slow to initialize: pods may run on it.
 """
 
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.times import later
-from karpenter.controllers.lifecycle.claims import LAUNCHED, REGISTERED, Step
+from karpenter.controllers.context import Context
+from karpenter.controllers.lifecycle.claim_changes import ClaimStep
 from karpenter.controllers.lifecycle.registration import RegistrationHealth
 from karpenter.controllers.lifecycle.removal import LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT, Remover
-from karpenter.controllers.world import World
-from karpenter.model.conditions import find, is_true
+from karpenter.model.conditions import LAUNCHED, REGISTERED, find, is_true
 
 _LAUNCH: Final = timedelta(minutes=5)
 _REGISTRATION: Final = timedelta(minutes=15)
@@ -30,17 +30,17 @@ class Patience:
 class Liveness:
     """The last step of a claim."""
 
-    def __init__(self, world: World, remover: Remover, health: RegistrationHealth) -> None:
-        self._world = world
+    def __init__(self, context: Context, remover: Remover, health: RegistrationHealth) -> None:
+        self._context = context
         self._remover = remover
         self._health = health
-        self._log = world.log.bind(controller="nodeclaim.lifecycle")
+        self._log = context.log.bind(controller="nodeclaim.lifecycle")
 
-    async def take(self, claim: NodeClaim) -> Step:
+    async def take(self, claim: NodeClaim) -> ClaimStep:
         """Give up a claim whose time is over, else say when it will be."""
-        patience = patience_with(claim, now=self._world.clock.now())
+        patience = patience_with(claim, now=self._context.clock.now())
         if not patience.reason:
-            return Step(claim, again=patience.seconds)
+            return ClaimStep(claim, again=patience.seconds)
         if await self._remover.remove(claim, patience.reason):
             self._log.info(
                 "gave up nodeclaim",
@@ -48,7 +48,7 @@ class Liveness:
                 reason=patience.reason,
             )
             await self._health.failed(claim, *blame(claim))
-        return Step(claim, is_over=True)
+        return ClaimStep(claim, is_over=True)
 
 
 def patience_with(claim: NodeClaim, *, now: datetime) -> Patience:

@@ -1,9 +1,8 @@
-"""Pod events: when pods last came to a machine or left it.
+"""Pod events: when a pod was last added to a machine or removed from it.
 
-The time stands in the claim's status, and how long a machine must have been quiet before it may
-be consolidated is counted from it. What a process sees happen, it dates by its clock. What had
-happened before it began to look, it dates by what the pods themselves say; so a restart neither
-loses an event nor makes every machine look busy.
+The time is stored in the claim's status; ``consolidateAfter`` is counted from it. Events that this
+process observes are dated by its clock. Earlier events are dated by the timestamps of the pods, so
+a restart neither loses an event nor makes every machine look busy.
 """
 
 from datetime import datetime, timedelta
@@ -13,12 +12,12 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.times import earlier, in_seconds
-from karpenter.controllers.lifecycle.claims import claims_of, is_deleting
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import STATUS, World
-from karpenter.disruption.detection import CLOCK_SKEW
+from karpenter.controllers.context import STATUS, Context, Controller
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
+from karpenter.controllers.lookup import claims_of
+from karpenter.disruption.claim_conditions import CLOCK_SKEW
 from karpenter.kube.mirror import Key
-from karpenter.model.conditions import find, is_true, timestamp
+from karpenter.model.conditions import POD_SCHEDULED, READY, find, is_true, timestamp
 from karpenter.state.pods import is_active, is_bound, is_daemon, is_finished, is_terminating
 
 _DEDUPE: Final = timedelta(seconds=10)
@@ -31,25 +30,25 @@ class PodEvents(Controller):
     kind = Node
     workers = 10
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._latest: dict[str, datetime] = {}  # node name -> what is to be written
         self._is_beginning = True
-        self._ends.append(world.mirror(Pod).on_change(self._notice))
+        self._ends.append(context.mirror(Pod).on_change(self._notice))
         self._is_beginning = False
 
     async def reconcile(self, key: Key) -> float | None:
         """Write down the latest event on a node, unless one shortly before is."""
         name = key[1]
         moment = self._latest.get(name)
-        node = self.world.mirror(Node).get(name)
-        claims = claims_of(self.world, node) if node is not None else []
+        node = self.context.mirror(Node).get(name)
+        claims = claims_of(self.context, node) if node is not None else []
         if moment is None:
             return None
         for claim in claims:
             if not is_deleting(claim) and is_news(claim, moment, now=self.clock.now()):
                 body = {"status": {"lastPodEventTime": timestamp(moment)}}
-                await self.world.patch(claim, body, subresource=STATUS)
+                await self.context.patch(claim, body, subresource=STATUS)
         if self._latest.get(name) == moment:
             del self._latest[name]
         return None
@@ -74,7 +73,7 @@ class PodEvents(Controller):
 def is_event(old: Pod | None, new: Pod | None) -> bool:
     """Whether a pod has come to its node, has ended there, or has begun to leave it."""
     if new is None:
-        # Removed without notice; one that was on its way out had its event then
+        # Removed at once; one that was terminating had its event when that began
         return old is not None and is_active(old)
     if old is None or not is_bound(old):
         return True
@@ -83,16 +82,16 @@ def is_event(old: Pod | None, new: Pod | None) -> bool:
 
 
 def last_change(pod: Pod) -> datetime | None:
-    """When the latest event of a pod was, as far as the pod tells."""
+    """When the latest event of a pod was, according to its timestamps."""
     moments = [pod.metadata.creation_timestamp]
-    scheduled = find(pod.status.conditions, "PodScheduled")
-    if scheduled is not None and is_true(pod.status.conditions, "PodScheduled"):
+    scheduled = find(pod.status.conditions, POD_SCHEDULED)
+    if scheduled is not None and is_true(pod.status.conditions, POD_SCHEDULED):
         moments.append(scheduled.last_transition_time)
-    ready = find(pod.status.conditions, "Ready")
+    ready = find(pod.status.conditions, READY)
     if is_finished(pod) and ready is not None:
         moments.append(ready.last_transition_time)
     if pod.metadata.deletion_timestamp is not None:
-        # It says when the pod must be gone, which is its grace period after it was told to go
+        # A deletion timestamp is the end of the grace period, not the time of the request
         grace = in_seconds(pod.metadata.deletion_grace_period_seconds or 0)
         moments.append(earlier(pod.metadata.deletion_timestamp, grace))
     return max((moment for moment in moments if moment is not None), default=None)

@@ -1,8 +1,8 @@
 """Registration: the Node of an instance is taken over by its claim.
 
-The Node gets what the claim says about it, in one write together with the end of its
-``unregistered`` taint, so no pod lands on a Node that is half made. Startup taints are put on
-once; whoever removes them later has the last word.
+The Node gets what its claim specifies in the same write that removes its ``unregistered`` taint, so
+no pod is scheduled to a half-configured Node. Startup taints are added once and not restored after
+they have been removed.
 """
 
 import asyncio
@@ -16,25 +16,24 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import OwnerReference
 from karpenter.api.nodes import Node, Taint
 from karpenter.cloud.provider import HookResult, RegistrationHook
-from karpenter.controllers.lifecycle.claims import (
-    REGISTERED,
-    Step,
+from karpenter.controllers.context import Context
+from karpenter.controllers.lifecycle.claim_changes import (
+    ClaimStep,
     added,
     conditioned,
-    nodes_of,
     with_metadata,
 )
-from karpenter.controllers.world import World
+from karpenter.controllers.lookup import nodes_of
 from karpenter.kube.events import WARNING, Event
 from karpenter.model import labels
-from karpenter.model.conditions import FALSE, TRUE, UNKNOWN, status_of
+from karpenter.model.conditions import FALSE, REGISTERED, TRUE, UNKNOWN, status_of
 from karpenter.model.taints import UNREGISTERED, matches
 
 _YES: Final = "true"
 
 
 class RegistrationHealth(Protocol):
-    """Who keeps the record of how registrations of a pool end."""
+    """The record of how registrations of a pool end."""
 
     async def succeeded(self, claim: NodeClaim) -> None:
         """Note that a node of the claim's pool has registered."""
@@ -57,32 +56,32 @@ class Verdict:
 class Registration:
     """The second step of a claim."""
 
-    def __init__(self, world: World, health: RegistrationHealth) -> None:
-        self._world = world
+    def __init__(self, context: Context, health: RegistrationHealth) -> None:
+        self._context = context
         self._health = health
-        self._log = world.log.bind(controller="nodeclaim.lifecycle")
+        self._log = context.log.bind(controller="nodeclaim.lifecycle")
 
-    async def take(self, claim: NodeClaim) -> Step:
+    async def take(self, claim: NodeClaim) -> ClaimStep:
         """Register a claim that has not been registered."""
         if status_of(claim.status.conditions, REGISTERED) != UNKNOWN:
-            return Step(claim)
-        nodes = nodes_of(self._world, claim)
+            return ClaimStep(claim)
+        nodes = nodes_of(self._context, claim)
         if len(nodes) > 1:
             names = ", ".join(sorted(node.metadata.name for node in nodes))
             message = f"several Nodes have provider ID {claim.status.provider_id}: {names}"
-            return Step(self._set(claim, FALSE, "MultipleNodesFound", message))
+            return ClaimStep(self._set(claim, FALSE, "MultipleNodesFound", message))
         if not nodes:
             message = "no Node with the provider ID of this claim has joined the cluster"
-            return Step(self._set(claim, UNKNOWN, "NodeNotFound", message))
+            return ClaimStep(self._set(claim, UNKNOWN, "NodeNotFound", message))
         if is_leaving(nodes[0]):
             message = f"Node {nodes[0].metadata.name} is being deleted"
-            return Step(self._set(claim, UNKNOWN, "NodeNotFound", message))
+            return ClaimStep(self._set(claim, UNKNOWN, "NodeNotFound", message))
         return await self._register(claim, nodes[0])
 
-    async def _register(self, claim: NodeClaim, node: Node) -> Step:
+    async def _register(self, claim: NodeClaim, node: Node) -> ClaimStep:
         if lacks_marks(node):
             self._complain(claim, node)
-        verdict = await ask(self._world.cloud.registration_hooks, claim, node)
+        verdict = await ask(self._context.cloud.registration_hooks, claim, node)
         claim = with_metadata(
             claim,
             labels={**claim.metadata.labels, **verdict.labels},
@@ -90,19 +89,19 @@ class Registration:
         )
         body = node_patch(claim, node, is_ready=not verdict.pending)
         if body:
-            await self._world.patch(node, body, locked=True)
+            await self._context.patch(node, body, locked=True)
         if verdict.pending:
             message = f"waiting for {', '.join(verdict.pending)}"
             pending = self._set(claim, UNKNOWN, "RegistrationHookPending", message)
-            return Step(pending, again=verdict.again, error=verdict.error)
+            return ClaimStep(pending, again=verdict.again, error=verdict.error)
         registered = self._set(claim, TRUE)
         status = msgspec.structs.replace(registered.status, node_name=node.metadata.name)
-        return Step(
+        return ClaimStep(
             msgspec.structs.replace(registered, status=status), afterwards=self._reporting(node)
         )
 
     def _set(self, claim: NodeClaim, status: str, reason: str = "", message: str = "") -> NodeClaim:
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         return conditioned(claim, REGISTERED, status, reason, message, now=now)
 
     def _complain(self, claim: NodeClaim, node: Node) -> None:
@@ -112,7 +111,7 @@ class Registration:
             NodeClaim={"name": claim.metadata.name},
             Node={"name": name},
         )
-        self._world.recorder.publish(
+        self._context.recorder.publish(
             Event(
                 claim,
                 WARNING,
@@ -127,7 +126,7 @@ class Registration:
     def _reporting(self, node: Node) -> Callable[[NodeClaim], Awaitable[None]]:
         async def report(claim: NodeClaim) -> None:
             held = claim.metadata.labels
-            self._world.metrics.nodes_created_total.labels(
+            self._context.metrics.nodes_created_total.labels(
                 nodepool=held.get(labels.NODEPOOL, ""), zone=held.get(labels.ZONE, "")
             ).inc()
             self._log.info(

@@ -1,15 +1,15 @@
-"""Giving up a NodeClaim: the claim is deleted, counted once, and never worked on again."""
+"""Giving up a NodeClaim: the claim is deleted, counted once, and not reconciled again."""
 
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
-from karpenter.controllers.lifecycle.claims import nodes_of
+from karpenter.controllers.context import Context
+from karpenter.controllers.lookup import nodes_of
 from karpenter.controllers.mirrors import BY_NODE
-from karpenter.controllers.world import World
 from karpenter.model import labels
-from karpenter.state.departing import is_reschedulable
+from karpenter.state.departing_pods import is_reschedulable
+from karpenter.telemetry.capacity import termination_mode
 
 EXPIRED: Final = "expired"
 GARBAGE_COLLECTED: Final = "garbage_collected"
@@ -18,7 +18,7 @@ LAUNCH_TIMEOUT: Final = "launch_timeout"
 NODECLASS_NOT_READY: Final = "nodeclass_not_ready"
 REGISTRATION_TIMEOUT: Final = "registration_timeout"
 
-# Nothing is on such a claim's machine yet, so no pod is disturbed
+# No pod runs on such a claim's machine yet, so none is disrupted
 _BEFORE_PODS: Final = frozenset(
     {INSUFFICIENT_CAPACITY, LAUNCH_TIMEOUT, NODECLASS_NOT_READY, REGISTRATION_TIMEOUT}
 )
@@ -32,19 +32,19 @@ class Remover:
     be launched again, and not be counted again.
     """
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._removed: dict[str, None] = {}  # uids, oldest first
 
     def has_removed(self, claim: NodeClaim) -> bool:
-        """Whether the claim is on its way out, even if it does not look so yet."""
+        """Whether this process has deleted the claim, even if its mirror does not show it yet."""
         return claim.metadata.uid in self._removed
 
     async def remove(self, claim: NodeClaim, reason: str) -> bool:
         """Delete a claim for a reason; say whether it was this call that did it."""
         if claim.metadata.deletion_timestamp is not None or self.has_removed(claim):
             return False
-        was_there = await self._world.delete(claim)
+        was_there = await self._context.delete(claim)
         self._remember(claim.metadata.uid)
         if was_there:
             self._count(claim, reason)
@@ -64,23 +64,15 @@ class Remover:
             "consolidation_policy": "",
             "termination_mode": termination_mode(claim),
         }
-        metrics = self._world.metrics
+        metrics = self._context.metrics
         metrics.nodeclaims_disrupted_total.labels(**values).inc()
         if reason not in _BEFORE_PODS and (disturbed := self._disturbed_pods(claim)):
             metrics.pods_disruption_initiated_total.labels(**values).inc(disturbed)
 
     def _disturbed_pods(self, claim: NodeClaim) -> int:
-        pods = self._world.mirror(Pod)
+        pods = self._context.mirror(Pod)
         return sum(
             is_reschedulable(pod)
-            for node in nodes_of(self._world, claim)
+            for node in nodes_of(self._context, claim)
             for pod in pods.by_index(BY_NODE, node.metadata.name)
         )
-
-
-def termination_mode(claim: NodeClaim) -> str:
-    """How much time pods have once the claim is deleted: no bound, some, or none."""
-    text = claim.spec.termination_grace_period
-    if text is None:
-        return "graceful"
-    return "eventual" if (go_duration(text) or 0) > 0 else "forceful"

@@ -1,1 +1,1 @@
-"""What NodePools say about themselves: hash, counters, readiness, validity and health."""
+"""The status of NodePools: hash, counters, readiness, validity and registration health."""

@@ -1,24 +1,33 @@
-"""Which pools, and which node classes, are ours."""
+"""Which pools and node classes this controller manages."""
 
 from typing import Any
 
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import kind_of
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
 from karpenter.kube.mirror import Mirror
+from karpenter.model.conditions import NODE_CLASS_READY, is_true
 
 
-def is_served(world: World, pool: NodePool) -> bool:
+def is_served(context: Context, pool: NodePool) -> bool:
     """Whether the pool is for the cloud of this process; all others are left alone."""
     reference = pool.spec.template.spec.node_class_ref
-    return (reference.group, reference.kind) in world.cloud.facts.node_classes
+    return (reference.group, reference.kind) in context.cloud.facts.node_classes
 
 
-def node_class_mirrors(world: World) -> list[Mirror[Any]]:
+def can_be_asked_for(pool: NodePool) -> bool:
+    """Whether missing instance types of a pool are an error of its provider.
+
+    Before its node class is ready it may not know, and the class says itself what is missing.
+    """
+    return is_true(pool.status.conditions, NODE_CLASS_READY)
+
+
+def node_class_mirrors(context: Context) -> list[Mirror[Any]]:
     """The mirrors of the node classes of this process's cloud."""
-    served = world.cloud.facts.node_classes
+    served = context.cloud.facts.node_classes
     return [
         mirror
-        for mirror in world.mirrors.all()
+        for mirror in context.mirrors.all()
         if (mirror.kind.api_version.partition("/")[0], kind_of(mirror.kind)) in served
     ]

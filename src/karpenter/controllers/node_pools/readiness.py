@@ -1,40 +1,59 @@
-"""Whether the node class of a pool is there and ready."""
+"""Whether the node class of a pool exists and is ready, and the pool's own ``Ready`` condition."""
 
 from typing import Final
 
 from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.meta import Resource, kind_of
-from karpenter.controllers.node_pools.served import is_served, node_class_mirrors
-from karpenter.controllers.node_pools.writing import write_conditions
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
+from karpenter.api.node_classes import NodeClass
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.node_pools.managed import is_served, node_class_mirrors
 from karpenter.kube.mirror import Key, key_of
-from karpenter.model.conditions import FALSE, READY, TRUE, find, with_condition
-from karpenter.state.snapshot import NodeClass
+from karpenter.model.conditions import (
+    FALSE,
+    NODE_CLASS_READY,
+    NODE_POOL_DEPENDENTS,
+    READY,
+    TRUE,
+    Conditions,
+    find,
+    summed_up,
+    to_wire,
+    with_condition,
+)
 
-NODE_CLASS_READY: Final = "NodeClassReady"
 _BY_CLASS: Final = "node-class"
 
 
+async def write_conditions(
+    context: Context, pool: NodePool, conditions: Conditions, **status: object
+) -> NodePool:
+    """Give a pool these conditions, and further fields of its status where some are named."""
+    summed = summed_up(conditions, NODE_POOL_DEPENDENTS, pool.metadata, now=context.clock.now())
+    if summed == pool.status.conditions and not status:
+        return pool
+    body = {"status": {"conditions": to_wire(summed), **status}}
+    return await context.patch(pool, body, locked=True, subresource="status")
+
+
 class ReadinessController(Controller):
-    """Tells in a pool's status whether its node class can be used."""
+    """Reports in a pool's status whether its node class can be used."""
 
     name = "nodepool.readiness"
     kind = NodePool
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._pools = world.mirror(NodePool)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._pools = context.mirror(NodePool)
         self._pools.add_index(_BY_CLASS, lambda pool: (_reference_of(pool),))
         self.follow(self._pools)
-        mirrors = node_class_mirrors(world)
+        mirrors = node_class_mirrors(context)
         self._seen = {(_group(mirror.kind), kind_of(mirror.kind)) for mirror in mirrors}
         for mirror in mirrors:
             self.follow(mirror, self._pool_keys)
 
     async def reconcile(self, key: Key) -> float | None:
         pool = self._pools.get(key[1])
-        if pool is None or not is_served(self.world, pool):
+        if pool is None or not is_served(self.context, pool):
             return None
         conditions = with_condition(
             pool.status.conditions,
@@ -43,14 +62,14 @@ class ReadinessController(Controller):
             now=self.clock.now(),
             generation=pool.metadata.generation,
         )
-        await write_conditions(self.world, pool, conditions)
+        await write_conditions(self.context, pool, conditions)
         return None
 
     def _verdict(self, reference: NodeClassReference) -> tuple[str, str, str]:
         if (reference.group, reference.kind) not in self._seen:
-            # A kind that only its provider can read; it says at launch what it thinks of it
+            # A kind that only its provider can read, which validates it at launch
             return TRUE, "", ""
-        return verdict(reference, self.world.state.snapshot().node_classes.get(reference))
+        return verdict(reference, self.context.state.snapshot().node_classes.get(reference))
 
     def _pool_keys(self, node_class: Resource) -> list[Key]:
         reference = NodeClassReference(

@@ -1,8 +1,8 @@
-"""Whether machines of a pool become nodes: a record of the last registrations, told in its status.
+"""Whether machines of a pool become nodes: the last registrations, summed up in a status condition.
 
-The record is memory. A process that begins without one takes what the condition says for it: a
-healthy pool has had one success, an unhealthy one two failures. A pool or node class that was
-changed begins anew, because what failed before says nothing about it.
+The record is kept in memory. A process that starts without one derives it from the condition: a
+healthy pool has had one success, an unhealthy one two failures. When a pool or its node class
+changes, its record is cleared, because earlier failures say nothing about the new specification.
 """
 
 from collections import deque
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.controllers.node_pools.served import is_served, node_class_mirrors
-from karpenter.controllers.node_pools.writing import write_conditions
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.node_pools.managed import is_served, node_class_mirrors
+from karpenter.controllers.node_pools.readiness import write_conditions
 from karpenter.kube.errors import ConflictError
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
 from karpenter.model.conditions import (
     AWAITING,
     FALSE,
+    NODE_REGISTRATION_HEALTHY,
     TRUE,
     UNKNOWN,
     find,
@@ -27,7 +27,6 @@ from karpenter.model.conditions import (
     with_condition,
 )
 
-NODE_REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
 REGISTRATION_FAILED: Final = "RegistrationFailed"
 
 _REMEMBERED: Final = 4
@@ -51,9 +50,9 @@ def is_unhealthy(outcomes: tuple[bool, ...]) -> bool:
 class RegistrationHealth:
     """Keeps the record, and writes down when a pool becomes healthy or unhealthy."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._pools = world.mirror(NodePool)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._pools = context.mirror(NodePool)
         self._records: dict[str, _Record] = {}  # by pool uid
 
     async def succeeded(self, claim: NodeClaim) -> None:
@@ -96,7 +95,7 @@ class RegistrationHealth:
         return record
 
     async def _write(self, pool: NodePool, status: str, reason: str, message: str) -> None:
-        """Set the condition unless it says so; others write to pools as well, so look again."""
+        """Set the condition if it differs; retry on conflict, since others write to pools too."""
         for _ in range(_ATTEMPTS):
             if status_of(pool.status.conditions, NODE_REGISTRATION_HEALTHY) == status:
                 return
@@ -106,14 +105,14 @@ class RegistrationHealth:
                 status,
                 reason,
                 message,
-                now=self._world.clock.now(),
+                now=self._context.clock.now(),
                 generation=pool.metadata.generation,
             )
             try:
-                await write_conditions(self._world, pool, conditions)
+                await write_conditions(self._context, pool, conditions)
             except ConflictError:
-                pool = await self._world.kube.get(NodePool, pool.metadata.name)
-                self._world.mirrors.absorb(pool)
+                pool = await self._context.kube.get(NodePool, pool.metadata.name)
+                self._context.mirrors.absorb(pool)
             else:
                 return
 
@@ -124,19 +123,19 @@ class RegistrationHealthController(Controller):
     name = "nodepool.registrationhealth"
     kind = NodePool
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._pools = world.mirror(NodePool)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._pools = context.mirror(NodePool)
         self.follow(self._pools)
-        for mirror in node_class_mirrors(world):
+        for mirror in node_class_mirrors(context):
             self.follow(mirror, lambda _: [key_of(pool) for pool in self._pools.list()])
 
     async def reconcile(self, key: Key) -> float | None:
         pool = self._pools.get(key[1])
-        if pool is None or not is_served(self.world, pool):
+        if pool is None or not is_served(self.context, pool):
             return None
         reference = pool.spec.template.spec.node_class_ref
-        node_class = self.world.state.snapshot().node_classes.get(reference)
+        node_class = self.context.state.snapshot().node_classes.get(reference)
         if node_class is None:
             return None
         generation = pool.metadata.generation
@@ -155,7 +154,7 @@ class RegistrationHealthController(Controller):
             generation=generation,
         )
         await write_conditions(
-            self.world,
+            self.context,
             pool,
             conditions,
             nodeClassObservedGeneration=node_class.metadata.generation,

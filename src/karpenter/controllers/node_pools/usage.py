@@ -1,11 +1,18 @@
-"""How much of a pool there is: what its status says, and what its limits are held against.
+"""The number and total size of a pool's nodes: written to its status, compared with its limits.
 
-Machines on their way out do not count; a machine that starts counts with what its claim promises.
+Machines that are being removed do not count; a machine that starts counts with the capacity in its
+claim.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from karpenter.api.karpenter import NodePool
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.node_pools.managed import is_served
+from karpenter.controllers.node_pools.readiness import write_conditions
+from karpenter.kube.mirror import Key
+from karpenter.model.conditions import READY, find
 from karpenter.model.resources import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -19,6 +26,8 @@ from karpenter.model.resources import (
 from karpenter.state.nodes import StateNode
 
 _ALWAYS_SHOWN = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE, NODES)
+_AGAIN: Final = 5.0
+_UNTIL_SYNCED: Final = 1.0
 
 
 def usage_of(nodes: Iterable[StateNode]) -> Resources:
@@ -40,3 +49,33 @@ def exceeded_limit(pool: NodePool, used: Resources) -> str | None:
             have, limit = format_amount(name, used[name]), format_amount(name, limits[name])
             return f"{name} of {have} is over the limit of {limit}"
     return None
+
+
+class CounterController(Controller):
+    """Counts what pools have."""
+
+    name = "nodepool.counter"
+    kind = NodePool
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._pools = context.mirror(NodePool)
+        self.follow(self._pools)
+
+    async def reconcile(self, key: Key) -> float | None:
+        pool = self._pools.get(key[1])
+        if pool is None or not is_served(self.context, pool):
+            return None
+        if not self.context.is_synced:
+            return _UNTIL_SYNCED
+        used = usage_of(self.context.state.snapshot().nodes_of(pool.metadata.name))
+        resources, count = shown_usage(used), used[NODES]
+        if dict(pool.status.resources) != resources or pool.status.nodes != count:
+            gone = dict.fromkeys(pool.status.resources.keys() - resources.keys())
+            status = {"resources": {**gone, **resources}, "nodes": count}
+            if find(pool.status.conditions, READY) is None:
+                # A pool that is counted before it is judged has all its conditions as well
+                await write_conditions(self.context, pool, pool.status.conditions, **status)
+            else:
+                await self.context.patch(pool, {"status": status}, subresource="status")
+        return _AGAIN

@@ -1,46 +1,45 @@
-"""Whether a pool means something the API server could not judge."""
+"""Validation of pools beyond what the API server checks."""
 
 from typing import Final
 
 from karpenter.admission.runtime import runtime_findings
 from karpenter.api.codec import to_plain
 from karpenter.api.karpenter import NodePool
-from karpenter.controllers.node_pools.served import is_served
-from karpenter.controllers.node_pools.writing import write_conditions
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.node_pools.managed import is_served
+from karpenter.controllers.node_pools.readiness import write_conditions
 from karpenter.kube.mirror import Key
 from karpenter.model.conditions import (
     FALSE,
     GATE_OFF,
     STATIC_CAPACITY,
     TRUE,
+    VALIDATION_SUCCEEDED,
     Conditions,
     with_condition,
     without,
 )
 
-VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 VALIDATION_FAILED: Final = "NodePoolValidationFailed"
 
 
 class ValidationController(Controller):
-    """Tells in a pool's status whether it can be used as it is written."""
+    """Reports in a pool's status whether its specification is valid."""
 
     name = "nodepool.validation"
     kind = NodePool
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._pools = world.mirror(NodePool)
-        self._warned: dict[str, int] = {}  # pool uid -> generation whose doubts were told
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._pools = context.mirror(NodePool)
+        self._warned: dict[str, int] = {}  # pool uid -> generation whose warnings were logged
         self.follow(self._pools)
 
     async def reconcile(self, key: Key) -> float | None:
         pool = self._pools.get(key[1])
-        if pool is None or not is_served(self.world, pool):
+        if pool is None or not is_served(self.context, pool):
             return None
-        findings = runtime_findings(to_plain(pool), provider=self.world.cloud.facts.name)
+        findings = runtime_findings(to_plain(pool), provider=self.context.cloud.facts.name)
         self._warn(pool, [str(warning) for warning in findings.warnings])
         errors = "; ".join(map(str, findings.errors))
         verdict = (FALSE, VALIDATION_FAILED, errors) if errors else (TRUE, "", "")
@@ -51,12 +50,12 @@ class ValidationController(Controller):
             now=self.clock.now(),
             generation=pool.metadata.generation,
         )
-        await write_conditions(self.world, pool, self._with_gate(pool, conditions))
+        await write_conditions(self.context, pool, self._with_gate(pool, conditions))
         return None
 
     def _with_gate(self, pool: NodePool, conditions: Conditions) -> Conditions:
-        """Let a pool say that nobody makes the nodes it asks for, as long as nobody does."""
-        if pool.spec.replicas is None or self.world.settings.feature_gates[STATIC_CAPACITY]:
+        """Report on a static pool that its nodes are not created while the gate is off."""
+        if pool.spec.replicas is None or self.context.settings.feature_gates[STATIC_CAPACITY]:
             return without(conditions, STATIC_CAPACITY)
         return with_condition(
             conditions,

@@ -1,1 +1,1 @@
-"""What operators see of a cluster in metrics and events, read from mirrors when it is asked for."""
+"""Metrics and events about the cluster, computed from mirrors on each scrape."""

@@ -1,4 +1,4 @@
-"""Gauges of status conditions and of objects that are going, for several kinds at once."""
+"""Gauges of status conditions and of objects that are being deleted, for several kinds at once."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
 """Status conditions of the kinds operators watch: how they change, and for how long they last.
 
-A condition that changes is told on its object, as is a finalizer that disappears. Objects that
-were there when a term began are only looked at: what happened to them before is not known.
+A condition that changes is reported in an event on its object, as is a finalizer that disappears.
+For objects that existed when a term began the first state is only recorded: their earlier changes
+are not known.
 """
 
 import asyncio
@@ -10,13 +11,12 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from karpenter.api.meta import Condition, Resource, kind_of
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
 from karpenter.kube.events import NORMAL, Event
+from karpenter.model.conditions import UNKNOWN
 from karpenter.telemetry.exposition import label_name
 
 R = TypeVar("R", bound=Resource)
-
-_UNKNOWN: Final = "Unknown"
 
 
 class ConditionWatch(Generic[R]):
@@ -24,7 +24,7 @@ class ConditionWatch(Generic[R]):
 
     def __init__(
         self,
-        world: World,
+        context: Context,
         kind: type[R],
         conditions_of: Callable[[R], tuple[Condition, ...]],
         *,
@@ -34,7 +34,7 @@ class ConditionWatch(Generic[R]):
         """Watch a kind.
 
         Args:
-            world: where the objects are.
+            context: where the objects are.
             kind: the kind.
             conditions_of: gives the conditions of an object.
             label_keys: labels of the objects that metrics carry.
@@ -45,11 +45,11 @@ class ConditionWatch(Generic[R]):
         self.name: Final = f"operatorpkg.{self.kind.lower()}.status"
         self.has_twin: Final = has_twin
         self.conditions_of: Final = conditions_of
-        self.mirror: Final = world.mirror(kind)
-        self._world = world
+        self.mirror: Final = context.mirror(kind)
+        self._context = context
         self._labels: Final = {label_name(key): key for key in label_keys}
-        self._metrics = world.metrics.transitions.of(self.kind, tuple(self._labels))
-        self._twin = world.metrics.transitions.of_all_kinds
+        self._metrics = context.metrics.transitions.of(self.kind, tuple(self._labels))
+        self._twin = context.metrics.transitions.of_all_kinds
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -74,11 +74,11 @@ class ConditionWatch(Generic[R]):
         before = {condition.type: condition for condition in self.conditions_of(old)}
         for condition in self.conditions_of(new):
             known = before.get(condition.type)
-            if condition.status != (known.status if known is not None else _UNKNOWN):
+            if condition.status != (known.status if known is not None else UNKNOWN):
                 self._moved(new, known, condition)
 
     def _moved(self, obj: R, known: Condition | None, now: Condition) -> None:
-        before = known.status if known is not None else _UNKNOWN
+        before = known.status if known is not None else UNKNOWN
         own = self.labels_of(obj)
         fields = {"type": now.type, "status": now.status, "reason": now.reason}
         for metrics, more in self._families(own):
@@ -97,7 +97,7 @@ class ConditionWatch(Generic[R]):
         deleted = obj.metadata.deletion_timestamp
         if deleted is None:
             return
-        seconds = max((self._world.clock.now() - deleted).total_seconds(), 0.0)
+        seconds = max((self._context.clock.now() - deleted).total_seconds(), 0.0)
         for metrics, more in self._families(self.labels_of(obj)):
             duration = metrics.termination_duration_seconds
             (duration.labels(**more) if more else duration).observe(seconds)
@@ -108,7 +108,7 @@ class ConditionWatch(Generic[R]):
 
     def _say(self, obj: R, reason: str, message: str) -> None:
         event = Event(obj, NORMAL, reason, message, dedupe_seconds=0.0)
-        self._world.recorder.publish(event)
+        self._context.recorder.publish(event)
 
     def _families(self, own: Mapping[str, str]) -> list[tuple[Any, Mapping[str, str]]]:
         families: list[tuple[Any, Mapping[str, str]]] = [(self._metrics, own)]
@@ -118,7 +118,7 @@ class ConditionWatch(Generic[R]):
 
 
 def _seconds_between(known: Condition | None, now: Condition) -> float | None:
-    """How long the status before lasted, if anybody can tell."""
+    """How long the previous status lasted, if that is known."""
     began = known.last_transition_time if known is not None else None
     ended: datetime | None = now.last_transition_time
     if began is None or ended is None:

@@ -1,6 +1,6 @@
-"""Gauges about nodes: their size, what is asked of them, and how much of it all is used.
+"""Gauges about nodes: their size, what pods request of them, and the utilization of the cluster.
 
-What is said about a machine is worked out when something happened to it, and kept until then.
+The series of a machine are computed when the machine changes, and cached until then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from typing import Final
 
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
 from karpenter.model import labels
 from karpenter.model.resources import CPU, NO_RESOURCES, Resources, total
 from karpenter.state.nodes import StateNode
@@ -49,16 +49,16 @@ class _Told:
 class NodeGauges:
     """The source of the gauges about nodes."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        keys = sorted(labels.CORE_WELL_KNOWN | world.cloud.facts.well_known_labels)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        keys = sorted(labels.CORE_WELL_KNOWN | context.cloud.facts.well_known_labels)
         self._keys: Final = {snake_case(key): key for key in keys}
         self._told: dict[str, _Told] = {}  # by name of the node
 
     def lines(self) -> Iterable[str]:
         """All gauges, each with all its nodes."""
         found: dict[str, _Told] = {}
-        for count, machine in enumerate(self._world.state.snapshot().nodes, start=1):
+        for count, machine in enumerate(self._context.state.snapshot().nodes, start=1):
             if machine.node is not None:
                 found[machine.node.metadata.name] = self._about(machine, machine.node)
             if count % _NODES_AT_A_TIME == 0:
@@ -107,7 +107,7 @@ class NodeGauges:
         return _Told(machine, node, label_text(told), amounts, allocatable, machine.requested)
 
     def _ages(self, told: Iterable[_Told]) -> Iterator[str]:
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         for each in told:
             born = each.node.metadata.creation_timestamp
             if born is not None:

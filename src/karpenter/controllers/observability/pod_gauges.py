@@ -1,7 +1,6 @@
-"""Metrics about pods: where each is, how long it waits, and how long it took.
+"""Metrics about pods: the state of each, how long it has waited, and how long its start took.
 
-Gauges are worked out when somebody looks; durations are taken from the changes of pods that were
-seen waiting.
+Gauges are computed on each scrape; durations are observed when a pod that was seen pending changes.
 """
 
 import asyncio
@@ -12,9 +11,10 @@ from typing import Final, Protocol
 from karpenter.api.meta import Condition
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.controllers.provisioning.planned import PlannedPods, PodTimes
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
+from karpenter.controllers.provisioning.planned_pods import PlannedPods, PodTimes
 from karpenter.model import labels
+from karpenter.model.conditions import POD_SCHEDULED, READY, TRUE, find
 from karpenter.telemetry.exposition import escaped, gauge_pieces, number
 
 _NOWHERE: Final = 'nodepool="",zone="",arch="",capacity_type="",instance_type=""'
@@ -26,7 +26,6 @@ _NODE_LABELS: Final = {
     "instance_type": labels.INSTANCE_TYPE,
 }
 _PENDING: Final = "Pending"
-_READY: Final = "Ready"
 
 
 class PodMetrics:
@@ -34,16 +33,16 @@ class PodMetrics:
 
     name = "metrics.pod"
 
-    def __init__(self, world: World, planned: PlannedPods) -> None:
-        self._world = world
+    def __init__(self, context: Context, planned: PlannedPods) -> None:
+        self._context = context
         self._planned = planned
         self._starting: set[str] = set()  # uids of pods that were seen pending
 
     async def run(self) -> None:
         """Offer the gauges and take the durations, until cancelled."""
         ends = [
-            self._world.metrics.add_lines(self.lines),
-            self._world.mirror(Pod).on_change(self._changed),
+            self._context.metrics.add_lines(self.lines),
+            self._context.mirror(Pod).on_change(self._changed),
         ]
         try:
             await asyncio.Event().wait()
@@ -53,7 +52,7 @@ class PodMetrics:
 
     def lines(self) -> Iterable[str]:
         """All gauges, each with all its pods."""
-        pods = self._world.mirror(Pod).list()
+        pods = self._context.mirror(Pod).list()
         yield from gauge_pieces("karpenter_pods_state", "Where a pod is.", self._states(pods))
         waiting = [pod for pod in pods if pod.status.phase == _PENDING]
         unbound = [pod for pod in waiting if not pod.spec.node_name]
@@ -95,11 +94,11 @@ class PodMetrics:
             yield (
                 f'{{{_named(pod)},owner="{_owner(pod)}",node="{escaped(node)}",'
                 f'scheduled="{"true" if node else "false"}",{place},'
-                f'phase="{pod.status.phase}",ready="{_is(pod, _READY)}"}} 1'
+                f'phase="{pod.status.phase}",ready="{_is(pod, READY)}"}} 1'
             )
 
     def _place(self, name: str) -> str:
-        node = self._world.mirror(Node).get(name) if name else None
+        node = self._context.mirror(Node).get(name) if name else None
         if node is None:
             return f'{_NOWHERE},managed="false"'
         held = node.metadata.labels
@@ -111,7 +110,7 @@ class PodMetrics:
     def _waits(
         self, pods: Iterable[Pod], since: Callable[[Pod], datetime | None], is_by_devices: bool
     ) -> Iterator[str]:
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         for pod in pods:
             begin = since(pod)
             if begin is not None:
@@ -139,13 +138,13 @@ class PodMetrics:
             self._starting.add(new.metadata.uid)
         if old is not None and not old.spec.node_name and new.spec.node_name:
             self._was_bound(new)
-        if new.metadata.uid in self._starting and _is(new, _READY) == "true":
+        if new.metadata.uid in self._starting and _is(new, READY) == "true":
             self._starting.discard(new.metadata.uid)
             self._was_started(new)
 
     def _was_bound(self, pod: Pod) -> None:
-        metrics = self._world.metrics
-        moment = self._moment(pod, "PodScheduled")
+        metrics = self._context.metrics
+        moment = self._moment(pod, POD_SCHEDULED)
         devices = _dynamic(pod)
         total = metrics.pods_bound_duration_seconds.labels(dynamic_resources=devices)
         _observe(total, _creation(pod), moment)
@@ -153,15 +152,15 @@ class PodMetrics:
         _observe(ours, self._placed(pod), moment)
 
     def _was_started(self, pod: Pod) -> None:
-        metrics = self._world.metrics
-        moment = self._moment(pod, _READY)
+        metrics = self._context.metrics
+        moment = self._moment(pod, READY)
         _observe(metrics.pods_startup_duration_seconds, _creation(pod), moment)
         _observe(metrics.pods_provisioning_startup_duration_seconds, self._placed(pod), moment)
 
     def _moment(self, pod: Pod, kind: str) -> datetime:
         condition = _condition(pod, kind)
         since = condition.last_transition_time if condition is not None else None
-        return since or self._world.clock.now()
+        return since or self._context.clock.now()
 
 
 class _Durations(Protocol):
@@ -191,12 +190,12 @@ def _dynamic(pod: Pod) -> str:
 
 
 def _condition(pod: Pod, kind: str) -> Condition | None:
-    return next((each for each in pod.status.conditions if each.type == kind), None)
+    return find(pod.status.conditions, kind)
 
 
 def _is(pod: Pod, kind: str) -> str:
     condition = _condition(pod, kind)
-    return "true" if condition is not None and condition.status == "True" else "false"
+    return "true" if condition is not None and condition.status == TRUE else "false"
 
 
 def _creation(pod: Pod) -> datetime | None:

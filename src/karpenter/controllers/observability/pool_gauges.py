@@ -1,7 +1,7 @@
-"""Gauges about pools: what they may have, what they have, and what that costs an hour.
+"""Gauges about pools: their limits, their usage, and what it costs an hour.
 
-Prices are asked for when a pool is new or changed and once an hour; machines are counted when
-somebody looks.
+Prices are fetched when a pool is new or changed, or its node class becomes ready, and once an hour;
+machines are counted on each scrape.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,9 +9,10 @@ from typing import Final, TypeAlias
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import ResourceMap
+from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.node_pools.managed import can_be_asked_for, is_served
 from karpenter.kube.mirror import Key
 from karpenter.model import labels
 from karpenter.model.resources import CPU, Resources
@@ -33,18 +34,18 @@ class PriceTracker(Controller):
     workers = 1
     backoff = REASONABLE
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._prices: dict[str, Prices] = {}  # by pool
         self._learned: dict[str, tuple[int, float]] = {}  # by pool: generation, when
-        self._without_price: set[str] = set()  # uids of claims that were complained about
-        self.follow(world.mirror(NodePool))
+        self._without_price: set[str] = set()  # uids of claims whose missing price was logged
+        self.follow(context.mirror(NodePool))
 
     async def reconcile(self, key: Key) -> float | None:
-        """Learn the prices of a pool anew."""
+        """Fetch the prices of a pool again."""
         _, name = key
-        pool = self.world.mirror(NodePool).get(name)
-        if pool is None:
+        pool = self.context.mirror(NodePool).get(name)
+        if pool is None or not is_served(self.context, pool):
             self._prices.pop(name, None)
             self._learned.pop(name, None)
             return None
@@ -52,7 +53,13 @@ class PriceTracker(Controller):
         known, at = self._learned.get(name, (-1, now))
         if known == generation and now - at < _HOUR:
             return _HOUR - (now - at)  # only its status has changed
-        self._prices[name] = prices_of(await self.world.cloud.instance_types(pool))
+        try:
+            listed = await self.context.cloud.instance_types(pool)
+        except CloudError:
+            if can_be_asked_for(pool):
+                raise
+            return None  # its status changes when they can be listed
+        self._prices[name] = prices_of(listed)
         self._learned[name] = (generation, now)
         return _HOUR
 
@@ -60,7 +67,7 @@ class PriceTracker(Controller):
         """What the machines of each pool that is known cost an hour, now."""
         costs = dict.fromkeys(self._prices, 0.0)
         without: set[str] = set()
-        for claim in self.world.mirror(NodeClaim).list():
+        for claim in self.context.mirror(NodeClaim).list():
             pool = claim.metadata.labels.get(labels.NODEPOOL, "")
             if pool not in costs or not claim.status.provider_id:
                 continue
@@ -75,14 +82,14 @@ class PriceTracker(Controller):
 
     def _complain(self, claim: NodeClaim, pool: str) -> None:
         if claim.metadata.uid not in self._without_price:
-            self.world.metrics.nodepools_cost_tracker_errors_total.labels(nodepool=pool).inc()
+            self.context.metrics.nodepools_cost_tracker_errors_total.labels(nodepool=pool).inc()
 
 
 class PoolGauges:
     """The source of the gauges about limits and usage."""
 
-    def __init__(self, world: World) -> None:
-        self._pools = world.mirror(NodePool)
+    def __init__(self, context: Context) -> None:
+        self._pools = context.mirror(NodePool)
 
     def lines(self) -> Iterable[str]:
         """All gauges, each with all pools."""

@@ -1,10 +1,10 @@
-"""Gauges that mirror the cluster: worked out when somebody looks, and never in between."""
+"""Gauges that mirror the cluster: computed on each scrape only."""
 
 import asyncio
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
 
 
 class Source(Protocol):
@@ -17,14 +17,14 @@ class Source(Protocol):
 class Scraped:
     """Offers the lines of a source for as long as a term lasts."""
 
-    def __init__(self, name: str, world: World, source: Source) -> None:
+    def __init__(self, name: str, context: Context, source: Source) -> None:
         self.name: Final = name
-        self._world = world
+        self._context = context
         self._source = source
 
     async def run(self) -> None:
         """Offer the lines until cancelled."""
-        remove = self._world.metrics.add_lines(self._source.lines)
+        remove = self._context.metrics.add_lines(self._source.lines)
         try:
             await asyncio.Event().wait()
         finally:

@@ -1,10 +1,9 @@
-"""Whether the state of the cluster is complete, and a word when it is not for long."""
+"""Whether the cluster state is in sync, and a log line when it stays out of sync for long."""
 
 from collections.abc import Iterable
 from typing import Final
 
-from karpenter.controllers.runtime import Loop
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context, Loop
 from karpenter.telemetry.exposition import gauge, number
 
 _LOOK_SECONDS: Final = 2.0
@@ -17,21 +16,21 @@ class SyncWatch(Loop):
 
     name = "state.sync"
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
         self._unsynced_since: float | None = None
         self._said_at: float | None = None
 
     async def run(self) -> None:
         """Watch, and offer the gauges, until cancelled."""
-        remove = self.world.metrics.add_lines(self.lines)
+        remove = self.context.metrics.add_lines(self.lines)
         try:
             await super().run()
         finally:
             remove()
 
     async def step(self) -> float:
-        """Look once; complain when it takes too long."""
+        """Check once; log when the state has been out of sync for too long."""
         waited = self._unsynced_seconds()
         now = self.clock.monotonic()
         is_time = self._said_at is None or now - self._said_at >= _REPEAT_SECONDS
@@ -39,11 +38,11 @@ class SyncWatch(Loop):
             self._said_at = None
         elif is_time:
             self._said_at = now
-            unlaunched = self.world.state.snapshot().unlaunched
+            unlaunched = self.context.state.snapshot().unlaunched
             self.log.error(
                 "cluster is waiting on sync for extended duration",
                 duration=f"{waited:.0f}s",
-                missing=list(self.world.mirrors.missing),
+                missing=list(self.context.mirrors.missing),
                 NodeClaims=[claim.metadata.name for claim in unlaunched[:5]],
             )
         return _LOOK_SECONDS
@@ -51,7 +50,7 @@ class SyncWatch(Loop):
     def lines(self) -> Iterable[str]:
         """The gauges about the state."""
         unsynced = self._unsynced_seconds()
-        nodes = len(self.world.state.snapshot().nodes)
+        nodes = len(self.context.state.snapshot().nodes)
         for name, meaning, value in (
             ("node_count", "Machines that are known.", nodes),
             (
@@ -65,7 +64,7 @@ class SyncWatch(Loop):
 
     def _unsynced_seconds(self) -> float:
         now = self.clock.monotonic()
-        if self.world.is_synced:
+        if self.context.is_synced:
             self._unsynced_since = None
         elif self._unsynced_since is None:
             self._unsynced_since = now

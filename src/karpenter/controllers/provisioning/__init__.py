@@ -1,1 +1,1 @@
-"""Pods that wait become nodes that are on their way."""
+"""Provisioning: NodeClaims for pending pods."""

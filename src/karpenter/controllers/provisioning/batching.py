@@ -1,12 +1,12 @@
-"""Waiting a little, so that pods that arrive together are planned together.
+"""The batch window: pods that arrive together are planned together.
 
 Notation
     opened    when the first trigger came
-    last      when the last trigger came that was news
+    last      when the last trigger came that was new
 
 A window closes at ``min(last + idle, opened + longest)``. The same object triggers once in a
-window, whatever it does meanwhile; a trigger without a name is always news. What triggers while a
-plan is made belongs to the next window, whose time runs already.
+window, however often it changes; a trigger without a name is always new. A trigger that arrives
+while a plan is being made belongs to the next window, which it opens.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from karpenter.clock import Clock
 
 
 class Window:
-    """One window, told of triggers and their times, in seconds of any clock."""
+    """One batch window; the times of triggers are seconds of any clock."""
 
     __slots__ = ("_idle", "_last", "_longest", "_opened", "_seen")
 
@@ -29,7 +29,7 @@ class Window:
         self._seen: set[str] = set()
 
     def trigger(self, uid: str, at: float) -> bool:
-        """Take note of a trigger; say whether it is news. An empty uid names nothing."""
+        """Record a trigger; return whether it is new. An empty uid is always new."""
         if uid in self._seen:
             return False
         if uid:
@@ -41,7 +41,7 @@ class Window:
 
     @property
     def closes_at(self) -> float | None:
-        """When the window closes unless there is news, or None while nothing has triggered."""
+        """When the window closes without further triggers; None while nothing has triggered."""
         if self._opened is None:
             return None
         return min(self._last + self._idle, self._opened + self._longest)
@@ -58,7 +58,7 @@ class Batcher:
         self._news = asyncio.Event()
 
     def trigger(self, uid: str = "") -> None:
-        """Ask for a plan on account of an object, or of something that has no name."""
+        """Request a plan because of an object, or of something that has no uid."""
         if self._window.trigger(uid, self._clock.monotonic()):
             self._news.set()
 

@@ -1,23 +1,22 @@
-"""Early binding: pods are put on their node before it is ready, so that it can pull images.
+"""Early binding: pods are bound to their node before it is ready, so that it can pull images.
 
-Only what the scheduler would have done is done earlier: the pod still waits, there is room, every
-taint that would drive it away is tolerated, and nothing but the scheduler must prepare its volumes
-or devices. A pod that cannot be bound is left to the scheduler.
+A pod is bound only where the scheduler would bind it later: the pod is still pending, there is
+room, it tolerates every taint that would evict it, and only the scheduler has to prepare its
+volumes or devices. A pod that cannot be bound is left to the scheduler.
 """
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.controllers.mirrors import BY_PROVIDER_ID
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.lookup import claims_of, nodes_of
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.triggers import is_provisionable
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
 from karpenter.kube.errors import ConflictError, NotFoundError
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model.taints import NO_EXECUTE, first_untolerated
-from karpenter.scheduling.intake import uses_device_claims
+from karpenter.scheduling.inputs.pending_pods import uses_device_claims
 from karpenter.state.nodes import StateNode
 from karpenter.state.requests import pod_requests
 
@@ -28,25 +27,24 @@ class EarlyBinder(Controller):
     name = "provisioner.binding"
     kind = NodeClaim
 
-    def __init__(self, world: World, planned: PlannedPods) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, planned: PlannedPods) -> None:
+        super().__init__(context)
         self._planned = planned
-        self._claims = world.mirror(NodeClaim)
-        self._nodes = world.mirror(Node)
+        self._claims = context.mirror(NodeClaim)
         self.follow(self._claims)
-        self.follow(self._nodes, self._claim_keys)
+        self.follow(context.mirror(Node), self._claim_keys)
 
     async def reconcile(self, key: Key) -> float | None:
         claim = self._claims.get(key[1])
         if claim is None or claim.metadata.deletion_timestamp is not None:
             return None
         expected = self._planned.pods_of(claim.metadata.name)
-        nodes = self._nodes.by_index(BY_PROVIDER_ID, claim.status.provider_id) if expected else []
+        nodes = nodes_of(self.context, claim) if expected else []
         if len(nodes) != 1:
             return None
-        room = self.world.state.snapshot().node(claim.metadata.name)
+        room = self.context.state.snapshot().node(claim.metadata.name)
         for planned in expected:
-            pod = self.world.mirror(Pod).get(planned.metadata.name, planned.metadata.namespace)
+            pod = self.context.mirror(Pod).get(planned.metadata.name, planned.metadata.namespace)
             if pod is None or pod.metadata.uid != planned.metadata.uid or room is None:
                 continue
             if self._may_be_bound(pod, nodes[0], room):
@@ -54,8 +52,7 @@ class EarlyBinder(Controller):
         return None
 
     def _claim_keys(self, node: Node) -> list[Key]:
-        provider_id = node.spec.provider_id
-        return [key_of(claim) for claim in self._claims.by_index(BY_PROVIDER_ID, provider_id)]
+        return [key_of(claim) for claim in claims_of(self.context, node)]
 
     def _may_be_bound(self, pod: Pod, node: Node, room: StateNode) -> bool:
         driving_away = [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
@@ -71,7 +68,7 @@ class EarlyBinder(Controller):
 
     def _waits_for_volumes(self, pod: Pod) -> bool:
         """Whether a volume is made only once the scheduler has chosen a node."""
-        claims = self.world.mirror(PersistentVolumeClaim)
+        claims = self.context.mirror(PersistentVolumeClaim)
         for volume in pod.spec.volumes:
             if volume.ephemeral is not None:
                 return True
@@ -83,14 +80,14 @@ class EarlyBinder(Controller):
         return False
 
     async def _bind(self, pod: Pod, node: Node, room: StateNode) -> StateNode:
-        """Bind a pod, and return the machine with it on board."""
+        """Bind a pod, and return the machine with the pod on it."""
         metadata = pod.metadata
         try:
-            await self.world.kube.bind(
+            await self.context.kube.bind(
                 metadata.name, metadata.namespace, uid=metadata.uid, node=node.metadata.name
             )
         except (ConflictError, NotFoundError):
-            return room  # somebody else was faster
+            return room  # bound or changed by another writer
         self.log.info(
             "bound pod",
             Pod={"namespace": metadata.namespace, "name": metadata.name},

@@ -1,7 +1,7 @@
 """CapacityBuffers: whether each can be turned into pods, and whether there is room for them.
 
-The first is decided here, again whenever what a buffer refers to changes; the second by the
-provisioner, in every pass.
+This controller decides the first whenever an object that the buffer refers to changes; the
+provisioner decides the second, in every pass.
 """
 
 from collections.abc import Iterable
@@ -11,13 +11,12 @@ from karpenter.api.karpenter import CapacityBuffer
 from karpenter.api.meta import Resource
 from karpenter.api.pods import PodTemplate
 from karpenter.api.workloads import Deployment, ReplicaSet, StatefulSet
+from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.provisioning.batching import Batcher
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
 from karpenter.kube.errors import ConflictError, NotFoundError
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model.conditions import FALSE, TRUE, to_wire, with_condition
-from karpenter.scheduling.buffers import (
+from karpenter.scheduling.inputs.buffers import (
     ACTIVE_CAPACITY,
     Resolution,
     ResolvedBuffer,
@@ -43,12 +42,12 @@ class BufferController(Controller):
     name = "capacitybuffer"
     kind = CapacityBuffer
 
-    def __init__(self, world: World, batcher: Batcher) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, batcher: Batcher) -> None:
+        super().__init__(context)
         self._batcher = batcher
-        self._buffers = world.mirror(CapacityBuffer)
+        self._buffers = context.mirror(CapacityBuffer)
         for kind in (CapacityBuffer, PodTemplate, *_SCALABLES):
-            self._ends.append(world.mirror(kind).on_change(self._on_change))
+            self._ends.append(context.mirror(kind).on_change(self._on_change))
 
     async def reconcile(self, key: Key) -> float | None:
         buffer = self._buffers.get(key[1], key[0])
@@ -83,13 +82,13 @@ class BufferController(Controller):
         templates = {}
         if spec.pod_template_ref is not None:
             name = spec.pod_template_ref.name
-            template = self.world.mirror(PodTemplate).get(name, namespace)
+            template = self.context.mirror(PodTemplate).get(name, namespace)
             if template is not None:
                 templates[f"{namespace}/{name}"] = template.template
         scalables = {}
         if spec.scalable_ref is not None:
             for kind in _SCALABLES:
-                workload = self.world.mirror(kind).get(spec.scalable_ref.name, namespace)
+                workload = self.context.mirror(kind).get(spec.scalable_ref.name, namespace)
                 if workload is not None:
                     scalables[workload.kind, f"{namespace}/{workload.metadata.name}"] = Scalable(
                         workload.spec.template, workload.spec.replicas
@@ -126,14 +125,14 @@ class BufferController(Controller):
         if wanted == held and conditions == status.conditions:
             return
         body = {"status": {**wanted, "conditions": to_wire(conditions)}}
-        await self.world.patch(buffer, body, locked=True, subresource="status")
+        await self.context.patch(buffer, body, locked=True, subresource="status")
 
     def _template_of(self, buffer: CapacityBuffer) -> tuple[str | None, int | None]:
         reference = buffer.spec.pod_template_ref
         if reference is None:
             return None, None
         namespace = buffer.metadata.namespace
-        template = self.world.mirror(PodTemplate).get(reference.name, namespace)
+        template = self.context.mirror(PodTemplate).get(reference.name, namespace)
         return reference.name, template.metadata.generation if template is not None else None
 
 
@@ -160,24 +159,24 @@ def verdict(outcome: BufferOutcome) -> tuple[str, str, str]:
     return FALSE, "RequiresNewCapacity", f"not all of its {outcome.replicas} pods have room so far"
 
 
-async def report_buffers(world: World, outcomes: Iterable[BufferOutcome]) -> None:
+async def report_buffers(context: Context, outcomes: Iterable[BufferOutcome]) -> None:
     """Write down for each buffer whether a pass found room for it."""
     for outcome in outcomes:
         namespace, _, name = outcome.name.partition("/")
-        buffer = world.mirror(CapacityBuffer).get(name, namespace)
+        buffer = context.mirror(CapacityBuffer).get(name, namespace)
         if buffer is None:
             continue
         conditions = with_condition(
             buffer.status.conditions,
             PROVISIONING,
             *verdict(outcome),
-            now=world.clock.now(),
+            now=context.clock.now(),
             generation=buffer.metadata.generation,
         )
         if conditions == buffer.status.conditions:
             continue
         body = {"status": {"conditions": to_wire(conditions)}}
         try:
-            await world.patch(buffer, body, locked=True, subresource="status")
+            await context.patch(buffer, body, locked=True, subresource="status")
         except (ConflictError, NotFoundError):
-            continue  # the next pass tells
+            continue  # the next pass writes it

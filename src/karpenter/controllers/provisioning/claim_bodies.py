@@ -1,27 +1,26 @@
-"""NodeClaims as they are written: what was planned, and nothing the planner did not say.
+"""NodeClaims as they are written: exactly what was planned.
 
-A claim has its finalizer from the start: whoever launches it would have to add it first. Its name
-is drawn here and not by the API server, so that a claim whose creation got lost on the way can be
-asked for again without becoming two.
+A claim is created with its finalizer, which saves the launch a write. Its name is generated here
+and not by the API server: it is the idempotency token with which a creation whose response was lost
+can be repeated.
 """
 
 import random
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from karpenter.api.karpenter import NodeClassReference, NodePool, NodeRequirement
+from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.meta import OwnerReference
 from karpenter.api.nodes import Taint
 from karpenter.cloud.types import ProviderFacts
 from karpenter.model import labels
+from karpenter.model.bodies import requirement_body, taint_body
+from karpenter.model.claim_names import SUFFIX_LENGTH, SUFFIX_LETTERS, claim_name
+from karpenter.scheduling.compiled.templates import template_requirements
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.result import NOT_ON_CLAIMS, claim_labels
-from karpenter.scheduling.templates import template_requirements
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
 
-_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes draws names
-_SUFFIX_LENGTH: Final = 5
-_LONGEST_PREFIX: Final = 63 - _SUFFIX_LENGTH
 _LEGACY_OWNER: Final = "Provisioner"
 
 
@@ -29,7 +28,7 @@ def claim_body(claim: PlannedClaim, pool: NodePool, name: str) -> dict[str, Any]
     """The NodeClaim that a plan asks for."""
     spec: dict[str, Any] = {
         "nodeClassRef": _reference(claim.node_class_ref),
-        "requirements": [_requirement(entry) for entry in claim.requirements.to_wire()],
+        "requirements": [requirement_body(entry) for entry in claim.requirements.to_wire()],
         "resources": {"requests": claim.requests.to_wire()},
         "expireAfter": claim.expire_after,
         **_taints("taints", claim.taints),
@@ -48,7 +47,7 @@ def static_claim_body(pool: NodePool, facts: ProviderFacts, name: str) -> dict[s
     spec: dict[str, Any] = {
         "nodeClassRef": _reference(template.spec.node_class_ref),
         "requirements": [
-            _requirement(entry) for entry in held.to_wire() if entry.key not in NOT_ON_CLAIMS
+            requirement_body(entry) for entry in held.to_wire() if entry.key not in NOT_ON_CLAIMS
         ],
         "expireAfter": template.spec.expire_after,
         **_taints("taints", template.spec.taints),
@@ -69,8 +68,7 @@ def static_claim_body(pool: NodePool, facts: ProviderFacts, name: str) -> dict[s
 
 def draw_name(pool: str, rng: random.Random) -> str:
     """A name for a claim of a pool, as ``generateName`` would give it."""
-    suffix = "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
-    return f"{pool}-"[:_LONGEST_PREFIX] + suffix
+    return claim_name(pool, "".join(rng.choices(SUFFIX_LETTERS, k=SUFFIX_LENGTH)))
 
 
 def legacy_owner(pool: NodePool) -> OwnerReference | None:
@@ -109,22 +107,6 @@ def _reference(reference: NodeClassReference) -> dict[str, str]:
     return {"group": reference.group, "kind": reference.kind, "name": reference.name}
 
 
-def _requirement(entry: NodeRequirement) -> dict[str, Any]:
-    written: dict[str, Any] = {"key": entry.key, "operator": str(entry.operator)}
-    if entry.values:
-        written["values"] = list(entry.values)
-    if entry.min_values is not None:
-        written["minValues"] = entry.min_values
-    return written
-
-
 def _taints(field: str, taints: Iterable[Taint]) -> dict[str, Any]:
-    written = [
-        {
-            "key": taint.key,
-            "effect": taint.effect,
-            **({"value": taint.value} if taint.value else {}),
-        }
-        for taint in taints
-    ]
+    written = [taint_body(taint) for taint in taints]
     return {field: written} if written else {}

@@ -1,17 +1,17 @@
-"""Creating NodeClaims: within the limits of their pool, once each, and known from then on."""
+"""Creating NodeClaims: within the limits of their pool, once each, and counted from then on."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.controllers.context import Context
 from karpenter.controllers.node_pools.usage import exceeded_limit, usage_of
-from karpenter.controllers.provisioning.bodies import draw_name
-from karpenter.controllers.world import World
+from karpenter.controllers.provisioning.claim_bodies import draw_name
 from karpenter.kube.errors import AlreadyExistsError, ConnectionLostError, ServerError
 from karpenter.model import labels
 from karpenter.model.resources import NO_RESOURCES, Resources
 from karpenter.state.nodes import StateNode
-from karpenter.state.static_count import count_static
+from karpenter.state.static_node_counts import count_static
 
 PROVISIONED: Final = "provisioned"
 BodyOf: TypeAlias = Callable[[str], Mapping[str, Any]]  # the body of a claim of this name
@@ -25,21 +25,21 @@ class NotCreatedError(Exception):
 
 
 class _NameTakenError(Exception):
-    """Another claim has the name that was drawn."""
+    """Another claim has the generated name."""
 
 
 class ClaimCreator:
     """Creates claims for pools."""
 
-    def __init__(self, world: World, log: Any) -> None:
-        self._world = world
+    def __init__(self, context: Context, log: Any) -> None:
+        self._context = context
         self._log = log
         self._used: tuple[Sequence[StateNode], Resources] = ((), NO_RESOURCES)
 
     def objection(self, pool: NodePool, *, slots: int = 1) -> str | None:
         """Why a pool may not have so many more nodes as things stand now, or None when it may."""
         name = pool.metadata.name
-        now = self._world.mirror(NodePool).get(name)
+        now = self._context.mirror(NodePool).get(name)
         if now is None or now.metadata.uid != pool.metadata.uid:
             return f"nodepool {name} is gone"
         if now.metadata.deletion_timestamp is not None:
@@ -50,7 +50,7 @@ class ClaimCreator:
         return f"nodepool {name}: {exceeded}" if exceeded else None
 
     def _static_objection(self, pool: NodePool, slots: int) -> str | None:
-        snapshot, now = self._world.state.snapshot(), self._world.clock.now()
+        snapshot, now = self._context.state.snapshot(), self._context.clock.now()
         count = count_static(pool, snapshot, now=now)
         if count.surplus:
             return f"nodepool {pool.metadata.name} has more nodes than replicas"
@@ -59,10 +59,10 @@ class ClaimCreator:
         return None
 
     def reserve(self, pool: NodePool, *, replaces: str = "") -> str:
-        """Draw the name of a claim, and count on that claim from now on.
+        """Generate the name of a claim, and count that claim from now on.
 
-        Whoever counts the claims of the pool finds it among them at once, so that a limit is kept
-        by all who create any. It must be created or given up.
+        The claims of the pool include it at once, so that all controllers that create claims keep
+        to the same limit. It must be created or given up.
 
         Args:
             pool: whose claim it is.
@@ -75,12 +75,12 @@ class ClaimCreator:
         if objection is not None:
             raise NotCreatedError(objection)
         name = self._free_name(pool.metadata.name)
-        self._world.state.expect(name, pool.metadata.name, replaces=replaces)
+        self._context.state.expect(name, pool.metadata.name, replaces=replaces)
         return name
 
     def give_up(self, name: str) -> None:
-        """Expect a claim no more that was reserved and not created."""
-        self._world.state.settle(name)
+        """Stop expecting a claim that was reserved and not created."""
+        self._context.state.settle(name)
 
     async def create(
         self,
@@ -98,7 +98,7 @@ class ClaimCreator:
         """
         claim = await self._created(self._still_wanted(pool, name), pool, body_of)
         relaxed = claim.metadata.annotations.get(labels.MIN_VALUES_RELAXED, "false")
-        self._world.metrics.nodeclaims_created_total.labels(
+        self._context.metrics.nodeclaims_created_total.labels(
             reason=reason, nodepool=pool.metadata.name, min_values_relaxed=relaxed
         ).inc()
         self._log.info(
@@ -121,20 +121,20 @@ class ClaimCreator:
 
     def _usage(self, pool: str) -> Resources:
         """What a pool has; many claims are made at once, so it is added up only when it changes."""
-        machines = self._world.state.snapshot().nodes_of(pool)
+        machines = self._context.state.snapshot().nodes_of(pool)
         if self._used[0] is not machines:
             self._used = machines, usage_of(machines)
         return self._used[1]
 
     async def _created(self, name: str, pool: NodePool, body_of: BodyOf) -> NodeClaim:
-        """Create a claim that is expected, under another name if somebody has taken its own."""
+        """Create a claim that is expected, under another name if its own is taken."""
         for _ in range(_ATTEMPTS):
             try:
                 return await self._sent(name, body_of)
             except _NameTakenError:
                 taken, name = name, self._free_name(pool.metadata.name)
-                self._world.state.rename(taken, name)
-        self._world.state.settle(name)
+                self._context.state.rename(taken, name)
+        self._context.state.settle(name)
         raise NotCreatedError(
             f"no free name was found for a claim of nodepool {pool.metadata.name}"
         )
@@ -148,31 +148,31 @@ class ClaimCreator:
         is_in_doubt = False
         for left in reversed(range(_ATTEMPTS)):
             try:
-                return await self._world.create(NodeClaim, body_of(name))
+                return await self._context.create(NodeClaim, body_of(name))
             except AlreadyExistsError as error:
                 if is_in_doubt:
                     break
                 raise _NameTakenError from error
             except (ConnectionLostError, ServerError):
                 is_in_doubt = True
-                self._world.state.doubt(name, self._world.clock.now())
+                self._context.state.doubt(name, self._context.clock.now())
                 if not left:
                     raise
-                await self._world.clock.sleep(_PAUSE)
+                await self._context.clock.sleep(_PAUSE)
             except BaseException:
                 if not is_in_doubt:
-                    self._world.state.settle(name)
+                    self._context.state.settle(name)
                 raise
         return await self._found(name)
 
     async def _found(self, name: str) -> NodeClaim:
-        claim = await self._world.kube.get(NodeClaim, name)
-        self._world.mirrors.absorb(claim)
+        claim = await self._context.kube.get(NodeClaim, name)
+        self._context.mirrors.absorb(claim)
         return claim
 
     def _free_name(self, pool: str) -> str:
-        known = self._world.mirror(NodeClaim)
+        known = self._context.mirror(NodeClaim)
         while True:
-            name = draw_name(pool, self._world.rng)
-            if known.get(name) is None and not self._world.state.is_expected(name):
+            name = draw_name(pool, self._context.rng)
+            if known.get(name) is None and not self._context.state.is_expected(name):
                 return name

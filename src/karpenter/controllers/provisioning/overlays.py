@@ -1,7 +1,6 @@
-"""NodeOverlays: whether each can be used, told in its status.
+"""NodeOverlays: whether each can be used, reported in its status.
 
-What overlays do to prices and capacity is worked out anew in every pass, from the same overlays;
-no pool ever waits for this controller.
+Every pass applies the overlays to prices and capacity itself; no pool waits for this controller.
 """
 
 import asyncio
@@ -11,15 +10,19 @@ from typing import Final
 from karpenter.api.karpenter import NodeOverlay, NodePool
 from karpenter.api.meta import Resource
 from karpenter.cloud.provider import CloudError
-from karpenter.controllers.node_pools.served import is_served
-from karpenter.controllers.provisioning.passes import overlay_problem, usable_overlays
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
-from karpenter.model.conditions import FALSE, TRUE, summed_up, to_wire, with_condition
-from karpenter.scheduling.overlays import RefusedOverlay, apply_overlays
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.node_pools.managed import can_be_asked_for, is_served
+from karpenter.model.conditions import (
+    FALSE,
+    TRUE,
+    VALIDATION_SUCCEEDED,
+    summed_up,
+    to_wire,
+    with_condition,
+)
+from karpenter.scheduling.inputs.cluster import overlay_problem, usable_overlays
+from karpenter.scheduling.inputs.overlays import RefusedOverlay, apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue
-
-VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 
 _AGAIN: Final = 6 * 3600.0
 _ALL: Final = ("", "")  # overlays are judged together
@@ -31,19 +34,19 @@ class OverlayController(Controller):
     name = "nodeoverlay.controller"
     workers = 1
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._overlays = world.mirror(NodeOverlay)
-        self._pools = world.mirror(NodePool)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._overlays = context.mirror(NodeOverlay)
+        self._pools = context.mirror(NodePool)
         for kind in (NodeOverlay, NodePool):
-            self._ends.append(world.mirror(kind).on_change(self._on_change))
+            self._ends.append(context.mirror(kind).on_change(self._on_change))
 
     async def reconcile(self, key: object) -> float | None:
         overlays = {overlay.metadata.name: overlay for overlay in self._overlays.list()}
         if not overlays:
             return None
         catalogues = await self._catalogues()
-        provider = self.world.cloud.facts.name
+        provider = self.context.cloud.facts.name
         refused = await asyncio.to_thread(_refused, overlays, catalogues, provider)
         for name in sorted(overlays):
             await self._write(overlays[name], refused.get(name))
@@ -57,13 +60,16 @@ class OverlayController(Controller):
     async def _catalogues(self) -> list[PoolCatalogue]:
         found = []
         for pool in sorted(self._pools.list(), key=lambda pool: pool.metadata.name):
-            if not is_served(self.world, pool) or pool.metadata.deletion_timestamp is not None:
+            if not is_served(self.context, pool) or pool.metadata.deletion_timestamp is not None:
                 continue
             try:
-                found.append(PoolCatalogue(pool, await self.world.cloud.instance_types(pool)))
+                found.append(PoolCatalogue(pool, await self.context.cloud.instance_types(pool)))
             except CloudError as error:
-                name = {"name": pool.metadata.name}
-                self.log.warning("overlays are judged without nodepool", NodePool=name, error=error)
+                if can_be_asked_for(pool):
+                    name = {"name": pool.metadata.name}
+                    self.log.warning(
+                        "overlays are judged without nodepool", NodePool=name, error=error
+                    )
         return found
 
     async def _write(self, overlay: NodeOverlay, refused: RefusedOverlay | None) -> None:
@@ -79,7 +85,7 @@ class OverlayController(Controller):
         conditions = summed_up(conditions, (VALIDATION_SUCCEEDED,), metadata, now=now)
         if conditions != overlay.status.conditions:
             body = {"status": {"conditions": to_wire(conditions)}}
-            await self.world.patch(overlay, body, locked=True, subresource="status")
+            await self.context.patch(overlay, body, locked=True, subresource="status")
 
 
 def _refused(

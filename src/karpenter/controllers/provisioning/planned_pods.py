@@ -1,7 +1,7 @@
 """What is remembered about pods between seeing them and running them.
 
-Everything here is a convenience: metrics begin anew and early binding is left to the scheduler
-when a process that remembered it is gone.
+The record is kept in memory only: after a restart, metrics start over and early binding is left to
+the scheduler.
 """
 
 from collections.abc import Iterable

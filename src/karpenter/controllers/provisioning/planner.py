@@ -1,7 +1,7 @@
-"""One pass: from the state of the cluster to a plan, without holding up anything else.
+"""One pass: from the state of the cluster to a plan, without blocking the event loop.
 
-What instance types there are is asked while others work; the plan itself is made in a thread, from
-a snapshot that never changes.
+Instance types are fetched asynchronously; the plan itself is made in a thread, on an immutable
+snapshot.
 """
 
 import asyncio
@@ -10,138 +10,154 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from karpenter.admission.runtime import runtime_findings
-from karpenter.api.codec import to_plain
-from karpenter.api.karpenter import NodeOverlay, NodePool
 from karpenter.api.legacy import Provisioner
 from karpenter.clock import Clock
-from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType
-from karpenter.controllers.legacy.old_keys import in_current_keys
+from karpenter.controllers.context import Context
+from karpenter.controllers.pool_types import PoolTypes
 from karpenter.controllers.provisioning.triggers import is_provisionable
-from karpenter.controllers.world import World
+from karpenter.disruption.later_passes import may_fit_later, with_later_passes
 from karpenter.pass_settings import pass_settings
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.inputs.cluster import as_planned, catalogue_of
+from karpenter.scheduling.inputs.pools import Pools, sort_out_pools
 from karpenter.scheduling.plan import Plan
-from karpenter.scheduling.pools import Pools, sort_out_pools
-from karpenter.scheduling.provisioning import PassSettings, ProvisioningPlan, plan_provisioning
+from karpenter.scheduling.provisioning import (
+    Catalogue,
+    PassSettings,
+    ProvisioningPlan,
+    plan_provisioning,
+)
 from karpenter.state.snapshot import Snapshot
 
 CONTROLLER: Final = "provisioner"
 _LONGEST_PLANNING: Final = 60.0
-_NO_TYPES: Final[tuple[InstanceType, ...]] = ()
+_LONGEST_LOOK_AHEAD: Final = 5.0  # during which no other pass begins
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class Question:
+    """What a plan was made from."""
+
+    snapshot: Snapshot  # with what settings and legacy kinds make of it
+    catalogue: Catalogue
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPass:
     """A plan, what it was made from, and how long that took in seconds."""
 
     snapshot: Snapshot
     outcome: ProvisioningPlan
     seconds: float
     skipped_pools: frozenset[str]  # because their instance types could not be had
+    question: Question
 
 
-class Planner:
+class ProvisioningPlanner:
     """Makes plans; what was compiled for one is used again for the next."""
 
-    def __init__(self, world: World, log: Any) -> None:
-        self._world = world
+    def __init__(self, context: Context, log: Any) -> None:
+        self._context = context
         self._log = log
-        self._settings: Final = replace(pass_settings(world.settings), static=False)
+        self._settings: Final = replace(pass_settings(context.settings), static=False)
         self._compiler = Compiler()
         self._passes = 0
-        self._complaints: dict[str, str] = {}  # pool -> why its types could not be had
+        self._types = PoolTypes(context.cloud, self._complain)
 
-    async def plan(self, first: Sequence[str]) -> Pass:
+    async def plan(self, first: Sequence[str]) -> PlannedPass:
         """Plan for the cluster as it is now; ``first`` are uids of pods to begin with.
 
         Raises:
             TimeoutError: the cloud did not say in time what it sells.
         """
-        world = self._world
-        snapshot = world.state.snapshot()
+        context = self._context
+        snapshot = context.state.snapshot()
         types = await self._instance_types(snapshot)
-        watch = _Stopwatch(world.clock)
-        is_legacy = len(world.mirror(Provisioner)) > 0
+        watch = _Stopwatch(context.clock, _LONGEST_PLANNING)
+        is_legacy = len(context.mirror(Provisioner)) > 0
         self._log.debug("computing scheduling decision for provisionable pod(s)")
+        asked = Question(snapshot, catalogue_of(types), context.clock.now())
         try:
-            outcome = await asyncio.to_thread(
-                self._planned, snapshot, types, world.clock.now(), watch, first, is_legacy
-            )
+            outcome, asked = await asyncio.to_thread(self._planned, asked, watch, first, is_legacy)
         finally:
-            # A process that no longer leads does not go on thinking
+            # A process that no longer leads stops planning
             watch.is_stopped = True
         seconds = watch.elapsed()
-        world.metrics.scheduler_scheduling_duration_seconds.labels(CONTROLLER).observe(seconds)
+        context.metrics.scheduler_scheduling_duration_seconds.labels(CONTROLLER).observe(seconds)
         skipped = frozenset(pool for pool, listed in types.items() if not listed)
-        return Pass(snapshot, outcome, seconds, skipped)
+        return PlannedPass(snapshot, outcome, seconds, skipped, asked)
+
+    async def look_ahead(self, done: PlannedPass) -> PlannedPass:
+        """The same pass, with pods that a later pass will place told from those that never fit.
+
+        It takes about as long as the pass itself, so nothing should wait for it.
+        """
+        if not may_fit_later(done.outcome):
+            return done
+        watch = _Stopwatch(self._context.clock, _LONGEST_LOOK_AHEAD)
+        asked = done.question
+        try:
+            outcome = await asyncio.to_thread(
+                with_later_passes,
+                done.outcome,
+                asked.snapshot,
+                asked.catalogue,
+                self._context.cloud.facts,
+                self._settings,
+                now=asked.now,
+                has_time=watch.has_time,
+            )
+        finally:
+            watch.is_stopped = True
+        return replace(done, outcome=outcome)
 
     def _planned(
-        self,
-        snapshot: Snapshot,
-        types: Mapping[str, tuple[InstanceType, ...]],
-        now: datetime,
-        watch: "_Stopwatch",
-        first: Sequence[str],
-        is_legacy: bool,
-    ) -> ProvisioningPlan:
+        self, asked: Question, watch: "_Stopwatch", first: Sequence[str], is_legacy: bool
+    ) -> tuple[ProvisioningPlan, Question]:
+        """The plan, and the question as it was asked in the end."""
+        snapshot = asked.snapshot
         waiting = sum(map(is_provisionable, snapshot.unbound_pods.values()))
         if not waiting and not _has_other_work(snapshot, self._settings):
-            return ProvisioningPlan(Plan(), (), Pools((), (), ()))
-        facts = self._world.cloud.facts
-        if is_legacy:
-            snapshot = in_current_keys(snapshot)
-        if self._settings.overlays:
-            usable = usable_overlays(snapshot.node_overlays, facts.name)
-            snapshot = replace(snapshot, node_overlays=usable)
+            return ProvisioningPlan(Plan(), (), Pools((), (), ())), asked
+        facts = self._context.cloud.facts
+        snapshot = as_planned(
+            snapshot, facts.name, overlays=self._settings.overlays, is_legacy=is_legacy
+        )
+        asked = replace(asked, snapshot=snapshot)
         with self._measured(waiting, watch.elapsed):
-            return plan_provisioning(
+            outcome = plan_provisioning(
                 snapshot,
-                lambda pool: types.get(pool.metadata.name, _NO_TYPES),
+                asked.catalogue,
                 facts,
                 self._settings,
-                now=now,
+                now=asked.now,
                 has_time=watch.has_time,
                 first=first,
                 compiler=self._compiler,
             )
+        return outcome, asked
 
     def _measured(self, waiting: int, elapsed: Callable[[], float]) -> "_Measured":
         self._passes += 1
-        return _Measured(self._world, str(self._passes), waiting, elapsed)
+        return _Measured(self._context, str(self._passes), waiting, elapsed)
 
     async def _instance_types(self, snapshot: Snapshot) -> Mapping[str, tuple[InstanceType, ...]]:
-        facts = self._world.cloud.facts
+        facts = self._context.cloud.facts
         pools = sort_out_pools(snapshot.node_pools.values(), snapshot.node_classes, facts).dynamic
-        listed = await asyncio.gather(*map(self._types_of, pools))
-        names = [pool.metadata.name for pool in pools]
-        return dict(zip(names, listed, strict=True))
-
-    async def _types_of(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        name = pool.metadata.name
-        try:
-            types = await self._world.cloud.instance_types(pool)
-        except CloudError as error:
-            self._complain(name, str(error))
-            return _NO_TYPES
-        if types:
-            self._complaints.pop(name, None)
-        else:
-            self._complain(name, "the provider has no instance types for it")
-        return types
+        return await self._types.of(pools)
 
     def _complain(self, pool: str, why: str) -> None:
-        if self._complaints.get(pool) != why:
-            self._complaints[pool] = why
-            self._log.error("skipping nodepool", NodePool={"name": pool}, error=why)
+        self._log.error("skipping nodepool", NodePool={"name": pool}, error=why)
 
 
 class _Stopwatch:
     """How long a plan has taken, and whether there is time left for it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, longest: float) -> None:
         self._clock = clock
+        self._longest = longest
         self._began = clock.monotonic()
         self.is_stopped = False
 
@@ -149,16 +165,16 @@ class _Stopwatch:
         return self._clock.monotonic() - self._began
 
     def has_time(self) -> bool:
-        return not self.is_stopped and self.elapsed() < _LONGEST_PLANNING
+        return not self.is_stopped and self.elapsed() < self._longest
 
 
 class _Measured:
     """The gauges of a simulation, for as long as it runs."""
 
     def __init__(
-        self, world: World, number: str, waiting: int, elapsed: Callable[[], float]
+        self, context: Context, number: str, waiting: int, elapsed: Callable[[], float]
     ) -> None:
-        self._metrics = world.metrics
+        self._metrics = context.metrics
         self._labels = (CONTROLLER, number)
         self._waiting = waiting
         self._elapsed = elapsed
@@ -171,19 +187,6 @@ class _Measured:
     def __exit__(self, *_: object) -> None:
         self._metrics.scheduler_queue_depth.remove(*self._labels)
         self._metrics.scheduler_unfinished_work_seconds.remove(*self._labels)
-
-
-def usable_overlays(
-    overlays: Mapping[str, NodeOverlay], provider: str
-) -> Mapping[str, NodeOverlay]:
-    """The overlays whose requirements make sense; others apply nowhere."""
-    return {name: each for name, each in overlays.items() if not overlay_problem(each, provider)}
-
-
-def overlay_problem(overlay: NodeOverlay, provider: str) -> str:
-    """What is wrong with an overlay by itself, or nothing."""
-    errors = runtime_findings(to_plain(overlay), provider=provider).errors
-    return "; ".join(map(str, errors))
 
 
 def _has_other_work(snapshot: Snapshot, settings: PassSettings) -> bool:

@@ -1,8 +1,8 @@
-"""The provisioner: a batch of pods that wait becomes a plan, and the plan NodeClaims.
+"""The provisioner: a batch of pending pods becomes a plan, and the plan becomes NodeClaims.
 
-One pass at a time. A pass is put off while any NodeClaim has no machine, because nobody knows yet
-what room it will bring: what an earlier pass, or an earlier process, has asked for is counted
-before more is asked for.
+One pass at a time. A pass is delayed while any NodeClaim has no machine, because its capacity is
+not known yet: what an earlier pass, or an earlier process, has requested is counted before more is
+requested.
 """
 
 import asyncio
@@ -11,22 +11,21 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.times import later
+from karpenter.controllers.context import Context, Loop
 from karpenter.controllers.provisioning.batching import Batcher
-from karpenter.controllers.provisioning.bodies import claim_body
 from karpenter.controllers.provisioning.buffers import report_buffers
+from karpenter.controllers.provisioning.claim_bodies import claim_body
 from karpenter.controllers.provisioning.creation import ClaimCreator, NotCreatedError
-from karpenter.controllers.provisioning.passes import CONTROLLER, Pass, Planner
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
+from karpenter.controllers.provisioning.planner import CONTROLLER, PlannedPass, ProvisioningPlanner
 from karpenter.controllers.provisioning.reporting import Reporter, listed, pods_named
-from karpenter.controllers.runtime import Loop
-from karpenter.controllers.world import World
 from karpenter.kube.workqueue import Backoff
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.state.nodes import nomination_window
 
-# Between two looks at whether everything that was asked for has a machine
+# Between two checks whether every claim has a machine
 _UNTIL_SYNCED: Final = 0.2
-# Claims that are on their way to the API server at one time
+# Concurrent requests to create claims
 _AT_A_TIME: Final = 32
 
 
@@ -37,22 +36,22 @@ class Provisioner(Loop):
     # Pods that wait ask again every ten seconds anyway
     backoff = Backoff(0.5, 10.0)
 
-    def __init__(self, world: World, batcher: Batcher, planned: PlannedPods) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, batcher: Batcher, planned: PlannedPods) -> None:
+        super().__init__(context)
         self._batcher = batcher
         self._planned = planned
-        self._planner = Planner(world, self.log)
-        self._creator = ClaimCreator(world, self.log)
-        self._reporter = Reporter(world, planned, self.log)
-        self._window = nomination_window(world.settings.batch_max_duration)
+        self._planner = ProvisioningPlanner(context, self.log)
+        self._creator = ClaimCreator(context, self.log)
+        self._reporter = Reporter(context, planned, self.log)
+        self._window = nomination_window(context.settings.batch_max_duration)
         self._is_due = False  # a batch has closed that no pass has served so far
-        self._first: Sequence[str] = ()  # uids of pods the last pass did not come to
+        self._first: Sequence[str] = ()  # uids of pods the last pass did not try
 
     async def step(self) -> float:
         if not self._is_due:
             await self._batcher.batch()
             self._is_due = True
-        if not self.world.is_synced:
+        if not self.context.is_synced:
             return _UNTIL_SYNCED
         await self.provision()
         self._is_due = False
@@ -65,30 +64,36 @@ class Provisioner(Loop):
         self._first = [pod.metadata.uid for pod in pods_named(plan.unevaluated, done)]
         await self._reporter.report(done)
         await self._nominate(done)
-        claims = await self._create(done)
-        if self.world.settings.feature_gates["CapacityBuffer"]:
-            await report_buffers(self.world, done.outcome.buffers)
+        try:
+            claims = await self._create(done)
+        except Exception:
+            # Some claims are missing, so the next pass cannot be predicted
+            await self._reporter.report_failures(done)
+            raise
+        await self._reporter.report_failures(await self._planner.look_ahead(done))
+        if self.context.settings.feature_gates["CapacityBuffer"]:
+            await report_buffers(self.context, done.outcome.buffers)
         if any(pod not in plan.costly for pod in plan.unevaluated):
-            # Costly ones are come to when pods that wait ask again; others would wait for them
+            # Costly pods are tried when pending pods trigger again; others would wait for them
             self._batcher.trigger()
         return claims
 
-    async def _nominate(self, done: Pass) -> None:
-        """Keep machines that pods are expected on, and tell the pods."""
+    async def _nominate(self, done: PlannedPass) -> None:
+        """Nominate the machines that pods are expected on, and publish it on the pods."""
         until = later(self.clock.now(), self._window)
         for name, names in sorted(done.outcome.plan.existing.items()):
             machine = done.snapshot.node(name)
             if machine is None:
                 continue
             pods = tuple(pods_named(names, done))
-            self.world.state.nominate(name, until)
+            self.context.state.nominate(name, until)
             claim = machine.node_claim.metadata.name if machine.node_claim is not None else ""
             node = machine.node.metadata.name if machine.node is not None else ""
             await self._reporter.nominate(pods, node=node, claim=claim)
             if claim and not machine.is_initialized:
                 self._planned.expect(claim, pods)
 
-    async def _create(self, done: Pass) -> tuple[NodeClaim, ...]:
+    async def _create(self, done: PlannedPass) -> tuple[NodeClaim, ...]:
         turns = asyncio.Semaphore(_AT_A_TIME)
 
         async def created(claim: PlannedClaim) -> NodeClaim | Exception | None:
@@ -104,15 +109,15 @@ class Provisioner(Loop):
             for claim in done.outcome.plan.claims:
                 await turns.acquire()
                 tasks.append(group.create_task(created(claim)))
-                await asyncio.sleep(0)  # a hundred at once would hold others up
+                await asyncio.sleep(0)  # a hundred at once would block the event loop
         made = [task.result() for task in tasks]
         for each in made:
             if isinstance(each, Exception):
-                # The others stand; what is missing is planned anew, with them counted
+                # The others exist; the next pass counts them and plans what is missing
                 raise each
         return tuple(each for each in made if isinstance(each, NodeClaim))
 
-    async def _created(self, planned: PlannedClaim, done: Pass) -> NodeClaim | None:
+    async def _created(self, planned: PlannedClaim, done: PlannedPass) -> NodeClaim | None:
         pool = done.snapshot.node_pools[planned.node_pool]
         try:
             claim = await self._creator.create(

@@ -1,6 +1,6 @@
-"""What users and operators learn from a pass: events, log lines and numbers.
+"""Reports of a provisioning pass: events, log lines and metrics.
 
-A line is written when what it says has changed, not again in every pass.
+A log line is written when its content has changed, not again in every pass.
 """
 
 import asyncio
@@ -13,15 +13,16 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.pods import Pod
 from karpenter.api.times import in_seconds
-from karpenter.controllers.provisioning.passes import CONTROLLER, Pass
-from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
+from karpenter.controllers.provisioning.planner import CONTROLLER, PlannedPass
 from karpenter.kube.events import NOMINATED, NORMAL, WARNING, Event
 from karpenter.model import labels
 from karpenter.scheduling.plan import Plan, PlannedClaim, Why
 from karpenter.scheduling.provisioning import (
     CLASS_NOT_READY,
     COSTLY_TO_PLAN,
+    FAILED_SCHEDULING,
     Announcement,
     failure_message,
 )
@@ -34,10 +35,10 @@ T = TypeVar("T")
 
 _A_DAY: Final = timedelta(days=1)
 _SHOWN: Final = 5
-_AT_A_TIME: Final = 200  # things to be told before others have their turn
+_AT_A_TIME: Final = 200  # items between two yields to the event loop
 _DEDUPE_SECONDS: Final = {
     NOMINATED: 120.0,
-    "FailedScheduling": 300.0,
+    FAILED_SCHEDULING: 300.0,
     COSTLY_TO_PLAN: 300.0,
     CLASS_NOT_READY: 300.0,
     "NoCompatibleInstanceTypes": 60.0,
@@ -45,37 +46,41 @@ _DEDUPE_SECONDS: Final = {
 
 
 class Reporter:
-    """Tells of passes."""
+    """Reports passes."""
 
-    def __init__(self, world: World, planned: PlannedPods, log: Any) -> None:
-        self._world = world
+    def __init__(self, context: Context, planned: PlannedPods, log: Any) -> None:
+        self._context = context
         self._planned = planned
         self._log = log
         self._found: frozenset[str] = frozenset()
-        self._failures: Mapping[str, str] = {}  # pod -> why no pool takes it
+        self._failures: Mapping[str, str] = {}  # pod -> why no pool takes it, or not in this pass
         self._without_pools = False
         self._unready: Mapping[str, str] = {}  # pool -> why it is not used
         self._zones: frozenset[str] = frozenset()
-        self._wishes: dict[str, datetime] = {}  # pod uid -> when its wishes were pointed out
+        self._wishes: dict[str, datetime] = {}  # pod uid -> when its preferences were pointed out
 
-    async def report(self, done: Pass) -> None:
-        """Tell of a pass, before anything is done about it."""
+    async def report(self, done: PlannedPass) -> None:
+        """Report a pass, before it is carried out."""
         self._tell_of_pools(done)
-        await self._tell_of_pods(done)
+        self._tell_of_pods(done)
         self._tell_of_preferences(done)
         await self._count(done)
+
+    async def report_failures(self, done: PlannedPass) -> None:
+        """Publish why pods have no place, on them and on the pools and node classes to blame."""
+        await self._log_failures(done)
         async for announcement in paced(done.outcome.events):
             self._announce(announcement, done)
 
     async def nominate(self, pods: Iterable[Pod], *, node: str = "", claim: str = "") -> None:
-        """Tell pods where they are expected to run."""
+        """Publish on pods where they are expected to run."""
         targets = [f"nodeclaim/{claim}"] if claim else []
         targets += [f"node/{node}"] if node else []
         message = f"Pod should schedule on: {', '.join(targets)}"
         async for pod in paced(pods):
             self._publish(pod, NORMAL, NOMINATED, message)
 
-    def _tell_of_pools(self, done: Pass) -> None:
+    def _tell_of_pools(self, done: PlannedPass) -> None:
         outcome = done.outcome
         unready = {
             reason.node_pool: reason.detail
@@ -91,7 +96,7 @@ class Reporter:
             self._log.info("no dynamic nodepools found")
         self._without_pools = without_pools
 
-    async def _tell_of_pods(self, done: Pass) -> None:
+    def _tell_of_pods(self, done: PlannedPass) -> None:
         plan = done.outcome.plan
         found = frozenset(all_pods(plan))
         if found and found != self._found:
@@ -106,20 +111,27 @@ class Reporter:
             self._log.info(
                 "computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(plan.claims), pods=count
             )
-        failures = {entry.pod: failure_message(entry) for entry in plan.unplaced}
+
+    async def _log_failures(self, done: PlannedPass) -> None:
+        waiting = done.outcome.next_passes
+        failures = {entry.pod: failure_message(entry) for entry in done.outcome.plan.unplaced}
+        failures |= waiting
         async for pod, why in paced(failures.items()):
-            if self._failures.get(pod) != why:
-                namespace, _, name = pod.partition("/")
-                self._log.error(
-                    "could not schedule pod", Pod={"namespace": namespace, "name": name}, error=why
-                )
+            if self._failures.get(pod) == why:
+                continue
+            namespace, _, name = pod.partition("/")
+            about = {"namespace": namespace, "name": name}
+            if pod in waiting:
+                self._log.info("pod has to wait for another pass", Pod=about, reason=why)
+            else:
+                self._log.error("could not schedule pod", Pod=about, error=why)
         self._failures = failures
 
-    def _tell_of_preferences(self, done: Pass) -> None:
-        """Point out, once a day for each pod, wishes that keep nodes from being consolidated."""
-        if self._world.settings.preference_policy != "Respect":
+    def _tell_of_preferences(self, done: PlannedPass) -> None:
+        """Point out, once a day for each pod, preferences that block consolidation."""
+        if self._context.settings.preference_policy != "Respect":
             return
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         names = []
         for name in self._found:
             pod = done.snapshot.pods.get(name)
@@ -136,8 +148,8 @@ class Reporter:
                 Pods=listed(sorted(names)),
             )
 
-    async def _count(self, done: Pass) -> None:
-        plan, metrics = done.outcome.plan, self._world.metrics
+    async def _count(self, done: PlannedPass) -> None:
+        plan, metrics = done.outcome.plan, self._context.metrics
         refused = [entry.pod for entry in done.outcome.ignored if entry.is_refused]
         metrics.scheduler_ignored_pods_count.set(len(refused))
         unplaced = metrics.scheduler_unschedulable_pods_count.labels(CONTROLLER)
@@ -156,19 +168,19 @@ class Reporter:
             done, [*refused, *(entry.pod for entry in plan.unplaced)], is_placed=False
         )
 
-    async def _decide(self, done: Pass, pods: Iterable[str], *, is_placed: bool) -> None:
-        now = self._world.clock.now()
-        histogram = self._world.metrics.pods_scheduling_decision_duration_seconds
+    async def _decide(self, done: PlannedPass, pods: Iterable[str], *, is_placed: bool) -> None:
+        now = self._context.clock.now()
+        histogram = self._context.metrics.pods_scheduling_decision_duration_seconds
         async for pod in paced(pods_named(pods, done)):
             seconds = self._planned.decide(pod.metadata.uid, now, is_placed=is_placed)
             if seconds is not None:
                 histogram.observe(seconds)
 
-    def _announce(self, announcement: Announcement, done: Pass) -> None:
+    def _announce(self, announcement: Announcement, done: PlannedPass) -> None:
         kind, _, name = announcement.target.partition("/")
         target: Resource | None
         if kind == "NodePool":
-            target = self._world.mirror(NodePool).get(name)
+            target = self._context.mirror(NodePool).get(name)
             if name in done.skipped_pools:
                 return
         elif kind == "Pod":
@@ -179,23 +191,33 @@ class Reporter:
             target = next(found, None)
         if target is not None:
             severity = WARNING if announcement.is_warning else NORMAL
-            self._publish(target, severity, announcement.reason, announcement.message)
+            # "Waits for a later pass" and "fits nowhere" are deduplicated separately
+            is_waiting = kind == "Pod" and name in done.outcome.next_passes
+            self._publish(
+                target,
+                severity,
+                announcement.reason,
+                announcement.message,
+                *(("waits",) if is_waiting else ()),
+            )
 
-    def _publish(self, target: Resource, severity: str, reason: str, message: str) -> None:
-        self._world.recorder.publish(
+    def _publish(
+        self, target: Resource, severity: str, reason: str, message: str, *apart: str
+    ) -> None:
+        self._context.recorder.publish(
             Event(
                 target,
                 severity,
                 reason,
                 message,
-                dedupe=(target.metadata.uid,),
+                dedupe=(target.metadata.uid, *apart),
                 dedupe_seconds=_DEDUPE_SECONDS[reason],
             )
         )
 
 
 async def paced(items: Iterable[T]) -> AsyncIterator[T]:
-    """Yield items, and let others have their turn now and then."""
+    """Yield items, and give control to the event loop now and then."""
     for number, item in enumerate(items, start=1):
         yield item
         if number % _AT_A_TIME == 0:
@@ -214,7 +236,7 @@ def has_hindering_wishes(pod: Pod) -> bool:
     return bool(affinity.pod_anti_affinity.preferred)
 
 
-def pods_named(names: Iterable[str], done: Pass) -> Iterator[Pod]:
+def pods_named(names: Iterable[str], done: PlannedPass) -> Iterator[Pod]:
     """The pods a plan names, those that are real and were there when it was made."""
     for name in names:
         pod = done.snapshot.pods.get(name)
@@ -234,7 +256,7 @@ def all_pods(plan: Plan) -> Iterator[str]:
     yield from plan.unevaluated
 
 
-def effective_zones(plan: Plan, done: Pass) -> Counter[str]:
+def effective_zones(plan: Plan, done: PlannedPass) -> Counter[str]:
     """How many pods can go to which zone: to one, to several, or to none at all."""
     zones: Counter[str] = Counter()
     for claim in plan.claims:

@@ -1,27 +1,70 @@
-"""Static pools: as many nodes as the pool says, whatever the pods ask for.
+"""Static pools: ``replicas`` nodes, whatever the pods request.
 
-Both directions start from the same count of what is there, comes and goes, and so does disruption,
-which replaces nodes meanwhile. Deletion comes in the order of the planner: what has been replaced,
-what has no machine yet, what is being replaced, what is empty, what costs least to move.
+Scaling up and scaling down use the same count of existing, starting and departing claims, and so
+does disruption, which replaces nodes at the same time. Claims are deleted in the planner's order:
+replaced ones, those without a machine, those being replaced, empty ones, then the cheapest to move.
+
+A claim that cannot be launched is removed, and its pool lacks one again at once. No pod asks for
+it, so without a back-off claims would be created and removed as fast as the API server allows:
+after a failed launch the next one waits, longer each time.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.controllers.node_pools.served import is_served
-from karpenter.controllers.provisioning.bodies import static_claim_body
+from karpenter.api.times import in_seconds, later
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
+from karpenter.controllers.node_pools.managed import is_served
+from karpenter.controllers.provisioning.claim_bodies import static_claim_body
 from karpenter.controllers.provisioning.creation import ClaimCreator, NotCreatedError
-from karpenter.controllers.provisioning.failed_launches import FailedLaunches
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
 from karpenter.kube.mirror import Key
+from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
-from karpenter.scheduling.pools import sort_out_pools
-from karpenter.scheduling.static import plan_static
-from karpenter.state.static_count import StaticCount, count_static
+from karpenter.scheduling.inputs.pools import sort_out_pools
+from karpenter.scheduling.static_pools import plan_static
+from karpenter.state.static_node_counts import StaticCount, count_static
 
+_BACKOFF: Final = Backoff(1.0, 60.0)
 _AGAIN: Final = 60.0
 _AT_LIMIT: Final = 30.0
+
+
+class FailedLaunches:
+    """Watches claims, and holds up the static pools whose claims go before they are launched."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._failures: dict[str, int] = {}  # by pool, in a row
+        self.end: Callable[[], None] = context.mirror(NodeClaim).on_change(self._claim_changed)
+
+    def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
+        pool = self._static_pool(new or old)
+        if pool is None or (old is not None and old.status.provider_id):
+            return
+        if new is not None and new.status.provider_id:
+            self._failures.pop(pool, None)
+            self._context.state.hold_launches(pool, None)
+        elif old is not None and not is_deleting(old) and (new is None or is_deleting(new)):
+            self._failed(pool, old)
+
+    def _static_pool(self, claim: NodeClaim | None) -> str | None:
+        name = claim.metadata.labels.get(labels.NODEPOOL, "") if claim is not None else ""
+        pool = self._context.mirror(NodePool).get(name)
+        return name if pool is not None and pool.spec.replicas is not None else None
+
+    def _failed(self, pool: str, claim: NodeClaim) -> None:
+        snapshot, now = self._context.state.snapshot(), self._context.clock.now()
+        held_until = snapshot.launches_held.get(pool)
+        if claim.metadata.uid in snapshot.dismissed or (
+            held_until is not None and now < held_until
+        ):
+            return  # it was surplus, or one of several that fail together
+        count = self._failures[pool] = self._failures.get(pool, 0) + 1
+        if count > 1:
+            seconds = _BACKOFF.after(count - 2)
+            self._context.state.hold_launches(pool, later(now, in_seconds(seconds)))
 
 
 class _StaticController(Controller):
@@ -29,20 +72,20 @@ class _StaticController(Controller):
 
     kind = NodePool
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._pools = world.mirror(NodePool)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._pools = context.mirror(NodePool)
         self.follow(self._pools)
-        self.follow(world.mirror(NodeClaim), _pool_keys)
+        self.follow(context.mirror(NodeClaim), _pool_keys)
 
     def _pool(self, name: str) -> NodePool | None:
         pool = self._pools.get(name)
-        if pool is None or pool.spec.replicas is None or not is_served(self.world, pool):
+        if pool is None or pool.spec.replicas is None or not is_served(self.context, pool):
             return None
         return pool if pool.metadata.deletion_timestamp is None else None
 
     def _count(self, pool: NodePool) -> StaticCount:
-        return count_static(pool, self.world.state.snapshot(), now=self.clock.now())
+        return count_static(pool, self.context.state.snapshot(), now=self.clock.now())
 
 
 class StaticProvisioning(_StaticController):
@@ -50,16 +93,16 @@ class StaticProvisioning(_StaticController):
 
     name = "static.provisioning"
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._creator = ClaimCreator(world, self.log)
-        self._ends.append(FailedLaunches(world).end)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._creator = ClaimCreator(context, self.log)
+        self._ends.append(FailedLaunches(context).end)
 
     async def reconcile(self, key: Key) -> float | None:
         pool = self._pool(key[1])
         if pool is None:
             return None
-        if not self.world.mirrors.is_synced or not self._is_usable(pool):
+        if not self.context.mirrors.is_synced or not self._is_usable(pool):
             return _AGAIN
         # Counted again for each, because the pool may change while one is created
         while (count := self._count(pool)).slots(count.missing):
@@ -73,7 +116,7 @@ class StaticProvisioning(_StaticController):
         return _AT_LIMIT if count.missing else _AGAIN
 
     async def _create(self, pool: NodePool) -> bool:
-        facts = self.world.cloud.facts
+        facts = self.context.cloud.facts
         try:
             await self._creator.create(pool, lambda name: static_claim_body(pool, facts, name))
         except NotCreatedError as error:
@@ -83,8 +126,8 @@ class StaticProvisioning(_StaticController):
         return True
 
     def _is_usable(self, pool: NodePool) -> bool:
-        classes = self.world.state.snapshot().node_classes
-        sorted_out = sort_out_pools([pool], classes, self.world.cloud.facts)
+        classes = self.context.state.snapshot().node_classes
+        sorted_out = sort_out_pools([pool], classes, self.context.cloud.facts)
         return bool(sorted_out.static)
 
 
@@ -103,33 +146,33 @@ class StaticDeprovisioning(_StaticController):
                 break  # the pool has changed meanwhile
             if claim is None:
                 continue
-            if await self.world.delete(claim):
+            if await self.context.delete(claim):
                 self.log.info(
                     "deleting surplus nodeclaim",
                     NodePool={"name": key[1]},
                     NodeClaim={"name": claim.metadata.name},
                     reason="static pool has more nodes than replicas",
                 )
-            # Nobody counts it again before the API server tells that it goes
-            self.world.state.dismiss(claim)
-            self.world.state.mark(claim.metadata.name)
+            # Not counted any more, though its watch event has not arrived yet
+            self.context.state.dismiss(claim)
+            self.context.state.mark(claim.metadata.name)
         return _AGAIN
 
     def _surplus(self, pool: NodePool) -> tuple[str, ...]:
         (outcome,) = plan_static(
             [pool],
-            self.world.state.snapshot(),
+            self.context.state.snapshot(),
             now=self.clock.now(),
-            deletion_cost_is_ours=self.world.settings.feature_gates["PodDeletionCostManagement"],
+            deletion_cost_is_ours=self.context.settings.feature_gates["PodDeletionCostManagement"],
         )
         return outcome.delete
 
     def _claim_named(self, name: str) -> NodeClaim | None:
         """The claim of a machine, which may be known by its Node's name."""
-        machine = self.world.state.snapshot().node(name)
+        machine = self.context.state.snapshot().node(name)
         if machine is not None:
             return machine.node_claim
-        return self.world.mirror(NodeClaim).get(name)
+        return self.context.mirror(NodeClaim).get(name)
 
 
 def _pool_keys(claim: NodeClaim) -> tuple[Key, ...]:

@@ -1,7 +1,7 @@
-"""What asks for a plan: pods that wait for a node, and nodes that are on their way out.
+"""What triggers a pass: pending pods, and nodes that are being removed.
 
-Both ask again every ten seconds for as long as they do, so that a plan that came to nothing, was
-dropped or was disputed by the scheduler is made again.
+Both trigger again every ten seconds while that lasts, so that a plan that failed, was dropped or
+was contradicted by the scheduler is made again.
 """
 
 from typing import Final
@@ -9,31 +9,30 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
+from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.provisioning.batching import Batcher
-from karpenter.controllers.provisioning.planned import PlannedPods
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model.taints import DISRUPTED, matches
-from karpenter.scheduling.intake import why_not_waiting
+from karpenter.scheduling.inputs.pending_pods import why_not_waiting
 
 AGAIN: Final = 10.0
 
 
 class PodTrigger(Controller):
-    """Asks for a plan while a pod waits, and sees that what is gone is forgotten."""
+    """Requests a plan while a pod is pending, and drops the records of pods that are gone."""
 
     name = "provisioner.trigger.pod"
     kind = Pod
 
-    def __init__(self, world: World, batcher: Batcher, planned: PlannedPods) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, batcher: Batcher, planned: PlannedPods) -> None:
+        super().__init__(context)
         self._batcher = batcher
         self._planned = planned
-        self._pods = world.mirror(Pod)
+        self._pods = context.mirror(Pod)
         self.follow(self._pods, _waiting_keys)
         self._ends.append(self._pods.on_change(self._forget_pod))
-        self._ends.append(world.mirror(NodeClaim).on_change(self._forget_claim))
+        self._ends.append(context.mirror(NodeClaim).on_change(self._forget_claim))
 
     async def reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(key[1], key[0])
@@ -53,15 +52,15 @@ class PodTrigger(Controller):
 
 
 class NodeTrigger(Controller):
-    """Asks for a plan while a node is being disrupted, because its pods will need room."""
+    """Requests a plan while a node is being disrupted, because its pods will need room."""
 
     name = "provisioner.trigger.node"
     kind = Node
 
-    def __init__(self, world: World, batcher: Batcher) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, batcher: Batcher) -> None:
+        super().__init__(context)
         self._batcher = batcher
-        self._nodes = world.mirror(Node)
+        self._nodes = context.mirror(Node)
         self.follow(self._nodes, _disrupted_keys)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -73,7 +72,7 @@ class NodeTrigger(Controller):
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Whether a pod waits for a node, and nobody else sees to it."""
+    """Whether a pod waits for a node, and no other component will provide one."""
     # Asked for every change of every pod, most of which run
     return not pod.spec.node_name and why_not_waiting(pod) is None
 

@@ -1,1 +1,1 @@
-"""Nodes and claims that go: emptied first, then without volumes, then without a machine."""
+"""Termination of nodes and claims: drain, then detach volumes, then terminate the instance."""

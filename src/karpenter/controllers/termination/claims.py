@@ -1,41 +1,45 @@
-"""A claim that was deleted goes once its nodes and its machine are gone."""
-
-from typing import Final
+"""Finalizing a deleted claim: it is released once its nodes and its instance are gone."""
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.termination import reports
+from karpenter.controllers.context import STATUS, Context
+from karpenter.controllers.lookup import nodes_of
+from karpenter.controllers.termination import events
 from karpenter.controllers.termination.deadline import first_deadline
-from karpenter.controllers.termination.instances import INSTANCE_TERMINATING, Instances
-from karpenter.controllers.termination.lookup import nodes_of
-from karpenter.controllers.world import STATUS, World
+from karpenter.controllers.termination.instances import Instances
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
-from karpenter.model.conditions import TRUE, find, is_true, to_wire, with_condition
-
-_REGISTERED: Final = "Registered"
+from karpenter.model.conditions import (
+    INSTANCE_TERMINATING,
+    REGISTERED,
+    TRUE,
+    find,
+    is_true,
+    to_wire,
+    with_condition,
+)
 
 
 class ClaimFinalizer:
-    """Sees deleted claims off: deadline, nodes, machine, and the finalizer last."""
+    """Finalizes deleted claims: deadline, nodes, instance, and the finalizer last."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._log = world.log.bind(controller="nodeclaim.lifecycle")
-        self._instances = Instances(world)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._log = context.log.bind(controller="nodeclaim.lifecycle")
+        self._instances = Instances(context)
 
     async def finalize(self, claim: NodeClaim) -> float | None:
         """Take one step towards the end of a claim that is being deleted.
 
         Returns:
-            Seconds until the next look; None when there is nothing to do, or when a change of one
-            of the claim's nodes tells when to go on.
+            Seconds until the next reconcile; None when there is nothing to do, or when a change of one
+            of the claim's nodes triggers it.
         """
         if labels.TERMINATION not in claim.metadata.finalizers:
             return None
         if claim.metadata.deletion_timestamp is None:
             return None
         claim = await self._with_deadline(claim)
-        if is_true(claim.status.conditions, _REGISTERED) and await self._has_nodes(claim):
+        if is_true(claim.status.conditions, REGISTERED) and await self._has_nodes(claim):
             return None
         if claim.status.provider_id:
             wait = await self._instances.end(claim)
@@ -50,10 +54,10 @@ class ClaimFinalizer:
         if deadline is None:
             return claim
         annotations = {labels.TERMINATION_TIMESTAMP: deadline}
-        claim = await self._world.patch(
+        claim = await self._context.patch(
             claim, {"metadata": {"annotations": annotations}}, locked=True
         )
-        self._world.recorder.publish(reports.expiring(claim, deadline))
+        self._context.recorder.publish(events.expiring(claim, deadline))
         self._log.info(
             "annotated nodeclaim",
             NodeClaim={"name": claim.metadata.name},
@@ -64,8 +68,8 @@ class ClaimFinalizer:
     async def _has_nodes(self, claim: NodeClaim) -> bool:
         """Ask for the nodes of the claim to go; say whether there still are any."""
         remaining = False
-        for node in nodes_of(self._world, claim):
-            if node.metadata.deletion_timestamp is not None or await self._world.delete(node):
+        for node in nodes_of(self._context, claim):
+            if node.metadata.deletion_timestamp is not None or await self._context.delete(node):
                 remaining = True
         return remaining
 
@@ -74,18 +78,18 @@ class ClaimFinalizer:
             claim.status.conditions,
             INSTANCE_TERMINATING,
             TRUE,
-            now=self._world.clock.now(),
+            now=self._context.clock.now(),
             generation=claim.metadata.generation,
         )
         if conditions == claim.status.conditions:
             return claim
         body = {"status": {"conditions": to_wire(conditions)}}
-        return await self._world.patch(claim, body, locked=True, subresource=STATUS)
+        return await self._context.patch(claim, body, locked=True, subresource=STATUS)
 
     async def _release(self, claim: NodeClaim) -> None:
         kept = [name for name in claim.metadata.finalizers if name != labels.TERMINATION]
         try:
-            await self._world.patch(claim, {"metadata": {"finalizers": kept}}, locked=True)
+            await self._context.patch(claim, {"metadata": {"finalizers": kept}}, locked=True)
         except NotFoundError:
             return
         self._count(claim)
@@ -97,9 +101,9 @@ class ClaimFinalizer:
         )
 
     def _count(self, claim: NodeClaim) -> None:
-        metrics, carried = self._world.metrics, claim.metadata.labels
+        metrics, carried = self._context.metrics, claim.metadata.labels
         pool = carried.get(labels.NODEPOOL, "")
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         metrics.nodeclaims_terminated_total.labels(
             nodepool=pool,
             capacity_type=carried.get(labels.CAPACITY_TYPE, ""),

@@ -1,23 +1,23 @@
 """The moment after which a node no longer waits for its pods; pure.
 
-A claim with a termination grace period is given a deadline when it is deleted; it stands in an
-annotation, so that it outlives the process. A pod is deleted, whatever protects it, once its own
-grace period would otherwise reach beyond the deadline.
+A claim with a termination grace period gets a deadline when it is deleted, in an annotation, so
+that it survives a restart. A pod is deleted, whatever protects it, once its own grace period would
+otherwise end after the deadline.
 """
 
 from datetime import datetime, timedelta
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
-from karpenter.api.times import earlier, in_nanoseconds, in_seconds, later
+from karpenter.api.times import earlier, in_seconds, later
+from karpenter.model import durations
 from karpenter.model.conditions import moment_of, timestamp
 from karpenter.model.labels import TERMINATION_TIMESTAMP
 
-# Zero would remove the pod before anybody has told its containers
+# Zero would remove the pod from the API server before the kubelet stops its containers
 _SHORTEST_GRACE: Final = 1
-# "After" is strict, so the earliest look that can find a pod due is a little later
+# "After" is strict, so a pod is due a little after its deadline at the earliest
 JUST_AFTER: Final = timedelta(milliseconds=1)
 
 
@@ -47,15 +47,13 @@ def deadline_of(claim: NodeClaim | None) -> datetime | None:
 def first_deadline(claim: NodeClaim) -> str | None:
     """The deadline to write on a claim that is being deleted, None when it stays as it is.
 
-    One that is written already stands: whoever wrote it may have wanted it earlier.
+    An existing deadline is kept: an earlier one may have been set on purpose.
     """
     period, deleted = claim.spec.termination_grace_period, claim.metadata.deletion_timestamp
     if period is None or deleted is None or TERMINATION_TIMESTAMP in claim.metadata.annotations:
         return None
-    nanoseconds = go_duration(period)
-    if nanoseconds is None:
-        return None
-    return timestamp(later(deleted, in_nanoseconds(nanoseconds)))
+    length = durations.parse(period)
+    return timestamp(later(deleted, length)) if length is not None else None
 
 
 def tightened(claim: NodeClaim, moment: datetime) -> str | None:
@@ -81,7 +79,7 @@ def is_overdue(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
 def is_to_be_deleted(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
     """Whether deleting the pod now would make it go earlier than it does by itself.
 
-    A pod that was told before to go within the same time need not be told again.
+    A pod that is being deleted with the same or a shorter grace period is not deleted again.
     """
     if deadline is None or not is_overdue(pod, deadline, now=now):
         return False

@@ -1,8 +1,8 @@
-"""Emptying a node: who is waited for, who goes next, who is made to go; pure.
+"""Draining a node: which pods are waited for, evicted next, or deleted; pure.
 
-Pods leave in tiers: applications before daemons, and both before what the cluster itself needs, so
-that logging or networking serve the others to the end. A tier has to be gone before the next one is
-touched. Pods that would outstay the deadline of the node go at once, whatever their tier.
+Pods leave in tiers: applications before daemons, and both before critical pods, so that logging and
+networking serve the others to the end. The next tier starts when the one before is gone. Pods that
+would run beyond the deadline of the node are deleted at once, whatever their tier.
 """
 
 from collections.abc import Iterable
@@ -13,18 +13,17 @@ from typing import Final
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
 from karpenter.controllers.termination.deadline import is_overdue, is_to_be_deleted
-from karpenter.model.conditions import TRUE, find
+from karpenter.model.conditions import DISRUPTION_REASON, TRUE, find
 from karpenter.state.pods import awaits_eviction, is_active, is_critical, is_daemon
 
 FORCEFUL: Final = "Forceful Termination"
-DISRUPTION_REASON: Final = "DisruptionReason"
 # Pods that were bound a moment before the node was closed need time to appear
 MINIMUM: Final = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What keeps a node from being empty, and whom to ask now; pods are in order of their names."""
+    """The pods that keep a node from being empty, and those to evict now, by name."""
 
     waiting: tuple[Pod, ...] = ()
     forced: tuple[Pod, ...] = ()  # to be deleted because of the deadline
@@ -32,12 +31,12 @@ class Drain:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is waited for."""
+        """Whether no pod is waited for."""
         return not self.waiting
 
     @property
     def to_go(self) -> tuple[Pod, ...]:
-        """Everybody who has to be told now."""
+        """The pods to evict or delete now."""
         return self.forced + self.next
 
 
@@ -62,7 +61,7 @@ def tier(pod: Pod) -> int:
 
 
 def reason_of(claim: NodeClaim | None) -> str:
-    """Why a node is drained, as it is told and counted; nothing for a node of no claim."""
+    """Why a node is drained, for events and metrics; empty for a node without a claim."""
     if claim is None:
         return ""
     told = find(claim.status.conditions, DISRUPTION_REASON)

@@ -1,4 +1,4 @@
-"""What users are told while nodes go: one sentence each, on the object they look at."""
+"""The events of termination: one sentence each, on the objects users look at."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from karpenter.api.storage import VolumeAttachment
 from karpenter.kube.events import Event
 from karpenter.model.conditions import timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
-from karpenter.state.departing import annotation_problem, protected_until
+from karpenter.state.departing_pods import annotation_problem, protected_until
 
 _MOST_NAMED: Final = 5
 _BUDGET: Final = "budget"
@@ -20,14 +20,14 @@ _BUDGET: Final = "budget"
 def expiring(target: Node | NodeClaim, deadline: str) -> Event:
     """Pods that are still there at the deadline will be deleted."""
     message = f"All pods will be deleted by {deadline}"
-    # A node may have the name of its claim, and both have users who look at them
+    # A node may have the name of its claim; the event is published on both
     subject = (target.kind, target.metadata.name)
     return Event(target, "Warning", "TerminationGracePeriodExpiring", message, subject)
 
 
 def waiting(node: Node, count: int) -> Event:
     """Pods keep a node from being empty."""
-    # In the plural, of one pod too: people look for Karpenter's words
+    # Plural for one pod too: users search for Karpenter's wording
     return _failed_draining(node, f"{count} pods are waiting to be evicted")
 
 
@@ -37,7 +37,7 @@ def budget_in_the_way(node: Node, pod: Pod, refusal: str, *, are_several: bool =
     if are_several:
         said = "eviction does not support multiple PDBs"
     name = f"(Pod={pod.metadata.namespace}/{pod.metadata.name})"
-    # Beside how many pods are waiting, which is told first and must not drown out why
+    # Deduplicated apart from the count of waiting pods, which is published first
     return _failed_draining(node, f"{said} {name}: {refusal}", _BUDGET)
 
 

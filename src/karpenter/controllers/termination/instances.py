@@ -1,34 +1,35 @@
-"""Machines on their way out: the cloud is asked again and again, but not too often."""
+"""Terminating instances: the cloud is polled until they are gone, at a limited rate."""
 
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.provider import InstanceNotFoundError
-from karpenter.controllers.world import World
+from karpenter.controllers.context import Context
 
-INSTANCE_TERMINATING: Final = "InstanceTerminating"
 _POLL_SECONDS: Final = 5.0
-# Less than this is no time: sums of seconds are not exact
+# Tolerance for rounding: sums of seconds are not exact
 _INSTANT: Final = 0.001
 
 
 class Instances:
-    """Ends the machines of claims.
+    """Terminates the instances of claims.
 
-    Whatever wakes a controller in between, a cloud is asked about one machine once in five
-    seconds.
+    The cloud is called for one instance at most every five seconds, however often its claim
+    is reconciled.
     """
 
-    def __init__(self, world: World) -> None:
-        self._cloud = world.cloud
-        self._clock = world.clock
-        self._next_question: dict[str, float] = {}  # uid of a claim -> when the cloud is asked
+    def __init__(self, context: Context) -> None:
+        self._cloud = context.cloud
+        self._clock = context.clock
+        self._next_question: dict[
+            str, float
+        ] = {}  # uid of a claim -> when the cloud may be called again
 
     async def end(self, claim: NodeClaim) -> float | None:
-        """Ask for a machine to be ended.
+        """Request the termination of an instance.
 
         Returns:
-            Seconds until the next question; None when the machine is gone.
+            Seconds until the next call; None when the instance is gone.
         """
         now = self._clock.monotonic()
         uid = claim.metadata.uid
@@ -41,7 +42,7 @@ class Instances:
             self._next_question.pop(uid, None)
             return None
         now = self._clock.monotonic()
-        # Claims whose finalizer somebody else has taken away are never asked about again
+        # Drops claims whose finalizer was removed elsewhere: they are never polled again
         current = {key: due for key, due in self._next_question.items() if due > now}
         self._next_question = {**current, uid: now + _POLL_SECONDS}
         return _POLL_SECONDS

@@ -1,10 +1,13 @@
-"""A node that was deleted is closed, emptied, freed of its volumes and its machine, then let go.
+"""Finalizing a deleted node: taint, drain, detach volumes, terminate the instance, release.
 
-Each look takes the stages in order and stops at the first that is not over. Nothing is remembered
-between looks: the taint, the conditions of the claim and what runs on the node say how far it is.
+Each reconcile takes the stages in order and stops at the first that is not over. Nothing is kept in
+memory in between: the taint, the conditions of the claim and the pods of the node show the
+progress.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -14,37 +17,90 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
 from karpenter.cloud.provider import InstanceNotFoundError
+from karpenter.controllers.context import STATUS, Context, Controller
+from karpenter.controllers.lookup import claim_of, has_node_class, nodes_of
 from karpenter.controllers.mirrors import BY_NODE
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.termination import reports
+from karpenter.controllers.termination import events
 from karpenter.controllers.termination.deadline import DeadlineError, deadline_of
 from karpenter.controllers.termination.drain import MINIMUM, plan_drain
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
-from karpenter.controllers.termination.instances import INSTANCE_TERMINATING, Instances
-from karpenter.controllers.termination.lookup import claim_of, has_node_class, nodes_of
-from karpenter.controllers.termination.orders import Order
-from karpenter.controllers.termination.visit import Visit
+from karpenter.controllers.termination.eviction_requests import EvictionRequest
+from karpenter.controllers.termination.instances import Instances
 from karpenter.controllers.termination.volumes import awaited_attachments
-from karpenter.controllers.world import STATUS, World
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.mirror import Key, key_of
 from karpenter.kube.workqueue import Backoff
 from karpenter.model import labels
 from karpenter.model.conditions import (
+    DRAINED,
     FALSE,
+    INSTANCE_TERMINATING,
     READY,
     TRUE,
     UNKNOWN,
+    VOLUMES_DETACHED,
+    Conditions,
+    find,
     is_true,
     timestamp,
     to_wire,
+    with_condition,
 )
 from karpenter.model.taints import DISRUPTED, matches
 
-DRAINED: Final = "Drained"
-VOLUMES_DETACHED: Final = "VolumesDetached"
 _POLL_SECONDS: Final = 1.0
 _KARPENTER: Final = "karpenter"
+
+
+@dataclass(slots=True)
+class Visit:
+    """The state of one reconcile of a node; the conditions of its claim change along the way."""
+
+    node: Node
+    claim: NodeClaim | None
+    pods: list[Pod]
+    deadline: datetime | None
+    now: datetime
+    conditions: Conditions = ()
+
+    def __post_init__(self) -> None:
+        """Begin with the conditions as they are written."""
+        if self.claim is not None:
+            self.conditions = self.claim.status.conditions
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the deadline of the node has passed."""
+        return self.deadline is not None and self.now > self.deadline
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether there is something to write."""
+        return self.claim is not None and self.conditions != self.claim.status.conditions
+
+    def set(self, kind: str, status: str, reason: str = "", message: str = "") -> None:
+        """Set a condition of the claim; a node of no claim has none to set."""
+        if self.claim is not None:
+            self.conditions = with_condition(
+                self.conditions,
+                kind,
+                status,
+                reason,
+                message,
+                now=self.now,
+                generation=self.claim.metadata.generation,
+            )
+
+    def seconds_since(self, kind: str) -> float:
+        """How long a condition has been as it is."""
+        found = find(self.conditions, kind)
+        since = found.last_transition_time if found is not None else None
+        return (self.now - since).total_seconds() if since is not None else 0.0
+
+    def has_come_true(self, kind: str) -> bool:
+        """Whether a condition is true that was not when the reconcile began."""
+        before = self.claim.status.conditions if self.claim is not None else ()
+        return is_true(self.conditions, kind) and not is_true(before, kind)
 
 
 class NodeTermination(Controller):
@@ -55,27 +111,27 @@ class NodeTermination(Controller):
     workers = 100
     backoff = Backoff(0.1, 10.0)
 
-    def __init__(self, world: World, evictions: EvictionQueue) -> None:
-        super().__init__(world)
+    def __init__(self, context: Context, evictions: EvictionQueue) -> None:
+        super().__init__(context)
         self._evictions = evictions
-        self._instances = Instances(world)
-        self._nodes = world.mirror(Node)
-        self._pods = world.mirror(Pod)
-        self._attachments = world.mirror(VolumeAttachment)
-        self._volume_claims = world.mirror(PersistentVolumeClaim)
+        self._instances = Instances(context)
+        self._nodes = context.mirror(Node)
+        self._pods = context.mirror(Pod)
+        self._attachments = context.mirror(VolumeAttachment)
+        self._volume_claims = context.mirror(PersistentVolumeClaim)
         self.follow(self._nodes, self._key_if_leaving)
         self.follow(self._pods, lambda pod: self._key_of_leaving(pod.spec.node_name))
         self.follow(self._attachments, lambda held: self._key_of_leaving(held.spec.node_name))
-        self.follow(world.mirror(NodeClaim), self._keys_of_claim)
+        self.follow(context.mirror(NodeClaim), self._keys_of_claim)
 
     async def reconcile(self, key: Key) -> float | None:
         """Take a node as far as it can go now."""
         node = self._nodes.get(key[1])
         if node is None or not self._is_leaving(node):
             return None
-        claim = claim_of(self.world, node)
+        claim = claim_of(self.context, node)
         if claim is not None and claim.metadata.deletion_timestamp is None:
-            await self.world.delete(claim)
+            await self.context.delete(claim)
         if await self._has_lost_its_machine(node):
             await self._release(node)
             return None
@@ -84,10 +140,10 @@ class NodeTermination(Controller):
         except DeadlineError as error:
             return self._stopped_by(node, str(error))
         if deadline is not None:
-            self.world.recorder.publish(reports.expiring(node, timestamp(deadline) or ""))
+            self.context.recorder.publish(events.expiring(node, timestamp(deadline) or ""))
         node = await self._closed(node)
         if claim is not None and claim.metadata.deletion_timestamp is None:
-            # Its deletion shows in a moment, and its deadline with it
+            # The mirror will show its deletion, and its deadline, in a moment
             return _POLL_SECONDS
         pods = self._pods.by_index(BY_NODE, node.metadata.name)
         return await self._visit(Visit(node, claim, pods, deadline, self.clock.now()))
@@ -104,7 +160,7 @@ class NodeTermination(Controller):
             if wait is None:
                 wait = await self._ended(visit)
         except Exception:
-            # How far the node has come is seen on its claim, even if the cloud fails
+            # The claim shows the progress of the node, even if the cloud fails
             await self._persist(visit)
             raise
         await self._persist(visit)
@@ -114,10 +170,10 @@ class NodeTermination(Controller):
 
     def _drained(self, visit: Visit) -> float | None:
         drain = plan_drain(visit.pods, deadline=visit.deadline, now=visit.now)
-        self._evictions.add(drain.to_go, Order(visit.deadline))
+        self._evictions.add(drain.to_go, EvictionRequest(visit.deadline))
         if not drain.is_over:
             visit.set(DRAINED, UNKNOWN, "Draining")
-            self.world.recorder.publish(reports.waiting(visit.node, len(drain.waiting)))
+            self.context.recorder.publish(events.waiting(visit.node, len(drain.waiting)))
             return _POLL_SECONDS
         if visit.claim is None or is_true(visit.conditions, DRAINED):
             return None
@@ -142,12 +198,12 @@ class NodeTermination(Controller):
             visit.set(VOLUMES_DETACHED, FALSE, "TerminationGracePeriodElapsed")
             return None
         visit.set(VOLUMES_DETACHED, UNKNOWN, "AwaitingVolumeDetachment")
-        self.world.recorder.publish(reports.volumes_attached(visit.node, awaited))
+        self.context.recorder.publish(events.volumes_attached(visit.node, awaited))
         return _POLL_SECONDS
 
     async def _ended(self, visit: Visit) -> float | None:
-        if visit.claim is None or len(nodes_of(self.world, visit.claim)) > 1:
-            # The other node is still in use; the claim ends the machine after both
+        if visit.claim is None or len(nodes_of(self.context, visit.claim)) > 1:
+            # The other node is still in use; the claim's finalizer terminates the instance after both
             return None
         wait = await self._instances.end(visit.claim)
         visit.set(INSTANCE_TERMINATING, TRUE)
@@ -156,16 +212,16 @@ class NodeTermination(Controller):
     async def _persist(self, visit: Visit) -> None:
         if visit.claim is not None and visit.has_changed:
             body = {"status": {"conditions": to_wire(visit.conditions)}}
-            await self.world.patch(visit.claim, body, locked=True, subresource=STATUS)
+            await self.context.patch(visit.claim, body, locked=True, subresource=STATUS)
         if visit.has_come_true(DRAINED):
             pool = visit.node.metadata.labels.get(labels.NODEPOOL, "")
-            self.world.metrics.nodes_drained_total.labels(nodepool=pool).inc()
+            self.context.metrics.nodes_drained_total.labels(nodepool=pool).inc()
 
     async def _has_lost_its_machine(self, node: Node) -> bool:
         if is_true(node.status.conditions, READY) or not node.spec.provider_id:
             return False
         try:
-            await self.world.cloud.get(node.spec.provider_id)
+            await self.context.cloud.get(node.spec.provider_id)
         except InstanceNotFoundError:
             return True
         return False
@@ -181,7 +237,7 @@ class NodeTermination(Controller):
             "metadata": {"labels": {labels.EXCLUDE_FROM_LOAD_BALANCERS: _KARPENTER}},
             "spec": {"taints": taints, "unschedulable": True},
         }
-        node = await self.world.patch(node, body, locked=True)
+        node = await self.context.patch(node, body, locked=True)
         if not is_tainted:
             self.log.info(
                 "tainted node",
@@ -193,10 +249,10 @@ class NodeTermination(Controller):
     async def _release(self, node: Node) -> None:
         kept = [name for name in node.metadata.finalizers if name != labels.TERMINATION]
         try:
-            await self.world.patch(node, {"metadata": {"finalizers": kept}}, locked=True)
+            await self.context.patch(node, {"metadata": {"finalizers": kept}}, locked=True)
         except NotFoundError:
             return
-        metadata, metrics, now = node.metadata, self.world.metrics, self.clock.now()
+        metadata, metrics, now = node.metadata, self.context.metrics, self.clock.now()
         pool = metadata.labels.get(labels.NODEPOOL, "")
         zone = metadata.labels.get(labels.ZONE, "")
         metrics.nodes_terminated_total.labels(nodepool=pool, zone=zone).inc()
@@ -212,7 +268,7 @@ class NodeTermination(Controller):
         return (
             node.metadata.deletion_timestamp is not None
             and labels.TERMINATION in node.metadata.finalizers
-            and has_node_class(self.world, node)
+            and has_node_class(self.context, node)
         )
 
     def _key_if_leaving(self, node: Node) -> Iterable[Key]:
@@ -223,7 +279,7 @@ class NodeTermination(Controller):
         return self._key_if_leaving(node) if node is not None else ()
 
     def _keys_of_claim(self, claim: NodeClaim) -> Iterable[Key]:
-        return [key_of(node) for node in nodes_of(self.world, claim) if self._is_leaving(node)]
+        return [key_of(node) for node in nodes_of(self.context, claim) if self._is_leaving(node)]
 
 
 def _is_cordoned(node: Node) -> bool:

@@ -1,7 +1,7 @@
-"""Volumes that must leave a node before its machine does; pure.
+"""Volumes that must be detached from a node before its instance is terminated; pure.
 
-Volumes of pods that stay to the end (those that tolerate the drain, mirrored and stuck ones) stay
-attached as long as their pods run, so nobody waits for them.
+Volumes of pods that stay to the end (those that tolerate the drain, mirror pods and stuck pods)
+stay attached as long as the pods run, so they are not waited for.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
-"""Which cluster to talk to, and as whom: from a kubeconfig, or from inside the cluster.
+"""Finds the cluster and credentials: from a kubeconfig, or from inside the cluster.
 
-``KUBECONFIG`` comes first; then the service account every pod is given; then the kubeconfig in
-the home folder. What is found but cannot be used is an error and never a reason to go on
-looking, because the next place may lead to another cluster.
+``KUBECONFIG`` comes first; then the service account every pod is given; then the kubeconfig in the
+home folder. A source that exists but cannot be used is an error and never skipped, because the next
+one may lead to another cluster.
 """
 
 import os
@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from karpenter.kube.access import ClusterConfig, Identity, Tls
+from karpenter.kube.access.kubeconfig import load_kubeconfig
+from karpenter.kube.access.proxies import is_url, proxy_for
+from karpenter.kube.access.types import ClusterConfig, Identity, Tls
 from karpenter.kube.errors import ConfigError
-from karpenter.kube.hosts import is_url
-from karpenter.kube.kubeconfig import load_kubeconfig
-from karpenter.kube.proxies import proxy_for
 from karpenter.os_errors import os_reason
 
 __all__ = ["ClusterConfig", "ConfigError", "load_config"]
@@ -53,7 +52,7 @@ def load_config(
 
 
 def _may_exist(file: Path) -> bool:
-    """Whether a file is there; of one that may not be looked at, reading it tells why."""
+    """Whether a file may exist; if it may not be examined, reading it gives the error."""
     try:
         return file.exists()
     except OSError:

@@ -1,7 +1,7 @@
-"""Who we are at this moment: tokens are read again, plugins are asked again when time is up.
+"""Current credentials: token files are read again, and exec plugins run again on expiry.
 
-Every request asks for a ``Proof``. When the server does not accept one, ``renew`` looks for a
-newer one, once for all requests that used the old one.
+Every request asks for a ``Proof``. When the server rejects one, ``renew`` obtains a newer one, once
+for all requests that used the old one.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from karpenter.clock import Clock
-from karpenter.kube.access import Certificate, Identity
+from karpenter.kube.access.exec_plugin import ExecAnswer, run_plugin
+from karpenter.kube.access.types import Certificate, Identity
 from karpenter.kube.errors import CredentialsError
-from karpenter.kube.exec_plugin import ExecAnswer, run_plugin
 
 # Tokens of service accounts live for an hour and are replaced long before their end
 _READ_EVERY: Final = 60.0
@@ -24,14 +24,14 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What goes with a request; two proofs are the same when the server could not tell."""
+    """The credentials of one request; equal proofs are the same to the server."""
 
     headers: tuple[tuple[str, str], ...] = ()
     certificate: Certificate | None = None
 
 
 class Credentials:
-    """Tells who we are, for as long as it takes."""
+    """Provides current credentials for the life of a client."""
 
     def __init__(self, identity: Identity, clock: Clock, environment: Mapping[str, str]) -> None:
         self._identity = identity
@@ -70,7 +70,7 @@ class Credentials:
         answer = self._answer
         current = await self.proof()
         if current == refused and answer is not None:
-            # Unless another request has done so already, ask the plugin anew
+            # Unless another request has done so already, run the plugin again
             if self._answer is answer:
                 self._answer = None
             current = await self.proof()

@@ -1,8 +1,8 @@
-"""Programs that say who we are: run, told what they want to know, and their answer read.
+"""Exec credential plugins: runs them and parses their answer.
 
 They are run as ``kubectl`` runs them, with the environment of this process, what the kubeconfig
-adds to it, and ``KUBERNETES_EXEC_INFO``. What they say on standard error is kept for the error
-message, because nobody watches the terminal of a controller.
+adds to it, and ``KUBERNETES_EXEC_INFO``. Their standard error goes into the error message, because
+a controller has no terminal.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from karpenter.api.codec import decode_as
 from karpenter.api.meta import Model, Time
 from karpenter.api.problems import DecodeError
 from karpenter.clock import Clock
-from karpenter.kube.access import Certificate, ExecCommand
+from karpenter.kube.access.types import Certificate, ExecCommand
 from karpenter.kube.errors import CredentialsError
 
-# A plugin may have to wait for a cloud, but not for ever
+# A plugin may have to wait for a cloud, but needs a timeout
 _SECONDS: Final = 60.0
 _MOST_WORDS: Final = 300
 
@@ -44,7 +44,7 @@ class _ExecCredential(Model, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ExecAnswer:
-    """What a program said: a token, a certificate or both, and until when that holds."""
+    """The answer of a plugin: a token, a certificate or both, and their expiry."""
 
     token: str = field(default="", repr=False)
     certificate: Certificate | None = None

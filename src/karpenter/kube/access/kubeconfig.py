@@ -3,31 +3,145 @@
 As for ``kubectl``, the first file to name a cluster, user or context, or to set the current
 context, wins; a relative path is relative to the file in which it stands; and ``…-data`` is
 preferred to the file beside it. Only what the chosen context leads to is looked at, so a mistake
-elsewhere in the file does no harm.
+elsewhere in the file does no harm. A field that does not fit is an error that names its place.
 """
 
 import base64
+import binascii
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from karpenter.kube.access import Certificate, ClusterConfig, ExecCommand, Identity, Tls
+from karpenter.kube.access.proxies import is_host, is_url, proxy_for
+from karpenter.kube.access.types import Certificate, ClusterConfig, ExecCommand, Identity, Tls
 from karpenter.kube.errors import ConfigError
-from karpenter.kube.fields import Fields
-from karpenter.kube.hosts import is_host, is_url
-from karpenter.kube.proxies import proxy_for
 from karpenter.manifests.errors import ManifestError
-from karpenter.manifests.reader import read
+from karpenter.manifests.reader import Document, read
 from karpenter.os_errors import os_reason
 
+FieldPath = tuple[str | int, ...]
 EXEC_VERSIONS: Final = (
     "client.authentication.k8s.io/v1",
     "client.authentication.k8s.io/v1beta1",
 )
-# A cluster may carry words for the exec plugin under this name
+# A cluster may carry configuration for the exec plugin under this name
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One mapping of a kubeconfig, which knows where it stands."""
+
+    document: Document
+    file: Path
+    path: FieldPath = ()
+
+    def problem(self, problem: str, key: str = "") -> ConfigError:
+        """The error to raise about a field of this mapping, or about the mapping itself."""
+        path = (*self.path, key) if key else self.path
+        line = self.document.line(path)
+        return ConfigError(f"{self.file}:{line}: {written(path) or 'the file'} {problem}")
+
+    def text(self, key: str) -> str:
+        """A text, empty when it is absent."""
+        value = self._values.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.problem("must be text; put it in quotes", key)
+        return value
+
+    def flag(self, key: str) -> bool:
+        """A boolean, false when it is absent."""
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise self.problem("must be true or false", key)
+        return bool(value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts."""
+        values = self._list(key)
+        if not all(isinstance(value, str) for value in values):
+            raise self.problem("must be a list of texts; put numbers in quotes", key)
+        return tuple(values)
+
+    def fields(self, key: str) -> "Fields | None":
+        """A mapping, None when it is absent."""
+        value = self._values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.problem("must be a mapping", key)
+        return Fields(self.document, self.file, (*self.path, key))
+
+    def items(self, key: str) -> "list[Fields]":
+        """A list of mappings."""
+        items = []
+        for index, value in enumerate(self._list(key)):
+            item = Fields(self.document, self.file, (*self.path, key, index))
+            if not isinstance(value, dict):
+                raise item.problem("must be a mapping")
+            items.append(item)
+        return items
+
+    def names(self) -> list[str]:
+        """The fields there are."""
+        return list(self._values)
+
+    def plain(self, key: str) -> Any:
+        """Whatever stands there."""
+        return self._values.get(key)
+
+    def beside(self, path: str) -> Path:
+        """A path, taken from the folder of the file when it is relative."""
+        try:
+            return self.file.parent / Path(path).expanduser()
+        except RuntimeError as error:
+            raise self.problem(
+                f"names {path}, but this machine has no user of that name"
+            ) from error
+
+    def content(self, key: str) -> bytes:
+        """The bytes of ``<key>-data``, or else of the file that ``key`` names."""
+        if encoded := self.text(f"{key}-data"):
+            try:
+                return base64.b64decode("".join(encoded.split()), validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise self.problem("is not base64", f"{key}-data") from error
+        name = self.text(key)
+        if not name:
+            return b""
+        path = self.beside(name)
+        try:
+            return path.read_bytes()
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise self.problem(f"names {path}, which cannot be read: {reason}", key) from error
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        value: Any = self.document.data
+        for part in self.path:
+            value = value[part]
+        values: dict[str, Any] = value
+        return values
+
+    def _list(self, key: str) -> list[Any]:
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, list):
+            raise self.problem("must be a list", key)
+        return value or []
+
+
+def written(path: FieldPath) -> str:
+    """A path the way people write it: ``users[0].user.exec``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
 
 
 def load_kubeconfig(

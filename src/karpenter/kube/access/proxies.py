@@ -1,21 +1,41 @@
-"""Which proxy, if any, stands between us and a server, by the customary environment variables."""
+"""The proxy for a server, if any, from the usual environment variables.
+
+Also checks whether text is a valid server URL.
+"""
 
 import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from karpenter.kube.errors import ConfigError
-from karpenter.kube.hosts import is_url
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def is_url(text: str) -> bool:
+    """Whether text is a URL of a server that speaks HTTP, with TLS or without."""
+    try:
+        parts = urlsplit(text)
+        is_usable = parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:
+        return False
+    return is_usable and is_host(parts.hostname or "")
+
+
+def is_host(name: str) -> bool:
+    """Whether text can be the name or the address of a host."""
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def proxy_for(server: str, environment: Mapping[str, str]) -> str:
     """The URL of the proxy for requests to ``server``; empty when there is none.
 
-    The rules are those of the Go programs people configure in the same breath: lower case counts
-    as well, loopback addresses are always reached directly, ``NO_PROXY`` lists names, domains,
-    addresses and networks, each with an optional port.
+    The rules are those of Go programs, which share this configuration: lower case counts as well,
+    loopback addresses are always reached directly, ``NO_PROXY`` lists names, domains, addresses and
+    networks, each with an optional port.
 
     Raises:
         ConfigError: what is named there is no proxy.

@@ -4,12 +4,12 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from karpenter.kube.access import Certificate, Tls
+from karpenter.kube.access.types import Certificate, Tls
 from karpenter.kube.errors import CredentialsError
 
 
 def tls_context(tls: Tls, certificate: Certificate | None) -> ssl.SSLContext:
-    """What a connection needs to check the server and to prove ourselves.
+    """The TLS context that verifies the server and presents the client certificate.
 
     Raises:
         CredentialsError: one of the certificates cannot be used.
@@ -29,7 +29,7 @@ def _trusting(tls: Tls) -> ssl.SSLContext:
         raise CredentialsError(
             f"the certificate-authority holds no usable certificate: {_reason(error)}"
         ) from error
-    # Certificates of clusters are often made by tools that leave out what this flag insists on
+    # Certificates of clusters often lack the extensions that this flag requires
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if tls.is_unchecked:
         context.check_hostname = False
@@ -44,7 +44,7 @@ def _present(context: ssl.SSLContext, certificate: Certificate) -> None:
         both.touch(mode=0o600)
         both.write_bytes(certificate.certificate.rstrip() + b"\n" + certificate.key)
         try:
-            # An encrypted key would otherwise ask for its password on the terminal
+            # For an encrypted key, OpenSSL would otherwise prompt for a password on the terminal
             context.load_cert_chain(both, password=_no_password)
         except (ssl.SSLError, ValueError, OSError) as error:
             raise CredentialsError(

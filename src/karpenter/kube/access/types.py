@@ -1,4 +1,4 @@
-"""What it takes to reach a cluster and to say who one is, as plain values."""
+"""Plain values that describe a cluster and the client's identity."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How the server proves itself."""
+    """How the server's certificate is verified."""
 
     ca: bytes = b""  # certificates to trust, as PEM; none stands for those of the machine
     is_unchecked: bool = False
@@ -25,7 +25,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """A program that says who we are, as a kubeconfig describes it."""
+    """An exec credential plugin, as a kubeconfig describes it."""
 
     command: str
     api_version: str
@@ -33,12 +33,12 @@ class ExecCommand:
     env: tuple[tuple[str, str], ...] = ()
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
-    cluster_info: Mapping[str, Any] | None = None  # told to the program if it wants to know
+    cluster_info: Mapping[str, Any] | None = None  # passed to the plugin with provideClusterInfo
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we say we are: any of the ways a server may know us by, or none of them."""
+    """The client's identity: any authentication method, or none."""
 
     certificate: Certificate | None = None
     token: str = field(default="", repr=False)
@@ -46,12 +46,12 @@ class Identity:
     username: str = ""
     password: str = field(default="", repr=False)
     exec_command: ExecCommand | None = None
-    impersonation: tuple[tuple[str, str], ...] = ()  # headers that ask to act as somebody else
+    impersonation: tuple[tuple[str, str], ...] = ()  # impersonation headers
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """A cluster, and who we are there."""
+    """A cluster, and the client's identity there."""
 
     server: str
     tls: Tls = Tls()

@@ -1,9 +1,10 @@
-"""Restarting a machine in place: closed, drained, restarted, and watched until it is back.
+"""Rebooting a machine in place: cordoned, drained, rebooted, and watched until it is back.
 
-How far a restart has got stands on the claim: the reason of its ``Rebooting`` condition, and the
-boot the machine had before. A process that takes over goes on from there, and asks the cloud again
-only if the machine has not booted since. Pods that do not leave in time ride the restart; none is
-ever deleted by force. This runs whether or not repair is on, so that what was begun is finished.
+The claim holds the progress: the reason of its ``Rebooting`` condition, and the boot ID the machine
+had before. A process that takes over continues from there, and calls the cloud again only if the
+machine has not booted since. Pods that do not leave in time stay through the reboot; none is
+deleted forcefully. The controller runs whether or not repair is enabled, so that a reboot that was
+begun is finished.
 """
 
 from dataclasses import dataclass
@@ -21,14 +22,8 @@ from karpenter.cloud.provider import (
     RebootFailedError,
     RebootNotImplementedError,
 )
-from karpenter.controllers.disruption.reboot_end import (
-    INVALID_REQUEST,
-    PROVIDER_ERROR,
-    RECOVERY_TIMEOUT,
-    RebootEnds,
-    observed,
-)
-from karpenter.controllers.disruption.reboot_rules import (
+from karpenter.controllers.context import STATUS, Context, Controller
+from karpenter.controllers.disruption.reboot.request import (
     ISSUED,
     POLL_SECONDS,
     Reboot,
@@ -36,33 +31,136 @@ from karpenter.controllers.disruption.reboot_rules import (
     operation_of,
     reboot_of,
 )
-from karpenter.controllers.lifecycle.claims import (
-    INITIALIZED,
-    REBOOTING,
-    claims_of,
+from karpenter.controllers.lifecycle.claim_changes import (
     conditioned,
     differences,
     is_deleting,
-    nodes_of,
     summed_up,
     with_conditions,
 )
+from karpenter.controllers.lookup import claims_of, nodes_of
 from karpenter.controllers.mirrors import BY_NODE
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.termination.deadline import JUST_AFTER
+from karpenter.controllers.termination.deadline import JUST_AFTER, tightened
 from karpenter.controllers.termination.drain import MINIMUM, plan_drain
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
-from karpenter.controllers.termination.orders import Order
-from karpenter.controllers.world import STATUS, World
+from karpenter.controllers.termination.eviction_requests import EvictionRequest
+from karpenter.kube.errors import NotFoundError
+from karpenter.kube.events import NORMAL, WARNING, Event
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model import labels
 from karpenter.model import taints as known_taints
-from karpenter.model.conditions import READY, TRUE, UNKNOWN, find, is_true, without
+from karpenter.model.conditions import (
+    FALSE,
+    INITIALIZED,
+    READY,
+    REBOOTING,
+    TRUE,
+    UNKNOWN,
+    find,
+    is_true,
+    timestamp,
+    without,
+)
 from karpenter.model.taints import matches
 from karpenter.runtime import REASONABLE
 
+SUCCEEDED: Final = "succeeded"
+PROVIDER_ERROR: Final = "provider_error"
+RECOVERY_TIMEOUT: Final = "recovery_timeout"
+INVALID_REQUEST: Final = "invalid_request"
+_DEDUPE_SECONDS: Final = 1800.0
 _DRAIN_POLL: Final = 1.0
 _FOR_GOOD: Final = (RebootNotImplementedError, RebootFailedError, InstanceNotFoundError)
+
+
+class RebootEnds:
+    """Ends restarts."""
+
+    def __init__(self, context: Context, log: Any) -> None:
+        self._context = context
+        self._log = log
+
+    async def open(self, node: Node) -> None:
+        """Let pods come to a machine again."""
+        taint = known_taints.REBOOTING
+        kept = [held for held in node.spec.taints if not matches(held, taint)]
+        if len(kept) < len(node.spec.taints):
+            body = {"spec": {"taints": [msgspec.to_builtins(held) for held in kept]}}
+            await self._context.patch(node, body, locked=True)
+
+    async def succeed(self, claim: NodeClaim, reboot: Reboot) -> None:
+        """End a restart after which the machine is back."""
+        await self._close(claim, "RebootSucceeded", "the node has restarted")
+        self._count(SUCCEEDED, reboot)
+        recovery = (self._context.clock.now() - reboot.issued_at).total_seconds()
+        self._context.metrics.nodes_reboot_recovery_duration_seconds.observe(recovery)
+        self._log.info("rebooted node", NodeClaim={"name": claim.metadata.name})
+
+    async def refuse(self, claim: NodeClaim, node: Node | None, result: str, detail: str) -> None:
+        """End a restart whose request cannot be read; the machine stays."""
+        if node is not None:
+            await self.open(node)
+        await self._close(claim, "RebootFailed", detail)
+        self._tell(claim, result, detail)
+
+    async def give_up(self, claim: NodeClaim, node: Node | None, result: str, detail: str) -> None:
+        """End a restart that failed: the machine goes, and its pods have as long as was agreed."""
+        if node is not None:
+            await self.open(node)
+        grace = reboot_of(claim).grace
+        text = (
+            tightened(claim, later(self._context.clock.now(), grace)) if grace is not None else None
+        )
+        if text is not None:
+            body = {"metadata": {"annotations": {labels.TERMINATION_TIMESTAMP: text}}}
+            claim = await self._context.patch(claim, body, locked=True)
+        metadata = claim.metadata
+        try:
+            await self._context.kube.delete(
+                NodeClaim,
+                metadata.name,
+                uid=metadata.uid,
+                resource_version=metadata.resource_version,
+            )
+        except NotFoundError:
+            return
+        self._tell(claim, result, detail)
+
+    async def _close(self, claim: NodeClaim, reason: str, message: str) -> None:
+        if labels.REBOOT_PRE_BOOT_ID in claim.metadata.annotations:
+            body: dict[str, Any] = {"metadata": {"annotations": {labels.REBOOT_PRE_BOOT_ID: None}}}
+            claim = await self._context.patch(claim, body, locked=True)
+        ended = conditioned(claim, REBOOTING, FALSE, reason, message, now=self._context.clock.now())
+        status = differences(claim, ended).status
+        await self._context.patch(claim, {"status": status}, locked=True, subresource=STATUS)
+
+    def _tell(self, claim: NodeClaim, result: str, detail: str) -> None:
+        try:
+            reboot = reboot_of(claim)
+        except RequestError as error:
+            reboot = error.reboot
+        self._count(result, reboot)
+        self._context.recorder.publish(
+            Event(claim, WARNING, "RebootFailed", detail, _episode(claim, reboot), _DEDUPE_SECONDS)
+        )
+        self._log.error("reboot failed", NodeClaim={"name": claim.metadata.name}, error=detail)
+
+    def _count(self, result: str, reboot: Reboot) -> None:
+        metrics = self._context.metrics
+        metrics.nodes_reboots_total.labels(result=result).inc()
+        seconds = (self._context.clock.now() - reboot.requested_at).total_seconds()
+        metrics.nodes_reboot_duration_seconds.labels(result=result).observe(seconds)
+
+
+def observed(claim: NodeClaim, reboot: Reboot) -> Event:
+    """A machine that has booted again."""
+    message = "New boot observed (bootID changed); awaiting node readiness"
+    dedupe = _episode(claim, reboot)
+    return Event(claim, NORMAL, "RebootObserved", message, dedupe, _DEDUPE_SECONDS)
+
+
+def _episode(claim: NodeClaim, reboot: Reboot) -> tuple[str, ...]:
+    return claim.metadata.uid, timestamp(reboot.requested_at) or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +179,16 @@ class RebootController(Controller):
     workers = 10
     backoff = REASONABLE
 
-    def __init__(self, world: World, evictions: EvictionQueue) -> None:
-        super().__init__(world)
-        self._claims = world.mirror(NodeClaim)
+    def __init__(self, context: Context, evictions: EvictionQueue) -> None:
+        super().__init__(context)
+        self._claims = context.mirror(NodeClaim)
         self._evictions = evictions
-        self._ends_of = RebootEnds(world, self.log)
+        self._ends_of = RebootEnds(context, self.log)
         self._issuing: dict[str, datetime] = {}  # claim uid -> since when the cloud is asked
-        # Uids of claims that were given up; their deletion shows in a moment
+        # Uids of claims that were given up, until the mirror shows their deletion
         self._given_up: set[str] = set()
         self.follow(self._claims, _keys_if_rebooting)
-        self.follow(world.mirror(Node), self._keys_of_node)
+        self.follow(context.mirror(Node), self._keys_of_node)
         self._ends.append(self._claims.on_change(self._forget))
 
     async def reconcile(self, key: Key) -> float | None:
@@ -98,7 +196,7 @@ class RebootController(Controller):
         claim = self._claims.get(key[1])
         if claim is None or not self._is_ours(claim):
             return None
-        found = nodes_of(self.world, claim)
+        found = nodes_of(self.context, claim)
         now = self.clock.now()
         try:
             reboot = reboot_of(claim)
@@ -132,7 +230,7 @@ class RebootController(Controller):
                 return wait
             boot = node.status.node_info.boot_id
             body = {"metadata": {"annotations": {labels.REBOOT_PRE_BOOT_ID: boot}}}
-            claim = await self.world.patch(claim, body, locked=True)
+            claim = await self.context.patch(claim, body, locked=True)
         if node.status.node_info.boot_id == boot:
             self._issuing.setdefault(uid, visit.now)
             if not await self._asked_cloud(claim, node, visit.reboot, boot):
@@ -142,7 +240,7 @@ class RebootController(Controller):
 
     async def _asked_cloud(self, claim: NodeClaim, node: Node, reboot: Reboot, boot: str) -> bool:
         try:
-            await self.world.cloud.reboot(claim, operation_of(claim, reboot, boot))
+            await self.context.cloud.reboot(claim, operation_of(claim, reboot, boot))
         except _FOR_GOOD as error:
             said = "reboot rejected by the cloud provider"
             if isinstance(error, RebootNotImplementedError):
@@ -175,12 +273,12 @@ class RebootController(Controller):
             return min(POLL_SECONDS, left)
         if labels.INITIALIZED in node.metadata.labels:
             body: dict[str, Any] = {"metadata": {"labels": {labels.INITIALIZED: None}}}
-            node = await self.world.patch(node, body)
+            node = await self.context.patch(node, body)
         before = claim.metadata.annotations.get(labels.REBOOT_PRE_BOOT_ID, "")
         if node.status.node_info.boot_id == before:
             return min(POLL_SECONDS, left)
         await self._ends_of.open(node)
-        self.world.recorder.publish(observed(claim, visit.reboot))
+        self.context.recorder.publish(observed(claim, visit.reboot))
         if not is_true(node.status.conditions, READY):
             return min(POLL_SECONDS, left)
         await self._ends_of.succeed(claim, visit.reboot)
@@ -198,15 +296,15 @@ class RebootController(Controller):
         deadline = reboot.drain_deadline
         if deadline is not None and now > deadline:
             return None
-        pods = self.world.mirror(Pod).by_index(BY_NODE, visit.node.metadata.name)
+        pods = self.context.mirror(Pod).by_index(BY_NODE, visit.node.metadata.name)
         drain = plan_drain(pods, deadline=None, now=now)
         if drain.is_over:
             missing = (later(reboot.requested_at, MINIMUM) - now).total_seconds()
             return missing if missing > 0 else None
-        self._evictions.add(drain.next, Order(deadline, is_timeout=True))
+        self._evictions.add(drain.next, EvictionRequest(deadline, is_timeout=True))
         if deadline is None:
             return _DRAIN_POLL
-        # The deadline itself still belongs to the pods
+        # At the deadline itself pods are still evicted
         return min(_DRAIN_POLL, (later(deadline, JUST_AFTER) - now).total_seconds())
 
     async def _closed(self, node: Node) -> Node:
@@ -215,16 +313,18 @@ class RebootController(Controller):
             return node
         taints: tuple[Taint, ...] = (*node.spec.taints, taint)
         body = {"spec": {"taints": [msgspec.to_builtins(each) for each in taints]}}
-        return await self.world.patch(node, body, locked=True)
+        return await self.context.patch(node, body, locked=True)
 
     async def _write(self, old: NodeClaim, new: NodeClaim) -> None:
         changed = differences(old, new)
         if changed.status:
-            await self.world.patch(old, {"status": changed.status}, locked=True, subresource=STATUS)
+            await self.context.patch(
+                old, {"status": changed.status}, locked=True, subresource=STATUS
+            )
 
     def _is_ours(self, claim: NodeClaim) -> bool:
         return (
-            self.world.is_managed(claim)
+            self.context.is_managed(claim)
             and not is_deleting(claim)
             and is_true(claim.status.conditions, REBOOTING)
             and claim.metadata.uid not in self._given_up
@@ -236,7 +336,7 @@ class RebootController(Controller):
             self._given_up.discard(old.metadata.uid)
 
     def _keys_of_node(self, node: Node) -> tuple[Key, ...]:
-        return tuple(key_of(c) for c in claims_of(self.world, node) if self._is_ours(c))
+        return tuple(key_of(c) for c in claims_of(self.context, node) if self._is_ours(c))
 
 
 def _keys_if_rebooting(claim: NodeClaim) -> tuple[Key, ...]:

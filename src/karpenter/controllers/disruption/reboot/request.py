@@ -1,22 +1,86 @@
-"""What a claim says about the restart of its machine, and by when things must have happened; pure."""
+"""The reboot request as stored on a claim, and the deadlines that follow from it."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.times import in_nanoseconds, later
-from karpenter.controllers.lifecycle.claims import INITIALIZED, REBOOTING
+from karpenter.api.times import later
+from karpenter.controllers.context import STATUS, Context
+from karpenter.controllers.disruption.conflict_retry import read_again
+from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.termination.drain import MINIMUM
-from karpenter.model import labels
-from karpenter.model.conditions import find
+from karpenter.disruption.commands import Command
+from karpenter.model import durations, labels
+from karpenter.model.conditions import (
+    DISRUPTION_REASON,
+    INITIALIZED,
+    REBOOTING,
+    TRUE,
+    find,
+    is_true,
+    to_wire,
+    with_condition,
+)
+from karpenter.model.labels import REBOOT_GRACE_PERIOD
 
+REQUESTED = "RebootRequested"
 ISSUED: Final = "RebootIssued"
 POLL_SECONDS: Final = 15.0
 _ISSUING: Final = timedelta(minutes=5)
 _RECOVERY: Final = timedelta(minutes=20)
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def request_reboot(context: Context, command: Command) -> bool:
+    """Write down that the machine of a command is to be restarted; say whether it will be.
+
+    Raises:
+        ConflictError: another writer was faster; decide again from the current state.
+    """
+    (candidate,) = command.candidates
+    claim = await read_again(context, candidate.claim)
+    if claim is None or is_deleting(claim) or is_true(claim.status.conditions, REBOOTING):
+        return False
+    grace = grace_text(claim, command.drain_bound)
+    if claim.metadata.annotations.get(REBOOT_GRACE_PERIOD) != grace:
+        body = {"metadata": {"annotations": {REBOOT_GRACE_PERIOD: grace}}}
+        claim = await context.patch(claim, body, locked=True)
+    now, generation = context.clock.now(), claim.metadata.generation
+    reason = command.reason
+    held = with_condition(
+        claim.status.conditions,
+        DISRUPTION_REASON,
+        TRUE,
+        reason,
+        reason,
+        now=now,
+        generation=generation,
+    )
+    held = with_condition(
+        held, REBOOTING, TRUE, REQUESTED, cause_of(command), now=now, generation=generation
+    )
+    await context.patch(
+        claim, {"status": {"conditions": to_wire(held)}}, locked=True, subresource=STATUS
+    )
+    return True
+
+
+def grace_text(claim: NodeClaim, bound: timedelta | None) -> str | None:
+    """How long pods have before the restart; None when there is no bound."""
+    if bound is not None:
+        return durations.text(bound)
+    stated = durations.parse(claim.spec.termination_grace_period)
+    return None if stated is None else durations.text(stated)
+
+
+def cause_of(command: Command) -> str:
+    """What is wrong with the machine, in a few words."""
+    if command.repair is None:
+        return ""
+    condition = command.repair.governing.condition
+    reason = f" ({condition.reason})" if condition.reason else ""
+    return f"condition {condition.type} is {condition.status}{reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +113,11 @@ class Reboot:
 
 
 class RequestError(ValueError):
-    """What was asked for makes no sense; the text is one sentence."""
+    """The request cannot be read; the text is one sentence."""
 
     def __init__(self, message: str, reboot: Reboot) -> None:
         super().__init__(message)
-        self.reboot = reboot  # as far as it makes sense
+        self.reboot = reboot  # as far as it can be read
 
 
 def reboot_of(claim: NodeClaim) -> Reboot:
@@ -76,11 +140,11 @@ def reboot_of(claim: NodeClaim) -> Reboot:
     text = claim.metadata.annotations.get(labels.REBOOT_GRACE_PERIOD)
     if text is None:
         return reboot
-    nanoseconds = go_duration(text)
-    if nanoseconds is None or nanoseconds < 0:
+    grace = durations.period(text)
+    if grace is None:
         advice = "write a duration such as 5m"
         raise RequestError(f"annotation {labels.REBOOT_GRACE_PERIOD} is {text!r}; {advice}", reboot)
-    return replace(reboot, grace=in_nanoseconds(nanoseconds))
+    return replace(reboot, grace=grace)
 
 
 def operation_of(claim: NodeClaim, reboot: Reboot, boot_id: str) -> str:

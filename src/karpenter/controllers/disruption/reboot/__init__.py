@@ -1,0 +1,1 @@
+"""Rebooting a machine in place, as node repair requests it."""

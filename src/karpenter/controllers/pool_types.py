@@ -1,0 +1,66 @@
+"""What pools can buy, as the cloud tells it."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from karpenter.api.karpenter import NodePool
+from karpenter.cloud.provider import CloudError, CloudProvider
+from karpenter.cloud.types import InstanceType
+
+_NO_TYPES: Final[tuple[InstanceType, ...]] = ()
+
+
+class PoolTypes:
+    """Asks the cloud what pools can buy.
+
+    Why one can buy nothing is told when that begins or changes, not in every pass.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudProvider,
+        tell: Callable[[str, str], None],
+        *,
+        may_fail: Callable[[NodePool], bool] = lambda pool: False,
+        may_be_empty: bool = False,
+    ) -> None:
+        self._cloud = cloud
+        self._tell = tell
+        self._may_fail = may_fail
+        self._may_be_empty = may_be_empty
+        self._told: dict[str, str] = {}  # pool -> why
+
+    async def of(self, pools: Iterable[NodePool]) -> dict[str, tuple[InstanceType, ...]]:
+        """What each of the pools can buy, by name; nothing where the cloud does not say."""
+        asked = tuple(pools)
+        answers = await asyncio.gather(*map(self._ask, asked))
+        return {
+            pool.metadata.name: self._heard(pool, answer)
+            for pool, answer in zip(asked, answers, strict=True)
+        }
+
+    async def _ask(self, pool: NodePool) -> tuple[InstanceType, ...] | CloudError:
+        try:
+            return await self._cloud.instance_types(pool)
+        except CloudError as error:
+            return error
+
+    def _heard(
+        self, pool: NodePool, answer: tuple[InstanceType, ...] | CloudError
+    ) -> tuple[InstanceType, ...]:
+        if isinstance(answer, CloudError):
+            if not self._may_fail(pool):
+                self._complain(pool, str(answer))
+            return _NO_TYPES
+        if answer or self._may_be_empty:
+            self._told.pop(pool.metadata.name, None)
+        else:
+            self._complain(pool, "the provider has no instance types for it")
+        return answer
+
+    def _complain(self, pool: NodePool, why: str) -> None:
+        name = pool.metadata.name
+        if self._told.get(name) != why:
+            self._told[name] = why
+            self._tell(name, why)
