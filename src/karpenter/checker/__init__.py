@@ -1,1 +1,1 @@
-"""An independent judge of plans: slow, obvious, and sharing no decision with the solver."""
+"""An independent checker of plans: slow, obvious, and sharing no decision with the solver."""

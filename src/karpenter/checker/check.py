@@ -1,9 +1,9 @@
-"""The judge's front door: a cluster and a plan in, everything that is wrong with the plan out.
+"""The entry point: a cluster and a plan in, everything that is wrong with the plan out.
 
-Judging is naive on purpose. Each rule is written from what it means to a user, one pod and one way
+Checking is naive on purpose. Each rule is written from what it means to a user, one pod and one way
 to launch at a time, with none of the planner's shortcuts; expect seconds where planning takes
-milliseconds. What only depends on the launch is judged for the launch the plan names; labels, room,
-ports and volumes are judged for every type and offering a claim leaves open.
+milliseconds. What only depends on the launch is checked for the launch the plan names; labels,
+room, ports and volumes are checked for every type and offering a claim leaves open.
 """
 
 import math

@@ -113,7 +113,7 @@ def _min_values(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
         if cluster.policies.best_effort_min_values:
             least = min(stated, held[key].min_values or 0) if key in held else 0
         if key == CAPACITY_TYPE and place.is_booked:
-            continue  # a reservation is worth more than a choice
+            continue  # a reservation takes precedence over minValues
         found = _advertised(place.types, key, held.get(key))
         if len(found) < least:
             detail = f"offers {len(found)} values of {key} instead of {least}"

@@ -1,4 +1,4 @@
-"""Whether a fresh node of a pool could take a pod, for pods that look at no other pod.
+"""Whether a fresh node of a pool could take a pod, for pods without rules about other pods.
 
 This is the question a plan must not get wrong: such a pod may only be left out, or sent to a less
 preferred pool, when the answer is no.
@@ -108,7 +108,7 @@ def looks_at_no_other(
 def _last_resorts(
     cluster: Cluster, pod: Pod
 ) -> Iterator[tuple[Sequence[Demand], tuple[Toleration, ...]]]:
-    """What a pod is sure to have tried; wishes may have cost it its first alternatives."""
+    """What a pod is sure to have tried; its preferences may have used up its first alternatives."""
     alternatives = node_alternatives(pod.spec)
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     if affinity is not None and affinity.preferred:

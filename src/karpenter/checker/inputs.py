@@ -1,7 +1,7 @@
-"""What the judge is given: a cluster in wire models, and a plan that is known by its shape alone.
+"""The input of the checker: a cluster in wire models, and a plan known by its structure alone.
 
 Nothing here comes from the planner. Machines, pools and plans are protocols, so that the planner's
-own objects can be handed over as they are, while only their plain data is looked at.
+own objects can be passed as they are, while only their plain data is read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

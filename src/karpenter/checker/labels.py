@@ -1,8 +1,8 @@
 """Labels, selectors, taints and tolerations, judged one value at a time.
 
-Whether two demands can both be met is found by trying values: everything the demands mention, the
-integers next to it, one value nobody mentions, and the absence of the label. Demands only single
-out what they mention or compare integers, so no other value could make a difference.
+Whether two requirements can both be met is found by trying values: everything they mention, the
+integers next to it, one value that is mentioned nowhere, and the absence of the label. Requirements
+only single out values they mention or compare integers, so no other value could make a difference.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ def demand_of(held: ValueSet) -> Demand:
 
     def allows(value: Value) -> bool:
         if value is None:
-            # excluding some values is no wish to have the label; bounds are
+            # excluding values does not require the label; bounds do
             return bool(held.values) and not bounds if held.complement else not held.values
         if (value in held.values) == held.complement:
             return False
@@ -95,7 +95,7 @@ def trials(demands: Sequence[Demand]) -> list[Value]:
 
 
 def can_agree(demands: Sequence[Demand]) -> bool:
-    """Whether some value of a label, or its absence, satisfies everybody."""
+    """Whether some value of a label, or its absence, satisfies all."""
     return any(all(one.allows(value) for one in demands) for value in trials(demands))
 
 

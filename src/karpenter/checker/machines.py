@@ -9,6 +9,7 @@ from karpenter.api.pods import Pod, PodSpec, Toleration
 from karpenter.checker.amounts import Amounts, amounts, daemon_amounts, pod_amounts
 from karpenter.checker.inputs import Cluster, Machine
 from karpenter.checker.labels import HOSTNAME, NODEPOOL, Demand, demand, node_alternatives
+from karpenter.model.conditions import INSTANCE_TERMINATING, REBOOTING
 
 _PASSING = (
     ("node.kubernetes.io/not-ready", "NoSchedule"),
@@ -40,7 +41,7 @@ def is_leaving(machine: Machine) -> bool:
     return (
         machine.is_marked
         or claim.metadata.deletion_timestamp is not None
-        or _claim_says(claim, "InstanceTerminating")
+        or _claim_says(claim, INSTANCE_TERMINATING)
     )
 
 
@@ -69,7 +70,7 @@ def taints_of(machine: Machine) -> tuple[Taint, ...]:
         held = claim.spec.taints if claim is not None else ()
     if claim is None:
         return held
-    rebooting = _claim_says(claim, "Rebooting")
+    rebooting = _claim_says(claim, REBOOTING)
     if is_initialized(machine) and not rebooting:
         return held
     passing = {*_PASSING, *((t.key, t.effect) for t in claim.spec.startup_taints)}

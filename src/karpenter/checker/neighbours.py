@@ -131,7 +131,7 @@ def _affinity_problem(
 
 
 def _bootstrap_problem(owner: Standing, key: str, meant: Sequence[Standing]) -> str:
-    """A pod that means itself may be the first, but only when it could join nobody."""
+    """A pod that selects itself may be the first, but only when it could join no other."""
     alternatives = node_alternatives(owner.pod.spec)
     for other in meant:
         if other.place is owner.place:

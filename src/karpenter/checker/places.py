@@ -58,7 +58,7 @@ class OldPlace(Place):
     """A machine that exists."""
 
     def __init__(self, machine: Machine, bound: Sequence[Pod], placed: Sequence[Pod]) -> None:
-        """Look at a machine."""
+        """Describe a machine."""
         self.machine = machine
         self.name = name_of(machine)
         self.labels = labels_of(machine)
@@ -87,7 +87,7 @@ class NewPlace(Place):
     """A claim of the plan."""
 
     def __init__(self, claim: ClaimShape, pool: Pool, placed: Sequence[Pod], shelf: Shelf) -> None:
-        """Look at a claim that ``pool`` is to make."""
+        """Describe a claim that ``pool`` is to make."""
         self.claim = claim
         self.pool = pool
         self.name = claim.name

@@ -1,4 +1,4 @@
-"""Host ports: which pods want a door of the machine that another one has."""
+"""Host ports: which pods want a port of the host that another pod has."""
 
 from collections.abc import Iterable
 

@@ -1,9 +1,9 @@
 """Hard topology spread, judged by what must have been true when the last pod came to a domain.
 
-Counts only grow while pods are placed, and pods that are alike judge the skew alike. So when the
-last of them came to a domain, the lowest count was at most what it is in the end, and the domain
-then held them all. Pods that merely happen to be counted may have come later: they are given the
-benefit of the doubt, and raise the lowest count but not the domain's own.
+Counts only grow while pods are placed, and equivalent pods compute the same skew. So when the last
+of them came to a domain, the lowest count was at most its final value, and the domain then held
+them all. Pods that are counted without having the rule may have come later: they are assumed to
+have, so they raise the lowest count but not the domain's own.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ def spread_violations(cluster: Cluster, everyone: Sequence[Standing]) -> Iterato
             if constraint.when_unsatisfiable == "ScheduleAnyway":
                 continue
             if constraint.label_selector is None:
-                continue  # it counts nobody
+                continue  # it counts no pods
             problem = _problem(cluster, owner, constraint, everyone)
             if problem:
                 yield Violation(Rule.SPREAD, pod_name(owner.pod), problem)
@@ -71,7 +71,7 @@ def _problem(
         for other in everyone
         if not other.is_bound and other.place.values(key) == domains and alike(owner.pod, other.pod)
     ]
-    # who came last, with which of its alternatives and which tolerations, is not known
+    # which pod came last, with which alternatives and tolerations, is not known
     for last, dropped, is_soft in product(twins, range(len(alternatives)), (False, True)):
         if last.place.surely(alternatives[dropped]):
             view = _View(cluster, last.pod, constraint, key, dropped, is_soft)

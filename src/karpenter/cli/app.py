@@ -1,7 +1,7 @@
 """The ``karpenter`` program: its commands and what they have in common.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Commands import what is
-heavy only when they run, so that asking for help costs nothing.
+Exit codes: 0 done, 1 failed, 2 wrong usage or bad input, 130 interrupted. Commands import expensive
+modules only when they run, so that ``--help`` is fast.
 """
 
 import errno
@@ -11,16 +11,20 @@ from typing import Annotated, Final
 import typer
 
 from karpenter import __version__
-from karpenter.cli import controller, convert, crds, explain, output, plan, sandbox
+from karpenter.cli import controller, convert, crds
 from karpenter.cli.controller_flags import FlagCommand
-from karpenter.cli.cycles import collect_rarely
-from karpenter.cli.help_pages import PlainCommand, PlainGroup
+from karpenter.cli.explain import command as explain
+from karpenter.cli.installed_commands import Program
+from karpenter.cli.plan import command as plan
+from karpenter.console import output
+from karpenter.console.help_pages import PlainCommand
+from karpenter.operator.gc_thresholds import collect_rarely
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 app = typer.Typer(
     name="karpenter",
-    cls=PlainGroup,
+    cls=Program,
     help="Just-in-time nodes for any Kubernetes cluster.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -32,17 +36,16 @@ app.command(cls=FlagCommand, help=controller.HELP, epilog=controller.EXAMPLES)(
 )
 app.command(cls=PlainCommand, help=plan.HELP, epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(explain.explain, name="explain", help=explain.HELP)
-app.add_typer(sandbox.sandbox, name="sandbox", help=sandbox.HELP, epilog=sandbox.EXAMPLES)
 app.command(cls=PlainCommand, help=convert.HELP, epilog=convert.EXAMPLES)(convert.convert)
 app.command(cls=PlainCommand, help=crds.HELP, epilog=crds.EXAMPLES)(crds.crds)
 
 
 def main() -> None:
     """Run the program with the arguments it was started with."""
-    collect_rarely()  # what is imported stays, and most commands are over before it would pay
+    collect_rarely()  # imported objects stay, and most commands end before a collection pays
     try:
         app(prog_name="karpenter")
-    except OSError as error:  # help and messages are written by others, who do not look
+    except OSError as error:  # typer writes help and messages without handling this
         if error.errno not in _FULL:
             raise
         output.could_not_write(error)

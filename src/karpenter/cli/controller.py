@@ -1,11 +1,12 @@
-"""``karpenter controller``: the autoscaler itself, on the cluster it finds itself in."""
+"""``karpenter controller``: the autoscaler itself, on the cluster it runs in."""
 
 import os
 from typing import Any
 
 import typer
 
-from karpenter.cli import controller_flags, output
+from karpenter.cli import controller_flags
+from karpenter.console import output
 
 HELP = """\
 Run the controllers on a cluster: pods become nodes, and nodes go when nobody needs them.
@@ -26,7 +27,10 @@ EXAMPLES = """\
 
 def controller(**given: str | None) -> None:
     """Run the controllers until told to stop."""
-    from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
+    from karpenter.scheduling.inputs.scheduler_config import (
+        SchedulerConfigError,
+        parse_scheduler_config,
+    )
     from karpenter.settings import SettingError, read_settings
 
     flags = {name: text for name, text in given.items() if text is not None}
@@ -46,9 +50,9 @@ def controller(**given: str | None) -> None:
     except (SettingError, SchedulerConfigError) as error:
         output.fail(str(error))
     take_over(log)
-    from karpenter.cli import controller_run
+    from karpenter.operator import run
 
-    code = controller_run.run(settings, environment, log, commit)
+    code = run.run(settings, environment, log, commit)
     if code:
         raise typer.Exit(code)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from karpenter.cli.help_pages import PlainCommand
+from karpenter.console.help_pages import PlainCommand
 
 _YES: Final = "true"
 _BOOLEAN: Final = "BOOL"
@@ -85,7 +85,7 @@ SETTINGS: Final = (
         "Strict or BestEffort: whether minValues may be relaxed.",
     ),
     Flag("ignore_dra_requests", _BOOLEAN, "true", "Pass over resource claims of pods."),
-    Flag("feature_gates", "GATES", "", "Features, such as NodeOverlay=true,NodeRepair=true."),
+    Flag("feature_gates", "GATES", "", "Features, separated by commas, such as NodeOverlay=true."),
     Flag("scheduler_config", "YAML", "", "The defaults of the cluster's scheduler."),
     Flag("karpenter_service", "NAME", "", "Accepted and not used."),
     Flag("legacy_node_repair", _BOOLEAN, "false", "With NodeRepair: repair nodes the older way."),

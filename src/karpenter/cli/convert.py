@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from karpenter.cli import inputs, output
-from karpenter.cli.inputs import Filenames, Recursive
-from karpenter.cli.output import Format
+from karpenter.console import manifest_files, output
+from karpenter.console.manifest_files import Filenames, Recursive
+from karpenter.console.output import Format
 
 if TYPE_CHECKING:
     from karpenter.conversion.convert import Result
@@ -100,7 +100,9 @@ def convert(
     """Convert legacy manifests to v1 and print the result."""
     from karpenter.conversion.convert import Options, convert_all
 
-    loaded = inputs.load_documents([*(files or ()), *(filenames or ())], recursive=recursive)
+    loaded = manifest_files.load_documents(
+        [*(files or ()), *(filenames or ())], recursive=recursive
+    )
     options = Options(
         node_role=node_role,
         instance_profile=instance_profile,
@@ -112,7 +114,7 @@ def convert(
     results = convert_all([document.data for document in loaded.documents], options).results
     errors = _report(loaded, results)
     if errors:
-        output.fail(f"nothing is converted: {inputs.problems(errors)}")
+        output.fail(f"nothing is converted: {manifest_files.problems(errors)}")
     objects = [item for result in results for item in result.objects]
     if not objects:
         what = "holds no object that needs it" if loaded.documents else "is empty"
@@ -126,5 +128,5 @@ def _report(loaded: "Loaded", results: "Sequence[Result]") -> int:
     for unreadable in loaded.errors:
         output.error(str(unreadable))
     for document, result in zip(loaded.documents, results, strict=True):
-        inputs.report(document, result.errors, result.warnings)
+        manifest_files.report(document, result.errors, result.warnings)
     return len(loaded.errors) + sum(len(result.errors) for result in results)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from karpenter.cli import output
-from karpenter.cli.output import Format
+from karpenter.console import output
+from karpenter.console.output import Format
 
 HELP = """\
 Print the custom resource definitions, ready for kubectl apply.
@@ -53,7 +53,7 @@ def crds(
     form: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = "yaml",
 ) -> None:
     """Print custom resource definitions."""
-    from karpenter.admission.crds import builtin_crds, converted_by, stored_only
+    from karpenter.admission.schemas.crds import builtin_crds, converted_by, stored_only
 
     service = _service(webhook) if webhook is not None else None
     definitions = builtin_crds(legacy=True)

@@ -1,9 +1,17 @@
-"""Help pages that show what is typed: no types of Python, and commands by the names of kubectl."""
+"""Help pages that show what is typed: no types of Python, and commands by the names of kubectl.
+
+Nothing on them is cut, however narrow the terminal, and values that cannot be right are refused in
+words that name the value.
+"""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 class _Option(TyperOption):
@@ -15,9 +23,37 @@ class _Option(TyperOption):
             return self.metavar
         return None if self.is_flag else self.display_type(ctx).strip("<>")
 
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        """What the value means, or that it means nothing."""
+        try:
+            return super().process_value(ctx, value)
+        except typer.BadParameter as error:
+            error.message = _objection(error, value)
+            raise
+
+
+def _objection(error: typer.BadParameter, value: object) -> str:
+    """What is wrong with a value, in place of what a checker of types has to say about it."""
+    errors = getattr(error.__cause__, "errors", None)
+    if errors is None:
+        return error.message
+    found = errors()[0]
+    kind, context = found["type"], found.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind.startswith("int_"):
+        return f"{value!r} is not a whole number."
+    if kind.startswith("float_"):
+        return f"{value!r} is not a number."
+    if kind == "greater_than_equal":
+        return f"{value} is less than {context['ge']}."
+    if kind == "less_than_equal":
+        return f"{value} is more than {context['le']}."
+    return error.message
+
 
 class _Argument(TyperArgument):
-    """An argument, whose name says it all."""
+    """An argument, shown by its name alone."""
 
     def display_type_rich(self, ctx: Any) -> str | None:
         """Nothing."""
@@ -25,7 +61,7 @@ class _Argument(TyperArgument):
 
 
 def _in_plain_words(params: list[Any]) -> list[Any]:
-    # Parameters are made by the library, which leaves no other way to say what they look like
+    # The library creates parameters, and has no other hook for how they are shown
     for param in params:
         if type(param) is TyperOption:
             param.__class__ = _Option
@@ -34,8 +70,36 @@ def _in_plain_words(params: list[Any]) -> list[Any]:
     return params
 
 
+def _cut_nothing() -> None:
+    """Have the tables of help pages keep names whole, and break what else is too long."""
+    from rich.columns import Columns
+    from rich.table import Table
+    from rich.text import Text
+    from typer import rich_utils
+
+    class Whole(Table):
+        def add_row(self, *cells: "RenderableType | None", **options: Any) -> None:
+            super().add_row(*cells, **options)
+            for part in (
+                p for cell in cells if isinstance(cell, Columns) for p in cell.renderables
+            ):
+                if isinstance(part, Text):
+                    part.overflow = "fold"
+            *names, _, _ = [*self.columns] if len(self.columns) > 2 else [None, None]
+            for column in self.columns:
+                column.overflow, column.no_wrap = "fold", column in names
+
+    # The library makes its tables itself, and leaves no other way to say how
+    rich_utils.Table = Whole  # type: ignore[attr-defined]
+
+
 class PlainCommand(TyperCommand):
     """A command whose help shows what is typed."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the page."""
+        _cut_nothing()
+        super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its options and arguments."""
@@ -46,6 +110,11 @@ class PlainGroup(TyperGroup):
     """A group of commands whose help shows what is typed; some commands have further names."""
 
     other_names: ClassVar[Mapping[str, str]] = {}  # further name -> command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the page."""
+        _cut_nothing()
+        super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its options and arguments."""

@@ -1,4 +1,4 @@
-"""What commands read: the manifests named on the command line, and what is wrong with them where.
+"""Reads the manifests named on the command line, and reports their errors with positions.
 
 Findings are printed in the order of the input, one line each, with file, line, object and field.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from karpenter.cli import output
+from karpenter.console import output
 
 if TYPE_CHECKING:
     from karpenter.admission.errors import FieldError, FieldWarning

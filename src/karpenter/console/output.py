@@ -1,4 +1,4 @@
-"""What commands print: objects on standard output, one line per finding on standard error.
+"""Output of commands: objects on standard output, one line per finding on standard error.
 
 Objects are written as UTF-8 whatever the locale, in a form that does not change from one run to
 the next. Findings are coloured only for people: on a terminal, and not where ``NO_COLOR`` is set.
@@ -50,7 +50,7 @@ def fail(text: str, code: int = EXIT_BAD_INPUT) -> NoReturn:
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
-    """Show people that something takes its time, for as long as it does."""
+    """Show a progress indicator on a terminal while the block runs."""
     if not _for_people():
         yield
         return
@@ -68,15 +68,15 @@ def write(text: str) -> None:
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        raise  # the reader has seen enough; the program ends without a word
+        raise  # the reader closed the pipe; the program exits silently
     except OSError as problem:
         could_not_write(problem)
         raise typer.Exit(EXIT_FAILED) from problem
 
 
 def could_not_write(problem: OSError) -> None:
-    """Say that a result did not reach its reader, on standard error if that one takes anything."""
-    # What is left in the buffers would fail once more, with a traceback, when Python exits
+    """Report on standard error, if that is writable, that a result could not be written."""
+    # Flushing the buffers at exit would fail again, with a traceback
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     try:

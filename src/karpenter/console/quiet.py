@@ -1,4 +1,4 @@
-"""Runs what commands have to wait for, and keeps its logs out of what they print."""
+"""Runs a command's coroutine with logging suppressed, so that logs do not mix with its output."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,12 +12,12 @@ _CRITICAL: Final = 50
 
 
 def run_quietly(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; nothing below a catastrophe is logged meanwhile."""
+    """Run a coroutine to its end; meanwhile only critical errors are logged."""
     results: list[T] = []
 
     async def keep() -> None:
-        # a task that returned it would have it written out in full: asyncio compares signal
-        # handlers in a way that does so, which takes seconds for a large result
+        # not the task's result: asyncio compares signal handlers by their repr, which includes it
+        # and takes seconds for a large one
         results.append(await work)
 
     before = structlog.get_config()

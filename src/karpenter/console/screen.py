@@ -1,4 +1,4 @@
-"""How commands talk to people: width, colour, tables, and how amounts and names are written.
+"""Terminal layout: width, colour, tables, and the format of amounts and names.
 
 Text is laid out for the width of the terminal and for a fixed one where there is none. Colour only
 repeats what the words say. Nothing a manifest says is taken for markup or reaches the terminal's
@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 View: TypeAlias = Literal["table", "json", "yaml"]
 
 HOURS_PER_MONTH: Final = 730
-MOST_ROWS: Final = 60  # of a table; who wants more reads the JSON
+MOST_ROWS: Final = 60  # of a table; the JSON output has all
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 ABOUT: Final = "~"
@@ -37,6 +37,7 @@ GOOD, WAITING, BAD, QUIET, TITLE = "green", "yellow", "red", "dim", "bold"
 
 _WITHOUT_TERMINAL: Final = (120, 50)
 _NARROWEST: Final = 40
+_PADDING: Final = re.compile(r"(?: |\x1b\[[0-9;]*m)+$")
 _DIGITS: Final = re.compile(r"(?<=[^0-9])(?=[0-9])|(?<=[0-9])(?=[^0-9])")
 
 
@@ -63,7 +64,13 @@ def laid_out(parts: "Iterable[RenderableType]") -> str:
     )
     for part in parts:
         console.print(part)
-    return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+    lines = buffer.getvalue().splitlines()
+    return "".join(f"{_PADDING.sub(_without_spaces, line)}\n" for line in lines)
+
+
+def _without_spaces(found: re.Match[str]) -> str:
+    """What is left of the end of a line: where colours end, and nothing to be copied."""
+    return found[0].replace(" ", "")
 
 
 def words(text: str, style: str = "") -> "Text":
@@ -93,6 +100,13 @@ def sentences(said: "Iterable[tuple[str, str]]") -> "Table":
     return rows
 
 
+def indented(part: "RenderableType", columns: int) -> "RenderableType":
+    """A part that begins further to the right, in every one of its lines."""
+    from rich.padding import Padding
+
+    return Padding(part, (0, 0, 0, columns))
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table that is to fit the screen."""
@@ -102,6 +116,7 @@ class Column:
     is_number: bool = False
     may_go: int = 0  # where there is no room: 1 is the first to go, 0 always stays
     least: int = 0  # how short its cells may become before that; 0: they stay whole
+    at_worst: int = 0  # the same where all that may go has gone
 
     @property
     def width(self) -> int:
@@ -113,11 +128,17 @@ class Column:
         """How many characters it takes at least."""
         return min(self.width, max(self.least, len(self.name))) if self.least else self.width
 
+    def at_its_worst(self) -> "Column":
+        """The same column, where nothing but shorter cells helps any more."""
+        return replace(self, least=self.at_worst or self.least)
+
 
 def fitted(columns: Sequence[Column], room: int = 0) -> "Table":
     """A table with as many of its columns as there is room for, and cells as long as may be."""
     room = room or width()
     shown, gap = _most_that_fit(columns, room)
+    if sum(column.narrowest for column in shown) + gap * (len(shown) + 1) > room:
+        shown = [column.at_its_worst() for column in shown]
     made = table([(c.name, "right" if c.is_number else "left") for c in shown], gap=gap)
     limits = _shared(shown, room - gap * (len(shown) + 1))
     for row in zip(*(column.cells for column in shown), strict=True):
@@ -148,7 +169,7 @@ def _shared(columns: Sequence[Column], room: int) -> list[int]:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text with its middle left out where it is too long: names are told by their two ends.
+    """Text with its middle omitted where it is too long: names differ at their ends.
 
     More of the beginning is kept, where a pool or an address stands.
     """
@@ -160,7 +181,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def per_hour(price: float, *, is_estimate: bool = False) -> str:
-    """A price per hour, marked where nobody has told it."""
+    """A price per hour, marked where it is an estimate."""
     return f"{_about(is_estimate)}${price:,.4f}"
 
 
@@ -206,11 +227,10 @@ def _about(is_estimate: bool) -> str:
 
 def lasting(length: timedelta) -> str:
     """A length of time in its largest fitting unit, rounded down: ``40 s``, ``3 h``."""
-    seconds = max(0, int(length.total_seconds()))
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size:,} {unit}"
-    return f"{seconds} s"
+    from karpenter.model.durations import in_largest_unit
+
+    number, unit = in_largest_unit(length)
+    return f"{number:,} {'min' if unit == 'm' else unit}"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

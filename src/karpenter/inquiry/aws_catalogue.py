@@ -1,7 +1,7 @@
-"""What AWS sells, for plans of manifests: asked of a simulated account of tables.
+"""The AWS catalogue for plans of manifests, from the tables of a simulated account.
 
-No network and no account of the user's is touched. The region is the one whose zones the manifests
-name, else that of the environment.
+Neither the network nor an account of the user is accessed. The region is the one whose zones the
+manifests name, else that of the environment.
 """
 
 import re
@@ -12,12 +12,8 @@ from typing import Final
 
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
-from karpenter.cli import output
-from karpenter.cli.planning import Market
-from karpenter.cli.quiet import run_quietly
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.labels import FACTS
-from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
+from karpenter.cloud.aws.interruption.repair_policies import REPAIR_POLICIES
 from karpenter.cloud.aws.settings import RESERVED_CAPACITY, AwsSettings, read_settings
 from karpenter.cloud.aws.simulated.account import (
     CLUSTER,
@@ -25,10 +21,16 @@ from karpenter.cloud.aws.simulated.account import (
     REGION,
     SimulationMissingError,
 )
+from karpenter.cloud.aws.simulated.bad_days import listed, sold_out
 from karpenter.cloud.aws.simulated.offline import FoundClass, offline_aws, usual_class
+from karpenter.cloud.aws.types.labels import FACTS
+from karpenter.cloud.kwok.faults import OfferingPattern, without
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.registry import ProviderError
 from karpenter.cloud.types import InstanceType
+from karpenter.console import output
+from karpenter.console.quiet import run_quietly
+from karpenter.inquiry.question import Market
 from karpenter.model import labels
 from karpenter.settings import Settings
 from karpenter.state.snapshot import Snapshot
@@ -37,9 +39,17 @@ _ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-[0-9])[a-z]")
 
 
 def aws_market(
-    snapshot: Snapshot, settings: Settings, environment: Mapping[str, str], *, with_repair: bool
+    snapshot: Snapshot,
+    settings: Settings,
+    environment: Mapping[str, str],
+    *,
+    bad_days: Mapping[str, str],
+    with_repair: bool,
 ) -> Market:
-    """What the pools of a cluster could buy on AWS, or end the command with one sentence."""
+    """What the pools of a cluster could buy on AWS, or end the command with one sentence.
+
+    ``bad_days`` is what is wrong with the account of a sandbox, as its ConfigMap says.
+    """
     policies = REPAIR_POLICIES if with_repair else ()
     needed = _needed(snapshot)
     if not needed:
@@ -57,7 +67,20 @@ def aws_market(
     )
     for told in sold.notes:
         output.note(f"note: {told}")
-    return Market(lambda pool: sold.types.get(pool.metadata.name, ()), FACTS, policies)
+    left = _left_by(bad_days, sold.types)
+    return Market(lambda pool: left.get(pool.metadata.name, ()), FACTS, policies)
+
+
+def _left_by(
+    bad_days: Mapping[str, str], types: Mapping[str, tuple[InstanceType, ...]]
+) -> Mapping[str, tuple[InstanceType, ...]]:
+    """What pools can buy where offerings are sold out; pools that share a catalogue go on to."""
+    gone = [
+        OfferingPattern(each.instance_type, each.zone, each.capacity_type)
+        for each in sold_out(listed(bad_days))
+    ]
+    shown = {id(each): without(each, gone) for each in types.values()}
+    return {pool: shown[id(each)] for pool, each in types.items()}
 
 
 def region_of(snapshot: Snapshot, environment: Mapping[str, str]) -> str:

@@ -1,16 +1,15 @@
-"""What an API server would say of Kubernetes' own kinds in a manifest.
+"""What an API server would report about Kubernetes' own kinds in a manifest.
 
-A mistyped field would otherwise be no field at all, and the plan one for another cluster. The
-fields are those of the structs that the sandbox's API server reads, and so are the rules: what
-``kubectl apply`` would be told there is told here, with file and line.
+A mistyped field would otherwise be ignored, and the plan made for another cluster. The fields are
+those of the structs that the sandbox's API server reads, and so are the rules: the errors are those
+of ``kubectl apply`` there, with file and line.
 
-An object that a server has stored, which its uid shows, was judged there. A field of it that is not
-known here is newer than this program and only pointed out, once; of a pod the rules are asked about
-where it may run and nothing else, since a dump has pods by the ten thousand.
+An object with a uid was stored by a server, which has validated it. An unknown field of it is newer
+than this program and only pointed out, once; for a pod only the rules about where it may run are
+checked, since a dump may hold ten thousands of pods.
 
-Most objects are fine and many are alike: a decoder made from the structs says so at the speed of C,
-rules are asked once about parts that are the same, and places are looked for where there is a
-problem.
+Most objects are valid and many are alike: a decoder generated from the structs confirms that at the
+speed of C, equal parts are checked once, and lines are looked up only where there is a problem.
 """
 
 import functools
@@ -27,12 +26,12 @@ from karpenter.admission.errors import (
     Path,
     render_path,
 )
-from karpenter.model.label_hints import nearest_key
-from karpenter.sandbox.defaults.kinds import with_defaults
-from karpenter.sandbox.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
-from karpenter.sandbox.typed import DecodeError, complete_object, decode_object
-from karpenter.sandbox.validation.kinds import object_errors
-from karpenter.sandbox.validation.placing import placing_problems
+from karpenter.model.suggestions import nearest_key
+from karpenter_sandbox.kinds.defaults.kinds import with_defaults
+from karpenter_sandbox.kinds.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
+from karpenter_sandbox.kinds.typed import DecodeError, complete_object, decode_object
+from karpenter_sandbox.kinds.validation.kinds import object_errors
+from karpenter_sandbox.kinds.validation.placing import placing_problems
 
 _SCALARS: Final[Mapping[str, type]] = {
     "string": str,
@@ -51,12 +50,12 @@ _JSON_NAMES: Final[Mapping[str, str]] = {
     "float64": "a number",
 }
 _PLACING: Final = ("tolerations", "topologySpreadConstraints", "affinity")
-# What says whose an object is and what became of it, and is not for rules to judge
+# Ownership and status, which no rule checks
 _OF_ONE_OBJECT: Final = frozenset({"metadata", "status"})
 # Whose replicas are counted among the pods that exist, which takes their selector. Of other kinds a
 # plan needs what is written, and examples seldom write the rest
 _COUNTED: Final = frozenset({"Deployment", "StatefulSet"})
-# No plan depends on what runs in a container, and few examples say it
+# No plan depends on what runs in a container, and few examples have it
 _NEEDLESS: Final = (("image",),)
 _SELECTOR: Final = ("spec", "selector")
 _LABELS: Final = ("spec", "template", "metadata", "labels")

@@ -1,7 +1,7 @@
 """What controllers would have written on the objects of a cluster before anything is planned.
 
 Manifests lack it, and a running cluster may lack some of it: whether pools are ready and the drift
-hash of their templates, what a claim has become, whether nodes are ready, what disruption budgets
+hash of their templates, the conditions of claims, whether nodes are ready, what disruption budgets
 allow.
 """
 
@@ -16,15 +16,16 @@ from karpenter.api.meta import Condition, Resource
 from karpenter.api.nodes import Node, Taint
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
-from karpenter.cli.cluster_budgets import judged
+from karpenter.inquiry.pdb_status import judged
 from karpenter.model import labels
+from karpenter.model.conditions import READY, TRUE
 from karpenter.model.taints import DISRUPTED, matches
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
 from karpenter.state.nodes import StateNode
-from karpenter.state.scope import key_of
+from karpenter.state.object_keys import key_of
 from karpenter.state.snapshot import Snapshot
 
-_READY: Final = Condition(type="Ready", status="True", reason="Ready")
+_READY: Final = Condition(type=READY, status=TRUE, reason=READY)
 _CLOSED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _replace = msgspec.structs.replace
 
@@ -77,7 +78,7 @@ def settled_pool(pool: NodePool) -> NodePool:
 def with_marks(snapshot: Snapshot) -> Snapshot:
     """A cluster with the machines marked that its controller is about to remove.
 
-    Only their taint says so from outside.
+    Outside the controller only their taint shows it.
     """
     return replace(snapshot, nodes=tuple(map(_marked, snapshot.nodes)))
 

@@ -1,7 +1,7 @@
 """Manifests to a cluster: read, checked, converted where they are old, and filled in.
 
 All of it or nothing: with any problem, every one is listed with its file and line and the command
-ends. Kinds that no plan depends on are passed over with a warning.
+ends. Kinds that no plan depends on are ignored with a warning.
 """
 
 import gc
@@ -12,34 +12,37 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn
 
 from karpenter.admission.check import Checked, check
-from karpenter.admission.engine import builtin
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, is_below
+from karpenter.admission.metadata import metadata_errors
 from karpenter.admission.quantities import quantity_errors
-from karpenter.api.codec import KINDS, convert, is_known
-from karpenter.api.meta import Resource, kind_of
+from karpenter.admission.schemas.engine import builtin
+from karpenter.api.codec import KINDS, convert, convert_as, is_known
+from karpenter.api.meta import Resource, group_of, kind_of
+from karpenter.api.node_classes import node_class_model
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.api.problems import DecodeError
-from karpenter.cli import inputs, output
-from karpenter.cli.cluster_overlay import Overlay, overlaid
-from karpenter.cli.cluster_settled import settled_files, with_marks
-from karpenter.cli.core_kinds import CoreKinds
-from karpenter.cli.runtime_classes import (
+from karpenter.console import manifest_files, output
+from karpenter.console.screen import sample
+from karpenter.conversion.catalogue import Route, claim_of
+from karpenter.conversion.keys import rename_keys
+from karpenter.inquiry.core_kinds import CoreKinds
+from karpenter.inquiry.expected_status import settled_files, with_marks
+from karpenter.inquiry.overlay import Overlay, overlaid
+from karpenter.inquiry.runtime_classes import (
     as_admitted,
     is_runtime_class,
     overhead_errors,
     runtime_classes,
 )
-from karpenter.conversion.catalogue import Route, claim_of
-from karpenter.conversion.keys import rename_keys
-from karpenter.manifests.files import Loaded
+from karpenter.manifests.files import STANDARD_INPUT, Loaded
 from karpenter.manifests.reader import Document
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.expansion import InputProblem, expand
-from karpenter.state.scope import key_of
+from karpenter.state.object_keys import key_of
 from karpenter.state.snapshot import Snapshot
 
 _DEFAULT_CLASS: Final = "default"
-# Kinds of Kubernetes that are read and checked, but of which no node comes
+# Kinds of Kubernetes that are read and checked, but lead to no node
 _OTHERS: Final = "no plan depends on this kind"
 _WITHOUT_EFFECT: Final = {
     "CronJob": "its Jobs are made when their time comes, and no plan knows which",
@@ -47,8 +50,12 @@ _WITHOUT_EFFECT: Final = {
     "Event": _OTHERS,
     "Lease": _OTHERS,
 }
-_HOMES: Final = frozenset((r.api_version.rpartition("/")[0], kind_of(r)) for r in KINDS)
+_HOMES: Final = frozenset((group_of(r), kind_of(r)) for r in KINDS)
 _STATUS: Final = ("status",)
+_REFERENCES: Final[Mapping[tuple[object, object], tuple[str, ...]]] = {
+    ("karpenter.sh/v1", "NodePool"): ("spec", "template", "spec", "nodeClassRef"),
+    ("karpenter.sh/v1", "NodeClaim"): ("spec", "nodeClassRef"),
+}
 _OLD: Final = frozenset({Route.V1BETA1, Route.PROVISIONER, Route.NODE_TEMPLATE})
 
 
@@ -62,6 +69,7 @@ class _Entry:
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldWarning] = field(default_factory=list)
     is_passed_over: bool = False
+    is_foreign_class: bool = False  # a node class of a provider that is not of this project
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +124,10 @@ def _settled(objects: Iterable[Resource], unjudged: Collection[str]) -> Snapshot
 def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Change:
     """Return the objects of manifests, or list what is wrong with them and end the command."""
     with output.progress("reading"), _without_collection():
-        loaded = inputs.load_documents(names, recursive=recursive)
+        loaded = manifest_files.load_documents(names, recursive=recursive)
         entries = [_taken_in(document) for document in loaded.documents]
         _convert_old(entries)
+        _take_foreign_classes(entries)
         _add_runtimes(entries)
         core = CoreKinds()
         for entry in entries:
@@ -126,13 +135,16 @@ def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Chan
         resources = [(entry, resource) for entry in entries for resource in _decoded(entry)]
     errors = _say(loaded, entries)
     if errors:
-        output.fail(f"nothing is planned: {inputs.problems(errors)}")
+        output.fail(f"nothing is planned: {manifest_files.problems(errors)}")
+    if not loaded.documents:
+        named = ["standard input" if name == STANDARD_INPUT else name for name in names]
+        output.note(f"note: there is no object in {sample(named, most=3)}")
     return Change([each for _, each in resources], [entry.document for entry, _ in resources])
 
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Leave the garbage collector off: it would look again and again at objects that all stay."""
+    """Disable the garbage collector: it would scan objects that all stay again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -145,7 +157,7 @@ def _without_collection() -> Iterator[None]:
 def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> NoReturn:
     for problem in problems:
         output.error(f"{_places(problem, documents)}: {problem.text}")
-    output.fail(f"nothing is planned: {inputs.problems(len(problems))}")
+    output.fail(f"nothing is planned: {manifest_files.problems(len(problems))}")
 
 
 def _taken_in(document: Document) -> _Entry:
@@ -164,7 +176,7 @@ def _taken_in(document: Document) -> _Entry:
 
 
 def _is_of_no_concern(api_version: str, kind: str) -> bool:
-    """Whether a kind is somebody else's; one of Kubernetes in an odd version is a mistake."""
+    """Whether a kind is of another API; one of Kubernetes in an odd version is a mistake."""
     home = (api_version.rpartition("/")[0], kind)
     return not is_known(api_version, kind) and home not in _HOMES
 
@@ -176,7 +188,7 @@ def _convert_old(entries: Sequence[_Entry]) -> None:
         return
     from karpenter.conversion.convert import Options, convert_all
 
-    # No plan depends on the role of a node; naming one spares the advice to do so
+    # No plan depends on the role of a node; with one the conversion does not advise to name it
     options = Options(node_role="any", default_node_class=_DEFAULT_CLASS)
     results = convert_all([entry.document.data for entry in old], options).results
     for entry, result in zip(old, results, strict=True):
@@ -188,6 +200,27 @@ def _convert_old(entries: Sequence[_Entry]) -> None:
     for entry in entries:
         if entry.route is Route.OTHER and entry.objects:
             entry.objects = [rename_keys(obj).object for obj in entry.objects]
+
+
+def _take_foreign_classes(entries: Sequence[_Entry]) -> None:
+    """Take in what pools and claims of the input name as their node class, whosever kind it is."""
+    named = {
+        reference for entry in entries for obj in entry.objects for reference in _classes_named(obj)
+    }
+    for entry in entries:
+        data = entry.document.data
+        home = (str(data.get("apiVersion")).rpartition("/")[0], data.get("kind"))
+        if entry.is_passed_over and home in named:
+            entry.objects, entry.is_passed_over, entry.is_foreign_class = [dict(data)], False, True
+
+
+def _classes_named(obj: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
+    path = _REFERENCES.get((obj.get("apiVersion"), obj.get("kind")))
+    found: object = obj
+    for field_name in path or ():
+        found = found.get(field_name) if isinstance(found, Mapping) else None
+    if path and isinstance(found, Mapping) and isinstance(found.get("kind"), str):
+        yield str(found.get("group")), found["kind"]
 
 
 def _add_runtimes(entries: Sequence[_Entry]) -> None:
@@ -215,6 +248,9 @@ def _judge(entry: _Entry, provider: str, core: CoreKinds) -> None:
     """Check what was not converted; conversion has judged the rest."""
     if entry.route in _OLD or not entry.objects:
         return
+    if entry.is_foreign_class:  # whose CRD, and so whose rules, are not at hand
+        entry.errors += metadata_errors(entry.objects[0])
+        return
     checked = _checked(entry.objects[0], provider)
     entry.objects = [checked.object]
     entry.errors += checked.errors
@@ -223,7 +259,11 @@ def _judge(entry: _Entry, provider: str, core: CoreKinds) -> None:
         return
     said = core.findings(checked.object)
     known = {error.path for error in checked.errors}
-    entry.errors += [error for error in said.errors if error.path not in known]
+    for error in said.errors:
+        # one about the whole object only says once more that there is something wrong in it
+        is_said = error.path in known or (known and not error.path)
+        if not is_said:
+            entry.errors.append(error)
     entry.warnings += said.warnings
 
 
@@ -252,13 +292,19 @@ def _is_brief(error: FieldError) -> bool:
 def _decoded(entry: _Entry) -> Iterator[Resource]:
     for obj in () if entry.errors else entry.objects:
         try:
-            resource = convert(obj)
+            resource = _model_of(entry, obj)
         except DecodeError as error:
             entry.errors.append(FieldError(ErrorKind.TYPE_INVALID, error.path, error.problem))
             continue
         if entry.route is not Route.OTHER:  # whose amounts were checked with everything else
             entry.errors += quantity_errors(resource)
         yield resource
+
+
+def _model_of(entry: _Entry, obj: Mapping[str, Any]) -> Resource:
+    if entry.is_foreign_class:
+        return convert_as(obj, node_class_model(obj["apiVersion"], obj["kind"]))
+    return convert(obj)
 
 
 def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
@@ -268,7 +314,7 @@ def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
     errors = len(loaded.errors)
     left_out = Counter(_kind_of(entry) for entry in entries if _has_no_effect(entry))
     for entry in entries:
-        inputs.report(entry.document, entry.errors, entry.warnings)
+        manifest_files.report(entry.document, entry.errors, entry.warnings)
         errors += len(entry.errors)
         alike = left_out.pop(_kind_of(entry), 0) if _has_no_effect(entry) else 0
         if alike:
@@ -277,7 +323,8 @@ def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
 
 
 def _has_no_effect(entry: _Entry) -> bool:
-    return entry.is_passed_over or entry.document.data.get("kind") in _WITHOUT_EFFECT
+    kind = entry.document.data.get("kind")
+    return entry.is_passed_over or (isinstance(kind, str) and kind in _WITHOUT_EFFECT)
 
 
 def _say_passed_over(entry: _Entry, alike: int) -> None:
@@ -288,11 +335,11 @@ def _say_passed_over(entry: _Entry, alike: int) -> None:
         why = unknown.detail if "did you mean" in unknown.detail else why
     more = f" (and {alike - 1} more of it)" if alike > 1 else ""
     where = f"{document.source.name}:{document.line(('kind',))}"
-    output.warning(f"{where}: {inputs.title_of(document.data)} is passed over: {why}{more}")
+    output.warning(f"{where}: {manifest_files.title_of(document.data)} is passed over: {why}{more}")
 
 
-def _kind_of(entry: _Entry) -> tuple[object, object]:
-    return entry.document.data.get("apiVersion"), entry.document.data.get("kind")
+def _kind_of(entry: _Entry) -> tuple[str, str]:
+    return str(entry.document.data.get("apiVersion")), str(entry.document.data.get("kind"))
 
 
 def _places(problem: InputProblem, documents: Sequence[Document]) -> str:

@@ -1,17 +1,16 @@
 """A running cluster, read and never written: everything that planners want to know about it.
 
 Kinds are listed in pages, several at a time. A kind that the cluster does not serve, or that the
-user may not read, is left out with a warning; without pods, nodes, claims and pools there is
-nothing to plan for, so not being allowed to read those ends the command. Nobody is told of kinds that
-are not served where that is usual.
+user may not read, is omitted with a warning; without pods, nodes, claims and pools there is
+nothing to plan for, so not being allowed to read those ends the command. There is no warning about
+kinds that many clusters do not serve.
 """
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol, TypeVar, runtime_checkable
@@ -20,27 +19,26 @@ import msgspec
 
 from karpenter import __version__
 from karpenter.api import devices, karpenter
-from karpenter.api.codec import Unreadable, unreadable_in
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.codec import KINDS, Unreadable, unreadable_in
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.legacy import Provisioner
 from karpenter.api.meta import Condition, Resource, kind_of
+from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
-from karpenter.cli import output
-from karpenter.cli.cluster_budgets import judged
-from karpenter.cli.cluster_overlay import Overlay
-from karpenter.cli.cluster_settled import settled_pool, with_marks
-from karpenter.cli.quiet import run_quietly
 from karpenter.clock import SystemClock
 from karpenter.cloud.provider import CloudError, CloudProvider, RepairPolicy
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
 from karpenter.cloud.types import InstanceType, ProviderFacts
-from karpenter.disruption.detection import DRIFTED
+from karpenter.console import output
+from karpenter.console.quiet import run_quietly
+from karpenter.inquiry import offline
+from karpenter.inquiry.expected_status import settled_pool, with_marks
+from karpenter.inquiry.overlay import Overlay
+from karpenter.inquiry.pdb_status import judged
+from karpenter.kube.access.config import load_config
 from karpenter.kube.client import Client
-from karpenter.kube.config import load_config
 from karpenter.kube.errors import (
     ApiError,
     ConfigError,
@@ -54,16 +52,17 @@ from karpenter.kube.errors import (
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.transport import Request, Transport
+from karpenter.model.conditions import DRIFTED, LAUNCHED, TRUE
 from karpenter.settings import Settings
 from karpenter.state.cluster import KEPT_KINDS, snapshot_of
 from karpenter.state.nodes import StateNode
-from karpenter.state.scope import key_of
+from karpenter.state.object_keys import key_of
 from karpenter.state.snapshot import Snapshot
 
 R = TypeVar("R", bound=Resource)
 
 NEEDED: Final[tuple[type[Resource], ...]] = (NodePool, NodeClaim, Node, Pod)
-_NODE_CLASSES: Final[tuple[type[Resource], ...]] = (KWOKNodeClass, EC2NodeClass)
+_NODE_CLASSES: Final = tuple(kind for kind in KINDS if issubclass(kind, NodeClass))
 # Nobody misses the kinds of other clouds, of old versions, and of devices where there are none
 _RARE: Final[frozenset[type[Resource]]] = frozenset(
     {
@@ -77,10 +76,7 @@ _RARE: Final[frozenset[type[Resource]]] = frozenset(
         devices.ResourceSlice,
     }
 )
-_KWOK: Final = "kwok"
-_AWS: Final = "aws"
 BY_NODE_CLASSES: Final = ""  # in place of the name of a provider
-_PROVIDERS: Final = {kind_of(KWOKNodeClass): _KWOK, kind_of(EC2NodeClass): _AWS}
 _SANDBOX: Final = "+sandbox"
 _AT_ONCE: Final = 6
 _PAGE: Final = 500
@@ -97,7 +93,8 @@ class LiveCluster:
     facts: ProviderFacts
     repair_policies: Sequence[RepairPolicy]
     now: datetime | None = None  # by the clock of the API server, if it tells
-    is_simulated: bool = False  # its AWS lives in a sandbox, which alone can ask it
+    is_simulated: bool = False  # its cloud lives in a sandbox, which alone can ask it
+    bad_days: Mapping[str, str] = field(default_factory=dict)  # what is wrong with that cloud
     changed: "LiveCluster | None" = None  # with what is to be laid over it
 
 
@@ -114,8 +111,8 @@ def read_cluster(
     Args:
         environment: the environment variables of the process.
         context: the context of the kubeconfig; its current one when empty.
-        provider: whose machines to list, or ``BY_NODE_CLASSES``; None for nobody's.
-        settings: what the provider is told.
+        provider: whose machines to list, or ``BY_NODE_CLASSES``; None for none.
+        settings: those of the provider.
         overlay: lays something over the objects, for a plan with it beside the one without.
     """
     try:
@@ -143,27 +140,33 @@ async def _read(
     )
     try:
         kube = Client(transport, clock, may_write=lambda: False)
+        rng = random.Random()  # noqa: S311 nothing secret hangs on it
+        given = ProviderContext(kube, clock, settings, environment, rng)
+        cloud = None
         if provider:
-            load_provider(provider)  # which may be unknown, and nothing is read then
-        reading = _Reading(kube)
+            make = load_provider(provider)  # which may be unknown, and nothing is read then
+            if not offline.is_known(provider):  # and neither are the kinds of its node classes
+                cloud = make(given)
+        reading = _Reading(kube, cloud.facts.readable_node_classes if cloud is not None else ())
         snapshot, changed = await reading.snapshots(overlay)
         reading.say_what_is_missing()
         if provider == BY_NODE_CLASSES:
-            provider = provider_of(snapshot.node_pools.values())
-        is_simulated = provider == _AWS and await is_sandbox(kube)
-        cloud = None
-        if provider is not None and not is_simulated:
-            rng = random.Random()  # noqa: S311 nothing secret hangs on it
-            make = load_provider(provider)
-            cloud = make(ProviderContext(kube, clock, settings, environment, rng))
+            provider = offline.provider_of(snapshot.node_pools.values())
+        is_simulated = (
+            provider is not None and offline.may_be_simulated(provider) and await is_sandbox(kube)
+        )
+        if cloud is None and provider is not None and not is_simulated:
+            cloud = load_provider(provider)(given)
         now = await _time_there(transport)
         if cloud is None:
             nothing = ProviderFacts("", (), frozenset())
-            live = LiveCluster(snapshot, {}, nothing, (), now, is_simulated)
+            bad_days = await offline.faults_there(kube) if is_simulated else {}
+            live = LiveCluster(snapshot, {}, nothing, (), now, is_simulated, bad_days)
             return (
                 live if changed is None else replace(live, changed=replace(live, snapshot=changed))
             )
         await _ask_for_prices(cloud)
+        _compare(cloud, snapshot)
         live = await _supplied(snapshot, cloud, now)
         if changed is None:
             return live
@@ -180,16 +183,9 @@ async def _supplied(snapshot: Snapshot, cloud: CloudProvider, now: datetime | No
     return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
 
 
-def provider_of(pools: Iterable[NodePool]) -> str:
-    """The provider whose node classes most pools name; the simulated one where nobody can tell."""
-    kinds = (pool.spec.template.spec.node_class_ref.kind for pool in pools)
-    named = Counter(_PROVIDERS[kind] for kind in kinds if kind in _PROVIDERS)
-    return max((_KWOK, *named), key=lambda name: (named[name], name == _KWOK))
-
-
 async def is_sandbox(kube: Client) -> bool:
     """Whether a cluster says that it is one of ``karpenter sandbox``."""
-    # Whoever does not tell is asked for the objects all the same
+    # Without a version the cluster is read all the same
     with suppress(ApiError, UnreadableAnswerError):
         return (await kube.version()).endswith(_SANDBOX)
     return False
@@ -208,7 +204,7 @@ def _snapshot(resources: Iterable[Resource], *, has_old_keys: bool) -> Snapshot:
     snapshot = with_marks(snapshot_of(settled))
     if not has_old_keys:
         return snapshot
-    from karpenter.controllers.legacy.old_keys import in_current_keys
+    from karpenter.scheduling.inputs.old_keys import in_current_keys
 
     return in_current_keys(snapshot)
 
@@ -216,8 +212,10 @@ def _snapshot(resources: Iterable[Resource], *, has_old_keys: bool) -> Snapshot:
 class _Reading:
     """One read of a cluster, with what could not be read."""
 
-    def __init__(self, kube: Client) -> None:
+    def __init__(self, kube: Client, node_classes: Iterable[type[NodeClass]]) -> None:
+        """Begin to read; ``node_classes`` are kinds that the provider brings."""
         self._kube = kube
+        self._node_classes = tuple(node_classes)
         self._unserved: list[str] = []
         self._forbidden: list[str] = []
         self._unreadable: list[tuple[str, Unreadable]] = []
@@ -227,10 +225,10 @@ class _Reading:
         self, overlay: Callable[[Sequence[Resource]], Overlay] | None
     ) -> tuple[Snapshot, Snapshot | None]:
         """Read everything; the second is what ``overlay`` makes of it."""
-        pools = await self._list(NodePool)  # alone and first: it shows whether anybody answers
+        pools = await self._list(NodePool)  # alone and first: it shows whether the server answers
         if self._unserved:
             await self._require_nodes()
-        others = dict.fromkeys((*NEEDED, *KEPT_KINDS, *_NODE_CLASSES))
+        others = dict.fromkeys((*NEEDED, *KEPT_KINDS, *_NODE_CLASSES, *self._node_classes))
         del others[NodePool]
         old, *found = await self._lists([Provisioner, *others])
         read = [*pools, *(each for items in found for each in items)]
@@ -248,7 +246,7 @@ class _Reading:
         return before, _snapshot(judged_now, has_old_keys=bool(old))
 
     async def _require_nodes(self) -> None:
-        """Tell a cluster without Karpenter from what is no cluster at all."""
+        """Distinguish a cluster without Karpenter from what is no cluster at all."""
         try:
             await self._kube.page(Node, limit=1)
         except NotFoundError as error:
@@ -274,7 +272,7 @@ class _Reading:
         tasks = [asyncio.ensure_future(self._list(kind)) for kind in kinds]
         try:
             return await asyncio.gather(*tasks)
-        finally:  # whoever still asks when one was refused would ask in vain
+        finally:  # once one was refused, the results of the others are not needed
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -292,7 +290,7 @@ class _Reading:
                 self._forbidden.append(kind_of(kind))
             except UnreadableAnswerError as error:
                 if not error.problem.path:
-                    raise  # nobody who answers like that is a cluster
+                    raise  # such an answer does not come from an API server
                 what = f"the cluster has a {kind_of(kind)} that cannot be read"
                 output.fail(f"{what}: {error.problem}")
             return []
@@ -303,7 +301,7 @@ class _Reading:
         while True:
             try:
                 page = await self._kube.page(kind, limit=_PAGE, continue_token=token)
-            except GoneError:  # it took too long for pages of one and the same moment
+            except GoneError:  # the continue token has expired
                 items, page = [], await self._kube.page(kind)
             items += page.items
             self._unreadable += [(kind_of(kind), each) for each in unreadable_in(page)]
@@ -314,19 +312,19 @@ class _Reading:
 
 @runtime_checkable
 class KnowsPrices(Protocol):
-    """A provider whose prices come from somebody who has to be asked."""
+    """A provider whose prices have to be fetched."""
 
     async def refresh_prices(self) -> None:
-        """Ask for them now.
+        """Fetch them now.
 
         Raises:
-            CloudError: they were not all told.
+            CloudError: some could not be fetched.
         """
 
 
 @runtime_checkable
 class Foresees(Protocol):
-    """A provider that finds out by launching what is sold out, though it could be told before."""
+    """A provider that learns what is sold out by launching, but can find out before."""
 
     def foresee(self, node_classes: Iterable[object]) -> None:
         """Know what can be had with these node classes.
@@ -337,13 +335,29 @@ class Foresees(Protocol):
 
 
 def _foresee(cloud: CloudProvider, snapshot: Snapshot) -> None:
-    """Let nobody plan with what the first launch would find sold out."""
+    """Exclude from plans what the first launch would find sold out."""
     if not isinstance(cloud, Foresees):
         return
     try:
         cloud.foresee(snapshot.node_classes.values())
     except CloudError as error:
         output.warning(f"no node can be launched with a node class: {error}")
+
+
+@runtime_checkable
+class TellsOtherwise(Protocol):
+    """A provider that knows when the controller of a cluster offers other machines."""
+
+    def told_otherwise(self, node_classes: Iterable[object]) -> str:
+        """What is sold with these node classes instead, in one sentence; nothing if the same is."""
+
+
+def _compare(cloud: CloudProvider, snapshot: Snapshot) -> None:
+    """Say so where the plan cannot be that of the controller."""
+    if isinstance(cloud, TellsOtherwise) and (
+        told := cloud.told_otherwise(snapshot.node_classes.values())
+    ):
+        output.warning(told)
 
 
 async def _ask_for_prices(cloud: CloudProvider) -> None:
@@ -360,25 +374,23 @@ async def _types(
     pools: Iterable[NodePool], cloud: CloudProvider
 ) -> dict[str, tuple[InstanceType, ...]]:
     """What pools can buy; one that its provider has nothing to say about has nothing to choose."""
-    found: dict[str, tuple[InstanceType, ...]] = {}
+    from karpenter.controllers.pool_types import PoolTypes
+
+    def complain(pool: str, why: str) -> None:
+        output.warning(f"NodePool {pool}: its instance types cannot be listed: {why}")
+
     served = cloud.facts.node_classes
-    for pool in pools:
-        reference = pool.spec.template.spec.node_class_ref
-        if served and (reference.group, reference.kind) not in served:
-            continue
-        name = pool.metadata.name
-        try:
-            types = await cloud.instance_types(pool)
-        except CloudError as error:
-            output.warning(f"NodePool {name}: its instance types cannot be listed: {error}")
-            continue
+    references = ((pool, pool.spec.template.spec.node_class_ref) for pool in pools)
+    asked = [pool for pool, ref in references if not served or (ref.group, ref.kind) in served]
+    found: dict[str, tuple[InstanceType, ...]] = {}
+    for name, types in (await PoolTypes(cloud, complain, may_be_empty=True).of(asked)).items():
         # planners compile a catalogue once for all pools that share it
         found[name] = next((known for known in found.values() if known == types), types)
     return found
 
 
 async def _with_provider_drift(snapshot: Snapshot, cloud: CloudProvider) -> Snapshot:
-    """Let the provider say which claims have drifted, where nobody has asked it yet."""
+    """Let the provider say which claims have drifted, where no condition says so yet."""
     nodes = [await _judged(machine, cloud) for machine in snapshot.nodes]
     return replace(snapshot, nodes=tuple(nodes))
 
@@ -386,7 +398,7 @@ async def _with_provider_drift(snapshot: Snapshot, cloud: CloudProvider) -> Snap
 async def _judged(machine: StateNode, cloud: CloudProvider) -> StateNode:
     claim = machine.node_claim
     known = {each.type for each in claim.status.conditions} if claim is not None else set()
-    if claim is None or DRIFTED in known or "Launched" not in known:
+    if claim is None or DRIFTED in known or LAUNCHED not in known:
         return machine
     try:
         reason = await cloud.drift_reason(claim)
@@ -394,6 +406,6 @@ async def _judged(machine: StateNode, cloud: CloudProvider) -> StateNode:
         return machine  # an instance that is gone has not drifted
     if not reason:
         return machine
-    drifted = Condition(type=DRIFTED, status="True", reason=reason)
+    drifted = Condition(type=DRIFTED, status=TRUE, reason=reason)
     status = _replace(claim.status, conditions=(*claim.status.conditions, drifted))
     return replace(machine, node_claim=_replace(claim, status=status))

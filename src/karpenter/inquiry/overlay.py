@@ -1,9 +1,9 @@
 """A cluster with some manifests laid over it: what if these were applied?
 
 An object replaces the one of its kind, namespace and name, and keeps what a server and controllers
-gave that one. A workload goes on with the pods it has, as long as its template stays the same: those
-it wants more are pending, and of those it wants no longer the pending ones go first. With another
-template all of its pods are made anew, as at the end of a rollout. Anything else is as it was.
+added to that one. A workload keeps its pods as long as its template stays the same: additional ones
+are pending, and of surplus ones the pending ones are removed first. With another template all of
+its pods are recreated, as at the end of a rollout. Everything else is unchanged.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ import msgspec
 from karpenter.api.devices import ResourceClaim, ResourceClaimTemplate
 from karpenter.api.meta import Resource
 from karpenter.api.pods import Pod
-from karpenter.api.policy import LimitRange, PodDisruptionBudget
+from karpenter.api.policy import LimitRange, PodDisruptionBudget, PriorityClass
 from karpenter.api.storage import PersistentVolumeClaim
 from karpenter.api.workloads import (
     Deployment,
@@ -25,11 +25,12 @@ from karpenter.api.workloads import (
     StatefulSet,
 )
 from karpenter.model.selectors import selects
-from karpenter.sandbox.defaults.kinds import with_defaults
-from karpenter.sandbox.typed import DecodeError, decode_object
 from karpenter.state.expansion import InputProblem, expand
+from karpenter.state.object_keys import identity_of, key_of, namespace_of
+from karpenter.state.owners import controller_of, deployment_of, deployment_of_pod
 from karpenter.state.pods import is_active, is_bound
-from karpenter.state.scope import identity_of, key_of, namespace_of
+from karpenter_sandbox.kinds.defaults.kinds import with_defaults
+from karpenter_sandbox.kinds.typed import DecodeError, decode_object
 
 Workload: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job
 
@@ -39,6 +40,7 @@ _SURROUNDINGS: Final = (
     Pod,
     PersistentVolumeClaim,
     LimitRange,
+    PriorityClass,
     ResourceClaim,
     ResourceClaimTemplate,
 )
@@ -50,7 +52,7 @@ class Overlay:
     """What a cluster is after a change."""
 
     objects: tuple[Resource, ...] = ()
-    budgets: frozenset[str] = frozenset()  # those of the change, whose status is of before
+    budgets: frozenset[str] = frozenset()  # those of the change, whose status is outdated
     problems: tuple[InputProblem, ...] = ()  # positions are those of the change
 
 
@@ -135,20 +137,16 @@ def _age(pod: Pod) -> str:
 
 def _pods_of(workload: Workload, rest: Sequence[Resource]) -> Iterator[Pod]:
     key, namespace = key_of(workload), namespace_of(workload)
-    controllers = {(workload.kind, workload.metadata.name)}
-    absent = ""
-    if isinstance(workload, Deployment):
-        given = [each for each in rest if isinstance(each, ReplicaSet)]
-        controllers |= {("ReplicaSet", s.metadata.name) for s in given if _owner(s) == key}
-        absent = workload.metadata.name
+    given = {key_of(each): each for each in rest if isinstance(each, ReplicaSet)}
+    deployments = {key: workload} if isinstance(workload, Deployment) else {}
     for pod in rest:
         if not isinstance(pod, Pod) or namespace_of(pod) != namespace or not is_active(pod):
             continue
-        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
-        if owner is not None:
-            is_own = (owner.kind, owner.name) in controllers or bool(
-                absent and owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == absent
-            )
+        owner = controller_of(pod)
+        if isinstance(workload, Deployment):
+            is_own = deployment_of_pod(pod, given, deployments) == key
+        elif owner is not None:
+            is_own = (owner.kind, owner.name) == (workload.kind, workload.metadata.name)
         else:
             selector = None if isinstance(workload, Job) else workload.spec.selector
             is_own = (
@@ -160,16 +158,8 @@ def _pods_of(workload: Workload, rest: Sequence[Resource]) -> Iterator[Pod]:
             yield pod
 
 
-def _owner(resource: Resource) -> str:
-    """The key of the Deployment that controls a ReplicaSet, or nothing."""
-    for owner in resource.metadata.owner_references:
-        if owner.controller and owner.kind == "Deployment":
-            return f"{namespace_of(resource)}/{owner.name}"
-    return ""
-
-
 def _is_of(replica_set: ReplicaSet, workloads: Sequence[Workload]) -> bool:
-    owner = _owner(replica_set)
+    owner = deployment_of(replica_set)
     return any(isinstance(each, Deployment) and key_of(each) == owner for each in workloads)
 
 

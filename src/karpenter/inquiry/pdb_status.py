@@ -1,8 +1,8 @@
-"""What pod disruption budgets allow, where nobody has worked it out yet.
+"""What pod disruption budgets allow, where their status does not say so yet.
 
-A budget in a manifest has no status: that is written by a controller of Kubernetes. Here it is
-worked out as that controller would, from the pods of the input. A pod that runs counts as healthy
-unless it says otherwise, because manifests seldom say that a pod is ready.
+A budget in a manifest has no status: a controller of Kubernetes writes that. Here it is computed as
+that controller would, from the pods of the input. A running pod counts as healthy unless it says
+otherwise, because manifests seldom say that a pod is ready.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,10 @@ import msgspec
 from karpenter.api.meta import IntOrString
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
+from karpenter.model.conditions import READY, TRUE, find
 from karpenter.model.selectors import selects
+from karpenter.state.object_keys import namespace_of
 from karpenter.state.pods import is_bound, is_finished, is_terminating
-from karpenter.state.scope import namespace_of
 
 
 def judged(pdb: PodDisruptionBudget, pods: Iterable[Pod]) -> PodDisruptionBudget:
@@ -62,5 +63,5 @@ def _amount(value: IntOrString | None, total: int) -> int | None:
 def _is_healthy(pod: Pod) -> bool:
     if is_terminating(pod) or not is_bound(pod):
         return False
-    ready = [condition.status for condition in pod.status.conditions if condition.type == "Ready"]
-    return ready[0] == "True" if ready else pod.status.phase in ("", "Running")
+    ready = find(pod.status.conditions, READY)
+    return ready.status == TRUE if ready is not None else pod.status.phase in ("", "Running")

@@ -1,30 +1,36 @@
 """What ``plan`` and ``explain`` ask the planners: the same question, put together in one place."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from karpenter.cli import output, plan_settings
-from karpenter.os_errors import os_reason
+from karpenter.console import output
+from karpenter.inquiry import settings as plan_settings
 
 if TYPE_CHECKING:
-    from karpenter.api.karpenter import NodeClassReference, NodePool
-    from karpenter.cli.cluster_files import Change
-    from karpenter.cloud.kwok.faults import OfferingPattern
     from karpenter.cloud.provider import RepairPolicy
-    from karpenter.cloud.types import InstanceType, ProviderFacts
+    from karpenter.cloud.types import ProviderFacts
     from karpenter.disruption.commands import Command
-    from karpenter.disruption.passes import DisruptionSettings, Pass
+    from karpenter.disruption.context import DisruptionContext, DisruptionSettings
     from karpenter.disruption.plan import DisruptionPlan
+    from karpenter.inquiry.files import Change
+    from karpenter.report.static_nodes import StaticNodes
     from karpenter.scheduling.provisioning import Catalogue, ProvisioningPlan
     from karpenter.scheduling.solve import Witness
     from karpenter.settings import Settings
     from karpenter.state.snapshot import Snapshot
 
+Files: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE",
+        help="Manifests: files, folders, or - for standard input; the live cluster if none.",
+        show_default=False,
+    ),
+]
 InstanceTypes: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -78,10 +84,6 @@ TimeBudget: TypeAlias = Annotated[
 ]
 
 STANDARD_INPUT: Final = "-"
-KWOK: Final = "kwok"
-AWS: Final = "aws"
-_KNOWN_OFFLINE: Final = (KWOK, AWS)  # whose machines are known without anybody to ask
-_REPAIR: Final = "NodeRepair"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +122,10 @@ class Question:
             last=self._imagined(),
             witness=witness,
         )
-        if not (made.plan.unplaced and (made.plan.claims or made.plan.existing)):
-            return made
-        from karpenter.report.later_passes import with_later_passes
+        from karpenter.disruption.later_passes import may_fit_later, with_later_passes
 
+        if not may_fit_later(made):
+            return made
         return with_later_passes(
             made,
             self.snapshot,
@@ -137,7 +139,7 @@ class Question:
     def _imagined(self) -> frozenset[str]:
         """The pods that workloads are yet to make, where others exist already and so come first.
 
-        In manifests alone nobody exists, and all pods would come at once.
+        In manifests alone no pod exists, and all would come at once.
         """
         pods = self.snapshot.pods.values()
         if not any(pod.metadata.creation_timestamp is not None for pod in pods):
@@ -162,13 +164,26 @@ class Question:
             timer=lambda method: has_time,
         )
 
-    def view(self, begun: "Sequence[Command]" = ()) -> "Pass":
-        """The cluster as disruption looks at it once these commands have begun."""
+    def static_nodes(self, made: "ProvisioningPlan | None") -> "StaticNodes":
+        """What static pools would create and delete according to a plan, with prices."""
+        from karpenter.disruption.context import DisruptionContext
+        from karpenter.report.static_nodes import StaticNodes, static_nodes
+
+        if made is None or not any(each.create or each.delete for each in made.static):
+            return StaticNodes()
+        market = self.market
+        view = DisruptionContext(
+            self.snapshot, market.catalogue, market.facts, self.settings, now=self.now
+        )
+        return static_nodes(made, view)
+
+    def view(self, begun: "Sequence[Command]" = ()) -> "DisruptionContext":
+        """The cluster as disruption sees it once these commands have begun."""
         from karpenter.cloud.repair import RepairPolicies
-        from karpenter.disruption.outlook import Outlook
+        from karpenter.disruption.forecast import DisruptionForecast
 
         settings, market = self.settings, self.market
-        outlook = Outlook(
+        outlook = DisruptionForecast(
             self.snapshot,
             market.catalogue,
             market.facts,
@@ -201,6 +216,8 @@ def question(
     time_budget: str | None = None,
 ) -> Question:
     """Read everything a plan depends on, or say in one sentence what is wrong with it."""
+    from karpenter.scheduling.inputs.cluster import as_planned
+
     moment = plan_settings.moment(now)  # which may be wrong, and nothing is read then
     seconds = plan_settings.seconds(time_budget)
     settings, gates_are_set = plan_settings.assigned(assignments)
@@ -221,7 +238,10 @@ def question(
         if is_last:
             _point_out_foreign_pools(snapshot, market.facts)
         planners = plan_settings.for_planners(opened)
-        asked = Question(snapshot, market, planners, moment, seconds, asked)
+        shown = as_planned(snapshot, market.facts.name, overlays=planners.planning.overlays)
+        if is_last:
+            _point_out_unusable_overlays(snapshot, shown, market.facts.name)
+        asked = Question(shown, market, planners, moment, seconds, asked)
     assert asked is not None, "there is a cluster to plan for"
     return asked
 
@@ -231,16 +251,15 @@ _World: TypeAlias = "tuple[Snapshot, Market]"
 
 def _from_files(source: Source, settings: "Settings") -> "list[_World]":
     """The cluster of the files; where something is laid over it, the one with it comes second."""
-    from karpenter.cli.cluster_files import load_cluster
+    from karpenter.inquiry import offline
+    from karpenter.inquiry.files import load_cluster
 
-    provider = source.provider or KWOK
-    if provider not in _KNOWN_OFFLINE:
-        _refuse(provider)
+    provider = source.provider or offline.DEFAULT
+    if not offline.is_known(provider):
+        _find(provider, has_types=source.instance_types is not None)
     if source.context:
-        output.fail("--context is of a cluster that runs: leave it away, or name no files")
-    left_of = None
-    if provider != AWS or source.instance_types is not None:
-        left_of = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
+        output.fail("--context is of a cluster that runs: omit it, or name no files")
+    left_of = offline.markets(provider, source.instance_types, settings)
     before, after = load_cluster(
         source.names,
         recursive=source.recursive,
@@ -248,36 +267,27 @@ def _from_files(source: Source, settings: "Settings") -> "list[_World]":
         change=_change(source, provider),
     )
     snapshots = [before] if after is None else [before, after]
-    if left_of is None:
-        return [(each, _simulated_aws(each, settings)) for each in snapshots]
     return [(each, left_of(each)) for each in snapshots]
 
 
 def _change(source: Source, provider: str) -> "Change | None":
-    from karpenter.cli.cluster_files import load_change
+    from karpenter.inquiry.files import load_change
 
     if not source.overlay:
         return None
     return load_change(source.overlay, recursive=source.recursive, provider=provider)
 
 
-def _simulated_aws(snapshot: "Snapshot", settings: "Settings") -> Market:
-    import os
-
-    from karpenter.cli.planning_aws import aws_market
-
-    with output.progress("asking the simulated account"):
-        with_repair = settings.feature_gates[_REPAIR]
-        return aws_market(snapshot, settings, os.environ, with_repair=with_repair)
-
-
-def _refuse(provider: str) -> NoReturn:
+def _find(provider: str, *, has_types: bool) -> None:
+    """End the command where there is no such provider, or nobody to say what it sells."""
     from karpenter.cloud.registry import ProviderError, load_provider
 
     try:
         load_provider(provider)
     except ProviderError as error:
         output.fail(str(error))
+    if has_types:
+        return
     output.fail(
         f"what provider {provider} sells is known only where it runs: use --instance-types FILE in"
         " its place, or name no files"
@@ -287,13 +297,15 @@ def _refuse(provider: str) -> NoReturn:
 def _from_cluster(source: Source, settings: "Settings") -> "tuple[list[_World], datetime | None]":
     import os
 
-    from karpenter.cli.cluster_live import BY_NODE_CLASSES, LiveCluster, read_cluster
+    from karpenter.inquiry import offline
+    from karpenter.inquiry.live import BY_NODE_CLASSES, LiveCluster, read_cluster
+    from karpenter.scheduling.inputs.cluster import catalogue_of
 
     left_of = None
     if source.instance_types is not None:
-        left_of = _market(source.instance_types, with_repair=settings.feature_gates[_REPAIR])
+        left_of = offline.markets(offline.DEFAULT, source.instance_types, settings)
     provider = source.provider or os.environ.get("CLOUD_PROVIDER") or BY_NODE_CLASSES
-    change = _change(source, provider or KWOK)
+    change = _change(source, provider or offline.DEFAULT)
     with output.progress("reading the cluster"):
         live = read_cluster(
             os.environ,
@@ -307,99 +319,34 @@ def _from_cluster(source: Source, settings: "Settings") -> "tuple[list[_World], 
         if left_of is not None:
             return left_of(found.snapshot)
         if found.is_simulated:
-            return _simulated_aws(found.snapshot, settings)
-        types = found.types
-        return Market(
-            lambda pool: types.get(pool.metadata.name, ()), found.facts, found.repair_policies
-        )
+            return offline.simulated(found.snapshot, settings, found.bad_days)
+        return Market(catalogue_of(found.types), found.facts, found.repair_policies)
 
     worlds = [live] if live.changed is None else [live, live.changed]
     return [(each.snapshot, market(each)) for each in worlds], live.now
 
 
-def _market(file: str | None, *, with_repair: bool) -> "Callable[[Snapshot], Market]":
-    """The machines of a file, or those of the simulated provider; what a cluster leaves of them."""
-    from karpenter.api.karpenter import NodeClassReference
-    from karpenter.cloud.kwok import catalogue
-    from karpenter.cloud.kwok.faults import without
-    from karpenter.cloud.kwok.leftovers import taken_by, what_is_left
+def _point_out_unusable_overlays(snapshot: "Snapshot", shown: "Snapshot", provider: str) -> None:
+    """Tell which overlays of a cluster change nothing, because they make no sense."""
+    from karpenter.scheduling.inputs.cluster import overlay_problem
 
-    types, facts = catalogue.built_in() if file is None else _listed(file), catalogue.FACTS
-    if file is not None:
-        facts = replace(catalogue.facts_about(types), node_classes=())
-    policies = _simulated_policies() if with_repair else ()
-
-    def left_of(snapshot: "Snapshot") -> Market:
-        used = taken_by(machine.labels for machine in snapshot.nodes)
-        left = what_is_left(types, used)
-        sold_out = _sold_out(snapshot)
-        # one object for pools alike: a catalogue is compiled once for all that share it
-        shown = {patterns: without(left, patterns) for patterns in {(), *sold_out.values()}}
-
-        def catalogue_of(pool: "NodePool") -> "tuple[InstanceType, ...]":
-            reference = pool.spec.template.spec.node_class_ref
-            return shown[sold_out.get(reference, everywhere)]
-
-        everywhere = sold_out[NodeClassReference()]
-        return Market(catalogue_of, facts, policies)
-
-    return left_of
-
-
-def _sold_out(
-    snapshot: "Snapshot",
-) -> "Mapping[NodeClassReference, tuple[OfferingPattern, ...]]":
-    """What the environment and node classes declare sold out; what all share under no name."""
-    import os
-
-    from karpenter.api.karpenter import NodeClassReference
-    from karpenter.api.kwok import KWOKNodeClass
-    from karpenter.cloud.kwok.faults import PatternError, declared, declared_everywhere
-
-    try:
-        everywhere = declared_everywhere(os.environ)
-    except PatternError as error:
-        output.fail(str(error))
-    found = {NodeClassReference(): everywhere}
-    for reference, node_class in snapshot.node_classes.items():
-        if not isinstance(node_class, KWOKNodeClass):
-            continue
-        try:
-            own = declared(node_class.metadata.annotations, node_class.metadata.name)
-        except PatternError as error:
-            output.warning(f"no node can be launched with a node class: {error}")
-            continue
-        found[reference] = (*everywhere, *own)
-    return found
-
-
-def _simulated_policies() -> "Sequence[RepairPolicy]":
-    from karpenter.cloud.kwok.provider import REPAIR_POLICIES
-
-    return REPAIR_POLICIES
-
-
-def _listed(file: str) -> "tuple[InstanceType, ...]":
-    from karpenter.cloud.kwok import catalogue
-    from karpenter.cloud.kwok.entries import CatalogueError
-
-    try:
-        return catalogue.load(Path(file).read_bytes(), file)
-    except CatalogueError as error:
-        output.fail(str(error))
-    except OSError as error:
-        output.fail(f"{file}: {os_reason(error)}")
+    for name in sorted(snapshot.node_overlays.keys() - shown.node_overlays.keys()):
+        problem = overlay_problem(snapshot.node_overlays[name], provider)
+        output.warning(f"NodeOverlay {name} applies nowhere: {problem}")
 
 
 def _point_out_foreign_pools(snapshot: "Snapshot", facts: "ProviderFacts") -> None:
-    """Tell whose pools all are of another cloud how to plan for them."""
+    """When all pools are of another cloud, say how to plan for them."""
     references = [pool.spec.template.spec.node_class_ref for pool in snapshot.node_pools.values()]
     kinds = {(reference.group, reference.kind) for reference in references}
     if not kinds or not facts.node_classes or kinds & set(facts.node_classes):
         return
-    names = " and ".join(sorted({kind or "no kind" for _, kind in kinds}))
-    others = "--provider aws or " if names == "EC2NodeClass" else ""
+    from karpenter.inquiry import offline
+
+    names = {kind or "no kind" for _, kind in kinds}
+    option = offline.option_for(names)
+    others = f"{option} or " if option else ""
     output.note(
-        f"note: pools of class {names} need {others}--instance-types FILE, which says what machines"
+        f"note: pools of class {' and '.join(sorted(names))} need {others}--instance-types FILE, which says what machines"
         f" there are; the provider {facts.name} knows only its own"
     )

@@ -1,7 +1,8 @@
 """RuntimeClasses of files: what a cluster would have written on the pods that name one.
 
-An API server adds the overhead of the class to such a pod, and with it the labels and taints of the
-nodes that have the runtime. Pods that were read from a cluster have all of it already.
+An API server adds to such a pod the overhead of the class and its scheduling constraints: the node
+selector and tolerations for the nodes that have the runtime. Pods that were read from a cluster
+have both already.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The settings and moments of a plan, as they are written on the command line."""
+"""The settings and points in time of a plan, as they are given on the command line."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,18 +6,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from karpenter.cli import output
+from karpenter.console import output
 
 if TYPE_CHECKING:
     from karpenter.api.karpenter import NodePool
-    from karpenter.disruption.passes import DisruptionSettings
+    from karpenter.disruption.context import DisruptionSettings
     from karpenter.settings import Settings
     from karpenter.state.snapshot import Snapshot
 
-# Far enough from where time ends for Python that the windows of budgets have room
+# Far enough from the end of Python's times for the windows of budgets
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 2999
-# feature gate -> the objects that are of no effect while it is off
+# feature gate -> the objects that have no effect while it is off
 _GATED: Final = {
     "NodeOverlay": "NodeOverlays",
     "CapacityBuffer": "CapacityBuffers",
@@ -42,14 +42,14 @@ def moment(text: str | None) -> datetime:
 
 def seconds(text: str | None) -> float | None:
     """How long planning may take; None for as long as it needs."""
-    from karpenter.admission.durations import go_duration
+    from karpenter.model import durations
 
     if text is None:
         return None
-    nanoseconds = go_duration(text)
-    if nanoseconds is None or nanoseconds < 0:
+    length = durations.period(text)
+    if length is None:
         output.fail(f"--time-budget: {text!r} is not a duration such as 10s or 1m30s")
-    return nanoseconds / 1e9
+    return length.total_seconds()
 
 
 def stopwatch(limit: float | None) -> Callable[[], bool]:
@@ -79,7 +79,7 @@ def assigned(assignments: Sequence[str]) -> "tuple[Settings, bool]":
 def for_planners(settings: "Settings") -> "DisruptionSettings":
     """Settings as the planners take them; those of provisioning are a part of them."""
     from karpenter.pass_settings import disruption_settings
-    from karpenter.scheduling.scheduler_config import SchedulerConfigError
+    from karpenter.scheduling.inputs.scheduler_config import SchedulerConfigError
 
     try:
         return disruption_settings(settings)
@@ -103,7 +103,7 @@ def with_gates_for(
         snapshot: the cluster.
         settings: what the user asks for.
         gates_are_set: whether the user says which gates are open.
-        is_said: whether nobody has been told before.
+        is_said: whether to print it; False when it has been printed before.
     """
     from karpenter.settings import FeatureGates
 

@@ -1,9 +1,8 @@
-"""How long the event loop is busy at a stretch, which is how long everything else waits.
+"""Reports slow turns of the event loop, during which every other task waits.
 
-A loop alternates between waiting for news and working through it. The selector, which is what it
-waits with, therefore sees both ends of every stretch of work, and watching it costs three readings
-of clocks a turn and no wake-ups. The processor time of a turn tells work of our own from waiting
-for a busy machine or for another thread.
+The loop waits in its selector between turns, so a wrapped selector sees the start and end of every
+turn, at the cost of three clock readings a turn and no wake-ups. The processor time of a turn
+distinguishes our own work from waiting for a busy machine or another thread.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ WORTH_TELLING: Final = 0.05  # seconds
 
 
 class WatchedSelector(selectors.BaseSelector):
-    """The selector of this platform, which tells of every turn that took long."""
+    """The platform's selector, which reports every slow turn."""
 
     def __init__(
         self,
@@ -30,7 +29,7 @@ class WatchedSelector(selectors.BaseSelector):
         self._woke = monotonic(), processor()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for news; before that, tell of the turn that ends here if it was long."""
+        """Wait for events; first report the turn that ends here if it was slow."""
         at, used = self._woke
         seconds = self._monotonic() - at
         if seconds >= WORTH_TELLING:
@@ -71,4 +70,4 @@ def watched_loop(selector: WatchedSelector) -> asyncio.AbstractEventLoop:
 
 
 def _keep_quiet(_: float, __: float) -> None:
-    """Nobody listens yet."""
+    """Drop the report: no listener is set yet."""

@@ -1,4 +1,4 @@
-"""A word when the process comes close to the memory it was given."""
+"""Warns when the process comes close to its memory limit."""
 
 import asyncio
 import gc
@@ -36,7 +36,7 @@ async def _watch(limit: int, log: FilteringBoundLogger) -> None:
 
 
 class MemoryAlarm:
-    """Says once when memory runs short, and again only after it did not."""
+    """Warns once when memory runs short, and again only after it has recovered."""
 
     def __init__(self, limit: int, log: FilteringBoundLogger, resident: Callable[[], int]) -> None:
         self._limit = limit
@@ -45,7 +45,7 @@ class MemoryAlarm:
         self._is_short = False
 
     def look(self) -> None:
-        """Look once; what can be given back is given back first."""
+        """Check once, after a garbage collection if memory seems short."""
         if self._resident() > _SHARE * self._limit:
             gc.collect()
         used = self._resident()

@@ -1,7 +1,7 @@
-"""What the process is doing: Python's answers to the questions of ``/debug/pprof``.
+"""Profiling endpoints under ``/debug/pprof``.
 
-The paths are those of Go programs, the answers are text for people: where the time goes, who holds
-the memory, and where every task and thread stands.
+The paths are those of Go programs, the answers are text for people: CPU profile, memory by
+allocation site, and the stack of every task and thread.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ def _profile() -> Handler:
 
 
 async def _profiled(seconds: float) -> str:
-    """Watch the thread of the event loop for a while."""
+    """Sample the stack of the event loop's thread for a while."""
     profiler = cProfile.Profile()
     try:
         profiler.enable()

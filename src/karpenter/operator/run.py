@@ -1,7 +1,7 @@
-"""Running the controllers on a real cluster, from the first look at it to the last word.
+"""Runs the controllers on a real cluster, from start to shutdown.
 
-Whatever keeps the process from starting is one sentence. A signal ends everything in order: work
-is cancelled, the lease is given back; what has not ended after half a minute is left behind.
+An error at start is one sentence. A signal shuts down in order: work is cancelled and the lease
+released; after half a minute the process exits regardless.
 """
 
 import asyncio
@@ -23,29 +23,32 @@ from karpenter.api.codec import KINDS
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource, kind_of
 from karpenter.api.nodes import Node
-from karpenter.cli import output
-from karpenter.cli.cycles import collect_briefly
-from karpenter.cli.memory import watch_memory
-from karpenter.cli.serving import Endpoints, ServingError, serving
-from karpenter.cli.turns import WatchedSelector, watched_loop
 from karpenter.clock import Clock, SystemClock
 from karpenter.cloud.metered import MeteredProvider
 from karpenter.cloud.provider import CloudError, CloudProvider, StartingProvider
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
 from karpenter.cloud.repair import violations
-from karpenter.controllers.everything import make_controllers
+from karpenter.console import output
+from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.health import liveness, readiness
 from karpenter.controllers.manager import Manager, NotSyncedError, Process
+from karpenter.kube.access.config import load_config, own_namespace
 from karpenter.kube.client import Client, Kube
-from karpenter.kube.config import load_config, own_namespace
 from karpenter.kube.errors import KubeError, NoApiServerError, NotFoundError
 from karpenter.kube.events import Recorder
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
+from karpenter.operator.event_loop import WatchedSelector, watched_loop
+from karpenter.operator.gc_thresholds import collect_briefly
+from karpenter.operator.memory import watch_memory
+from karpenter.operator.serving import Endpoints, ServingError, serving
 from karpenter.runtime import first_cause
-from karpenter.scheduling.scheduler_config import SchedulerConfigError, parse_scheduler_config
+from karpenter.scheduling.inputs.scheduler_config import (
+    SchedulerConfigError,
+    parse_scheduler_config,
+)
 from karpenter.settings import Settings
 from karpenter.telemetry import CloudCalls, Metrics
 
@@ -76,9 +79,9 @@ def run(
     """Run until stopped; the exit code is returned."""
     deadline = threading.Timer(_GRACE_SECONDS, _leave_everything)
     deadline.daemon = True
-    collect_briefly()  # a look at all objects would hold everything up for a tenth of a second
+    collect_briefly()  # a full collection would block the event loop for a tenth of a second
     selector = WatchedSelector()
-    # For whoever asks why something was late, and has set LOG_LEVEL=debug
+    # To diagnose delays with LOG_LEVEL=debug
     selector.tell = lambda seconds, processor: log.debug(
         "event loop held up", seconds=round(seconds, 4), processor=round(processor, 4)
     )
@@ -130,7 +133,7 @@ async def _assembled(
     parse_scheduler_config(settings.scheduler_config)
     config = load_config(environment)
     clock = SystemClock()
-    rng = random.Random()  # noqa: S311 nothing secret hangs on it
+    rng = random.Random()  # noqa: S311 not used for secrets
     metrics = Metrics(commit=commit, with_process=True)
     metrics.api_server = _host(config.server)
     metrics.resources = _resources()
@@ -146,7 +149,7 @@ async def _assembled(
         election = None
         if not settings.disable_leader_election:
             namespace = _lease_namespace(settings)
-            # Without a limit of its own, and apart: a busy controller must not lose its lease
+            # A separate client without a rate limit: a busy controller must not lose its lease
             election = _election(settings, namespace, Client(await connected(), clock), clock, rng)
             status = metrics.leader_election_master_status.labels(settings.leader_election_name)
             status.set_function(election.is_leading)
@@ -197,7 +200,7 @@ def _host(server: str) -> str:
 
 
 def _resources() -> Mapping[str, tuple[str, str, str]]:
-    """Group, version and kind of all resources, by their plural names."""
+    """Group, version and kind of all resources by plural name."""
     known: dict[str, tuple[str, str, str]] = {}
     for kind in KINDS:
         group, _, version = kind.api_version.rpartition("/")
@@ -247,7 +250,7 @@ def _cloud(context: ProviderContext) -> CloudProvider:
 
 
 async def _start(cloud: CloudProvider) -> None:
-    """Let the provider find out whether it can work, before anybody relies on it."""
+    """Run the provider's start-up check, before any controller uses it."""
     if not isinstance(cloud, StartingProvider):
         return
     try:
@@ -260,7 +263,7 @@ async def _look_at(kube: Kube, log: FilteringBoundLogger) -> None:
     """Make sure that the cluster answers; kinds that are missing may still come.
 
     Raises:
-        KubeError: nobody answers, or somebody who is no API server.
+        KubeError: there is no answer, or not that of an API server.
     """
     missing = [kind for kind in (NodePool, NodeClaim) if not await _is_served(kube, kind)]
     if missing and not await _is_served(kube, Node):
@@ -308,7 +311,7 @@ async def _until_stopped(
 
 
 def _leave_everything() -> None:
-    """End the process although something in it does not."""
+    """Exit the process although some tasks have not ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -9,8 +9,8 @@ from typing import Final
 
 from aiohttp import web
 
-from karpenter.cli import profiling
 from karpenter.controllers.health import Checks, answer
+from karpenter.operator import profiling
 from karpenter.os_errors import os_reason
 
 _PORTS: Final = range(65536)
@@ -68,7 +68,7 @@ def metrics_app(endpoints: Endpoints) -> web.Application:
         body = bytearray()
         for piece in endpoints.pieces():
             body += piece
-            await asyncio.sleep(0)  # in a large cluster all of it at once would hold others up
+            await asyncio.sleep(0)  # yields: a large cluster's scrape takes long
         return web.Response(body=bytes(body), headers={"Content-Type": _METRICS_TYPE})
 
     app = web.Application()
@@ -110,7 +110,7 @@ def _prober(name: str, checks: Checks) -> Callable[[web.Request], Awaitable[web.
 async def _listen(
     stack: AsyncExitStack, app: web.Application, host: str | None, port: int, variable: str
 ) -> int:
-    if port not in _PORTS:  # a larger one would be cut down to size, and nobody would find it
+    if port not in _PORTS:  # a larger value would be truncated silently
         raise ServingError(f"{variable}: {port} is no port; choose one from 0 to {_PORTS[-1]}")
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()

@@ -2,17 +2,20 @@
 
 Nodes to create have names that mean nothing, so those of a pool, type, zone and capacity type are
 counted; nodes that exist and pods are named. The cost is what carrying out the plan adds to the
-bill: new nodes, less what removing nodes saves.
+bill: new nodes, less what removing nodes saves. It is unknown where a price is missing from just
+one of the plans; a price missing from both makes no difference.
 """
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from karpenter.disruption.commands import Command, Decision
 from karpenter.disruption.plan import DisruptionPlan
 from karpenter.report.provisioning import estimate_mark
-from karpenter.scheduling.plan import PlannedClaim, rests_on_estimates
+from karpenter.report.static_nodes import Deleted, StaticNodes
+from karpenter.scheduling.plan import Launch, PlannedClaim, rests_on_estimates
 from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.state.snapshot import Snapshot
 
@@ -27,19 +30,36 @@ class Planned:
     snapshot: Snapshot
     made: ProvisioningPlan | None
     removed: DisruptionPlan | None
+    static: StaticNodes = field(default_factory=StaticNodes)
 
     @property
     def hourly(self) -> float:
-        """What carrying out the plan adds to the bill, in dollars an hour."""
+        """What carrying out the plan adds to the bill, in dollars an hour, as far as is known."""
         new = self.made.plan.hourly_cost if self.made is not None else 0.0
-        saved = sum(command.savings for command in self.removed.commands) if self.removed else 0.0
-        return new - saved
+        saved = sum(command.savings for command in self.commands)
+        freed = sum(each.price or 0.0 for each in self.deleted)
+        return new + self.static.hourly - saved - freed
+
+    @property
+    def unknown(self) -> Counter[str]:
+        """Whose prices are missing from that: ``Node/name``, and ``NodePool/name`` of a new one."""
+        going = [c for each in self.commands if not _stays(each) for c in each.candidates]
+        found = Counter(f"Node/{each.name}" for each in going if each.known_price is None)
+        found.update(f"Node/{each.name}" for each in self.deleted if each.price is None)
+        for (pool, launch), count in self._created.items():
+            if launch is None:
+                found[f"NodePool/{pool}"] += count
+        return found
 
     @property
     def is_estimate(self) -> bool:
-        """Whether that rests on a price that nobody has told."""
-        commands = self.removed.commands if self.removed is not None else ()
-        return rests_on_estimates(self.claims) or any(each.is_estimate for each in commands)
+        """Whether what it adds to the bill rests on an estimated price."""
+        return (
+            rests_on_estimates(self.claims)
+            or self.static.is_estimate
+            or any(command.is_estimate for command in self.commands)
+            or any(each.is_estimate for each in self.deleted)
+        )
 
     @property
     def claims(self) -> tuple[PlannedClaim, ...]:
@@ -47,17 +67,34 @@ class Planned:
         return self.made.plan.claims if self.made is not None else ()
 
     @property
+    def commands(self) -> tuple[Command, ...]:
+        """What would be done about nodes that exist."""
+        return self.removed.commands if self.removed is not None else ()
+
+    @property
+    def deleted(self) -> tuple[Deleted, ...]:
+        """What static pools give up, unless that is among the commands already."""
+        return self.static.deleted if self.removed is None else ()
+
+    @property
     def models(self) -> Counter[Model]:
-        """How many of which nodes would be created, those that take the place of others too."""
-        commands = self.removed.commands if self.removed is not None else ()
-        replacements = [claim for command in commands for claim in command.replacements]
-        return Counter(_model(claim) for claim in (*self.claims, *replacements))
+        """How many of which nodes would be created, those of static pools and replacements too."""
+        found: Counter[Model] = Counter()
+        for (pool, launch), count in self._created.items():
+            found[_model(pool, launch)] += count
+        return found
 
     @property
     def going(self) -> set[str]:
         """The nodes that would be removed."""
-        commands = self.removed.commands if self.removed is not None else ()
-        return {name for command in commands for name in command.names}
+        named = {name for command in self.commands for name in command.names}
+        return named | {each.name for each in self.deleted}
+
+    @property
+    def _created(self) -> Counter[tuple[str, Launch | None]]:
+        replacements = (claim for command in self.commands for claim in command.replacements)
+        made = Counter((claim.node_pool, claim.launch) for claim in (*self.claims, *replacements))
+        return made + self.static.created
 
     @property
     def places(self) -> dict[str, str]:
@@ -77,6 +114,22 @@ class Difference:
 
     before: Planned
     after: Planned
+
+    @property
+    def hourly_change(self) -> float | None:
+        """What the plan costs more an hour; None where a price is missing from one of them."""
+        return None if self.unknown else self.hourly_change_known
+
+    @property
+    def hourly_change_known(self) -> float:
+        """The same as far as prices are known."""
+        return self.after.hourly - self.before.hourly
+
+    @property
+    def unknown(self) -> list[str]:
+        """Whose prices are missing from just one of the plans."""
+        before, after = self.before.unknown, self.after.unknown
+        return sorted(((after - before) + (before - after)).keys())
 
     @property
     def more(self) -> Counter[Model]:
@@ -124,9 +177,9 @@ def difference_document(difference: Difference) -> dict[str, Any]:
     before, after = difference.before, difference.after
     return {
         "cost": {
-            "hourlyBefore": before.hourly,
-            "hourlyAfter": after.hourly,
-            "hourlyChange": after.hourly - before.hourly,
+            "hourlyBefore": None if before.unknown else before.hourly,
+            "hourlyAfter": None if after.unknown else after.hourly,
+            "hourlyChange": difference.hourly_change,
             **estimate_mark(before.is_estimate or after.is_estimate),
         },
         "nodesToCreate": {
@@ -150,11 +203,15 @@ def difference_document(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _model(claim: PlannedClaim) -> Model:
-    launch = claim.launch
+def _stays(command: Command) -> bool:
+    """Whether the nodes of a command stay, so that their prices do not matter."""
+    return command.decision is Decision.REBOOT
+
+
+def _model(pool: str, launch: Launch | None) -> Model:
     if launch is None:
-        return claim.node_pool, "", "", ""
-    return claim.node_pool, launch.instance_type, launch.zone, launch.capacity_type
+        return pool, "", "", ""
+    return pool, launch.instance_type, launch.zone, launch.capacity_type
 
 
 def _models(counts: Counter[Model]) -> list[dict[str, Any]]:

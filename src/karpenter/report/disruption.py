@@ -29,7 +29,7 @@ def disruption_document(plan: DisruptionPlan, *, with_repair: bool = False) -> d
 
 
 def reasons_told(*, with_repair: bool) -> tuple[str, ...]:
-    """The reasons that budgets are told for."""
+    """The reasons that budgets are reported for."""
     return (*_USUAL_REASONS, budgets.UNHEALTHY) if with_repair else _USUAL_REASONS
 
 
@@ -41,8 +41,8 @@ def command_document(command: Command) -> dict[str, Any]:
         "method": command.method,
         "candidates": list(command.names),
         "replacements": [claim_document(claim) for claim in command.replacements],
-        "savingsHourly": command.savings,
-        **estimate_mark(command.is_estimate),
+        "savingsHourly": command.known_savings,
+        **estimate_mark(command.is_estimate and command.known_savings is not None),
         "score": command.score,
     }
 

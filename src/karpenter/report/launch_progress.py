@@ -1,4 +1,4 @@
-"""What a node that is on its way still waits for, as far as its own objects say."""
+"""What a starting node still waits for, according to its own objects."""
 
 from karpenter.model.conditions import INITIALIZED, LAUNCHED, REGISTERED, TRUE, find, in_words
 from karpenter.model.taints import format_taint, matches
@@ -18,7 +18,7 @@ def awaited_by(machine: StateNode) -> str:
     ]
     if startup:
         noun = "taint" if len(startup) == 1 else "taints"
-        return f"startup {noun} {', '.join(startup)} still on it, which somebody else has to remove"
+        return f"startup {noun} {', '.join(startup)} still on it, which another controller has to remove"
     for kind in (LAUNCHED, REGISTERED, INITIALIZED):
         condition = find(claim.status.conditions, kind)
         if condition is not None and condition.status != TRUE:

@@ -1,18 +1,21 @@
-"""The story of one node: whether it would go, what stands in the way, and what else was possible.
+"""The explanation of one node: whether it would be removed, what blocks it, what else was possible.
 
 Filters are those of disruption in their order, up to the first that the node does not pass. The
 move is what consolidation would do with the node whatever filters say, and what it would save. Both
-are told as of the node's turn: once the commands before its own have begun, or all when it stays.
+describe the moment of the node's turn: after the commands before its own have begun, or all when it
+stays. For a departing node it says what the drain waits for, for an unhealthy one when repair
+begins.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from karpenter.api.pods import Pod
 from karpenter.disruption import budgets
 from karpenter.disruption.budgets import Allowance
-from karpenter.disruption.candidates import Blocked, Candidate, Why
+from karpenter.disruption.candidates import Blocked, Candidate, Inspection, Why
 from karpenter.disruption.commands import (
     EXPIRATION,
     REPAIR,
@@ -22,25 +25,29 @@ from karpenter.disruption.commands import (
     Decision,
     decision_of,
 )
-from karpenter.disruption.consolidation import Consolidation, unconsolidatable, without_place
-from karpenter.disruption.detection import DRIFTED
-from karpenter.disruption.emptiness import empty_candidates
-from karpenter.disruption.expiration import expires_at
-from karpenter.disruption.passes import Pass
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.methods.consolidation import (
+    Consolidation,
+    unconsolidatable,
+    without_place,
+)
+from karpenter.disruption.methods.emptiness import empty_candidates
+from karpenter.disruption.methods.expiration import expires_at
+from karpenter.disruption.methods.repair import foreseen_repair
+from karpenter.disruption.methods.replacements import Refused, option_of, replacement
 from karpenter.disruption.plan import DisruptionPlan
-from karpenter.disruption.replacements import Refused, option_of, replacement
 from karpenter.disruption.simulation import Answer, NoPoolsError
 from karpenter.model import labels
-from karpenter.model.conditions import timestamp
-from karpenter.report.ailment import Ailment, ailment_document, ailment_of
-from karpenter.report.arrival import awaited_by
-from karpenter.report.departure import Departure, departure_document, departure_of
+from karpenter.model.conditions import DRIFTED, moment_of, timestamp
 from karpenter.report.disruption import command_document, reasons_told
+from karpenter.report.launch_progress import awaited_by
 from karpenter.report.provisioning import claim_document, estimate_mark
 from karpenter.scheduling.plan import PlannedClaim, rests_on_estimates
+from karpenter.state.departing_pods import is_evictable, is_protected, protection_in_words
 from karpenter.state.nodes import StateNode
-from karpenter.state.pods import key_of
+from karpenter.state.pods import is_active, is_terminating, key_of
 
+_UNHELD: Final = frozenset({EXPIRATION, REPAIR, STATIC})  # methods with rules of their own
 MACHINE: Final = "machine"
 POOL: Final = "pool"
 PODS: Final = "pods"
@@ -48,7 +55,90 @@ CAUSE: Final = "cause"
 BUDGET: Final = "budget"
 MOVE: Final = "move"
 
-_UNHELD: Final = frozenset({EXPIRATION, REPAIR, STATIC})  # methods with rules of their own
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """What is wrong with a node, and what is done about it if that lasts."""
+
+    condition: str  # its type, its status and why it is so
+    action: str
+    due: datetime
+
+
+def ailment_of(view: DisruptionContext, machine: StateNode) -> Ailment | None:
+    """What is wrong with a machine, where machines are repaired."""
+    foreseen = foreseen_repair(machine, view.policies) if view.policies is not None else None
+    if foreseen is None:
+        return None
+    due, match = foreseen
+    found = match.condition
+    because = f" ({found.reason})" if found.reason else ""
+    return Ailment(f"{found.type} is {found.status}{because}", match.policy.action, due)
+
+
+def ailment_document(told: Ailment) -> dict[str, Any]:
+    """Write what is wrong with a node as plain data."""
+    return {"condition": told.condition, "action": told.action, "due": timestamp(told.due)}
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """How far the end of a node has come."""
+
+    since: datetime | None  # None while it only waits for its replacement
+    deadline: datetime | None  # when it is removed whatever blocks it
+    waits_for: tuple[str, ...]  # sentences without a full stop
+
+
+def departure_of(machine: StateNode, inspection: Inspection) -> Departure | None:
+    """Say how far the end of a machine has come, if it has begun."""
+    if not machine.is_deleting:
+        return None
+    held = [each for each in (machine.node_claim, machine.node) if each is not None]
+    begun = [each.metadata.deletion_timestamp for each in held]
+    since = min(filter(None, begun), default=None)
+    if since is None:
+        return Departure(None, None, ("whatever takes its place is awaited first",))
+    waits = [each for pod in machine.pods if (each := _holds(pod, inspection))]
+    waits += _foreign_finalizers(machine)
+    return Departure(since, _deadline(machine), tuple(waits))
+
+
+def _holds(pod: Pod, inspection: Inspection) -> str:
+    """Why a pod keeps a drain waiting; nothing when it does not."""
+    name, now = f"pod {key_of(pod)}", inspection.now
+    if is_terminating(pod):
+        return f"{name} has until {timestamp(pod.metadata.deletion_timestamp)} to end"
+    if is_active(pod) and is_protected(pod, now=now):
+        return protection_in_words(pod)
+    if not is_evictable(pod, now=now):
+        return ""
+    return inspection.held_by(pod) or f"{name} is to be evicted"
+
+
+def _foreign_finalizers(machine: StateNode) -> Iterator[str]:
+    named = (("Node", machine.node), ("NodeClaim", machine.node_claim))
+    for kind, obj in named:
+        others = (
+            [name for name in obj.metadata.finalizers if name != labels.TERMINATION] if obj else []
+        )
+        if others:
+            yield f"its {kind} has finalizers that other controllers remove: {', '.join(others)}"
+
+
+def _deadline(machine: StateNode) -> datetime | None:
+    claim = machine.node_claim
+    text = claim.metadata.annotations.get(labels.TERMINATION_TIMESTAMP) if claim else None
+    return moment_of(text) if text is not None else None
+
+
+def departure_document(told: Departure) -> dict[str, Any]:
+    """Write how far the end of a node has come as plain data."""
+    return {
+        "since": timestamp(told.since),
+        "deadline": timestamp(told.deadline),
+        "waitsFor": list(told.waits_for),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +161,17 @@ class Move:
     cost: float | None  # of the replacements, an hour
     savings: float | None
     refusal: str  # why it is not done; nothing when nothing speaks against it
-    is_estimate: bool = False  # cost and savings rest on a price that nobody has told
+    is_estimate: bool = False  # cost and savings rest on an estimated price
     is_sure: bool = True  # else what it saves is the most that it might
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStory:
+class NodeExplanation:
     """Everything there is to say about one node."""
 
     machine: StateNode
     price: float | None
-    is_estimate: bool  # nobody has told the price
+    is_estimate: bool  # the price is an estimate
     command: Command | None  # that removes it
     turn: int  # of the command among all of a plan, from 1
     blocked: Blocked | None  # why it stays
@@ -91,13 +181,13 @@ class NodeStory:
     move: Move | None
     departure: Departure | None = None  # of one that is on its way out already
     expires: datetime | None = None  # None when it may stay for good
-    ailment: Ailment | None = None  # of one that nobody has begun to repair
+    ailment: Ailment | None = None  # only while repair has not begun
 
 
 def explain_node(
-    name: str, plan: DisruptionPlan, view_after: Callable[[Sequence[Command]], Pass]
-) -> NodeStory:
-    """Tell the story of a machine of the cluster that a plan was made for.
+    name: str, plan: DisruptionPlan, view_after: Callable[[Sequence[Command]], DisruptionContext]
+) -> NodeExplanation:
+    """Explain a machine of the cluster that a plan was made for.
 
     Args:
         name: of its Node, or of its NodeClaim.
@@ -122,7 +212,7 @@ def explain_node(
     blocked = next((each for each in plan.blocked if each.node == name), None)
     reasons = reasons_told(with_repair=view.settings.repair)
     held = {r: view.allowance(machine.node_pool, r) for r in reasons} if has_pool else {}
-    return NodeStory(
+    return NodeExplanation(
         machine=machine,
         price=candidate.known_price,
         is_estimate=candidate.is_estimate,
@@ -151,7 +241,7 @@ def _moves_to(name: str, command: Command, candidate: Candidate) -> bool:
 
 
 def _filters(
-    view: Pass, candidate: Candidate, command: Command | None, blocked: Blocked | None
+    view: DisruptionContext, candidate: Candidate, command: Command | None, blocked: Blocked | None
 ) -> list[Filter]:
     if command is not None and command.method == REPAIR and view.settings.repair:
         return [
@@ -167,13 +257,13 @@ def _filters(
         with_others = f", together with {others} other nodes" if others else ""
         return [*found, Filter(MOVE, True, f"its pods find a place{with_others}")]
     if blocked is not None and found[-1].reason != blocked.why.value:
-        # the method that looked last at the node had another objection
+        # the last method that considered the node had another reason
         passed = [each for each in found if each.passed]
         return [*passed, Filter(MOVE, False, blocked.detail, blocked.why.value)]
     return found
 
 
-def _up_to_the_first_failure(view: Pass, candidate: Candidate) -> list[Filter]:
+def _up_to_the_first_failure(view: DisruptionContext, candidate: Candidate) -> list[Filter]:
     passed: list[Filter] = []
     for look in (_machine, _pool, _pods, _cause, _budget):
         found = look(view, candidate)
@@ -183,7 +273,7 @@ def _up_to_the_first_failure(view: Pass, candidate: Candidate) -> list[Filter]:
     return passed
 
 
-def _machine(view: Pass, candidate: Candidate) -> Filter:
+def _machine(view: DisruptionContext, candidate: Candidate) -> Filter:
     blocked = view.inspection.machine_blocker(candidate.machine)
     if blocked is not None and blocked.why is Why.NOT_INITIALIZED:
         why = awaited_by(candidate.machine)
@@ -192,7 +282,7 @@ def _machine(view: Pass, candidate: Candidate) -> Filter:
     return _filter(MACHINE, blocked, "it is initialized, and no pods are expected on it")
 
 
-def _pool(view: Pass, candidate: Candidate) -> Filter:
+def _pool(view: DisruptionContext, candidate: Candidate) -> Filter:
     blocked = view.inspection.pool_blocker(candidate.machine)
     sold = (
         f"there is a NodePool {candidate.pool}, and {len(candidate.types)} instance types on sale"
@@ -200,7 +290,7 @@ def _pool(view: Pass, candidate: Candidate) -> Filter:
     return _filter(POOL, blocked, sold)
 
 
-def _pods(view: Pass, candidate: Candidate) -> Filter:
+def _pods(view: DisruptionContext, candidate: Candidate) -> Filter:
     blocked = view.inspection.pod_blocker(candidate.machine)
     if blocked is not None and _is_drifted(candidate) and _has_deadline(candidate):
         detail = f"{blocked.detail}, which ends with the claim's termination grace period"
@@ -210,7 +300,7 @@ def _pods(view: Pass, candidate: Candidate) -> Filter:
     return _filter(PODS, blocked, said if moving else "it has no pods that would have to move")
 
 
-def _cause(view: Pass, candidate: Candidate) -> Filter:
+def _cause(view: DisruptionContext, candidate: Candidate) -> Filter:
     """What calls for the node to go, or why nothing does."""
     if _is_drifted(candidate):
         condition = candidate.condition(DRIFTED)
@@ -221,14 +311,15 @@ def _cause(view: Pass, candidate: Candidate) -> Filter:
     return _filter(CAUSE, unconsolidatable(candidate, view), "it may be consolidated")
 
 
-def _budget(view: Pass, candidate: Candidate) -> Filter:
+def _budget(view: DisruptionContext, candidate: Candidate) -> Filter:
     reason = _reason(candidate)
     held = view.allowance(candidate.pool, reason)
     detail = f"{held.allowed} of {held.total} nodes may be disrupted for {reason}"
     if held.allowed >= budgets.UNLIMITED:
         detail = f"no budget limits how many nodes may be disrupted for {reason}"
     elif held.disrupting:
-        detail += f"; {held.disrupting} on their way out or not ready already"
+        going = "is on its" if held.disrupting == 1 else "are on their"
+        detail += f"; {held.disrupting} {going} way out or not ready already"
     if held.problem:
         detail = held.problem
     is_left = held.remaining > 0
@@ -255,11 +346,11 @@ def _has_deadline(candidate: Candidate) -> bool:
     return candidate.claim.spec.termination_grace_period is not None
 
 
-def _best_move(view: Pass, candidate: Candidate) -> Move:
+def _best_move(view: DisruptionContext, candidate: Candidate) -> Move:
     simulation = view.simulation([candidate])
     is_held = view.inspection.pod_blocker(candidate.machine) is not None
     try:
-        # pods that are held back are looked at as if they were not
+        # protected pods are simulated as if they were not protected
         if is_held:
             answer = simulation.repairing(candidate)
         else:
@@ -276,8 +367,11 @@ def _best_move(view: Pass, candidate: Candidate) -> Move:
         refusal = "the instance types that fit offer less choice than minValues asks for"
         return Move(Decision.REPLACE, placements, written, None, None, refusal)
     refusal, written, is_sure = _judged(view, candidate, answer, written)
-    cost = sum(claim.launch.price for claim in written if claim.launch is not None)
-    savings = None if candidate.known_price is None else candidate.known_price - cost
+    launches = [claim.launch for claim in written if claim.launch is not None]
+    cost = sum(each.price for each in launches) if len(launches) == len(written) else None
+    savings = None
+    if candidate.known_price is not None and cost is not None:
+        savings = candidate.known_price - cost
     is_estimate = candidate.is_estimate or rests_on_estimates(written)
     decision = decision_of(written)
     return Move(decision, placements, written, cost, savings, refusal, is_estimate, is_sure)
@@ -304,7 +398,7 @@ def _without(
 
 
 def _judged(
-    view: Pass,
+    view: DisruptionContext,
     candidate: Candidate,
     answer: Answer,
     written: tuple[PlannedClaim, ...],
@@ -345,8 +439,8 @@ def _judged(
     return (judged.detail if isinstance(judged, Refused) else ""), written, True
 
 
-def node_document(told: NodeStory) -> dict[str, Any]:
-    """Write the story of a node as plain data."""
+def node_document(told: NodeExplanation) -> dict[str, Any]:
+    """Write the explanation of a node as plain data."""
     machine, blocked = told.machine, told.blocked
     claim = machine.node_claim
     return {

@@ -1,7 +1,7 @@
-"""The story of one pool: what it can buy and at what price, and how much it may still do.
+"""The explanation of one pool: what it can launch and at what price, and what its limits leave.
 
-A type is out for the first of the pool's requirements that none of its offerings meets, then for
-being sold out, then for being larger than what is left of the pool's limits.
+A type is excluded by the first of the pool's requirements that none of its offerings meets, then
+for being sold out, then for being larger than what is left of the pool's limits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.karpenter import Budget, NodePool
-from karpenter.api.times import earlier, in_nanoseconds, later
+from karpenter.api.times import earlier, later
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.budgets import Allowance, budget_value, is_active, next_opening
+from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.costs import offering_of
-from karpenter.disruption.passes import Pass
+from karpenter.model import durations
 from karpenter.model.cron import parse_schedule
 from karpenter.model.requirement import Requirement, RequirementError
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, MEMORY, NODES, Resources, format_amount, total
 from karpenter.report.disruption import reasons_told
 from karpenter.report.provisioning import estimate_mark, launch_document
+from karpenter.scheduling.compiled.offerings import OfferingIndex
+from karpenter.scheduling.compiled.templates import is_sold_out, template_requirements
 from karpenter.scheduling.plan import Launch
-from karpenter.scheduling.templates import is_sold_out, template_requirements
-from karpenter.scheduling.universe import Universe
 
 SOLD_OUT: Final = "SoldOut"
 REQUIREMENT: Final = "RequirementConflict"
 LIMIT: Final = "LimitExceeded"
 
-_MOST_WINDOWS: Final = 100  # that are looked at for an end
+_MOST_WINDOWS: Final = 100  # that are searched for an end
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetStory:
+class BudgetExplanation:
     """One budget of a pool and its window."""
 
     budget: Budget
@@ -79,25 +79,25 @@ class BudgetStory:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolStory:
+class NodePoolExplanation:
     """Everything there is to say about one pool."""
 
     pool: NodePool
     objection: tuple[str, str] | None  # why it makes no nodes: reason and detail
     nodes: int
     hourly: float  # what they cost
-    unpriced: int  # how many of them nobody knows the price of
-    is_estimate: bool  # some of their prices nobody has told
+    unpriced: int  # how many of them have no known price
+    is_estimate: bool  # some of their prices are estimates
     types: int  # that can be had
     excluded: tuple[Exclusion, ...]  # most types first
     prices: tuple[Size, ...]  # smallest first
     limits: tuple[Limit, ...]
-    budgets: tuple[BudgetStory, ...]
+    budgets: tuple[BudgetExplanation, ...]
     allowances: Mapping[str, Allowance]  # by reason
 
 
-def explain_pool(name: str, view: Pass) -> PoolStory:
-    """Tell the story of a pool of a cluster."""
+def explain_pool(name: str, view: DisruptionContext) -> NodePoolExplanation:
+    """Explain a pool of a cluster."""
     pool = view.snapshot.node_pools[name]
     machines = [each for each in view.snapshot.nodes_of(name) if not each.is_deleting]
     known = view.inspection.types.get(name, {})
@@ -110,7 +110,7 @@ def explain_pool(name: str, view: Pass) -> PoolStory:
     reasons = reasons_told(with_repair=view.settings.repair)
     allowances = {reason: view.allowance(name, reason) for reason in reasons}
     counted = next(iter(allowances.values())).total
-    return PoolStory(
+    return NodePoolExplanation(
         pool=pool,
         objection=(objection.why.value, objection.detail) if objection is not None else None,
         nodes=len(machines),
@@ -130,7 +130,7 @@ def explain_pool(name: str, view: Pass) -> PoolStory:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    universe: Universe
+    universe: OfferingIndex
     bits: int  # offerings that can be had
 
 
@@ -143,7 +143,7 @@ def _limits(pool: NodePool, used: Resources, nodes: int) -> Iterator[Limit]:
 def _sorted_out(
     pool: NodePool, types: tuple[InstanceType, ...], limits: Sequence[Limit]
 ) -> tuple[_Kept, tuple[Exclusion, ...]]:
-    universe = Universe(types)
+    universe = OfferingIndex(types)
     out: dict[tuple[str, str], list[str]] = {}
     kept = 0
     try:
@@ -162,7 +162,7 @@ def _sorted_out(
 
 
 def _fate(
-    universe: Universe,
+    universe: OfferingIndex,
     index: int,
     kind: InstanceType,
     wanted: Requirements,
@@ -216,22 +216,22 @@ def _curve(kept: _Kept) -> Iterator[Size]:
         yield Size(cpu, kind.capacity[MEMORY], len(universe.types_in(bits)), launch)
 
 
-def _budget(budget: Budget, nodes: int, *, now: datetime) -> BudgetStory:
+def _budget(budget: Budget, nodes: int, *, now: datetime) -> BudgetExplanation:
     try:
         active = is_active(budget, now=now)
         allowed = budget_value(budget, nodes, now=now) if active else None
     except ValueError as error:
-        return BudgetStory(budget, True, 0, None, None, str(error))
+        return BudgetExplanation(budget, True, 0, None, None, str(error))
     closes = _closes(budget, now=now) if active else None
-    return BudgetStory(budget, active, allowed, next_opening(budget, now=now), closes)
+    return BudgetExplanation(budget, active, allowed, next_opening(budget, now=now), closes)
 
 
 def _closes(budget: Budget, *, now: datetime) -> datetime | None:
     """When the window that is open closes; windows that overlap count as one."""
-    length = go_duration(budget.duration) if budget.duration is not None else None
-    if budget.schedule is None or length is None:
+    lasts = durations.parse(budget.duration)
+    if budget.schedule is None or lasts is None:
         return None
-    schedule, lasts = parse_schedule(budget.schedule), in_nanoseconds(length)
+    schedule = parse_schedule(budget.schedule)
     end = later(schedule.next_after(earlier(now, lasts)), lasts)
     for _ in range(_MOST_WINDOWS):
         following = schedule.next_after(earlier(end, lasts))
@@ -241,8 +241,8 @@ def _closes(budget: Budget, *, now: datetime) -> datetime | None:
     return None  # one window or another is always open
 
 
-def pool_document(told: PoolStory) -> dict[str, Any]:
-    """Write the story of a pool as plain data."""
+def pool_document(told: NodePoolExplanation) -> dict[str, Any]:
+    """Write the explanation of a pool as plain data."""
     spec = told.pool.spec
     reason, detail = told.objection or ("", "")
     return {
@@ -291,7 +291,7 @@ def pool_document(told: PoolStory) -> dict[str, Any]:
     }
 
 
-def _budget_document(told: BudgetStory) -> dict[str, Any]:
+def _budget_document(told: BudgetExplanation) -> dict[str, Any]:
     budget = told.budget
     return {
         "nodes": budget.nodes,

@@ -1,7 +1,7 @@
-"""The story of one pod in a pass: where it went or why nowhere, and what else was possible.
+"""The explanation of one pod in a pass: where it went or why nowhere, and what else was possible.
 
-The pass is over when the story is told. What a pool or a machine says about a pod that was placed
-is what it would say had this one pod not found its place.
+It is made after the pass. For a pod that was placed, pools and machines are checked as if this one
+pod had not been.
 """
 
 from dataclasses import dataclass, field, replace
@@ -9,20 +9,20 @@ from enum import StrEnum
 from typing import Any
 
 from karpenter.model.resources import NO_RESOURCES, Resources
-from karpenter.report.arrival import awaited_by
+from karpenter.report.launch_progress import awaited_by
 from karpenter.report.provisioning import (
     deferred_with_reasons,
     launch_document,
     unplaced_with_reasons,
 )
-from karpenter.scheduling.look_back import LookBack, look_at
-from karpenter.scheduling.node_refusals import NodeVerdicts
+from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.plan import Launch, PlannedClaim, Reason
-from karpenter.scheduling.pool_checks import PoolVerdict, other_ways
 from karpenter.scheduling.provisioning import ProvisioningPlan
+from karpenter.scheduling.reasons.look_back import LookBack, look_at
+from karpenter.scheduling.reasons.node_refusals import NodeVerdicts
+from karpenter.scheduling.reasons.pool_checks import PoolVerdict, other_ways
+from karpenter.scheduling.reasons.preferences import Preference
 from karpenter.scheduling.solve import Attempt
-from karpenter.scheduling.wishes import Wish
-from karpenter.scheduling.world import World
 from karpenter.state.pods import is_bound, key_of
 from karpenter.state.requests import pod_requests
 from karpenter.state.snapshot import Snapshot
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class PodExplanation:
     """Everything there is to say about one pod."""
 
     pod: str
@@ -63,7 +63,7 @@ class Explanation:
     detail: str
     requests: Resources = NO_RESOURCES
     place: Place | None = None
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[Preference, ...] = ()
     pools: tuple[PoolVerdict, ...] = ()  # in the order they are tried, unusable ones last
     nodes: NodeVerdicts = field(default_factory=lambda: NodeVerdicts((), ()))
     costly: str = ""  # why it is planned for after others, if it is
@@ -71,11 +71,11 @@ class Explanation:
 
 def explain_pod(
     pod: str, snapshot: Snapshot, outcome: ProvisioningPlan, look_back: LookBack
-) -> Explanation:
-    """Tell the story of one pod of a cluster, known as ``namespace/name``."""
+) -> PodExplanation:
+    """Explain one pod of a cluster, named as ``namespace/name``."""
     fate, reason, detail = _fate(pod, snapshot, outcome)
     unusable = [PoolVerdict(r.node_pool, 0, False, r.why, r.detail) for r in outcome.pools.excluded]
-    told = Explanation(
+    told = PodExplanation(
         pod=pod,
         fate=fate,
         reason=reason,
@@ -85,17 +85,17 @@ def explain_pod(
         pools=tuple(unusable) if fate is Fate.UNPLACED else (),
         costly=outcome.plan.costly.get(pod, ""),
     )
-    world, attempt = look_back.world, look_back.attempt
-    if world is None or attempt is None or fate in (Fate.IGNORED, Fate.RUNNING):
+    compiled, attempt = look_back.compiled, look_back.attempt
+    if compiled is None or attempt is None or fate in (Fate.IGNORED, Fate.RUNNING):
         return told
-    position = next((i for i, p in enumerate(world.problem.pods) if key_of(p) == pod), None)
+    position = next((i for i, p in enumerate(compiled.problem.pods) if key_of(p) == pod), None)
     if position is None:  # it failed before it could be tried
         return told
     launch = told.place.launch if told.place is not None else None
-    sight = look_at(world, attempt, position, launch)
+    sight = look_at(compiled, attempt, position, launch)
     return replace(
         told,
-        place=_with_choices(told.place, world, attempt, position),
+        place=_with_choices(told.place, compiled, attempt, position),
         wishes=sight.wishes,
         pools=(*sight.pools, *unusable),
         nodes=sight.nodes,
@@ -103,12 +103,12 @@ def explain_pod(
 
 
 def _with_choices(
-    place: Place | None, world: World, attempt: Attempt, position: int
+    place: Place | None, compiled: CompiledProblem, attempt: Attempt, position: int
 ) -> Place | None:
     claim = next((c for c in attempt.packing.claims if position in c.members), None)
     if place is None or place.launch is None or claim is None:
         return place
-    same, dearer = other_ways(world.templates[claim.template], claim, place.launch)
+    same, dearer = other_ways(compiled.templates[claim.template], claim, place.launch)
     return replace(place, equally_cheap=same, next_best=dearer)
 
 
@@ -159,8 +159,8 @@ def _new(claim: PlannedClaim) -> Place:
     return Place(claim.name, claim.node_pool, claim.pods, claim.launch, len(claim.instance_types))
 
 
-def explanation_document(told: Explanation) -> dict[str, Any]:
-    """Write the story of a pod as plain data."""
+def explanation_document(told: PodExplanation) -> dict[str, Any]:
+    """Write the explanation of a pod as plain data."""
     return {
         "pod": told.pod,
         "outcome": told.fate.value,

@@ -1,20 +1,21 @@
 """A provisioning plan as plain data: the ``provisioning`` part of ``karpenter plan -o json``.
 
-The shape is a contract that other tools depend on; ``plan.schema.json`` states it. Nothing is
-decided or left out here: every pod of the pass is in exactly one of the lists.
+The shape is a contract that other tools depend on; ``plan.schema.json``, which is shipped, states it.
+Nothing is decided or omitted here: every pod of the pass is in exactly one of the lists.
 """
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from importlib import resources
 from typing import Any, Final
 
-from karpenter.api.karpenter import NodeRequirement
-from karpenter.api.nodes import Taint
+from karpenter.model.bodies import requirement_body, taint_body
 from karpenter.scheduling.plan import Launch, PlannedClaim, Reason, Unplaced
 from karpenter.scheduling.provisioning import Announcement, BufferOutcome, ProvisioningPlan
-from karpenter.scheduling.static import StaticOutcome
+from karpenter.scheduling.static_pools import StaticOutcome
 
 _CAUSES: Final = 3  # of claims that have not launched
+_FILE: Final = "plan.schema.json"
 
 
 class WhyDeferred(StrEnum):
@@ -55,7 +56,7 @@ def provisioning_document(outcome: ProvisioningPlan) -> dict[str, Any]:
 
 
 def estimate_mark(is_estimate: bool) -> dict[str, Any]:
-    """What an object with amounts of money says of them where they are not what a cloud told."""
+    """The mark of an object whose amounts of money are estimates."""
     return {"isEstimate": True} if is_estimate else {}
 
 
@@ -66,11 +67,11 @@ def claim_document(claim: PlannedClaim) -> dict[str, Any]:
         "nodePool": claim.node_pool,
         "pods": list(claim.pods),
         "instanceTypes": list(claim.instance_types),
-        "requirements": [_requirement(entry) for entry in claim.requirements.to_wire()],
+        "requirements": [requirement_body(entry) for entry in claim.requirements.to_wire()],
         "labels": dict(sorted(claim.labels.items())),
         "annotations": dict(sorted(claim.annotations.items())),
-        "taints": [_taint(taint) for taint in claim.taints],
-        "startupTaints": [_taint(taint) for taint in claim.startup_taints],
+        "taints": [taint_body(taint) for taint in claim.taints],
+        "startupTaints": [taint_body(taint) for taint in claim.startup_taints],
         "requests": claim.requests.to_wire(),
         "launch": launch_document(claim.launch) if claim.launch else None,
     }
@@ -154,20 +155,6 @@ def _reason(reason: Reason) -> dict[str, Any]:
     return {"nodePool": reason.node_pool, "reason": reason.why.value, "detail": reason.detail}
 
 
-def _requirement(entry: NodeRequirement) -> dict[str, Any]:
-    written: dict[str, Any] = {"key": entry.key, "operator": str(entry.operator)}
-    if entry.values:
-        written["values"] = list(entry.values)
-    if entry.min_values is not None:
-        written["minValues"] = entry.min_values
-    return written
-
-
-def _taint(taint: Taint) -> dict[str, Any]:
-    value = {"value": taint.value} if taint.value else {}
-    return {"key": taint.key, **value, "effect": taint.effect}
-
-
 def _buffer(buffer: BufferOutcome) -> dict[str, Any]:
     return {
         "name": buffer.name,
@@ -195,3 +182,8 @@ def event_document(event: Announcement) -> dict[str, Any]:
         "reason": event.reason,
         "message": event.message,
     }
+
+
+def plan_schema() -> str:
+    """The schema as text."""
+    return resources.files("karpenter.report").joinpath(_FILE).read_text(encoding="utf-8")

@@ -1,16 +1,27 @@
 """``karpenter explain``: the reasons behind one object."""
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Annotated, ClassVar, Concatenate, Final, ParamSpec, TypeAlias
 
 import typer
 
-from karpenter.cli import output, planning
-from karpenter.cli.help_pages import PlainCommand, PlainGroup
-from karpenter.cli.inputs import Filenames, Recursive
-from karpenter.cli.planning import Assignments, Context, InstanceTypes, Now, Provider, Source
-from karpenter.cli.screen import View, in_order
+from karpenter.console import output
+from karpenter.console.help_pages import PlainCommand, PlainGroup
+from karpenter.console.manifest_files import Filenames, Recursive
+from karpenter.console.screen import View, in_order
+from karpenter.inquiry import question
+from karpenter.inquiry.question import (
+    Assignments,
+    Context,
+    Files,
+    InstanceTypes,
+    Now,
+    Provider,
+    Source,
+)
 
 if TYPE_CHECKING:
     from karpenter.state.snapshot import Snapshot
@@ -70,17 +81,15 @@ DEPLOYMENT_EXAMPLES = """\
 
   karpenter explain deploy shop/cart
 """
-_MOST_PODS: Final = 100  # of a Deployment whose stories are told
+_MOST_PODS: Final = 100  # of a Deployment that are explained
 
-Files: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="FILE",
-        help="Manifests: files, folders, or - for standard input; the live cluster if none.",
-        show_default=False,
-    ),
-]
 Form: TypeAlias = Annotated[View, typer.Option("--output", "-o", help="How to print it.")]
+Namespace: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Its namespace.", show_default=False),
+]
+Ask: TypeAlias = Callable[[], question.Question]
+P = ParamSpec("P")
 
 
 class Kinds(PlainGroup):
@@ -108,43 +117,61 @@ def _explain() -> None:
     """Take the kind of object as a command of its own."""
 
 
-@explain.command(cls=PlainCommand, name="pod", help=POD_HELP, epilog=POD_EXAMPLES)
-def pod(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: name or namespace/name.")],
+def _question(
     files: Files = None,
     filenames: Filenames = None,
     recursive: Recursive = False,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace", "-n", metavar="NAME", help="The pod's namespace.", show_default=False
-        ),
-    ] = None,
     instance_types: InstanceTypes = None,
     context: Context = "",
     provider: Provider = None,
     assignments: Assignments = None,
     now: Now = None,
+) -> question.Question:
+    """Read the cluster that is asked about: the arguments and options that all kinds share."""
+    names = [*(files or ()), *(filenames or ())]
+    source = Source(names, recursive, context, provider, instance_types)
+    return question.question(source, assignments=assignments or (), now=now)
+
+
+def _asking(tell: Callable[Concatenate[Ask, P], None]) -> Callable[..., None]:
+    """Give a command the options of ``_question``, which is put when the command asks."""
+    shared = inspect.signature(_question).parameters
+    name, *own = list(inspect.signature(tell).parameters.values())[1:]
+
+    @wraps(tell)
+    def command(*args: P.args, **given: P.kwargs) -> None:
+        options = {each: given.pop(each) for each in shared}
+        tell(partial(_question, **options), *args, **given)  # type: ignore[arg-type]
+
+    every = (name, *shared.values(), *own)
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in every}
+    return command
+
+
+@explain.command(cls=PlainCommand, name="pod", help=POD_HELP, epilog=POD_EXAMPLES)
+@_asking
+def pod(
+    ask: Ask,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: name or namespace/name.")],
+    namespace: Namespace = None,
     form: Form = "table",
 ) -> None:
     """Explain one pod."""
-    if namespace is not None and "/" in name:
-        output.fail(f"{name} names a namespace already: leave --namespace away")
-    names = [*(files or ()), *(filenames or ())]
-    source = Source(names, recursive, context, provider, instance_types)
-    asked = planning.question(source, assignments=assignments or (), now=now)
-    key = _known_pod(f"{namespace}/{name}" if namespace else name, asked.snapshot.pods)
+    name = _scoped(name, namespace)
+    asked = ask()
+    key = _known_pod(name, asked.snapshot.pods)
 
-    from karpenter.report.explanation import explain_pod, explanation_document
-    from karpenter.scheduling.look_back import LookBack
+    from karpenter.report.pod_explanation import explain_pod, explanation_document
+    from karpenter.scheduling.reasons.look_back import LookBack
 
     look_back = LookBack()
     with output.progress("planning"):
         outcome = asked.provisioning(look_back)
         told = explain_pod(key, asked.snapshot, outcome, look_back)
     if form == "table":
-        from karpenter.cli.explain_view import explanation_parts
-        from karpenter.cli.screen import laid_out
+        from karpenter.cli.explain.pod_view import explanation_parts
+        from karpenter.console.screen import laid_out
 
         output.write(laid_out(explanation_parts(told)))
     else:
@@ -154,88 +181,79 @@ def pod(
 @explain.command(
     cls=PlainCommand, name="deployment", help=DEPLOYMENT_HELP, epilog=DEPLOYMENT_EXAMPLES
 )
+@_asking
 def deployment(
+    ask: Ask,
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="The Deployment: name or namespace/name.")
     ],
-    files: Files = None,
-    filenames: Filenames = None,
-    recursive: Recursive = False,
-    instance_types: InstanceTypes = None,
-    context: Context = "",
-    provider: Provider = None,
-    assignments: Assignments = None,
-    now: Now = None,
+    namespace: Namespace = None,
     form: Form = "table",
 ) -> None:
     """Explain the pods of a Deployment."""
-    names = [*(files or ()), *(filenames or ())]
-    source = Source(names, recursive, context, provider, instance_types)
-    asked = planning.question(source, assignments=assignments or (), now=now)
+    name = _scoped(name, namespace)
+    asked = ask()
     keys = _pods_of(name, asked.snapshot)
 
-    from karpenter.report.explanation import explain_pod, explanation_document
-    from karpenter.scheduling.look_back import LookBack
+    from karpenter.report.pod_explanation import explain_pod, explanation_document
+    from karpenter.scheduling.reasons.look_back import LookBack
 
     look_back = LookBack()
     with output.progress("planning"):
         outcome = asked.provisioning(look_back)
         told = [explain_pod(key, asked.snapshot, outcome, look_back) for key in keys[:_MOST_PODS]]
     if form == "table":
-        from karpenter.cli.explain_view import stories
-        from karpenter.cli.screen import laid_out
+        from karpenter.cli.explain.pod_view import stories
+        from karpenter.console.screen import laid_out
 
         output.write(laid_out(stories(told, untold=len(keys) - len(told))))
     else:
         output.write(output.render([explanation_document(each) for each in told], form))
 
 
+def _scoped(name: str, namespace: str | None) -> str:
+    """A name with the namespace that was named beside it."""
+    if namespace is not None and "/" in name:
+        output.fail(f"{name} names a namespace already: omit --namespace")
+    return f"{namespace}/{name}" if namespace else name
+
+
 def _pods_of(name: str, snapshot: "Snapshot") -> list[str]:
     """The pods of a Deployment in the order in which people count, or the end of the command."""
-    namespace, _, bare = name.rpartition("/")
-    found: dict[str, list[str]] = {}  # namespace -> pods
+    from karpenter.state.owners import deployment_of_pod
+
+    pods: dict[str, list[str]] = {}  # Deployment -> pods
     for key, pod in snapshot.pods.items():
-        for owner in pod.metadata.owner_references:
-            # A Deployment names its ReplicaSets after itself, with one word more
-            if owner.kind == "ReplicaSet" and owner.name.rpartition("-")[0] == bare:
-                found.setdefault(key.partition("/")[0], []).append(key)
-    if not namespace and len(found) > 1 and "default" not in found:
-        choice = ", ".join(f"{each}/{bare}" for each in sorted(found))
-        output.fail(f"several Deployments are called {bare}: say which of {choice}")
-    if not namespace:
-        namespace = "default" if "default" in found or not found else next(iter(found))
-    if namespace not in found:
-        output.fail(f"there is no Deployment {name} with pods; karpenter plan shows all pods")
-    return in_order(found[namespace])
+        if owner := deployment_of_pod(pod, snapshot.replica_sets, snapshot.deployments):
+            pods.setdefault(owner, []).append(key)
+    known = sorted(pods.keys() | snapshot.deployments.keys())
+    key = _one_of("Deployment", name, known)
+    if key not in pods:
+        output.fail(
+            f"Deployment {key} has no pods and asks for none; karpenter plan shows all pods"
+        )
+    return in_order(pods[key])
 
 
 @explain.command(cls=PlainCommand, name="node", help=NODE_HELP, epilog=NODE_EXAMPLES)
+@_asking
 def node(
+    ask: Ask,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The Node, or its NodeClaim.")],
-    files: Files = None,
-    filenames: Filenames = None,
-    recursive: Recursive = False,
-    instance_types: InstanceTypes = None,
-    context: Context = "",
-    provider: Provider = None,
-    assignments: Assignments = None,
-    now: Now = None,
     form: Form = "table",
 ) -> None:
     """Explain one node."""
-    names = [*(files or ()), *(filenames or ())]
-    source = Source(names, recursive, context, provider, instance_types)
-    asked = planning.question(source, assignments=assignments or (), now=now)
+    asked = ask()
     _refuse_unlaunched(name, asked.snapshot)
     known = _known("node", name, [each.name for each in asked.snapshot.nodes], asked.snapshot.node)
 
-    from karpenter.report.node_story import explain_node, node_document
+    from karpenter.report.node_explanation import explain_node, node_document
 
     with output.progress("planning"):
         told = explain_node(known, asked.disruption(), asked.view)
     if form == "table":
-        from karpenter.cli.explain_node_view import node_parts
-        from karpenter.cli.screen import laid_out
+        from karpenter.cli.explain.node_view import node_parts
+        from karpenter.console.screen import laid_out
 
         output.write(laid_out(node_parts(told, now=asked.now)))
     else:
@@ -243,7 +261,7 @@ def node(
 
 
 def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
-    """Say of a claim that there is nothing to tell about its node, and why there is none."""
+    """End with the reason why a claim has no node to explain."""
     from karpenter.model.conditions import LAUNCHED, find, in_words
 
     for claim in snapshot.unlaunched:
@@ -254,32 +272,24 @@ def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
 
 
 @explain.command(cls=PlainCommand, name="nodepool", help=POOL_HELP, epilog=POOL_EXAMPLES)
+@_asking
 def nodepool(
+    ask: Ask,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The NodePool.")],
-    files: Files = None,
-    filenames: Filenames = None,
-    recursive: Recursive = False,
-    instance_types: InstanceTypes = None,
-    context: Context = "",
-    provider: Provider = None,
-    assignments: Assignments = None,
-    now: Now = None,
     form: Form = "table",
 ) -> None:
     """Explain one pool."""
-    names = [*(files or ()), *(filenames or ())]
-    source = Source(names, recursive, context, provider, instance_types)
-    asked = planning.question(source, assignments=assignments or (), now=now)
+    asked = ask()
     pools = asked.snapshot.node_pools
     known = _known("NodePool", name, pools, pools.get)
 
-    from karpenter.report.pool_story import explain_pool, pool_document
+    from karpenter.report.nodepool_explanation import explain_pool, pool_document
 
     with output.progress("looking"):
         told = explain_pool(known, asked.view())
     if form == "table":
-        from karpenter.cli.explain_nodepool_view import pool_parts
-        from karpenter.cli.screen import laid_out
+        from karpenter.cli.explain.nodepool_view import pool_parts
+        from karpenter.console.screen import laid_out
 
         output.write(laid_out(pool_parts(told, now=asked.now)))
     else:
@@ -304,21 +314,27 @@ def _meant(kind: str, name: str, known: list[str]) -> str:
 def _known_pod(name: str, pods: Iterable[str]) -> str:
     """Find the pod that is meant, or end the command."""
     keys = sorted(pods)
+    if not keys:
+        output.fail(f"there is no pod {name}: the input has no pods, nor anything that makes pods")
+    return _one_of("pod", name, keys)
+
+
+def _one_of(kind: str, name: str, keys: list[str]) -> str:
+    """Find what is meant by a name with or without its namespace, or end the command."""
     if "/" in name:
         found = [key for key in keys if key == name]
     else:
         found = [key for key in keys if key == f"default/{name}"]
         found = found or [key for key in keys if key.partition("/")[2] == name]
     if not found:
-        output.fail(f"there is no pod {name}{_hint(name, keys)}")
+        hint = _hint(name, keys) if keys else f": there are no {kind}s at all"
+        output.fail(f"there is no {kind} {name}{hint}")
     if len(found) > 1:
-        output.fail(f"several pods are called {name}: say which of {', '.join(found[:5])}")
+        output.fail(f"several {kind}s are called {name}: say which of {', '.join(found[:5])}")
     return found[0]
 
 
 def _hint(name: str, keys: list[str]) -> str:
-    if not keys:
-        return ": the input has no pods, nor anything that makes pods"
     bare = name.rpartition("/")[2]
     by_name = {key.partition("/")[2]: key for key in reversed(keys)}
     begins = [known for known in by_name if known.startswith(f"{bare}-")]

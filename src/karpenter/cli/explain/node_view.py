@@ -1,4 +1,4 @@
-"""The story of one node for people: a tree with a tick or a cross for every filter."""
+"""The explanation of one node as text: a tree with a tick or a cross for every filter."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.tree import Tree
 
-from karpenter.cli.explain_view import marked
-from karpenter.cli.plan_disruption_view import budget_words, command_sentence
-from karpenter.cli.screen import (
+from karpenter.cli.explain.pod_view import marked
+from karpenter.cli.plan.disruption_view import budget_words, command_sentence
+from karpenter.cloud.provider import REBOOT_NODE
+from karpenter.console.screen import (
     GOOD,
     QUIET,
     TITLE,
@@ -21,12 +22,9 @@ from karpenter.cli.screen import (
     without_default,
     words,
 )
-from karpenter.cloud.provider import REBOOT_NODE
 from karpenter.disruption.budgets import Allowance
 from karpenter.model import labels
-from karpenter.report.ailment import Ailment
-from karpenter.report.departure import Departure
-from karpenter.report.node_story import Move, NodeStory
+from karpenter.report.node_explanation import Ailment, Departure, Move, NodeExplanation
 from karpenter.state.pods import key_of
 
 if TYPE_CHECKING:
@@ -38,8 +36,8 @@ _WAITS_SHOWN = 10
 _NOTHING = 1e-9  # dollars an hour; what is left of a difference of equal prices
 
 
-def node_parts(told: NodeStory, *, now: datetime) -> _Parts:
-    """Lay out the story of a node."""
+def node_parts(told: NodeExplanation, *, now: datetime) -> _Parts:
+    """Lay out the explanation of a node."""
     fate, style = _fate(told)
     title = words(f"Node {told.machine.name} {fate}", f"{TITLE} {style}")
     tree = Tree(title, guide_style=QUIET)
@@ -68,7 +66,7 @@ def node_parts(told: NodeStory, *, now: datetime) -> _Parts:
     yield tree
 
 
-def _add_verdict(tree: Tree, told: NodeStory, now: datetime) -> None:
+def _add_verdict(tree: Tree, told: NodeExplanation, now: datetime) -> None:
     if told.departure is not None:
         tree.add(words(_how_far(told.departure, now)))
     elif told.command is not None:
@@ -79,7 +77,7 @@ def _add_verdict(tree: Tree, told: NodeStory, now: datetime) -> None:
         tree.add(words(told.blocked.detail))
 
 
-def _fate(told: NodeStory) -> tuple[str, str]:
+def _fate(told: NodeExplanation) -> tuple[str, str]:
     if told.departure is not None:
         return "is on its way out", WAITING
     return ("stays", WAITING) if told.command is None else ("would go", GOOD)
@@ -106,14 +104,14 @@ def _add_waits(tree: Tree, departure: Departure) -> None:
         branch.add(words(f"… and {counted(left, 'other thing')}", QUIET))
 
 
-def _what_it_is(told: NodeStory) -> str:
+def _what_it_is(told: NodeExplanation) -> str:
     held = told.machine.labels
     kind = held.get(labels.INSTANCE_TYPE) or "an unknown instance type"
     how = " ".join(filter(None, (kind, held.get(labels.CAPACITY_TYPE, ""))))
     where = f" in {held[labels.ZONE]}" if held.get(labels.ZONE) else ""
     pool = f" of pool {told.machine.node_pool}" if told.machine.node_pool else " of no pool"
     if told.price is None:
-        return f"{how}{where}{pool}, at a price nobody knows"
+        return f"{how}{where}{pool}, at an unknown price"
     price = hour_and_month(told.price, is_estimate=told.is_estimate)
     return f"{how}{where}{pool}, at {price}"
 
@@ -132,7 +130,7 @@ def _end(expires: datetime, now: datetime) -> str:
     return f"expires {expires:%Y-%m-%d %H:%M:%S} UTC ({when}), whatever holds it until then"
 
 
-def _add_pods(tree: Tree, told: NodeStory) -> None:
+def _add_pods(tree: Tree, told: NodeExplanation) -> None:
     pods = sorted(key_of(pod) for pod in told.machine.pods)
     if pods:
         shown = sample([without_default(pod) for pod in pods], most=4)
@@ -145,7 +143,7 @@ def _left(held: Mapping[str, Allowance]) -> str:
     return ", ".join(f"{budget_words(left)} for {reason}" for reason, left in held.items())
 
 
-def _add_move(tree: Tree, move: Move, told: NodeStory) -> None:
+def _add_move(tree: Tree, move: Move, told: NodeExplanation) -> None:
     branch = tree.add(words("the best that could be done with it"))
     for machine, pods in list(move.placements.items())[:_MACHINES_SHOWN]:
         shown = sample([without_default(pod) for pod in pods], most=4)
@@ -154,12 +152,16 @@ def _add_move(tree: Tree, move: Move, told: NodeStory) -> None:
     if left > 0:
         branch.add(words(f"… and others on {counted(left, 'other node')}", QUIET))
     for claim in move.replacements:
-        what = offer(claim.launch) if claim.launch is not None else "a node nobody can launch now"
+        what = (
+            offer(claim.launch)
+            if claim.launch is not None
+            else "a node that cannot be launched now"
+        )
         branch.add(words(f"{counted(len(claim.pods), 'pod')} would need {what}"))
     if move.savings is not None:
         branch.add(words(_saving(move, move.savings)))
     elif move.cost is not None:
-        branch.add(words("nobody knows what that would save, as nobody knows what it costs"))
+        branch.add(words("the saving is unknown, because the price of this node is"))
     if move.refusal and all(move.refusal != each.detail for each in told.filters):
         branch.add(marked(False, move.refusal))
 

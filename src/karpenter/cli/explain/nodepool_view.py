@@ -1,18 +1,20 @@
-"""The story of one pool for people: what it can buy, what it has left, and when."""
+"""The explanation of one pool as text: what it can launch, what it has left, and when."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from karpenter.cli.plan_disruption_view import budget_words
-from karpenter.cli.screen import (
+from karpenter.cli.plan.disruption_view import budget_words
+from karpenter.console.screen import (
     BAD,
     ESTIMATES,
     GOOD,
     MOST_ROWS,
     QUIET,
     TITLE,
+    Column,
     counted,
+    fitted,
     in_column,
     lasting,
     per_hour,
@@ -23,17 +25,20 @@ from karpenter.cli.screen import (
     total_cost,
     words,
 )
+from karpenter.model.durations import NEVER
 from karpenter.model.resources import CPU, MEMORY, readable_amount
-from karpenter.report.pool_story import BudgetStory, PoolStory, Size
+from karpenter.report.nodepool_explanation import BudgetExplanation, NodePoolExplanation, Size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _Parts: TypeAlias = "Iterator[RenderableType]"
+_SHORTEST_TYPE, _SHORTEST_ZONE = 9, 7
+_MILLIS: Final = 1000  # of a cpu
 
 
-def pool_parts(told: PoolStory, *, now: datetime) -> _Parts:
-    """Lay out the story of a pool."""
+def pool_parts(told: NodePoolExplanation, *, now: datetime) -> _Parts:
+    """Lay out the explanation of a pool."""
     name = told.pool.metadata.name
     if told.objection is not None:
         yield words(f"NodePool {name} makes no nodes: {told.objection[1]}", f"{TITLE} {BAD}")
@@ -48,15 +53,20 @@ def pool_parts(told: PoolStory, *, now: datetime) -> _Parts:
     yield from _budgets(told, now)
 
 
-def _what_it_has(told: PoolStory) -> str:
+def _what_it_has(told: NodePoolExplanation) -> str:
+    replicas = told.pool.spec.replicas
+    wanted = "" if replicas is None else f" of the {replicas:,} it is to have"
+    nodes = f"{counted(told.nodes, 'node')}{wanted}"
+    if not told.nodes:
+        return nodes
+    if told.unpriced and told.unpriced == told.nodes:
+        return f"{nodes}, at an unknown price"
     cost = total_cost(told.hourly, is_estimate=told.is_estimate)
     unknown = f", {told.unpriced:,} of them at an unknown price" if told.unpriced else ""
-    replicas = told.pool.spec.replicas
-    wanted = "" if replicas is None else f" of {replicas:,} that it always has"
-    return f"{counted(told.nodes, 'node')}{wanted}: {cost}{unknown}"
+    return f"{nodes}: {cost}{unknown}"
 
 
-def _types(told: PoolStory) -> _Parts:
+def _types(told: NodePoolExplanation) -> _Parts:
     yield words("")
     out = sum(len(each.types) for each in told.excluded)
     yield words(f"Instance types: {told.types:,} in, {out:,} out", TITLE)
@@ -74,46 +84,37 @@ def _prices(prices: tuple[Size, ...]) -> _Parts:
         return
     yield words("")
     yield words("The cheapest of each size", TITLE)
-    rows = table(
+    shown = prices[:MOST_ROWS]
+    launches = [size.launch for size in shown]
+    yield fitted(
         [
-            ("cpu", "right"),
-            ("memory", "right"),
-            ("type", "left"),
-            ("zone", "left"),
-            ("capacity", "left"),
-            ("$/hour", "right"),
-            ("$/month", "right"),
-            ("$/cpu", "right"),
-            ("types", "right"),
+            Column("cpu", [readable_amount(CPU, size.cpu) for size in shown], is_number=True),
+            Column("memory", [readable_amount(MEMORY, s.memory) for s in shown], is_number=True),
+            Column("type", [each.instance_type for each in launches], at_worst=_SHORTEST_TYPE),
+            Column("zone", [each.zone for each in launches], at_worst=_SHORTEST_ZONE),
+            Column("capacity", [each.capacity_type for each in launches]),
+            Column("$/hour", [_price(size, per_hour) for size in shown], is_number=True),
+            Column("$/month", [_price(size, per_month) for size in shown], is_number=True),
+            Column("$/cpu", list(map(_per_cpu, shown)), is_number=True, may_go=2),
+            Column("types", [f"{size.types:,}" for size in shown], is_number=True, may_go=1),
         ]
     )
-    for size in prices[:MOST_ROWS]:
-        launch, cpus = size.launch, size.cpu / 1000
-        price, guessed = launch.price, launch.is_estimate
-        per_cpu = per_hour(price / cpus, is_estimate=guessed) if cpus else ""
-        rows.add_row(
-            "",
-            *map(
-                words,
-                (
-                    readable_amount(CPU, size.cpu),
-                    readable_amount(MEMORY, size.memory),
-                    launch.instance_type,
-                    launch.zone,
-                    launch.capacity_type,
-                    in_column(per_hour(price, is_estimate=guessed)),
-                    in_column(per_month(price, is_estimate=guessed)),
-                    in_column(per_cpu),
-                    f"{size.types:,}",
-                ),
-            ),
-        )
-    yield rows
-    if any(size.launch.is_estimate for size in prices[:MOST_ROWS]):
+    if any(each.is_estimate for each in launches):
         yield words(f"  {ESTIMATES}", QUIET)
 
 
-def _limits(told: PoolStory) -> _Parts:
+def _price(size: Size, written: Callable[..., str]) -> str:
+    return in_column(written(size.launch.price, is_estimate=size.launch.is_estimate))
+
+
+def _per_cpu(size: Size) -> str:
+    if not size.cpu:
+        return ""
+    price = size.launch.price * _MILLIS / size.cpu
+    return in_column(per_hour(price, is_estimate=size.launch.is_estimate))
+
+
+def _limits(told: NodePoolExplanation) -> _Parts:
     yield words("")
     if not told.limits:
         yield words("Limits: none", TITLE)
@@ -127,7 +128,7 @@ def _limits(told: PoolStory) -> _Parts:
     yield rows
 
 
-def _budgets(told: PoolStory, now: datetime) -> _Parts:
+def _budgets(told: NodePoolExplanation, now: datetime) -> _Parts:
     yield words("")
     yield words("Disruption", TITLE)
     left = ", ".join(f"{budget_words(held)} for {r}" for r, held in told.allowances.items())
@@ -139,17 +140,17 @@ def _budgets(told: PoolStory, now: datetime) -> _Parts:
     yield sentences((text, "") for text in said)
 
 
-def _policy(told: PoolStory) -> str:
+def _policy(told: NodePoolExplanation) -> str:
     if told.pool.spec.replicas is not None:
         return "nothing is consolidated, as the number of nodes is fixed"
     disruption = told.pool.spec.disruption
-    if disruption.consolidate_after == "Never":
+    if disruption.consolidate_after == NEVER:
         return "nothing is consolidated, as consolidateAfter is Never"
     rule = f"{disruption.consolidate_after} after pods last came or went"
     return f"policy {disruption.consolidation_policy}, {rule}"
 
 
-def budget_sentence(told: BudgetStory, *, now: datetime) -> str:
+def budget_sentence(told: BudgetExplanation, *, now: datetime) -> str:
     """Say what a budget allows, and when."""
     budget = told.budget
     whom = f" for {', '.join(budget.reasons)}" if budget.reasons is not None else ""

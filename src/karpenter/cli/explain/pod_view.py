@@ -1,11 +1,11 @@
-"""The story of one pod for people: a tree with a tick or a cross for every check."""
+"""The explanation of one pod as text: a tree with a tick or a cross for every check."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.tree import Tree
 
-from karpenter.cli.screen import (
+from karpenter.console.screen import (
     BAD,
     GOOD,
     QUIET,
@@ -19,10 +19,10 @@ from karpenter.cli.screen import (
     words,
 )
 from karpenter.model.resources import PODS, Resources, readable_amount
-from karpenter.report.explanation import Explanation, Fate, Place
-from karpenter.scheduling.node_refusals import NodeVerdicts
+from karpenter.report.pod_explanation import Fate, Place, PodExplanation
 from karpenter.scheduling.plan import Launch
-from karpenter.scheduling.pool_checks import PoolVerdict
+from karpenter.scheduling.reasons.node_refusals import NodeVerdicts
+from karpenter.scheduling.reasons.pool_checks import PoolVerdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,8 +41,8 @@ _FATES = {
 }
 
 
-def explanation_parts(told: Explanation) -> _Parts:
-    """Lay out the story of a pod."""
+def explanation_parts(told: PodExplanation) -> _Parts:
+    """Lay out the explanation of a pod."""
     verdict, style = _FATES[told.fate]
     tree = Tree(words(f"Pod {told.pod} {verdict}", f"{TITLE} {style}"), guide_style=QUIET)
     if told.place is None:
@@ -51,7 +51,7 @@ def explanation_parts(told: Explanation) -> _Parts:
         tree.add(words(told.costly, WAITING))
     tree.add(words(f"asks for {_amounts(told.requests)}"))
     if told.place is not None:
-        _add_place(tree, told.place, told.pools)
+        _add_place(tree, told.pod, told.place, told.pools)
     if told.wishes:
         branch = tree.add(words("wishes"))
         for wish in told.wishes:
@@ -64,13 +64,15 @@ def explanation_parts(told: Explanation) -> _Parts:
     yield tree
 
 
-def stories(told: Sequence[Explanation], *, untold: int) -> _Parts:
-    """Lay out the stories of several pods, one for all that fare alike."""
-    alike: dict[tuple[object, ...], list[Explanation]] = {}
+def stories(told: Sequence[PodExplanation], *, untold: int) -> _Parts:
+    """Lay out the explanations of several pods, one for all with the same outcome."""
+    alike: dict[tuple[object, ...], list[PodExplanation]] = {}
     for each in told:
         launch = each.place.launch if each.place is not None else None
         alike.setdefault((each.fate, each.reason, each.detail, launch), []).append(each)
-    for first, *others in alike.values():
+    for number, (first, *others) in enumerate(alike.values()):
+        if number:
+            yield words("")
         yield from explanation_parts(first)
         if others:
             names = sample([without_default(each.pod) for each in others])
@@ -84,15 +86,15 @@ def _amounts(requests: Resources) -> str:
     return ", ".join(shown) or "no cpu or memory"
 
 
-def _add_place(tree: Tree, place: Place, pools: Sequence[PoolVerdict]) -> None:
+def _add_place(tree: Tree, pod: str, place: Place, pools: Sequence[PoolVerdict]) -> None:
     pool = f" of pool {place.node_pool}" if place.node_pool else " of no pool"
     branch = tree.add(words(f"node {place.name}{pool}"))
     if place.awaits:
         branch.add(words(f"not up yet: {place.awaits}", WAITING))
-    others = len(place.pods) - 1
+    others = [without_default(each) for each in place.pods if each != pod]
     if others:
-        shown = sample([without_default(pod) for pod in place.pods], most=4)
-        branch.add(words(f"shared with {counted(others, 'other pod')} of this plan: {shown}"))
+        shared = f"shared with {counted(len(others), 'other pod')} of this plan"
+        branch.add(words(f"{shared}: {sample(others, most=4)}"))
     if place.launch is None:
         return
     first = next((pool for pool in pools if pool.is_possible), None)
@@ -111,7 +113,7 @@ def _offer(launch: Launch) -> str:
     return f"{way(launch)} at {price}"
 
 
-def _add_pools(tree: Tree, told: Explanation) -> None:
+def _add_pools(tree: Tree, told: PodExplanation) -> None:
     possible = sum(pool.is_possible for pool in told.pools)
     title = f"pools: {possible} of {len(told.pools)} would make a node for it"
     branch = tree.add(words(title))

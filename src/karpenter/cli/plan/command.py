@@ -4,17 +4,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from karpenter.cli import output, planning
-from karpenter.cli.inputs import Filenames, Recursive
-from karpenter.cli.planning import (
+from karpenter.console import output
+from karpenter.console.manifest_files import Filenames, Recursive
+from karpenter.console.screen import View
+from karpenter.inquiry import question
+from karpenter.inquiry.question import (
     Assignments,
     Context,
+    Files,
     InstanceTypes,
     Now,
     Provider,
     TimeBudget,
 )
-from karpenter.cli.screen import View
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,14 +54,7 @@ EXAMPLES = """\
 
 
 def plan(
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Manifests: files, folders, or - for standard input; the live cluster if none.",
-            show_default=False,
-        ),
-    ] = None,
+    files: Files = None,
     filenames: Filenames = None,
     recursive: Recursive = False,
     instance_types: InstanceTypes = None,
@@ -89,12 +84,12 @@ def plan(
 ) -> None:
     """Plan, and print the plan."""
     if schema:
-        from karpenter.report.schema import plan_schema
+        from karpenter.report.provisioning import plan_schema
 
         output.write(plan_schema())
         return
-    asked = planning.question(
-        planning.Source(
+    asked = question.question(
+        question.Source(
             [*(files or ()), *(filenames or ())],
             recursive,
             context,
@@ -116,7 +111,7 @@ def plan(
 
 
 def _parts_of(
-    asked: planning.Question, only: str | None
+    asked: question.Question, only: str | None
 ) -> "tuple[ProvisioningPlan | None, DisruptionPlan | None]":
     return (
         asked.provisioning() if only != "disruption" else None,
@@ -125,7 +120,7 @@ def _parts_of(
 
 
 def _difference(
-    asked: planning.Question,
+    asked: question.Question,
     made: "ProvisioningPlan | None",
     removed: "DisruptionPlan | None",
     only: str | None,
@@ -135,38 +130,43 @@ def _difference(
         return None
     from karpenter.report.difference import Difference, Planned
 
-    before = Planned(asked.before.snapshot, *_parts_of(asked.before, only))
-    return Difference(before, Planned(asked.snapshot, made, removed))
+    made_before, removed_before = _parts_of(asked.before, only)
+    static_before = asked.before.static_nodes(made_before)
+    return Difference(
+        Planned(asked.before.snapshot, made_before, removed_before, static_before),
+        Planned(asked.snapshot, made, removed, asked.static_nodes(made)),
+    )
 
 
 def _for_people(
-    asked: planning.Question,
+    asked: question.Question,
     made: "ProvisioningPlan | None",
     removed: "DisruptionPlan | None",
     difference: "Difference | None",
 ) -> str:
-    from karpenter.cli.plan_disruption_view import disruption_parts
-    from karpenter.cli.plan_view import plan_parts
-    from karpenter.cli.screen import laid_out, words
+    from karpenter.cli.plan.disruption_view import disruption_parts
+    from karpenter.cli.plan.provisioning_view import plan_parts
+    from karpenter.console.screen import laid_out, words
     from karpenter.report.disruption import reasons_told
 
     parts: list[RenderableType] = []
     if made is not None:
-        parts += plan_parts(made, asked.snapshot)
+        static = difference.after.static if difference is not None else asked.static_nodes(made)
+        parts += plan_parts(made, asked.snapshot, static)
     if made is not None and removed is not None:
         parts.append(words(""))
     if removed is not None:
         reasons = reasons_told(with_repair=asked.settings.repair)
         parts += disruption_parts(removed, now=asked.now, reasons=reasons)
     if difference is not None:
-        from karpenter.cli.plan_difference_view import difference_parts
+        from karpenter.cli.plan.difference_view import difference_parts
 
         parts += [words(""), *difference_parts(difference)]
     return laid_out(parts)
 
 
 def _as_data(
-    asked: planning.Question,
+    asked: question.Question,
     made: "ProvisioningPlan | None",
     removed: "DisruptionPlan | None",
     difference: "Difference | None",

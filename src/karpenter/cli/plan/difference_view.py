@@ -1,10 +1,10 @@
-"""What ``--with`` changes in a plan, for people."""
+"""What ``--with`` changes in a plan, as text."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from karpenter.cli.screen import (
+from karpenter.console.screen import (
     BAD,
     GOOD,
     HOURS_PER_MONTH,
@@ -15,6 +15,7 @@ from karpenter.cli.screen import (
     per_hour,
     per_month,
     sample,
+    sentences,
     table,
     without_default,
     words,
@@ -31,7 +32,7 @@ _A_CENT_A_MONTH = 0.01 / HOURS_PER_MONTH
 def difference_parts(difference: Difference) -> _Parts:
     """Lay out what differs from the plan without the change."""
     yield words("What --with changes", TITLE)
-    yield words(f"  {_cost(difference)}")
+    yield sentences([(_cost(difference), "")])
     if difference.is_none:
         yield words("  The same nodes for the same pods", QUIET)
         return
@@ -57,15 +58,25 @@ def difference_parts(difference: Difference) -> _Parts:
 
 
 def _cost(difference: Difference) -> str:
-    before, after = difference.before, difference.after
-    change = after.hourly - before.hourly
-    is_estimate = before.is_estimate or after.is_estimate
+    change = difference.hourly_change_known
+    is_estimate = difference.before.is_estimate or difference.after.is_estimate
+    unknown = sample([_priced(each) for each in difference.unknown], most=3)
     if abs(change) < _A_CENT_A_MONTH:
+        if unknown:
+            return (
+                f"Whether the plan costs more or less is unknown, because the price of {unknown} is"
+            )
         return "The plan costs the same"
     word = "more" if change > 0 else "less"
     hour = per_hour(abs(change), is_estimate=is_estimate)
     month = per_month(abs(change), is_estimate=is_estimate)
-    return f"The plan costs {hour} per hour {word}, {month} per month"
+    but = f"; the price of {unknown} is unknown" if unknown else ""
+    return f"The plan costs {hour} per hour {word}, {month} per month{but}"
+
+
+def _priced(thing: str) -> str:
+    kind, _, name = thing.partition("/")
+    return f"a new node of {name}" if kind == "NodePool" else name
 
 
 def _models(what: str, sign: str, counts: "Counter[Model]") -> Iterator[tuple[str, str, str]]:

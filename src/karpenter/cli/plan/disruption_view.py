@@ -1,10 +1,10 @@
-"""A disruption plan for people: what would go, in order, and why everything else stays."""
+"""A disruption plan as text: what would be removed, in order, and why everything else stays."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from karpenter.cli.screen import (
+from karpenter.console.screen import (
     BAD,
     GOOD,
     MOST_ROWS,
@@ -26,10 +26,11 @@ from karpenter.cli.screen import (
 from karpenter.disruption import commands
 from karpenter.disruption.budgets import UNLIMITED, Allowance
 from karpenter.disruption.candidates import Blocked, Why
+from karpenter.disruption.claim_conditions import quiet_since
 from karpenter.disruption.commands import Command, Decision
-from karpenter.disruption.detection import DRIFTED, quiet_since
-from karpenter.disruption.expiration import expires_at
+from karpenter.disruption.methods.expiration import expires_at
 from karpenter.disruption.plan import DisruptionPlan
+from karpenter.model.conditions import DRIFTED
 from karpenter.state.pods import key_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _VERBS: Final = {
     Decision.REBOOT: "restart",
 }
 _NODES_NAMED: Final = 3
-_QUIET: Final = frozenset({Why.NOT_MANAGED, Why.NOT_DISRUPTED})  # nobody asks why they stay
+_QUIET: Final = frozenset({Why.NOT_MANAGED, Why.NOT_DISRUPTED})  # why they stay is obvious
 _WAITING: Final = frozenset({Why.BUDGET, Why.NOMINATED})
 _GOING: Final = frozenset({Why.IN_PROGRESS, Why.DELETING})
 
@@ -72,13 +73,27 @@ def headline(done: Sequence[Command]) -> str:
     made = sum(len(command.replacements) for command in done)
     whose = "its" if going == 1 else "their"
     instead = f", {counted(made, 'new node')} in {whose} place" if made else ""
-    saved = sum(command.savings for command in done if command.is_priced)
-    what = f"{counted(going, 'node')} to remove{instead}"
+    told = ", ".join(filter(None, (_total(done), _unknown(done, going))))
+    return f"{counted(going, 'node')} to remove{instead}{': ' if told else ''}{told}"
+
+
+def _total(done: Sequence[Command]) -> str:
+    """What commands save together, as far as prices are known."""
+    known = [command for command in done if command.known_savings is not None]
+    saved = sum(command.known_savings or 0.0 for command in known)
     if not saved:
-        return what
+        return ""
     verb = "saves" if saved > 0 else "costs"
-    is_estimate = any(command.is_estimate for command in done)
-    return f"{what}: {verb} {total_cost(abs(saved), is_estimate=is_estimate)}"
+    is_estimate = any(command.is_estimate for command in known)
+    return f"{verb} {total_cost(abs(saved), is_estimate=is_estimate)}"
+
+
+def _unknown(done: Sequence[Command], going: int) -> str:
+    """For how many nodes the savings of their removal are not known."""
+    unknown = sum(len(each.candidates) for each in done if each.known_savings is None)
+    if unknown == going:
+        return "the saving is unknown"
+    return f"the saving of {counted(unknown, 'node')} is unknown" if unknown else ""
 
 
 def command_sentence(command: Command, *, now: datetime) -> str:
@@ -87,13 +102,13 @@ def command_sentence(command: Command, *, now: datetime) -> str:
     facts = [_WHY[command.method](command, now)]
     if command.replacements:
         facts.append(f"{_replacements(command)} in {_whose(command)} place")
-    if not command.is_priced:
-        facts.append("nobody knows what that saves")
-    elif command.savings > 0:
-        saved = hour_and_month(command.savings, is_estimate=command.is_estimate)
-        facts.append(f"saves {saved}")
-    elif command.savings < 0:
-        facts.append(f"costs {per_hour(-command.savings, is_estimate=command.is_estimate)}/h more")
+    saved, is_estimate = command.known_savings, command.is_estimate
+    if saved is None:
+        facts.append("the saving is unknown")
+    elif saved > 0:
+        facts.append(f"saves {hour_and_month(saved, is_estimate=is_estimate)}")
+    elif saved < 0:
+        facts.append(f"costs {per_hour(-saved, is_estimate=is_estimate)}/h more")
     if command.score is not None:
         facts.append(f"score {command.score:.2f}")
     return f"{_VERBS[command.decision]} {names}: {', '.join(filter(None, facts))}"
@@ -131,7 +146,7 @@ def _underused(command: Command, now: datetime) -> str:
     moved = {key_of(pod) for candidate in command.candidates for pod in candidate.movable}
     if command.replacements:
         return f"{counted(len(moved), 'pod')} would do with less"
-    # pods of machines that went before it look for room, too
+    # pods of machines that were removed before it need room, too
     taken = [name for name, pods in command.placements.items() if not moved.isdisjoint(pods)]
     where = sample(in_order(taken), most=2)
     fit = "pod fits" if len(moved) == 1 else "pods fit"

@@ -1,13 +1,13 @@
-"""A provisioning plan for people: totals first, then nodes, then what is left over and why.
+"""A provisioning plan as text: totals first, then nodes, then what is left over and why.
 
-What is alike is folded into one row with a count, so that a plan for twenty thousand pods is still
-read in a minute.
+Equal rows are folded into one with a count, so that a plan for twenty thousand pods is still read
+in a minute.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from karpenter.cli.screen import (
+from karpenter.console.screen import (
     BAD,
     ESTIMATES,
     GOOD,
@@ -21,18 +21,22 @@ from karpenter.cli.screen import (
     fitted,
     in_column,
     in_order,
+    indented,
     per_hour,
     per_month,
     sample,
+    sentences,
     table,
     total_cost,
+    way,
     without_default,
     words,
 )
 from karpenter.model.resources import CPU, MEMORY, readable_amount
-from karpenter.report.arrival import awaited_by
+from karpenter.report.launch_progress import awaited_by
 from karpenter.report.provisioning import deferred_with_reasons, unplaced_with_reasons
-from karpenter.scheduling.plan import Plan, PlannedClaim, Reason, Why, rests_on_estimates
+from karpenter.report.static_nodes import StaticNodes
+from karpenter.scheduling.plan import Launch, Plan, PlannedClaim, Reason, Why, rests_on_estimates
 from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.state.snapshot import Snapshot
 
@@ -42,41 +46,46 @@ if TYPE_CHECKING:
 _Parts: TypeAlias = "Iterator[RenderableType]"
 _REASONS_SHOWN = 12  # for one pod
 _FAR_MISSES = (Why.UNTOLERATED_TAINT, Why.REQUIREMENT_CONFLICT)  # of pools meant for others
-_LEGEND = (
-    f"  {TIMES}N: so many alike; pods and requests are of each of them, prices of all together"
-)
+_LEGEND = f"{TIMES}N: so many alike; pods and requests are of each of them, prices of all together"
+_SHORTEST_NAME, _SHORTEST_TYPE, _SHORTEST_ZONE = 16, 9, 7
+_NO_STATIC_NODES = StaticNodes()
 
 
-def plan_parts(outcome: ProvisioningPlan, snapshot: Snapshot) -> _Parts:
+def plan_parts(
+    outcome: ProvisioningPlan, snapshot: Snapshot, static: StaticNodes = _NO_STATIC_NODES
+) -> _Parts:
     """Lay out a plan from top to bottom."""
-    yield from _totals(outcome)
+    yield from _totals(outcome, static)
     yield from _new_nodes(outcome.plan.claims)
     yield from _existing_nodes(outcome.plan.existing, snapshot)
     yield from _unplaced(outcome)
     yield from _waiting(outcome)
     yield from _costly(outcome)
-    yield from _static_pools(outcome)
+    yield from _static_pools(outcome, static)
     yield from _buffers(outcome)
     yield from _unusable(outcome)
     yield from _ignored(outcome)
 
 
-def _totals(outcome: ProvisioningPlan) -> _Parts:
+def _totals(outcome: ProvisioningPlan, static: StaticNodes) -> _Parts:
     plan = outcome.plan
     if plan.claims:
         cost = total_cost(plan.hourly_cost, is_estimate=plan.is_estimate)
         yield words(f"{counted(len(plan.claims), 'node')} to create: {cost}", TITLE)
         yield words(_gap(plan), QUIET)
-    else:
+    elif _waits(outcome) or not static.created:
         yield words(_nothing_to_create(outcome), TITLE)
+    if static.created:
+        yield words(_static_total(static, is_more=bool(plan.claims)), TITLE)
     new = sum(len(claim.pods) for claim in plan.claims)
     old = sum(len(pods) for pods in plan.existing.values())
     later = len(plan.deferred) + len(plan.unevaluated) + len(outcome.next_passes)
+    lost = len(plan.unplaced)
     shares = [
         (new, "on new nodes"),
         (old, "on nodes that exist"),
-        (len(plan.unplaced), "fit nowhere"),
-        (later, "wait for another pass"),
+        (lost, "fits nowhere" if lost == 1 else "fit nowhere"),
+        (later, f"{'waits' if later == 1 else 'wait'} for another pass"),
     ]
     waiting = sum(count for count, _ in shares)
     if waiting:
@@ -84,11 +93,27 @@ def _totals(outcome: ProvisioningPlan) -> _Parts:
         yield words(f"{counted(waiting, 'pod')} to place: {told}")
 
 
-def _nothing_to_create(outcome: ProvisioningPlan) -> str:
+def _waits(outcome: ProvisioningPlan) -> bool:
+    """Whether there is a pod to be placed."""
     plan = outcome.plan
+    return bool(plan.unplaced or plan.deferred or plan.unevaluated or plan.existing)
+
+
+def _static_total(static: StaticNodes, *, is_more: bool) -> str:
+    more = "more " if is_more else ""
+    nodes = counted(static.created.total(), f"{more}node")
+    stuck = sum(count for (_, launch), count in static.created.items() if launch is None)
+    if stuck == static.created.total():
+        return f"{nodes} to create for static pools, which cannot be launched now"
+    cost = total_cost(static.hourly, is_estimate=static.is_estimate)
+    but = f", {stuck:,} of them cannot be launched now" if stuck else ""
+    return f"{nodes} to create for static pools: {cost}{but}"
+
+
+def _nothing_to_create(outcome: ProvisioningPlan) -> str:
     if outcome.waiting_for:
         return "No node is created before the claims that were made last have launched"
-    if not (plan.unplaced or plan.deferred or plan.unevaluated or plan.existing):
+    if not _waits(outcome):
         return "No node to create: no pod waits for one"
     if not outcome.pools.dynamic:
         if not (outcome.pools.excluded or outcome.pools.static):
@@ -114,7 +139,7 @@ def _new_nodes(claims: Sequence[PlannedClaim]) -> _Parts:
     yield fitted(_columns(folded[:MOST_ROWS]))
     yield from _rest(len(folded), "row")
     if any(len(alike) > 1 for alike in folded):
-        yield words(_LEGEND, QUIET)
+        yield sentences([(_LEGEND, QUIET)])
     if rests_on_estimates(claims):
         yield words(f"  {ESTIMATES}", QUIET)
 
@@ -123,23 +148,26 @@ def _columns(folded: Sequence[Sequence[PlannedClaim]]) -> list[Column]:
     """The table of new nodes, column by column."""
     first = [alike[0] for alike in folded]
     launches = [claim.launch for claim in first]
-    prices = [
-        (launch.price * len(alike), launch.is_estimate) if launch else (0.0, False)
-        for alike, launch in zip(folded, launches, strict=True)
-    ]
-    hourly = [in_column(per_hour(price, is_estimate=guessed)) for price, guessed in prices]
-    monthly = [in_column(per_month(price, is_estimate=guessed)) for price, guessed in prices]
+    hourly, monthly = (
+        [_price(launch, len(alike), each) for alike, launch in zip(folded, launches, strict=True)]
+        for each in (per_hour, per_month)
+    )
     times = [f" {TIMES}{len(alike)}" if len(alike) > 1 else "" for alike in folded]
     pods = [
         sample([without_default(pod) for pod in claim.pods]) or "for buffers" for claim in first
     ]
+    types = [launch.instance_type if launch else "none left" for launch in launches]
     cpu = [readable_amount(CPU, claim.requests.cpu) for claim in first]
     memory = [readable_amount(MEMORY, claim.requests.memory) for claim in first]
     return [
-        Column("name", [claim.name + n for claim, n in zip(first, times, strict=True)]),
+        Column(
+            "name",
+            [claim.name + n for claim, n in zip(first, times, strict=True)],
+            at_worst=_SHORTEST_NAME,
+        ),
         Column("pool", [claim.node_pool for claim in first], may_go=1),
-        Column("type", [launch.instance_type if launch else "none left" for launch in launches]),
-        Column("zone", [launch.zone if launch else "" for launch in launches]),
+        Column("type", types, at_worst=_SHORTEST_TYPE),
+        Column("zone", [each.zone if each else "" for each in launches], at_worst=_SHORTEST_ZONE),
         Column("capacity", [launch.capacity_type if launch else "" for launch in launches]),
         Column("pods", [f"{len(claim.pods):,}" for claim in first], is_number=True),
         Column("", pods, may_go=3),
@@ -148,6 +176,13 @@ def _columns(folded: Sequence[Sequence[PlannedClaim]]) -> list[Column]:
         Column("$/hour", hourly, is_number=True),
         Column("$/month", monthly, is_number=True),
     ]
+
+
+def _price(launch: Launch | None, count: int, written: Callable[..., str]) -> str:
+    """What nodes alike cost together; nothing is said where none of them can be launched."""
+    if launch is None:
+        return ""
+    return in_column(written(launch.price * count, is_estimate=launch.is_estimate))
 
 
 def _folded(claims: Iterable[PlannedClaim]) -> list[list[PlannedClaim]]:
@@ -175,7 +210,7 @@ def _existing_nodes(existing: Mapping[str, Sequence[str]], snapshot: Snapshot) -
     yield rows
     yield from _rest(len(existing), "node")
     for why, names in awaited.items():
-        yield words(f"  not up yet: {sample(names)}: {why}", WAITING)
+        yield sentences([(f"not up yet: {sample(names)}: {why}", WAITING)])
 
 
 def _unplaced(outcome: ProvisioningPlan) -> _Parts:
@@ -186,13 +221,13 @@ def _unplaced(outcome: ProvisioningPlan) -> _Parts:
         alike.setdefault(reasons, []).append(entry.pod)
     yield from _title("Pods that fit nowhere", BAD)
     for reasons, pods in list(alike.items())[:MOST_ROWS]:
-        yield words(f"  ✗ {_pods(pods)}")
+        yield sentences([(f"✗ {_pods(pods)}", "")])
         rows = table([("", "left"), ("", "left")])
         rows.show_header = False
         by_detail = _by_detail(reasons)
         for detail, pools in by_detail[:_REASONS_SHOWN]:
-            rows.add_row("", words(f"    {sample(pools) or 'any pool'}"), words(detail))
-        yield rows
+            rows.add_row("", words(sample(pools) or "any pool"), words(detail))
+        yield indented(rows, 4)
         left = sum(len(pools) for _, pools in by_detail[_REASONS_SHOWN:])
         if left:
             yield words(f"      … and {counted(left, 'pool')} more; -o json has them all", QUIET)
@@ -254,7 +289,7 @@ def _listed(title: str, alike: Mapping[str, Sequence[str]], style: str) -> _Part
     yield from _rest(len(alike), "reason")
 
 
-def _static_pools(outcome: ProvisioningPlan) -> _Parts:
+def _static_pools(outcome: ProvisioningPlan, static: StaticNodes) -> _Parts:
     if not outcome.static:
         return
     yield from _title("Static pools")
@@ -262,8 +297,11 @@ def _static_pools(outcome: ProvisioningPlan) -> _Parts:
     rows = table([("pool", "left"), *((name, "right") for name in columns), ("", "left")])
     for pool in outcome.static[:MOST_ROWS]:
         counts = (pool.replicas, pool.have, pool.create, len(pool.delete))
+        launches = static.launches(pool.node_pool)
+        kinds = [way(launch) if launch is not None else "none left" for launch in launches]
         is_limited = pool.have + pool.create < pool.replicas
-        more = "limits.nodes of the pool allows no more" if is_limited else sample(pool.delete)
+        more = sample(kinds) or sample(pool.delete)
+        more = "limits.nodes of the pool allows no more" if is_limited else more
         cells = [pool.node_pool, *(f"{count:,}" for count in counts), more]
         rows.add_row("", *map(words, cells))
     yield rows

@@ -1,0 +1,1 @@
+"""``karpenter explain``: the command and its views."""

@@ -1,0 +1,1 @@
+"""``karpenter plan``: the command and its views."""

@@ -1,0 +1,1 @@
+"""A cluster, from files or live, and what ``plan`` and ``explain`` ask the planners about it."""

@@ -1,0 +1,1 @@
+"""The controller process: start, leadership, HTTP endpoints, memory limit and profiling."""
