@@ -1,13 +1,13 @@
-"""Time, as everything that waits sees it: real, faster than real, or simulated.
+"""Clocks: real time, accelerated time and virtual time.
 
-A ``Clock`` tells the time and waits. ``SystemClock`` is the wall clock. ``PacedClock`` is a time of
-a ``PacedLoop``: it passes so many times faster, and only while nothing is left to do.
+A ``Clock`` tells the time and waits. ``SystemClock`` is the wall clock. ``PacedClock`` is the time
+of a ``PacedLoop``: it runs faster by a factor, and only while no work is left to do.
 ``VirtualClock`` is the time of a ``VirtualLoop``: an event loop that never sleeps. Whenever nothing
 is ready it moves its time to the next timer, so an hour of waiting takes no time, and the same
 program with the same seed runs the same way again.
 
-Whoever waits does it through a clock; ``asyncio.sleep`` and ``asyncio.timeout`` know nothing of a
-speed. In virtual time the asyncio functions are right as well, because the loop itself is virtual.
+Code waits through a clock; ``asyncio.sleep`` and ``asyncio.timeout`` ignore the speed. In virtual
+time the asyncio functions are right as well, because the loop itself is virtual.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# When nothing says when a simulation begins
+# The default start of a simulation
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
 # More turns of the loop than any real work takes at one instant
 _TURNS_AT_ONE_INSTANT: Final = 20_000_000
 # Real seconds: what the system can wait for
 _SHORTEST_WAIT: Final = 0.001
-# So many cancelled timers are not worth looking for
+# Fewer cancelled timers are not worth a clean-up
 _FEW_TIMERS: Final = 100
 
 
@@ -61,7 +61,7 @@ class RealWaitError(VirtualTimeError):
 
 
 class Clock(Protocol):
-    """What tells the time and waits."""
+    """A source of time and waits."""
 
     def now(self) -> datetime:
         """The time of day in UTC."""
@@ -178,7 +178,7 @@ class PacedLoop(asyncio.SelectorEventLoop):
         began = self.time()
         ready = self._outside.select(timeout)
         waited = self.time() - began
-        # however late the system wakes the loop: a laptop may have slept
+        # even if the system wakes the loop late: a laptop may have been suspended
         self._owed += self.speed * (waited if timeout is None else min(waited, timeout))
         self._pass()
         return ready
@@ -366,8 +366,8 @@ class VirtualClock(SystemClock):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop whose time moves to the next timer whenever nothing is ready.
 
-    Nothing outside the process can be waited for. Work handed to threads is done at once, in
-    the loop's own thread, because a second thread would finish at a moment nobody can repeat.
+    Nothing outside the process can be waited for. Work handed to threads is done at once, in the
+    loop's own thread, because a second thread would finish at a moment that is not reproducible.
     """
 
     def __init__(self, start: datetime = EPOCH) -> None:
@@ -396,12 +396,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future: asyncio.Future[T] = self.create_future()
         try:
             future.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 it belongs to whoever awaits the work
+        except Exception as error:  # noqa: BLE001 raised where the work is awaited
             future.set_exception(error)
         return future
 
     def _move(self, seconds: float | None) -> None:
-        """Let ``seconds`` pass, which nobody has anything to do in."""
+        """Advance time by ``seconds``, in which no task is ready."""
         if seconds is None:
             raise DeadlockError(self.now())
         if seconds > 0:

@@ -1,13 +1,13 @@
 """The settings of the controller as planners take them.
 
-Planners know no settings, feature gates or environment; this is the one place that turns the one
-into the other, for the controllers and the command line alike.
+Planners know no settings, feature gates or environment; this module converts settings to planner
+inputs, for the controllers and the command line alike.
 """
 
-from karpenter.disruption.passes import DisruptionSettings
+from karpenter.disruption.context import DisruptionSettings
+from karpenter.scheduling.inputs.scheduler_config import parse_scheduler_config
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.provisioning import PassSettings
-from karpenter.scheduling.scheduler_config import parse_scheduler_config
 from karpenter.settings import Settings
 from karpenter.state.nodes import nomination_window
 

@@ -1,8 +1,8 @@
-"""What controllers run on, be they ours or a provider's: queues of keys, and singleton loops.
+"""The runtime of controllers, ours and a provider's: reconcilers of keys, and singleton loops.
 
-A controller turns a key into the state it should be in, one step at a time. What fails is tried
-again with back-off; a conflict means "look again" and is no failure worth a word. What ends a
-worker although all its steps are guarded is said and counted, and the worker begun anew.
+A controller moves each key towards its desired state, one step at a time. A failed key is retried
+with back-off; a conflict is retried without being logged as a failure. A worker that ends although
+every step is guarded is logged, counted and restarted.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from karpenter.kube.workqueue import QUICK, Backoff, WorkQueue
 from karpenter.telemetry import Metrics
 
 R = TypeVar("R", bound=Resource)
-# What most controllers wait after failures: a write that fails twice will not work at once
+# The back-off of most controllers: a write that fails twice will not succeed immediately
 REASONABLE: Final = Backoff(0.1, 60.0)
-# What is waited before something is begun anew that was not meant to end
+# The delay before a worker that ended unexpectedly is restarted
 PATIENT: Final = Backoff(1.0, 300.0)
 
 
@@ -85,12 +85,12 @@ class KeyedController:
         turns = asyncio.Semaphore(self.workers)
         try:
             async with asyncio.TaskGroup() as group:
-                # A task for each piece of work: a thousand that wait would all want to be woken
+                # One task per key in work: a thousand idle workers would all be woken
                 while True:
                     await turns.acquire()
                     key = await self.queue.get()
                     group.create_task(self._work(key, turns), name=self.name)
-                    # Nothing need have waited in there, and others want their turn
+                    # Yield: the reconcile may not have awaited anything
                     await asyncio.sleep(0)
         finally:
             self.queue.clear()
@@ -100,7 +100,7 @@ class KeyedController:
     async def _work(self, key: Hashable, turns: asyncio.Semaphore) -> None:
         try:
             await self._step(key)
-        except Exception as error:  # noqa: BLE001 even what was to be said of it went wrong
+        except Exception as error:  # noqa: BLE001 even logging the error failed
             self.queue.retry(key)
             failed(self.name, error, self.log, self.metrics)
         finally:
@@ -149,7 +149,7 @@ class LoopController:
             failures = failures + 1 if seconds is None else 0
             if seconds is None:
                 seconds = self.backoff.after(failures - 1)
-            # Even a loop that never waits lets others have their turn
+            # Yield to other tasks even if the loop never waits
             await self.clock.sleep(max(seconds, 0.0))
 
     async def _round(self, failures: int) -> float | None:
@@ -157,7 +157,7 @@ class LoopController:
         with self.metrics.reconciling(self.name, self.clock) as outcome:
             try:
                 seconds = await self.step()
-            except Exception as error:  # noqa: BLE001 the next round may go well
+            except Exception as error:  # noqa: BLE001 retried in the next round
                 outcome.result = "requeue" if is_race(error) else "error"
                 report(self.log, error, self.backoff.after(failures))
                 _count_unforeseen(error, self.name, self.metrics)
@@ -169,13 +169,13 @@ class LoopController:
 async def kept_running(
     worker: Runnable, clock: Clock, log: FilteringBoundLogger, metrics: Metrics
 ) -> None:
-    """Run a worker until it ends by itself; one that raises is begun anew, after a while."""
+    """Run a worker until it ends by itself; one that raises is restarted after a delay."""
     failures = 0
     while True:
         began = clock.monotonic()
         try:
             await worker.run()
-        except Exception as error:  # noqa: BLE001 nobody else is to blame
+        except Exception as error:  # noqa: BLE001 other workers must not be affected
             if clock.monotonic() - began > PATIENT.last:
                 failures = 0
             seconds = PATIENT.after(failures)
@@ -189,7 +189,7 @@ async def kept_running(
 def failed(
     name: str, error: Exception, log: Any, metrics: Metrics, seconds: float | None = None
 ) -> None:
-    """Say and count that something ended which was to go on; ``seconds`` until it does."""
+    """Log and count a worker that ended unexpectedly; it is restarted after ``seconds``."""
     cause = first_cause(error)
     metrics.controllers_failures_total.labels(name).inc()
     log.error(
@@ -209,7 +209,7 @@ def first_cause(error: BaseException) -> BaseException:
 
 
 def is_race(error: Exception) -> bool:
-    """Whether an error only says that somebody else was faster, or that we no longer lead."""
+    """Whether an error only means that another writer was faster, or that we no longer lead."""
     return isinstance(error, ConflictError | NotFoundError | NotLeadingError)
 
 
@@ -219,7 +219,7 @@ def is_foreseen(error: Exception) -> bool:
 
 
 def report(log: Any, error: Exception, seconds: float) -> None:
-    """Say what went wrong: nothing for a race, a sentence for what was foreseen, else all of it."""
+    """Log an error: nothing for a race, a sentence for an expected error, else the traceback."""
     if is_race(error):
         return
     foreseen = is_foreseen(error)
@@ -232,7 +232,7 @@ def report(log: Any, error: Exception, seconds: float) -> None:
 
 
 def context(kind: type[Resource] | None, key: Hashable) -> dict[str, Any]:
-    """What every line says that is logged while a key is worked on, by whomever."""
+    """The log context of every line that is written while a key is processed."""
     about = _about(key)
     found: dict[str, Any] = {**about, "reconcileID": str(uuid.uuid4())}
     if kind is not None:

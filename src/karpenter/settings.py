@@ -1,4 +1,4 @@
-"""Every setting of the controller, with its default, read once and checked once.
+"""The settings of the controller with their defaults, read and validated once.
 
 A setting has one name, its environment variable; its flag is the same in lower case with dashes.
 Text that cannot be read is refused with one sentence that names the setting, except that an
@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from karpenter.admission.durations import go_duration
-from karpenter.api.times import in_nanoseconds
+from karpenter.model import durations
 
 DEFAULT_GATES: Final[Mapping[str, bool]] = {
     "NodeRepair": False,
@@ -44,7 +43,7 @@ class FeatureGates:
     gates: Mapping[str, bool] = field(default_factory=lambda: DEFAULT_GATES)
 
     def __getitem__(self, name: str) -> bool:
-        """Whether a feature is on; one that nobody knows is off."""
+        """Whether a feature is on; an unknown one is off."""
         return self.gates.get(name, False)
 
 
@@ -123,7 +122,7 @@ def with_assignments(settings: Settings, assignments: Mapping[str, str]) -> Sett
 
 
 def unknown_gates(gates: FeatureGates) -> list[str]:
-    """Say of each gate that does not exist that it does not, and which may have been meant.
+    """A warning for each unknown gate, with a similar name if there is one.
 
     A controller takes them and leaves them without effect, as Karpenter does, so that the settings
     of a newer version do not keep an older one from starting.
@@ -236,12 +235,12 @@ def _boolean(text: str) -> bool:
 
 
 def _duration(text: str) -> timedelta:
-    nanoseconds = go_duration(text)
-    if nanoseconds is None or nanoseconds < 0:
+    length = durations.period(text)
+    if length is None:
         raise ValueError(
             f"{text!r} is not a duration such as 10s or 1m30s, of numbers with the units h, m, s and ms"
         )
-    return in_nanoseconds(nanoseconds)
+    return length
 
 
 _READERS: Final[Mapping[type, Callable[[str], object]]] = {

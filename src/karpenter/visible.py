@@ -1,10 +1,10 @@
-r"""Text from outside as it may be shown: every character in it is seen, and none steers a terminal.
+r"""Escapes untrusted text for display, so that no character is invisible or controls a terminal.
 
 Names, annotations, messages of events and errors are written by others. Control characters would
 move the cursor, clear the screen or rename the window; bidirectional controls make text read other
-than it is; characters without width hide in names. All of them are spelled out. Whoever writes text
-for people sends it through here; JSON and YAML say the same with escapes of their own, so that
-programs read what was there.
+than it is; characters without width hide in names. All of them are spelled out. Text output for
+people passes through here; JSON and YAML say the same with escapes of their own, so that programs
+read what was there.
 """
 
 import re

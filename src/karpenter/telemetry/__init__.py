@@ -1,4 +1,4 @@
-"""What the process tells its operators: metrics with Karpenter's names, and logs."""
+"""Metrics, under Karpenter's names, and logs."""
 
 from karpenter.telemetry.capacity import CloudCalls
 from karpenter.telemetry.logs import (

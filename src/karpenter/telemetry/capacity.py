@@ -2,13 +2,15 @@
 
 from typing import Final, Protocol
 
+from karpenter.api.karpenter import NodeClaim
+from karpenter.model import durations
 from karpenter.telemetry.families import LIFETIMES, Families, doubling
 
-_DISRUPTED = "reason nodepool capacity_type consolidation_policy termination_mode"
+DISRUPTED: Final = "reason nodepool capacity_type consolidation_policy termination_mode"
 
 
 class CapacityMetrics:
-    """What became of machines.
+    """Metrics of NodeClaims, nodes and NodePools.
 
     Gauges that only mirror the cluster are not here: they are read from it when scraped.
     """
@@ -27,7 +29,7 @@ class CapacityMetrics:
         self.nodeclaims_disrupted_total = make.counter(
             "karpenter_nodeclaims_disrupted_total",
             "Node claims that were made to go, by reason.",
-            _DISRUPTED,
+            DISRUPTED,
         )
         self.nodeclaims_unhealthy_disrupted_total = make.counter(
             "karpenter_nodeclaims_unhealthy_disrupted_total",
@@ -108,7 +110,7 @@ class CapacityMetrics:
 
 
 class CloudCall(Protocol):
-    """Who called what, of which cloud."""
+    """The labels of a call to the cloud provider."""
 
     @property
     def controller(self) -> str: ...
@@ -141,3 +143,11 @@ class CloudCalls:
             error=error,
             nodepool=nodepool,
         ).inc()
+
+
+def termination_mode(claim: NodeClaim) -> str:
+    """How much time pods have once the claim is deleted: no bound, some, or none."""
+    text = claim.spec.termination_grace_period
+    if text is None:
+        return "graceful"
+    return "eventual" if durations.is_positive(text) else "forceful"

@@ -7,7 +7,7 @@ _MOVE = "decision nodepool policy"
 
 
 class DecisionMetrics:
-    """What was decided about nodes that could go."""
+    """Metrics of disruption decisions."""
 
     def __init__(self, make: Families) -> None:
         self.voluntary_disruption_decisions_total = make.counter(
@@ -35,7 +35,7 @@ class DecisionMetrics:
             "Searches for consolidation that ran out of time.",
             "consolidation_type",
         )
-        for kind in ("multi", "single"):  # so that an alert on a rise has something to rise from
+        for kind in ("multi", "single"):  # from 0 on, so that increase() sees the first one
             self.voluntary_disruption_consolidation_timeouts_total.labels(kind)
         self.voluntary_disruption_failed_validations_total = make.counter(
             "karpenter_voluntary_disruption_failed_validations_total",

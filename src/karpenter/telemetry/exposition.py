@@ -18,7 +18,7 @@ def gauge(name: str, meaning: str, samples: Iterable[str]) -> str:
 
 
 def gauge_pieces(name: str, meaning: str, samples: Iterable[str]) -> Iterator[str]:
-    """The lines of a gauge with very many samples, a few at a time, so that others get their turn.
+    """The lines of a gauge with very many samples, in pieces that yield to other tasks.
 
     A source that has to work before it has anything to say may give empty pieces meanwhile.
     """
@@ -51,5 +51,5 @@ def snake_case(key: str) -> str:
 
 
 def number(value: float) -> str:
-    """A value, without digits nobody needs."""
+    """A value without superfluous digits."""
     return str(int(value)) if value == int(value) else repr(float(value))

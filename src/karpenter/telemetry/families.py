@@ -1,4 +1,4 @@
-"""How metrics are declared: one call each, in a registry of one's own, with shared buckets."""
+"""Declares metrics: one call each, in a registry per instance, with shared buckets."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -25,7 +25,7 @@ LIFETIMES: Final[Buckets] = (
 )
 SCORES: Final[Buckets] = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0)
 
-# The moment a counter was made is no series of Karpenter's, and would double what is scraped
+# Karpenter has no ``_created`` series, which would double the size of a scrape
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 

@@ -1,10 +1,9 @@
-"""How an entry of the log becomes a line."""
+"""Formats log entries as JSON or text lines."""
 
 import json
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
 from datetime import datetime, timedelta
-from decimal import Decimal
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +12,7 @@ from structlog.typing import Processor as Processor
 from structlog.typing import WrappedLogger
 
 from karpenter.api.times import in_utc
+from karpenter.model import durations
 from karpenter.visible import in_json, visible, visible_lines
 
 Fields: TypeAlias = MutableMapping[str, Any]
@@ -78,36 +78,13 @@ def _readable(value: Any) -> str:
 
 
 def with_traceback(_: WrappedLogger, _method: str, event: Fields) -> Fields:
-    """Add where an unforeseen error came from; only those who look for faults want that."""
+    """Add the traceback of an unexpected error; shown at debug level only."""
     error = event.pop("exc_info", None)
     if error is True:
         return event
     if isinstance(error, BaseException):
         event["stacktrace"] = "".join(traceback.format_exception(error))
     return event
-
-
-def go_text(duration: timedelta) -> str:
-    """A duration as Go prints it, such as ``1m30s`` or ``1.2s``."""
-    seconds = Decimal(duration // timedelta(microseconds=1)) / 1_000_000
-    if seconds == 0:
-        return "0s"
-    sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
-    if seconds < 1:
-        milliseconds = seconds * 1000
-        if milliseconds < 1:
-            return f"{sign}{_number(milliseconds * 1000)}µs"
-        return f"{sign}{_number(milliseconds)}ms"
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = f"{hours}h" if hours else ""
-    parts += f"{minutes}m" if hours or minutes else ""
-    return f"{sign}{parts}{_number(seconds)}s"
-
-
-def _number(value: Decimal) -> str:
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _context(event: Fields) -> dict[str, Any]:
@@ -125,7 +102,7 @@ def _context(event: Fields) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     match value:
         case timedelta():
-            return go_text(value)
+            return durations.text(value)
         case datetime():
             return _timestamp(value)
         case BaseException():

@@ -1,7 +1,7 @@
 """Logs: one JSON object a line, text for people at a terminal, and lists for tests.
 
-No logger here is global. The level is fixed for the life of the process; what repeats itself too
-often is thinned out, and a line that cannot be written never stops the work it tells of.
+No logger here is global. The level is fixed for the life of the process; repeated lines are
+sampled, and a line that cannot be written never stops the work it reports.
 """
 
 import contextlib
@@ -136,7 +136,7 @@ class Sink(Protocol):
 
 
 class Output:
-    """Writes lines to all of several places; what fails there is told elsewhere."""
+    """Writes lines to several sinks; failures are reported on sinks of their own."""
 
     def __init__(self, sinks: Sequence[Sink], failures: Sequence[Sink]) -> None:
         self._sinks = sinks
@@ -237,13 +237,13 @@ class _Standard:
             stream.flush()
 
     def is_terminal(self) -> bool:
-        """Whether somebody reads along."""
+        """Whether the sink is a terminal."""
         stream = getattr(sys, self._stream_name)
         return stream is not None and stream.isatty()
 
 
 def _are_terminals(sinks: Sequence[Sink]) -> bool:
-    """Whether nothing but people reads the lines."""
+    """Whether all sinks are terminals."""
     return bool(sinks) and all(isinstance(s, _Standard) and s.is_terminal() for s in sinks)
 
 

@@ -1,4 +1,4 @@
-"""Everything that can be scraped, in one registry for each instance.
+"""The metrics of a controller, in one registry for each instance.
 
 An attribute is called as its metric without the prefix ``karpenter_``. Gauges that only mirror the
 cluster are computed when they are scraped: collectors of the Prometheus client are registered,
@@ -63,7 +63,7 @@ class Metrics(CapacityMetrics, WorkloadMetrics, DecisionMetrics, RuntimeMetrics)
         Args:
             commit: the revision this build was made of.
             monotonic: seconds that only grow, for what forgets old observations.
-            with_process: also tell of memory, processor time and garbage collection; for real
+            with_process: also export memory, processor time and garbage collection; for real
                 processes only, because simulated ones share theirs.
         """
         self.registry: Final = CollectorRegistry()
@@ -112,7 +112,7 @@ class Metrics(CapacityMetrics, WorkloadMetrics, DecisionMetrics, RuntimeMetrics)
             try:
                 for piece in lines():
                     yield piece.encode()
-            except Exception as error:  # noqa: BLE001 all other metrics can still be told
+            except Exception as error:  # noqa: BLE001 all other metrics are still exported
                 _log.error("some metrics could not be worked out", error=error, exc_info=error)
 
     def exposition(self) -> bytes:

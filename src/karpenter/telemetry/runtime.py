@@ -1,4 +1,4 @@
-"""Metrics of the machinery: reconciles, work queues, requests to the API server, leadership."""
+"""Metrics of the runtime: reconciles, work queues, requests to the API server, leadership."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -27,13 +27,13 @@ class Stopwatch(Protocol):
 
 @dataclass(slots=True)
 class Outcome:
-    """How a reconcile went; whoever runs it says so."""
+    """The result of a reconcile, set by the code that runs it."""
 
     result: Result = "success"
 
 
 class QueueWatch:
-    """What a work queue tells about itself."""
+    """The metrics of one work queue."""
 
     def __init__(self, adds: Counter, retries: Counter, waits: Histogram) -> None:
         self._adds = adds
@@ -78,7 +78,7 @@ class _Reconciles:
 
 
 class RuntimeMetrics:
-    """How busy the process is."""
+    """Metrics of the controller runtime."""
 
     def __init__(self, make: Families) -> None:
         self._reconciles: dict[str, _Reconciles] = {}
@@ -91,7 +91,7 @@ class RuntimeMetrics:
         )
         self.controller_runtime_reconcile_panics_total = make.counter(
             "controller_runtime_reconcile_panics_total",
-            "Reconciles that failed in a way nobody foresaw.",
+            "Reconciles that failed with an unexpected error.",
             "controller",
         )
         self.controller_runtime_terminal_reconcile_errors_total = make.counter(
@@ -141,7 +141,7 @@ class RuntimeMetrics:
                 series.errors.inc()
 
     def queue(self, controller: str, depth: Callable[[], int]) -> QueueWatch:
-        """Follow a work queue; ``depth`` is asked for its length when somebody looks."""
+        """Follow a work queue; ``depth`` gives its length at every scrape."""
         labels = {"name": controller, "controller": controller}
         self.workqueue_depth.labels(**labels).set_function(depth)
         return QueueWatch(
@@ -168,7 +168,7 @@ class RuntimeMetrics:
                 self.objects_set_aside.remove(kind, namespace, name)
 
     def handler_failed(self, kind: str) -> None:
-        """Note that somebody who follows a kind raised about one object."""
+        """Note that a handler of a kind raised for one object."""
         self.objects_handler_failures_total.labels(kind).inc()
 
     def _add_guards(self, make: Families) -> None:

@@ -83,7 +83,7 @@ class Summary(Collector):
         self._series.pop(tuple(values[label] for label in self._labels), None)
 
     def describe(self) -> Iterable[Metric]:
-        """Tell the registry which names are taken."""
+        """Declare the metric names to the registry."""
         return [Metric(self._name, self._meaning, "summary")]
 
     def collect(self) -> Iterable[Metric]:

@@ -13,7 +13,7 @@ _OF_ALL_KINDS: Final = "group kind"
 
 
 class TransitionMetrics:
-    """What happened to conditions; how they are now is read when scraped."""
+    """Transitions of conditions; their current state is read when scraped."""
 
     def __init__(self, make: Families, prefix: str, labels: str) -> None:
         """Declare a family.

@@ -1,12 +1,11 @@
 """Metrics of pods and of the scheduling simulation."""
 
+from karpenter.telemetry.capacity import DISRUPTED
 from karpenter.telemetry.families import Families
-
-_DISRUPTED = "reason nodepool capacity_type consolidation_policy termination_mode"
 
 
 class WorkloadMetrics:
-    """What became of pods."""
+    """Metrics of pods."""
 
     def __init__(self, make: Families) -> None:
         self.pods_startup_duration_seconds = make.summary(
@@ -34,7 +33,7 @@ class WorkloadMetrics:
         self.pods_disruption_initiated_total = make.counter(
             "karpenter_pods_disruption_initiated_total",
             "Pods on nodes that were made to go.",
-            _DISRUPTED,
+            DISRUPTED,
         )
         self.pods_eviction_requests_total = make.counter(
             "karpenter_pods_eviction_requests_total", "Evictions asked for, by answer.", "code"

@@ -1,1 +1,0 @@
-"""A small Kubernetes in one process, to try things out on."""

@@ -1,1 +1,0 @@
-"""The cluster's own controllers and what they run on."""
