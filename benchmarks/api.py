@@ -4,7 +4,6 @@ Seconds are those of the processor, and the client runs in the same process, so 
 better than these figures: the client's share is in them. A pod is about 1.5 kB here.
 """
 
-import argparse
 import asyncio
 import json
 import time
@@ -13,16 +12,17 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from benchmarks.options import options
 from rich.console import Console
 from rich.table import Table
 
 from karpenter.clock import SystemClock
-from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.server import Server, serving
-from karpenter.sandbox.store import Key, Store
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.server.api import Api
+from karpenter_sandbox.server.http import Server, serving
+from karpenter_sandbox.store.store import Key, Store
 
 Json = dict[str, Any]
 
@@ -52,9 +52,7 @@ class Figures:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the sandbox's API.")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--smoke", action="store_true", help="few pods, no judgement")
+    parser = options("Measure the sandbox's API.", smoke="few pods")
     arguments = parser.parse_args()
     size = (50, 200) if arguments.smoke else (PODS, EVENTS)
     figures = asyncio.run(_measure(*size))

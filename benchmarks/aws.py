@@ -1,8 +1,8 @@
 """What the AWS provider takes: time for the catalogue, calls for a launch, memory, and the loop.
 
-    python -m benchmarks.aws            about two minutes
-    python -m benchmarks.aws --smoke    few launches: that everything still runs
-    python -m benchmarks.aws --json     figures for programs
+    python -m benchmarks aws            about two minutes
+    python -m benchmarks aws --smoke    few launches: that everything still runs
+    python -m benchmarks aws --json     figures for programs
 
 AWS is simulated in a process of its own and reached by HTTP, so that boto3 does all that it does
 with the real one, and nothing of the simulation is counted. The provider is that of ``karpenter
@@ -34,25 +34,27 @@ from typing import Any, Final
 import msgspec
 from benchmarks.aws_endpoint import ADDRESS, CLUSTER, KUBECONFIG
 from benchmarks.measuring import ROOT, peak_memory, positive
+from benchmarks.options import options
 from rich.console import Console
 from rich.table import Table
 
+from karpenter.api import ec2_labels
 from karpenter.api.codec import convert_as
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodeClaimStatus, NodePool
-from karpenter.cli.cycles import collect_briefly
-from karpenter.cli.turns import WatchedSelector, watched_loop
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.calls import AwsCalls, Made
+from karpenter.cloud.aws.ec2.calls import AwsCalls, Made
 from karpenter.cloud.aws.provider import AwsProvider, make_provider
-from karpenter.cloud.aws.unavailable import Place
+from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.cloud.registry import ProviderContext
+from karpenter.kube.access.config import load_config
 from karpenter.kube.client import Client
-from karpenter.kube.config import load_config
 from karpenter.kube.errors import AlreadyExistsError
 from karpenter.kube.http import HttpTransport
 from karpenter.model import labels
 from karpenter.model.conditions import READY, is_true
+from karpenter.operator.event_loop import WatchedSelector, watched_loop
+from karpenter.operator.gc_thresholds import collect_briefly
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.logs import take_over
@@ -73,7 +75,7 @@ _PATIENCE: Final = 120.0
 _WARM_LISTS: Final = 20
 _NAME: Final = "default"
 NODE_ROLE: Final = "KarpenterNodeRole"  # of the simulated account
-_REFERENCE: Final = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": _NAME}
+_REFERENCE: Final = {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": _NAME}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +120,9 @@ class Figures:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the AWS provider.")
+    parser = options("Measure the AWS provider.", smoke="few launches")
     parser.add_argument("--launches", type=positive, default=LAUNCHES)
     parser.add_argument("--rounds", type=positive, default=ROUNDS, help="the best of how many")
-    parser.add_argument("--smoke", action="store_true", help="few launches, no judgement")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -205,7 +205,7 @@ async def _all_of_it(
     # All as in a controller
     take_over(quiet_logger())
     collect_briefly()
-    import_module("karpenter.controllers.everything")  # its memory counts too
+    import_module("karpenter.controllers.controllers")  # its memory counts too
     clock = SystemClock()
     transport = HttpTransport(
         load_config(environment), clock, user_agent="benchmark", environment=environment
@@ -270,7 +270,7 @@ def _is_counted(made: Made) -> bool:
 
 async def _ensure(kube: Client) -> NodePool:
     """Make sure that there are a node class and a pool."""
-    selector = [{"tags": {labels.DISCOVERY_TAG: CLUSTER}}]
+    selector = [{"tags": {ec2_labels.DISCOVERY_TAG: CLUSTER}}]
     spec = {
         "role": NODE_ROLE,
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -330,12 +330,12 @@ async def _launch_and_end(provider: AwsProvider, claims: Sequence[NodeClaim]) ->
 
 def _claim(number: int) -> NodeClaim:
     """A claim as the scheduler makes them: any type of a few families that is large enough."""
-    families = {"key": labels.INSTANCE_CATEGORY, "operator": "In", "values": ["c", "m", "r"]}
+    families = {"key": ec2_labels.INSTANCE_CATEGORY, "operator": "In", "values": ["c", "m", "r"]}
     body = {
         "metadata": {
             "name": f"{_NAME}-{number:05}",
             "uid": f"{os.getpid()}-{number}",
-            "labels": {labels.NODEPOOL: _NAME, labels.EC2_NODE_CLASS: _NAME},
+            "labels": {labels.NODEPOOL: _NAME, ec2_labels.NODE_CLASS: _NAME},
         },
         "spec": {
             "nodeClassRef": _REFERENCE,

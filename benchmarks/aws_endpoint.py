@@ -5,11 +5,11 @@ models; long lists come page by page, as EC2 sends them. An answer about instanc
 written once and then kept, because how long moto takes to write it is of no interest here.
 """
 
-import argparse
 import asyncio
 import importlib
 import json
 import re
+import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,8 +24,8 @@ from moto.core.utils import get_service_model
 
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.simulated.account import SimulatedAccount, simulated_account
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
 
 CLUSTER: Final = "sandbox"
 ADDRESS: Final = "aws.address"  # the file that holds the URL once everything answers
@@ -170,12 +170,5 @@ async def serve(folder: Path) -> None:
             await asyncio.Event().wait()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Serve AWS and Kubernetes for a measurement.")
-    parser.add_argument("folder", type=Path)
-    asyncio.run(serve(parser.parse_args().folder))
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    asyncio.run(serve(Path(sys.argv[1])))

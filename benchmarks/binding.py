@@ -10,7 +10,6 @@ the API, and the ``Scheduled`` events. The kubelets do not run. The collector of
 Seconds are those of the processor, so that a busy machine does not distort them much.
 """
 
-import argparse
 import asyncio
 import json
 import time
@@ -19,17 +18,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from benchmarks.options import options
 from rich.console import Console
 from rich.table import Table
 
-from karpenter.cli.cycles import collect_rarely
 from karpenter.clock import Clock, run_virtual, running_clock
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.scheduler import Scheduler
-from karpenter.sandbox.store import Store
+from karpenter.operator.gc_thresholds import collect_rarely
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.runtime.runtime import Runtime
+from karpenter_sandbox.scheduling.scheduler import Scheduler
+from karpenter_sandbox.store.store import Store
 
 Json = dict[str, Any]
 
@@ -77,10 +77,8 @@ class Figures:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the sandbox's scheduler.")
+    parser = options("Measure the sandbox's scheduler.", smoke="few pods and nodes")
     parser.add_argument("--pods", type=int, default=PODS)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--smoke", action="store_true", help="only prove that the program works")
     arguments = parser.parse_args()
     cases = [Case(20, 2, wish) for wish in _WISHES] if arguments.smoke else CASES
     pods = 20 if arguments.smoke else arguments.pods

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from karpenter.api import ec2_labels
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.model import labels
 from karpenter.model.requirement import Requirement
@@ -29,7 +30,7 @@ EC2_FACTS: Final = ProviderFacts(
     name="aws",
     node_classes=((NODE_CLASS_GROUP, NODE_CLASS_KIND),),
     well_known_labels=labels.CORE_WELL_KNOWN
-    | {labels.INSTANCE_CATEGORY, labels.INSTANCE_GENERATION, labels.INSTANCE_CPU},
+    | {ec2_labels.INSTANCE_CATEGORY, ec2_labels.INSTANCE_GENERATION, ec2_labels.INSTANCE_CPU},
 )
 
 _GIB: Final = 2**30
@@ -132,9 +133,9 @@ def _ec2_type(entry: Mapping[str, str | int | float]) -> InstanceType:
                 labels.OS: ("linux",),
                 labels.ZONE: EC2_ZONES,
                 labels.CAPACITY_TYPE: (labels.ON_DEMAND,),
-                labels.INSTANCE_CATEGORY: (str(entry["cat"]),),
-                labels.INSTANCE_GENERATION: (str(entry["gen"]),),
-                labels.INSTANCE_CPU: (str(entry["vcpu"]),),
+                ec2_labels.INSTANCE_CATEGORY: (str(entry["cat"]),),
+                ec2_labels.INSTANCE_GENERATION: (str(entry["gen"]),),
+                ec2_labels.INSTANCE_CPU: (str(entry["vcpu"]),),
             }
         ),
         offerings=tuple(

@@ -1,7 +1,7 @@
 """Side by side with Karpenter: its own scheduling benchmark and ours, in one run, in turns.
 
-    python -m benchmarks.compare                       1,000, 5,000 and 20,000 pods, some minutes
-    python -m benchmarks.compare --sizes 1000 --rounds 5
+    python -m benchmarks compare                       1,000, 5,000 and 20,000 pods, some minutes
+    python -m benchmarks compare --sizes 1000 --rounds 5
 
 Karpenter's side is the benchmark in its published Go module (``benchmarks/peer/go.mod`` says which
 version), built once into the user's cache. It times ``Solve`` alone: its scheduler, the topology
@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.measuring import Figures, measure, positive
+from benchmarks.options import options
 from benchmarks.peers import BENCHMARK, built, obstacle
 from rich.console import Console
 from rich.table import Table
 
+ON_REQUEST: Final = "builds Karpenter's own benchmark, which needs Go"
 KARPENTERS_SIZES: Final = (1, 50, 100, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 SIZES: Final = (1_000, 5_000, 20_000)
 LEAST_RATIO: Final = {"a": 100, "c": 20}  # our pods per second over theirs
@@ -82,7 +84,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Compare the solver with Karpenter's scheduler.")
+    parser = options("Compare the solver with Karpenter's scheduler.", smoke="few pods")
     parser.add_argument(
         "--sizes",
         type=_sizes,
@@ -93,8 +95,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=positive, default=2, help="the best of how many (%(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--smoke", action="store_true", help="few pods, no judgement")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.sizes, arguments.rounds = (100,), 1

@@ -1,8 +1,8 @@
 """How fast consolidation looks at every node of a cluster, and how much memory it takes.
 
-    python -m benchmarks.consolidation            1,000 and 5,000 nodes, a minute or two
-    python -m benchmarks.consolidation --smoke    a small cluster: that everything still runs
-    python -m benchmarks.consolidation --json     figures for programs
+    python -m benchmarks consolidation            1,000 and 5,000 nodes, a minute or two
+    python -m benchmarks consolidation --smoke    a small cluster: that everything still runs
+    python -m benchmarks consolidation --json     figures for programs
 
 There are ten pods of 250 deployments to a node and 800 types to choose from. In a *tight* cluster
 every node is of the cheapest type that holds its pods, and full: every question is asked in vain,
@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from benchmarks.catalogues import FACTS, NODE_CLASS_GROUP, NODE_CLASS_KIND, ZONES, cloud
 from benchmarks.measuring import ROOT, peak_memory, positive
+from benchmarks.options import options
 from benchmarks.workloads import SEED, deployment, replica
 from rich.console import Console
 from rich.table import Table
@@ -38,8 +39,8 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.commands import SINGLE
-from karpenter.disruption.multi import find_multi
-from karpenter.disruption.passes import DisruptionSettings, Pass
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings
+from karpenter.disruption.methods.multi_node import find_multi
 from karpenter.disruption.plan import Search
 from karpenter.model import labels
 from karpenter.model.resources import total
@@ -170,9 +171,9 @@ def _measured(nodes: int) -> Figures:
     )
 
 
-def _look(snapshot: Snapshot, types: tuple[InstanceType, ...]) -> Pass:
+def _look(snapshot: Snapshot, types: tuple[InstanceType, ...]) -> DisruptionContext:
     settings = DisruptionSettings()
-    return Pass(snapshot, lambda pool: types, FACTS, settings, now=NOW)
+    return DisruptionContext(snapshot, lambda pool: types, FACTS, settings, now=NOW)
 
 
 def _in_a_child(nodes: int) -> Figures:
@@ -184,9 +185,7 @@ def _in_a_child(nodes: int) -> Figures:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure consolidation.")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--smoke", action="store_true", help="a small cluster, no judgement")
+    parser = options("Measure consolidation.", smoke="a small cluster")
     parser.add_argument("--here", type=positive, metavar="NODES", help="measure in this process")
     return parser.parse_args()
 

@@ -23,11 +23,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.options import options
+
 from karpenter.api import codec
 from karpenter.api.pods import Pod
 
 Json = dict[str, Any]
 
+ROOT = Path(__file__).parents[1]
 TIME_TARGET = 1 / 5
 MEMORY_TARGET = 1 / 3
 
@@ -51,12 +54,10 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure decoding against json.loads.")
+    parser = options("Measure decoding against json.loads.", smoke="few pods")
     parser.add_argument("--pods", type=int, default=10_000, help="how many pods (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="the best of how many (%(default)s)")
     parser.add_argument("--bare", action="store_true", help="pods without managedFields")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--smoke", action="store_true", help="few pods, no judgement")
     parser.add_argument("--memory-of", choices=list(DECODERS), help=argparse.SUPPRESS)
     parser.add_argument("--input", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -89,8 +90,9 @@ def _memory_in_a_child(name: str, data: bytes) -> Json:
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         file.write(data)
         file.flush()
-        command = [sys.executable, __file__, "--memory-of", name, "--input", file.name]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        command = [sys.executable, "-m", "benchmarks.decode", "--memory-of", name]
+        command += ["--input", file.name]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
     measured: Json = json.loads(done.stdout)
     return measured
 
@@ -378,4 +380,4 @@ def _uid(text: str, number: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,10 +1,10 @@
 """A real control plane from nothing to 1,000 pods, and back by a third.
 
-    python -m benchmarks.endtoend            1,000 pods: about ten minutes
-    python -m benchmarks.endtoend --smoke    20 pods: that everything still runs
-    python -m benchmarks.endtoend --beside   Karpenter's own controller first, then ours
-    python -m benchmarks.endtoend --first small   the small pods come first, which takes more nodes
-    python -m benchmarks.endtoend --json     figures for programs
+    python -m benchmarks endtoend            1,000 pods: about ten minutes
+    python -m benchmarks endtoend --smoke    20 pods: that everything still runs
+    python -m benchmarks endtoend --beside   Karpenter's own controller first, then ours
+    python -m benchmarks endtoend --first small   the small pods come first, which takes more nodes
+    python -m benchmarks endtoend --json     figures for programs
 
 kube-apiserver, kube-controller-manager and kube-scheduler are the real ones, kwok plays the
 kubelets, and ``karpenter controller`` is a process with the rights of the installation. Two
@@ -18,7 +18,6 @@ run on the same control plane (built from its published Go module), otherwise th
 a machine with such a workload.
 """
 
-import argparse
 import json
 import math
 import sys
@@ -35,6 +34,7 @@ from typing import Any, Final
 from benchmarks import peers
 from benchmarks.endtoend_report import KNOWN, Figures, Run, Theirs
 from benchmarks.measuring import ROOT
+from benchmarks.options import options
 from benchmarks.peers import CONTROLLER, PeerController, built
 from benchmarks.sampling import Sampler, Usage, sampling
 
@@ -43,7 +43,7 @@ from karpenter.model.quantity import millis
 sys.path.insert(0, str(ROOT / "tests"))  # the control plane is a fixture of the tests
 from control_plane.build import missing
 from control_plane.cluster import obstacle
-from real_cluster import Controller, RealCluster, controller, real_cluster, until
+from helpers.real_cluster import Controller, RealCluster, controller, real_cluster, until
 
 Json = dict[str, Any]
 
@@ -89,9 +89,7 @@ class Load:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure a real cluster from nothing and back.")
-    parser.add_argument("--smoke", action="store_true", help="few pods, no judgement")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser = options("Measure a real cluster from nothing and back.", smoke="few pods")
     parser.add_argument(
         "--beside", action="store_true", help="measure Karpenter's own controller first (needs Go)"
     )

@@ -1,9 +1,9 @@
 """What one pod that was made to do harm costs everybody else.
 
-    python -m benchmarks.hostile                    every kind of harm, a few minutes
-    python -m benchmarks.hostile --only spreads     some of them
-    python -m benchmarks.hostile --smoke            tiny sizes: that everything still runs
-    python -m benchmarks.hostile --json             figures for programs
+    python -m benchmarks hostile                    every kind of harm, a few minutes
+    python -m benchmarks hostile --only spreads     some of them
+    python -m benchmarks hostile --smoke            tiny sizes: that everything still runs
+    python -m benchmarks hostile --json             figures for programs
 
 Ordinary pods of 250 deployments wait beside machines that are in use, and one pass is made for
 them: once by themselves, once with a pod that lists thousands of something, once more by
@@ -26,6 +26,7 @@ from typing import Any, Final
 import msgspec
 from benchmarks.catalogues import FACTS
 from benchmarks.measuring import ROOT, peak_memory, positive
+from benchmarks.options import options
 from benchmarks.workloads import busy_cluster
 from rich.console import Console
 from rich.table import Table
@@ -35,7 +36,7 @@ from karpenter.api.meta import Condition
 from karpenter.api.pods import Pod, PodStatus
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.model import labels
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.provisioning import PassSettings, ProvisioningPlan, plan_provisioning
 from karpenter.state.snapshot import Snapshot
 
@@ -206,11 +207,9 @@ HARMS: Final[dict[str, Callable[[int], Json]]] = {
 
 def main() -> int:
     """Measure and report; the exit code says whether the promises are kept."""
-    parser = argparse.ArgumentParser(description="Measure what one hostile pod costs others.")
+    parser = options("Measure what one hostile pod costs others.", smoke="few entries")
     parser.add_argument("--only", default="", help="which kinds of harm, all of them if none")
     parser.add_argument("--entries", type=positive, default=ENTRIES)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--smoke", action="store_true", help="few entries, no judgement")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     wanted = [name for name in arguments.only.split(",") if name] or list(HARMS)

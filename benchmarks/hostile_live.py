@@ -1,8 +1,8 @@
 """How long pods wait for their claims beside a hostile pod, with a controller that runs.
 
-    python -m benchmarks.hostile_live            some minutes
-    python -m benchmarks.hostile_live --smoke    few wishes and pods: that everything still runs
-    python -m benchmarks.hostile_live --json     figures for programs
+    python -m benchmarks hostile_live            some minutes
+    python -m benchmarks hostile_live --smoke    few wishes and pods: that everything still runs
+    python -m benchmarks hostile_live --json     figures for programs
 
 A sandbox stands for the cluster and ``karpenter controller`` runs in a process of its own. Pods that
 need a node each arrive one after the other; then a pod arrives that lists thousands of preferences
@@ -12,7 +12,6 @@ included, the memory of the controller, the longest turn of its event loop, and 
 lost its lease.
 """
 
-import argparse
 import json
 import statistics
 import sys
@@ -25,13 +24,14 @@ from typing import Any, Final
 from benchmarks.endtoend import deployment, time_of
 from benchmarks.hostile import ENTRIES, HARMS
 from benchmarks.measuring import ROOT
+from benchmarks.options import options
 from benchmarks.sampling import sampling
 from benchmarks.standing import Api, bare_sandbox
 from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(ROOT / "tests"))  # processes and waiting are helpers of the tests
-from real_cluster import Controller, until
+from helpers.real_cluster import Controller, until
 
 Json = dict[str, Any]
 
@@ -74,10 +74,8 @@ class Figures:
 
 def main() -> int:
     """Measure and report; the exit code says whether the promises are kept."""
-    parser = argparse.ArgumentParser(description="Measure waiting for a node beside hostile pods.")
+    parser = options("Measure waiting for a node beside hostile pods.", smoke="few wishes and pods")
     parser.add_argument("--only", default=",".join(_HARMS), help="which harms (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--smoke", action="store_true", help="few wishes and pods, no judgement")
     arguments = parser.parse_args()
     entries, arrivals = (20, 2) if arguments.smoke else (ENTRIES, ARRIVALS)
     figures = [_measured(harm, entries, arrivals) for harm in arguments.only.split(",")]

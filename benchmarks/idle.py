@@ -6,7 +6,6 @@ memory that the process holds then. What remains to be done are heartbeats: leas
 of nodes.
 """
 
-import argparse
 import asyncio
 import json
 import time
@@ -14,13 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.options import options
 from rich.console import Console
 from rich.table import Table
 
-from karpenter.cli.cycles import collect_rarely
 from karpenter.clock import SystemClock
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.seeds import NodeShape
+from karpenter.operator.gc_thresholds import collect_rarely
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.initial_objects import NodeShape
 
 Json = dict[str, Any]
 
@@ -48,10 +48,8 @@ class Figures:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure a cluster in which nothing happens.")
+    parser = options("Measure a cluster in which nothing happens.", smoke="a small cluster")
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--smoke", action="store_true", help="a small cluster, no judgement")
     arguments = parser.parse_args()
     size = (5, 40, 2, 1.0) if arguments.smoke else (NODES, PODS, DEPLOYMENTS, arguments.seconds)
     collect_rarely()

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.workloads import WORKLOADS
 
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.solve import solve
 
 ROOT: Final = Path(__file__).parents[1]
@@ -65,16 +65,9 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def main() -> int:
-    """Measure here, and print the figures."""
-    parser = argparse.ArgumentParser(description="Measure one workload in this process.")
-    parser.add_argument("workload", choices=list(WORKLOADS))
-    parser.add_argument("pods", type=positive)
-    parser.add_argument("rounds", type=positive)
-    arguments = parser.parse_args()
-    figures = _measured(arguments.workload, arguments.pods, arguments.rounds)
-    print(json.dumps(asdict(figures)))
-    return 0
+def _child(letter: str, pods: str, rounds: str) -> None:
+    """Measure here, and print the figures for the parent."""
+    print(json.dumps(asdict(_measured(letter, int(pods), int(rounds)))))
 
 
 def _measured(letter: str, pods: int, rounds: int) -> Figures:
@@ -135,4 +128,4 @@ def peak_memory() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    _child(*sys.argv[1:])

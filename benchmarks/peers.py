@@ -17,7 +17,7 @@ from typing import Any, Final
 from benchmarks.measuring import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))  # processes and waiting are helpers of the tests
-from real_cluster import Controller
+from helpers.real_cluster import Controller
 
 HERE: Final = Path(__file__).parent / "peer"
 MODULE: Final = "sigs.k8s.io/karpenter"

@@ -1,9 +1,9 @@
 """How fast, how small and how good the solver is, on four workloads.
 
-    python -m benchmarks.solver                 all of them, a few minutes
-    python -m benchmarks.solver --only a,c      some of them
-    python -m benchmarks.solver --smoke         tiny sizes: that everything still runs
-    python -m benchmarks.solver --json          figures for programs
+    python -m benchmarks solver                 all of them, a few minutes
+    python -m benchmarks solver --only a,c      some of them
+    python -m benchmarks solver --smoke         tiny sizes: that everything still runs
+    python -m benchmarks solver --json          figures for programs
 
 A solve is a problem in, a plan out: pods are sorted into classes, packed, and every claim written
 out. The universe of offerings is compiled once and kept, as a controller does; what that costs is
@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from benchmarks.measuring import Figures, measure, positive
+from benchmarks.options import options
 from benchmarks.workloads import WORKLOADS, Workload
 from rich.console import Console
 from rich.table import Table
@@ -68,13 +69,11 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure the solver.")
+    parser = options("Measure the solver.", smoke="tiny sizes")
     parser.add_argument("--only", default=",".join(WORKLOADS), help="which ones (%(default)s)")
     parser.add_argument(
         "--rounds", type=positive, default=5, help="the best of how many (%(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes, no judgement")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.rounds = 1

@@ -1,8 +1,8 @@
 """What a controller takes that knows 1,000 nodes and 10,000 pods, and what one more event costs it.
 
-    python -m benchmarks.standing            about a quarter of an hour
-    python -m benchmarks.standing --smoke    a small cluster: that everything still runs
-    python -m benchmarks.standing --json     figures for programs
+    python -m benchmarks standing            about a quarter of an hour
+    python -m benchmarks standing --smoke    a small cluster: that everything still runs
+    python -m benchmarks standing --json     figures for programs
 
 The API server is a sandbox in a process of its own, so that only the controller is measured. Pods
 arrive, ``karpenter controller`` makes a node for every ten of them, and consolidation, which is on,
@@ -14,7 +14,6 @@ others: what is told is how long a pod waits for its claim, the second in which 
 for included, and the longest turn of the event loop meanwhile.
 """
 
-import argparse
 import http.client
 import json
 import re
@@ -34,12 +33,13 @@ from urllib.request import urlopen
 import yaml
 from benchmarks.endtoend import deployment, list_of, node_pool, time_of
 from benchmarks.measuring import ROOT
+from benchmarks.options import options
 from benchmarks.sampling import load, sampling
 from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(ROOT / "tests"))  # processes and waiting are helpers of the tests
-from real_cluster import Controller, until
+from helpers.real_cluster import Controller, until
 
 Json = dict[str, Any]
 
@@ -124,9 +124,7 @@ class Api:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure a controller in a large, quiet cluster.")
-    parser.add_argument("--smoke", action="store_true", help="a small cluster, no judgement")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser = options("Measure a controller in a large, quiet cluster.", smoke="a small cluster")
     parser.add_argument("--log", type=Path, help="keep the log of the controller in this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="standing-") as folder:

@@ -7,7 +7,6 @@ run, as an installed program has them; the first start fills it and is not count
 the wall and the processor are told, because a busy machine distorts the former.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -20,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.options import options
 from rich.console import Console
 from rich.table import Table
 
@@ -63,10 +63,8 @@ class CommandFigures:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the start of commands and the sandbox.")
+    parser = options("Measure the start of commands and the sandbox.", smoke="one round")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--smoke", action="store_true", help="one round, no judgement")
     arguments = parser.parse_args()
     sizes = (3,) if arguments.smoke else (0, 3, 1000)
     rounds = 1 if arguments.smoke else arguments.rounds

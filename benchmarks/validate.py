@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from karpenter.admission.cel import RuleTree
+from benchmarks.options import options
+
+from karpenter.admission.cel.rules import RuleTree
 from karpenter.admission.check import check
-from karpenter.admission.engine import CompiledVersion, builtin
 from karpenter.admission.errors import FieldError
 from karpenter.admission.runtime import runtime_findings
+from karpenter.admission.schemas.engine import CompiledVersion, builtin
 
 Json = dict[str, Any]
 
@@ -33,11 +35,9 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure the checking of objects.")
+    parser = options("Measure the checking of objects.", smoke="few checks")
     parser.add_argument("--repeats", type=int, default=50, help="checks in a round (%(default)s)")
     parser.add_argument("--rounds", type=int, default=20, help="the best of how many (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--smoke", action="store_true", help="few checks, no judgement")
     return parser.parse_args()
 
 

@@ -22,6 +22,7 @@ from benchmarks.catalogues import (
     ladder,
 )
 
+from karpenter.api import ec2_labels
 from karpenter.api.codec import convert
 from karpenter.api.karpenter import NodePool
 from karpenter.api.nodes import Node
@@ -103,8 +104,8 @@ def openb(count: int) -> Problem:
         for n, row in enumerate(chosen)
     ]
     wishes = (
-        (labels.INSTANCE_CATEGORY, "In", ["c", "m", "r"]),
-        (labels.INSTANCE_GENERATION, "Gt", ["2"]),
+        (ec2_labels.INSTANCE_CATEGORY, "In", ["c", "m", "r"]),
+        (ec2_labels.INSTANCE_GENERATION, "Gt", ["2"]),
         (labels.ARCH, "In", ["amd64"]),
     )
     return Problem(

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.cloud.aws.facts import TypeFacts, facts_of, is_usable
 from karpenter.cloud.aws.simulated.gaps import described_types, offered_types, zone_ids
-from karpenter.cloud.aws.type_tables import ZONE_DIGITS
+from karpenter.cloud.aws.types.facts import TypeFacts, facts_of, is_usable
+from karpenter.cloud.aws.types.tables import ZONE_DIGITS
 
 TARGET: Final = Path(__file__).parent.parent / "src/karpenter/cloud/aws/tables/instance_types.json"
 _ABOUT: Final = (

@@ -26,7 +26,7 @@ from typing import Any, Final
 from go_structs import GoField, GoPackage, read_package
 
 VERSION: Final = "1.35.4"
-TARGET: Final = Path(__file__).parent.parent / "src/karpenter/sandbox/schemas"
+TARGET: Final = Path(__file__).parent.parent / "src/karpenter_sandbox/kinds/schemas"
 PROXY: Final = "https://proxy.golang.org"
 MODULES: Final = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
 META: Final = "k8s.io/apimachinery/pkg/apis/meta/v1"

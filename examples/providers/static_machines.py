@@ -1,7 +1,6 @@
 """Machines you own already, listed in a file and switched on when pods need them.
 
-``STATIC_MACHINES_FILE`` names a YAML list of them. A ConfigMap per machine in use says whose it is;
-creating it takes the machine, so no two claims get the same one and nothing dies with the process.
+A ConfigMap per machine in use says whose it is; creating it takes the machine for one claim alone.
 """
 
 from asyncio.subprocess import create_subprocess_exec
@@ -13,17 +12,22 @@ import msgspec
 
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.node_classes import NodeClass
 from karpenter.cloud import provider as cloud
 from karpenter.cloud.registry import ProviderContext, ProviderError
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.kube.errors import AlreadyExistsError, KubeError
 from karpenter.model import labels
+from karpenter.model.conditions import READY, is_true
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
 
-PREFIX = "static://"
 NAMESPACE = "kube-system"
 IN_USE = "static-machines.example.com/in-use"
+
+
+class MachineClass(NodeClass, frozen=True):  # whose Ready condition is set by who runs the racks
+    api_version = "static-machines.example.com/v1"
 
 
 class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,22 +49,15 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return InstanceType(self.name, held, (Offering(place, self.price, is_free),), size)
 
     def instance(self, held: ConfigMap) -> cloud.Instance:
+        name, since = f"static://{self.name}", held.metadata.creation_timestamp
         size = self.instance_type(is_free=False).capacity.to_wire()
-        return cloud.Instance(
-            PREFIX + self.name,
-            labels=self.labels(),
-            capacity=size,
-            allocatable=size,
-            created_at=held.metadata.creation_timestamp,
-        )
+        return cloud.Instance(name, "", self.labels(), {}, size, size, since)
 
 
 class StaticMachines:
     repair_policies: Sequence[cloud.RepairPolicy] = ()
     registration_hooks: Sequence[cloud.RegistrationHook] = ()
-    facts = ProviderFacts(
-        "static", (("static-machines.example.com", "MachineClass"),), labels.CORE_WELL_KNOWN
-    )
+    facts = ProviderFacts("static", (), labels.CORE_WELL_KNOWN, models=(MachineClass,))
 
     def __init__(self, context: ProviderContext, machines: Sequence[Machine]) -> None:
         self._kube, self._clock = context.kube, context.clock
@@ -69,6 +66,10 @@ class StaticMachines:
     async def create(self, claim: NodeClaim) -> cloud.Instance:
         in_use = await self._in_use()
         mine = [held for held in in_use.values() if held.data["claim"] == claim.metadata.uid]
+        classes = await self._kube.list(MachineClass)
+        ready = {each.metadata.name for each in classes if is_true(each.status.conditions, READY)}
+        if not mine and claim.spec.node_class_ref.name not in ready:
+            raise cloud.NodeClassNotReadyError("the class of the claim is missing or not ready")
         held = mine[0] if mine else await self._take(claim, in_use)
         machine = self._machines[held.data["machine"]]
         await _switch(machine, "on")
