@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from furnishing import furnish
+from helpers.bare_clusters import furnish
+from helpers.manifests import container
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
@@ -21,19 +22,18 @@ from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider, Instance, InstanceNotFoundError
 from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.manager import Manager, Process
 from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
-from karpenter.controllers.runtime import Controller
-from karpenter.controllers.world import World
 from karpenter.kube.client import Client
 from karpenter.kube.events import Event, Recorder
 from karpenter.kube.transport import Transport
 from karpenter.runtime import Runnable
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.faults import Timing
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import FeatureGates, Settings
 from karpenter.telemetry import Metrics, recording_logger
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.kubelet.faults import Timing
+from karpenter_sandbox.server.transport import MemoryTransport
 
 JsonObject = dict[str, Any]
 R = TypeVar("R", bound=Resource)
@@ -78,11 +78,6 @@ def deployment(
     name: str, replicas: int, *, cpu: str = "1", memory: str = "256Mi", **pod: Any
 ) -> JsonObject:
     """A Deployment; further arguments go into the spec of its pods."""
-    container = {
-        "name": "app",
-        "image": "pause",
-        "resources": {"requests": {"cpu": cpu, "memory": memory}},
-    }
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",
@@ -93,7 +88,11 @@ def deployment(
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
-                "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **pod},
+                "spec": {
+                    "containers": [container(cpu, memory)],
+                    "terminationGracePeriodSeconds": 0,
+                    **pod,
+                },
             },
         },
     }
@@ -144,15 +143,15 @@ class Autoscaler:
         ]
 
     @property
-    def world(self) -> World:
+    def world(self) -> Context:
         """The world of the present term."""
         assert self.manager is not None
-        assert self.manager.world is not None
-        return self.manager.world
+        assert self.manager.context is not None
+        return self.manager.context
 
     def start(self) -> None:
         """Start a process; what the one before remembered is gone."""
-        from karpenter.controllers.everything import make_controllers
+        from karpenter.controllers.controllers import make_controllers
 
         rng = random.Random(self._seed)
         self._seed += 1
@@ -187,12 +186,7 @@ class Autoscaler:
         task, self._task = self._task, None
         if not self.expects_failures:
             assert [] == self.guarded
-        if task is not None:
-            has_failed = task.done()
-            task.cancel()
-            outcome = (await asyncio.gather(task, return_exceptions=True))[0]
-            if has_failed and isinstance(outcome, BaseException):
-                raise outcome
+        await end(task)
 
     async def apply(self, *objects: JsonObject) -> None:
         """Create objects."""
@@ -397,7 +391,7 @@ class HeardEvents(Recorder):
 class Bench:
     """A world for one controller at a time."""
 
-    def __init__(self, cluster: Cluster, world: World, events: HeardEvents, lines: Any) -> None:
+    def __init__(self, cluster: Cluster, world: Context, events: HeardEvents, lines: Any) -> None:
         self.cluster = cluster
         self.client = cluster.client
         self.clock = world.clock
@@ -490,11 +484,11 @@ async def bench(
     kube = Client(wrap(MemoryTransport(cluster.api)), clock)
     provider: CloudProvider = cloud or FakeCloud()
     rng = random.Random(0)
-    required, optional = kinds_to_follow(settings, provider.facts.node_classes)
+    required, optional = kinds_to_follow(settings, provider.facts.readable_node_classes)
     mirrors = Mirrors(kube, clock, required, optional, rng=rng)
     log, lines = recording_logger()
     events = HeardEvents(kube, clock)
-    world = World(
+    world = Context(
         kube=kube,
         cloud=provider,
         clock=clock,
@@ -527,3 +521,13 @@ def run_in_background(controllers: Sequence[Runnable]) -> asyncio.Task[None]:
                 group.create_task(controller.run(), name=controller.name)
 
     return asyncio.create_task(run(), name="controllers")
+
+
+async def end(task: asyncio.Task[None] | None) -> None:
+    """Cancel what runs in the background, and raise what it died of if it had."""
+    if task is not None:
+        has_failed = task.done()
+        task.cancel()
+        outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+        if has_failed and isinstance(outcome, BaseException):
+            raise outcome

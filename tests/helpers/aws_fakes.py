@@ -30,12 +30,12 @@ from karpenter.api.ec2 import (
 )
 from karpenter.api.meta import ObjectMeta
 from karpenter.clock import EPOCH, Clock, SystemClock
-from karpenter.cloud.aws import calls
-from karpenter.cloud.aws.calls import AwsCalls, Made
-from karpenter.cloud.aws.catalogue import Catalogue, catalogue_of
-from karpenter.cloud.aws.errors import AwsError, error_of
+from karpenter.cloud.aws.ec2 import calls
+from karpenter.cloud.aws.ec2.calls import AwsCalls, Made
+from karpenter.cloud.aws.ec2.errors import AwsError, error_of
 from karpenter.cloud.aws.simulated import gaps
 from karpenter.cloud.aws.simulated.gaps import Gaps
+from karpenter.cloud.aws.types.catalogue import Catalogue, catalogue_of
 
 REGION: Final = "us-west-2"
 ACCOUNT: Final = "123456789012"  # moto's own

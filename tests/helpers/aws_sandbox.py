@@ -6,19 +6,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from autoscaler import Autoscaler, autoscaler
+from helpers.autoscaler import Autoscaler, autoscaler
+from karpenter.api import ec2_labels
 from karpenter.clock import Clock
-from karpenter.cloud.aws.calls import Made
+from karpenter.cloud.aws.ec2.calls import Made
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.simulated.account import CLUSTER, NODE_ROLE, SimulatedAccount
-from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
+from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Transport
-from karpenter.model import labels
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
+from karpenter_sandbox.server.transport import MemoryTransport
 
 JsonObject = dict[str, Any]
 
@@ -33,7 +33,7 @@ class AwsSandbox:
     """A cluster and the account behind it."""
 
     run: Autoscaler
-    world: AwsWorld
+    world: SimulatedAws
     calls: list[Made] = field(default_factory=list)
     providers: list[AwsProvider] = field(default_factory=list)
 
@@ -89,7 +89,7 @@ def ec2_pool(
     **disruption: Any,
 ) -> JsonObject:
     """A NodePool of the node class of the sandbox."""
-    reference = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": "default"}
+    reference = {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": "default"}
     spec = {
         "nodeClassRef": reference,
         "requirements": list(requirements),
@@ -113,6 +113,7 @@ async def aws_sandbox(
     cluster: str = CLUSTER,
     node_role: str = NODE_ROLE,
     has_class: bool = True,
+    starts: bool = True,
     environment: Mapping[str, str] | None = None,
     settings: Settings | None = None,
     wrap: Callable[[Transport], Transport] = lambda transport: transport,
@@ -138,7 +139,8 @@ async def aws_sandbox(
             world.environment = {**world.environment, **(environment or {})}
             boxes.append(AwsSandbox(run, world))
             await run.apply(*(world.first_objects() if has_class else ()), *objects)
-            run.start()
+            if starts:
+                run.start()
             try:
                 yield boxes[0]
             finally:

@@ -8,9 +8,10 @@ over took half of the time of a test.
 import copy
 from dataclasses import dataclass
 
-from karpenter.sandbox.backend import Identity
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.store import JsonObject, Key
+from karpenter.api.meta import JsonObject
+from karpenter_sandbox.backend import Identity
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.store.store import Key
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from autoscaler import Bench, FakeCloud, bench
+from helpers.autoscaler import Bench, FakeCloud, bench
+from helpers.manifests import at, condition, taint
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
-from karpenter.clock import EPOCH
 from karpenter.cloud.provider import Instance
 from karpenter.controllers.lifecycle.lifecycle import LifecycleController
 from karpenter.controllers.lifecycle.removal import Remover
@@ -24,23 +25,6 @@ PROVIDER_ID = "fake://claim-1"
 V1 = "karpenter.sh/v1"
 STAGES = ("Launched", "Registered", "Initialized")
 READY_CONDITION = {"type": "Ready", "status": "True"}
-
-
-def at(seconds: float) -> str:
-    """A time so long after the beginning of the test, as Kubernetes writes it."""
-    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def condition(kind: str, status: str, reason: str = "", *, since: float = 0.0) -> JsonObject:
-    """A condition of a claim."""
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason or kind,
-        "message": "",
-        "lastTransitionTime": at(since),
-        "observedGeneration": 1,
-    }
 
 
 def claim(
@@ -61,7 +45,7 @@ def claim(
     known: JsonObject = {"conditions": list(held.values())} if held else {}
     if done:
         known |= {"providerID": f"fake://{name}", "capacity": {"cpu": "4", "memory": "8Gi"}}
-    pool = {labels.NODEPOOL: "default", labels.KWOK_NODE_CLASS: "default"}
+    pool = {labels.NODEPOOL: "default", kwok_labels.NODE_CLASS: "default"}
     given = dict(metadata or {})
     body: JsonObject = {
         "apiVersion": V1,
@@ -107,11 +91,6 @@ def node(
             "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": at(0)}],
         },
     }
-
-
-def taint(key: str, effect: str = "NoSchedule", value: str = "") -> JsonObject:
-    """A taint."""
-    return {"key": key, "effect": effect, **({"value": value} if value else {})}
 
 
 UNREGISTERED = taint(labels.UNREGISTERED, "NoExecute")

@@ -6,8 +6,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from karpenter.report.schema import plan_schema
-from unit.cli.commands import run
+from helpers.commands import run
+from karpenter.report.provisioning import plan_schema
 
 SCHEMA = jsonschema_rs.Draft202012Validator(json.loads(plan_schema()))
 CLASS_REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any, ParamSpec
 
 from karpenter.clock import Clock, run_virtual, running_clock
-from karpenter.sandbox.backend import Backend, Identity, timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.runtime import Controller, Runtime
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.store import Store
+from karpenter_sandbox.backend import Backend, Identity, timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.runtime.runtime import Controller, Runtime
+from karpenter_sandbox.store.store import Store
 
 JsonObject = dict[str, Any]
 P = ParamSpec("P")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.admission.engine import Admitted, builtin
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.admission.schemas.engine import Admitted, builtin
 
 ABSENT = object()  # as a value: leave the field out
 
@@ -45,6 +45,27 @@ def refused(
     sentence: str, field: str, value: object, *, at: str = "", rows: Iterable[str] = ()
 ) -> ParameterSet:
     return case(sentence, field, value, at or field, rows=rows)
+
+
+def named_tables(
+    tables: Mapping[str, Iterable[ParameterSet]], *, rows: Mapping[str, str] | None = None
+) -> list[ParameterSet]:
+    """Several tables in one, the name of its table before the values of each case.
+
+    Args:
+        rows: by table, the row of the conformance ledger that all its cases prove.
+    """
+    proved = {name: [pytest.mark.row(row)] for name, row in (rows or {}).items()}
+    return [
+        pytest.param(
+            name,
+            *entry.values,
+            id=f"{name}-{entry.id}",
+            marks=[*entry.marks, *proved.get(name, ())],
+        )
+        for name, table in tables.items()
+        for entry in table
+    ]
 
 
 def values_of(cases: Iterable[ParameterSet]) -> list[Any]:
@@ -84,3 +105,9 @@ def columns(crd: str, version: str) -> list[str]:
         f"({column['name'].upper()})" if column.get("priority") else column["name"].upper()
         for column in entry["additionalPrinterColumns"]
     ]
+
+
+def versions_of(crd: str) -> list[tuple[str, bool, bool]]:
+    """The versions of a CRD, with whether each is served and whether it is the stored one."""
+    versions = builtin_crds()[crd]["spec"]["versions"]
+    return [(entry["name"], entry["served"], entry["storage"]) for entry in versions]

@@ -15,7 +15,7 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     NOW,
     READY,
@@ -50,12 +50,18 @@ from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.disruption.candidates import Blocked, Kind
 from karpenter.disruption.commands import Command, Finding
-from karpenter.disruption.passes import DisruptionSettings, Memory, Pass, Timer, no_hurry
+from karpenter.disruption.context import (
+    DisruptionContext,
+    DisruptionSettings,
+    Memory,
+    Timer,
+    no_hurry,
+)
 from karpenter.disruption.plan import (
     METHODS,
     DisruptionPlan,
+    MethodResult,
     Search,
-    Step,
     next_commands,
     plan_disruption,
 )
@@ -279,9 +285,9 @@ def snapshot(*nodes: StateNode, **world: Unpack[World]) -> Snapshot:
     )
 
 
-def look(*nodes: StateNode, **world: Unpack[World]) -> Pass:
+def look(*nodes: StateNode, **world: Unpack[World]) -> DisruptionContext:
     """Begin a pass over a cluster."""
-    return Pass(
+    return DisruptionContext(
         snapshot(*nodes, **world),
         catalogue_of(world),
         FACTS_F,
@@ -294,7 +300,7 @@ def look(*nodes: StateNode, **world: Unpack[World]) -> Pass:
     )
 
 
-def decided(*nodes: StateNode, **world: Unpack[World]) -> Step:
+def decided(*nodes: StateNode, **world: Unpack[World]) -> MethodResult:
     """What one pass decides."""
     return next_commands(Search(look(*nodes, **world)))
 
@@ -325,12 +331,12 @@ def blocked(
     return str(found.why) if isinstance(found, Blocked) else ""
 
 
-def going(step: Step | Finding | DisruptionPlan) -> list[str]:
+def going(step: MethodResult | Finding | DisruptionPlan) -> list[str]:
     """The machines that go, in the order of the commands."""
     return [name for command in step.commands for name in command.names]
 
 
-def only(step: Step | Finding | DisruptionPlan) -> Command:
+def only(step: MethodResult | Finding | DisruptionPlan) -> Command:
     """The command, when there must be exactly one."""
     (command,) = step.commands
     return command

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from karpenter.api.codec import encode
 from karpenter.api.meta import Status
@@ -61,6 +62,41 @@ class CrashingTransport:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class Mortal(Protocol):
+    """A process that can be killed and started anew."""
+
+    async def kill(self) -> None: ...
+    def start(self) -> None: ...
+
+
+def first_dies_at(point: CrashPoint) -> Callable[[Transport], Transport]:
+    """What to wrap transports with, for a first process that dies and others that do not."""
+    is_first = True
+
+    def wrap(transport: Transport) -> Transport:
+        nonlocal is_first
+        crashes, is_first = is_first, False
+        return CrashingTransport(transport, point) if crashes else transport
+
+    return wrap
+
+
+@asynccontextmanager
+async def replaced_at(point: CrashPoint, process: Mortal) -> AsyncIterator[None]:
+    """Start another process once the first one has died."""
+
+    async def replace() -> None:
+        await point.happened.wait()
+        await process.kill()
+        process.start()
+
+    watcher = asyncio.create_task(replace())
+    try:
+        yield
+    finally:
+        watcher.cancel()
 
 
 async def _for_ever() -> Response:

@@ -1,6 +1,6 @@
 """What must hold of a cluster whatever happened to it, once it had time to come to rest."""
 
-from autoscaler import Autoscaler, JsonObject
+from helpers.autoscaler import Autoscaler, JsonObject
 
 FINALIZER = "karpenter.sh/termination"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
-from serving import Cluster
+from helpers.server import Cluster
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
 
 PROGRAM = shutil.which("kubectl")
 

@@ -5,28 +5,18 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, kwok_pool
-from builders import FACTS_F, fixture_types
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, kwok_pool
+from helpers.builders import FACTS_F, fixture_types
+from helpers.manifests import condition, container, pod
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Resource
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.controllers.provisioning.batching import Batcher
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.provisioner import Provisioner
 from karpenter.settings import Settings
 
 FACTS: ProviderFacts = replace(FACTS_F, node_classes=(("karpenter.kwok.sh", "KWOKNodeClass"),))
-
-
-def condition(kind: str, status: str = "True", reason: str = "") -> JsonObject:
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason or kind,
-        "message": "",
-        "lastTransitionTime": "2030-01-01T00:00:00Z",
-        "observedGeneration": 1,
-    }
 
 
 def ready_pool(name: str = "np", *requirements: JsonObject, **spec: Any) -> JsonObject:
@@ -40,21 +30,16 @@ def waiting_pod(
     name: str = "web", *, cpu: str = "1", reason: str = "Unschedulable", **spec: Any
 ) -> JsonObject:
     """A pod the scheduler has given up on."""
-    container = {
-        "name": "app",
-        "image": "pause",
-        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
-        "spec": {"containers": [container], **spec},
-        "status": {
+    return pod(
+        name,
+        containers=[container(cpu)],
+        metadata={"labels": {"app": name}},
+        status={
             "phase": "Pending",
             "conditions": [{"type": "PodScheduled", "status": "False", "reason": reason}],
         },
-    }
+        **spec,
+    )
 
 
 def launched(claim: NodeClaim, **capacity: str) -> JsonObject:

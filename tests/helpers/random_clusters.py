@@ -13,9 +13,17 @@ from typing import Any, Final, TypeVar
 
 from hypothesis import strategies as st
 
-from building.catalogues import CORES, FACTS_F, PLACES, SIZE, instance_type, offering, reserved
-from building.machines import launching_node, managed_node, node_pool, unmanaged_node
-from building.parts import (
+from helpers.builders.catalogues import (
+    CORES,
+    FACTS_F,
+    PLACES,
+    SIZE,
+    instance_type,
+    offering,
+    reserved,
+)
+from helpers.builders.machines import launching_node, managed_node, node_pool, unmanaged_node
+from helpers.builders.parts import (
     NOW,
     expression,
     min_values,
@@ -25,8 +33,8 @@ from building.parts import (
     taint,
     toleration,
 )
-from building.surroundings import pv, pvc, storage_class
-from building.workloads import PodOptions, daemon_pod, daemon_set, pod
+from helpers.builders.surroundings import pv, pvc, storage_class
+from helpers.builders.workloads import PodOptions, daemon_pod, daemon_set, pod
 from karpenter.api.karpenter import NodePool, NodeRequirement
 from karpenter.api.pods import (
     ContainerPort,
@@ -41,11 +49,11 @@ from karpenter.api.workloads import DaemonSet
 from karpenter.checker.inputs import Cluster, Policies
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels as keys
-from karpenter.scheduling.attachments import node_volumes, resolve_volumes
-from karpenter.scheduling.daemons import daemons_of
-from karpenter.scheduling.groups import NamespaceDirectory
+from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
+from karpenter.scheduling.inputs.daemons import daemons_of
+from karpenter.scheduling.inputs.storage import Storage
+from karpenter.scheduling.inputs.volumes import node_volumes, resolve_volumes
 from karpenter.scheduling.problem import Options, PoolCatalogue, Problem
-from karpenter.scheduling.storage import Storage
 from karpenter.state.nodes import StateNode
 
 ZONES: Final = ("z1", "z2", "z3")

@@ -25,9 +25,9 @@ import yaml
 from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import ControlPlane, control_plane
 from control_plane.processes import free_ports
-from rights import CORE, OPTIONAL, documents
+from helpers.rights import CORE, OPTIONAL, documents
 
-EXAMPLES: Final = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
 NAMESPACE: Final = "kube-system"
 ACCOUNT: Final = "karpenter"
 LEASE: Final = "karpenter-leader-election"

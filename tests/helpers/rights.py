@@ -14,7 +14,7 @@ import yaml
 
 from karpenter.kube.transport import Request, Response, Stream, Transport
 
-INSTALL: Final = Path(__file__).resolve().parents[1] / "examples" / "install"
+INSTALL: Final = Path(__file__).resolve().parents[2] / "examples" / "install"
 CORE: Final = INSTALL / "rbac.yaml"
 AWS: Final = INSTALL / "rbac-aws.yaml"
 OPTIONAL: Final = INSTALL / "optional"

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from autoscaler import Autoscaler
+from helpers.autoscaler import Autoscaler
 from karpenter.clock import Clock
 from karpenter.cloud.kwok.catalogue import load
 from karpenter.cloud.kwok.provider import KwokProvider
@@ -14,7 +14,16 @@ from karpenter.kube.client import Client
 from karpenter.manifests.reader import read
 from karpenter.model.quantity import millis
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "scale-walk"
+# The lines of the controllers' log for one node, in their order
+LIFE_OF_A_CLAIM = [
+    "found provisionable pod(s)",
+    "computed new nodeclaim(s) to fit pod(s)",
+    "created nodeclaim",
+    "launched nodeclaim",
+    "registered nodeclaim",
+    "initialized nodeclaim",
+]
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "scale-walk"
 FIXED = "ip-192-168-32-10.ap-northeast-1.compute.internal"
 
 

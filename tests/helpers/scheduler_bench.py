@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from karpenter.sandbox.scheduling.cluster import Cluster
-from karpenter.sandbox.scheduling.matching import Selector, exact_selector
-from karpenter.sandbox.scheduling.nodes import read_node
-from karpenter.sandbox.scheduling.placement import Chosen, Decision, Placement
-from karpenter.sandbox.scheduling.preemption import read_budget
-from karpenter.sandbox.scheduling.rules import Classes
-from karpenter.sandbox.scheduling.shapes import PodInfo, Shapes
-from karpenter.sandbox.scheduling.volumes import Storage, volume_limits
+from karpenter_sandbox.matching import Selector, exact_selector
+from karpenter_sandbox.scheduling.cluster import Cluster
+from karpenter_sandbox.scheduling.nodes import read_node
+from karpenter_sandbox.scheduling.placement import Chosen, Decision, Placement
+from karpenter_sandbox.scheduling.preemption import read_budget
+from karpenter_sandbox.scheduling.rules import Classes
+from karpenter_sandbox.scheduling.shapes import PodInfo, Shapes
+from karpenter_sandbox.scheduling.volumes import Storage, volume_limits
 
 Json = dict[str, Any]
 

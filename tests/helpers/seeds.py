@@ -12,12 +12,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from karpenter.api import ec2_labels
 from karpenter.cloud.aws.simulated.account import ACCOUNT, SimulatedAccount
 from karpenter.manifests.reader import read
-from karpenter.model.labels import DISCOVERY_TAG
 
-SEEDS: Final = Path(__file__).parents[2] / "shared" / "fixtures" / "seeds"
-ABSENT: Final = f"seed fixtures are absent: {SEEDS}"
+SEEDS: Final = Path(__file__).parents[3] / "shared" / "fixtures" / "seeds"
+ABSENT: Final = f"the seed manifests, optional and kept beside the repository, are absent: {SEEDS}"
 needs_seeds: Final = pytest.mark.skipif(not SEEDS.exists(), reason=ABSENT)
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -66,7 +66,7 @@ def register_image(account: SimulatedAccount) -> None:
     """An image of one's own, tagged as the node class of the seeds selects it."""
     ec2 = account.client("ec2")
     image = ec2.register_image(Name="mine", RootDeviceName="/dev/xvda")["ImageId"]
-    tags = [{"Key": DISCOVERY_TAG, "Value": account.discovery}]
+    tags = [{"Key": ec2_labels.DISCOVERY_TAG, "Value": account.discovery}]
     ec2.create_tags(Resources=[image], Tags=tags)
     backends = importlib.import_module("moto.backends").get_backend("ec2")
     # moto does not take it from the request

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from karpenter.sandbox.api import Api, Request, Response, WatchResponse
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.crds import CustomKinds
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.store import Store
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.server.api import Api, Request, Response, WatchResponse
+from karpenter_sandbox.server.crds import CustomKinds
+from karpenter_sandbox.store.store import Store
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"

@@ -2,35 +2,21 @@
 
 from typing import Any
 
+_NODE_SPEC: dict[str, Any] = {
+    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+    "requirements": [],
+}
 POOL: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1",
     "kind": "NodePool",
     "metadata": {"name": "default"},
-    "spec": {
-        "template": {
-            "spec": {
-                "nodeClassRef": {
-                    "group": "karpenter.k8s.aws",
-                    "kind": "EC2NodeClass",
-                    "name": "default",
-                },
-                "requirements": [],
-            }
-        }
-    },
+    "spec": {"template": {"spec": _NODE_SPEC}},
 }
 CLAIM: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1",
     "kind": "NodeClaim",
     "metadata": {"name": "default-x7k2p"},
-    "spec": {
-        "nodeClassRef": {
-            "group": "karpenter.k8s.aws",
-            "kind": "EC2NodeClass",
-            "name": "default",
-        },
-        "requirements": [],
-    },
+    "spec": _NODE_SPEC,
 }
 OVERLAY: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1alpha1",

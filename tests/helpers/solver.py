@@ -15,7 +15,7 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
-from builders import FACTS_F, RESERVATION_ID, fixture_types, node_pool
+from helpers.builders import FACTS_F, RESERVATION_ID, fixture_types, node_pool
 from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus, NodePool
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodes import Node, NodeSpec, NodeStatus
@@ -23,12 +23,11 @@ from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.api.workloads import DaemonSet
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.model import labels as keys
-from karpenter.scheduling.daemons import daemons_of
-from karpenter.scheduling.groups import NamespaceDirectory
+from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
+from karpenter.scheduling.inputs.daemons import daemons_of
 from karpenter.scheduling.plan import Launch, Plan, PlannedClaim, Why
-from karpenter.scheduling.problem import BoundVolumes, Options, PoolCatalogue, Problem
+from karpenter.scheduling.problem import BoundVolumes, Options, PodVolumes, PoolCatalogue, Problem
 from karpenter.scheduling.solve import solve
-from karpenter.scheduling.volumes import PodVolumes
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 

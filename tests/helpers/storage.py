@@ -5,7 +5,8 @@ from typing import Final, Unpack
 
 import msgspec
 
-from builders import Expressions, pv, pvc
+from helpers.builders import Expressions, pv, pvc
+from helpers.solver import Answer, Setting, question, solved
 from karpenter.api.pods import Pod
 from karpenter.api.storage import (
     CSINode,
@@ -14,10 +15,9 @@ from karpenter.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from karpenter.scheduling.attachments import node_volumes, resolve_volumes
-from karpenter.scheduling.storage import Storage
+from karpenter.scheduling.inputs.storage import Storage
+from karpenter.scheduling.inputs.volumes import node_volumes, resolve_volumes
 from karpenter.state.cluster import ClusterState
-from solving import Answer, Setting, question, solved
 
 BOUND: Final = {"pv.kubernetes.io/bind-completed": "yes"}
 DRIVER: Final = "csi.example.com"

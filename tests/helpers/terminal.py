@@ -30,6 +30,7 @@ class Screen:
     def __init__(self, columns: int, lines: int) -> None:
         self.columns, self.lines = columns, lines
         self._all = [""]
+        self._is_wrapped = [False]  # whether a line goes on in the next one
         self._top = 0  # the first line that can still be changed
         self._line = self._column = 0
         self._rest = ""
@@ -70,6 +71,7 @@ class Screen:
         else:
             assert letter.isprintable(), f"unknown control {letter!r}"
             if self._column == self.columns:
+                self._is_wrapped[self._line] = True
                 self._column = 0
                 self._go_down()
             line = self._all[self._line].ljust(self._column)
@@ -80,7 +82,28 @@ class Screen:
         self._line += 1
         if self._line == len(self._all):
             self._all.append("")
+            self._is_wrapped.append(False)
         self._top = max(self._top, self._line - self.lines + 1)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Have another size: long lines are wrapped anew, and as many are seen as there is room."""
+        whole: list[tuple[str, bool]] = []  # lines as they were written, and if the cursor is there
+        text, has_cursor = "", False
+        for at, line in enumerate(self._all):
+            text, has_cursor = text + line, has_cursor or at == self._line
+            if not self._is_wrapped[at]:
+                whole.append((text, has_cursor))
+                text, has_cursor = "", False
+        self.columns, self.lines = columns, lines
+        self._all, self._is_wrapped = [], []
+        for text, has_cursor in whole:
+            pieces = [text[at : at + columns] for at in range(0, len(text), columns)] or [""]
+            self._all += pieces
+            self._is_wrapped += [True] * (len(pieces) - 1) + [False]
+            if has_cursor:
+                self._line = len(self._all) - 1
+        self._column = min(self._column, columns - 1)
+        self._top = max(0, min(len(self._all) - lines, self._line))
 
     def _obey(self, argument: str, control: str) -> None:
         if control == "m" or (argument, control) in (("?25", "l"), ("?25", "h")):
@@ -89,6 +112,12 @@ class Screen:
             self._line = max(self._top, self._line - int(argument or 1))
         elif (argument, control) == ("2", "K"):
             self._all[self._line] = ""
+        elif (argument, control) == ("", "H"):
+            self._line, self._column = self._top, 0
+        elif (argument, control) == ("", "J"):  # from the cursor on
+            self._all[self._line] = self._all[self._line][: self._column]
+            self._is_wrapped[self._line] = False
+            del self._all[self._line + 1 :], self._is_wrapped[self._line + 1 :]
         else:
             raise AssertionError(f"unknown control {argument!r} {control!r}")
 
@@ -108,7 +137,7 @@ class Terminal:
         self.screen = Screen(columns, lines)
         self._cut = b""  # the beginning of a character whose end has not come yet
         self._end, theirs = os.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self._set_size(columns, lines)
         unset = ("COLUMNS", "LINES", "NO_COLOR", "KUBECONFIG", "TTY_COMPATIBLE", "FORCE_COLOR")
         inherited = {name: value for name, value in os.environ.items() if name not in unset}
         # Whoever opens a terminal first in a session has it as its own, so that Ctrl-C reaches it
@@ -124,16 +153,40 @@ class Terminal:
         )
         os.close(theirs)
 
-    def see(self, text: str) -> None:
-        """Wait until some line, on the screen or above it, has this in it."""
+    def see(self, text: str, times: int = 1) -> None:
+        """Wait until so many lines, on the screen or above it, have this in them."""
         deadline = time.monotonic() + PATIENCE
-        while not any(text in line for line in self.screen.everything):
+        while sum(text in line for line in self.screen.everything) < times:
             assert time.monotonic() < deadline, "\n".join(self.screen.everything)
             assert self._read(), f"it ended before {text!r}:\n" + "\n".join(self.screen.everything)
 
+    def press(self, keys: str) -> None:
+        """Press keys; Ctrl-C is ``\\x03`` and Ctrl-Z ``\\x1a``."""
+        os.write(self._end, keys.encode())
+
     def press_control_c(self) -> None:
         """Interrupt the command as the terminal does."""
-        os.write(self._end, b"\x03")
+        self.press("\x03")
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the command a signal."""
+        self._process.send_signal(number)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Draw the window larger or smaller."""
+        self._set_size(columns, lines)
+        self.screen.resize(columns, lines)
+
+    @property
+    def shows_keys(self) -> bool:
+        """Whether keys that are pressed are seen, and can be edited before they are read."""
+        modes = termios.tcgetattr(self._end)[3]
+        wanted = termios.ECHO | termios.ICANON
+        assert modes & wanted in (0, wanted), "the terminal is half of what it was"
+        return bool(modes & wanted)
+
+    def _set_size(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self._end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def wait(self) -> int:
         """Read on until the command has ended, and return its exit code."""

@@ -12,7 +12,7 @@ large and stand in z1, uids follow from names, and quantities are written as in 
 are listed, with their defaults, in ``PodOptions`` and ``MachineOptions``.
 """
 
-from building.catalogues import (
+from helpers.builders.catalogues import (
     CORES,
     FACTS_F,
     RESERVATION_ID,
@@ -25,7 +25,7 @@ from building.catalogues import (
     price_of,
     reserved,
 )
-from building.machines import (
+from helpers.builders.machines import (
     NODE_CLASS,
     MachineOptions,
     launching_node,
@@ -35,7 +35,7 @@ from building.machines import (
     node_pool,
     unmanaged_node,
 )
-from building.parts import (
+from helpers.builders.parts import (
     APP_T,
     NOW,
     READY,
@@ -55,8 +55,8 @@ from building.parts import (
     toleration,
     uid_of,
 )
-from building.surroundings import csi_node, namespace, pdb, pv, pvc, service, storage_class
-from building.workloads import (
+from helpers.builders.surroundings import csi_node, namespace, pdb, pv, pvc, service, storage_class
+from helpers.builders.workloads import (
     PodOptions,
     daemon_pod,
     daemon_set,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypedDict, Unpack
 
-from building.parts import NOW, READY, Amounts, amounts, uid_of
+from helpers.builders.parts import NOW, READY, Amounts, amounts, uid_of
 from karpenter.api.karpenter import (
     NodeClaim,
     NodeClaimSpec,

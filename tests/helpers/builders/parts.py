@@ -25,7 +25,7 @@ from karpenter.api.selectors import (
 from karpenter.model import labels as keys
 
 NOW: Final = datetime(2026, 8, 1, 12, tzinfo=UTC)
-APP_T: Final = {"app": "t"}  # the label "L" of the test matrix
+APP_T: Final = {"app": "t"}  # the label most scheduling tests put on their pods
 
 Expressions: TypeAlias = Sequence[NodeSelectorRequirement]
 Amounts: TypeAlias = Mapping[str, str | int | float]
@@ -79,7 +79,7 @@ def selector(
     )
 
 
-SELF: Final = selector(APP_T)  # the selector "self" of the test matrix
+SELF: Final = selector(APP_T)  # selects the pods with that label
 
 
 def taint(text: str) -> Taint:

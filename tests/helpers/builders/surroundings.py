@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from building.parts import APP_T, Expressions, meta, node_selector_of, selector, uid_of
+from helpers.builders.parts import APP_T, Expressions, meta, node_selector_of, selector, uid_of
 from karpenter.api.cluster import Namespace, Service, ServiceSpec
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec

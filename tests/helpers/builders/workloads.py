@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TypedDict, Unpack
 
-from building.parts import (
+from helpers.builders.parts import (
     APP_T,
     NOW,
     UNSCHEDULABLE,
