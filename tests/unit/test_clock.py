@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from helpers.pace import Machine, run_paced
 from karpenter.clock import (
     EPOCH,
     Clock,
@@ -24,7 +25,6 @@ from karpenter.clock import (
     run_virtual,
     running_clock,
 )
-from paced import Machine, run_paced
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

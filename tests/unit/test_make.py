@@ -85,3 +85,19 @@ def test_every_long_step_says_what_it_does(tmp_path: Path) -> None:
     for number, line in enumerate(lines):
         if "pip install" in line or "-m venv" in line:
             assert lines[number - 1].startswith("echo "), line
+
+
+@needs_make
+def test_check_looks_at_every_python_file_of_the_project(tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    typed = project["tool"]["mypy"]["files"]
+    said = _commands("check", tmp_path / "venv")
+    assert (
+        re.findall(r"ruff (?:format --check|check) (.+)$", said, re.MULTILINE)
+        == [" ".join(typed)] * 2
+    )
+    passed_over = {".venv", "build", "dist"}
+    folders = [each for each in ROOT.iterdir() if each.is_dir() and each.name not in passed_over]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    assert len(files) > 100
+    assert [p for p in files if not any(p.is_relative_to(ROOT / each) for each in typed)] == []

@@ -67,7 +67,8 @@ def test_an_unreadable_choice_in_the_environment_is_refused() -> None:
         from_environment({"MIN_VALUES_POLICY": "Lax"})
 
 
-def test_gates_that_are_not_named_keep_their_defaults_v15_s38() -> None:
+@pytest.mark.case("V15-S38")
+def test_gates_that_are_not_named_keep_their_defaults() -> None:
     gates = parse_gates("TerminateFirstDrift=true")
 
     expected = {**DEFAULT_GATES, "TerminateFirstDrift": True}

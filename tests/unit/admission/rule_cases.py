@@ -1,15 +1,13 @@
 """What the tests of the runtime and legacy rules share: reading findings, odd input, seed files."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import strategies as st
 
+from helpers.seeds import ABSENT, SEEDS
 from karpenter.admission.errors import FieldError, Findings
-
-SEEDS = Path(__file__).parents[4] / "shared" / "fixtures" / "seeds"
 
 _scalars = (
     st.none()
@@ -53,5 +51,5 @@ def seed(name: str) -> list[dict[str, Any]]:
     """The documents of a seed manifest."""
     path = SEEDS / f"{name}.yaml"
     if not path.exists():
-        pytest.skip(f"the seed manifest {path.name} is not beside the project")
+        pytest.skip(ABSENT)
     return list(yaml.safe_load_all(path.read_text("utf-8")))

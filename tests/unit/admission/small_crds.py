@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from karpenter.admission.engine import CompiledVersion, compile_crd
-from karpenter.admission.schema import CrdError
+from karpenter.admission.schemas.engine import CompiledVersion, compile_crd
+from karpenter.admission.schemas.schema import CrdError
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.cel_runtime import EVALUATION_ERRORS, Context
-from karpenter.admission.expression import Functions, compile_expression
+from karpenter.admission.cel.expression import Functions, compile_expression
+from karpenter.admission.cel.runtime import EVALUATION_ERRORS, Context
 
 
 def outcome(source: str, value: Any = None) -> object:
@@ -207,7 +207,7 @@ def test_the_fields_an_expression_reads(source: str, fields: object) -> None:
 
 
 def test_the_engine_comes_without_its_command_line() -> None:
-    script = "import sys, karpenter.admission.cel; print('prompt_toolkit' in sys.modules)"
+    script = "import sys, karpenter.admission.cel.rules; print('prompt_toolkit' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

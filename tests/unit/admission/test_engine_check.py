@@ -5,31 +5,11 @@ from typing import Any
 
 import pytest
 
+from helpers.crd_cases import replaced
+from helpers.small_objects import POOL, PROVISIONER
 from karpenter.admission.check import Checked, check
 
-NODE_POOL: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1",
-    "kind": "NodePool",
-    "metadata": {"name": "default"},
-    "spec": {
-        "template": {
-            "spec": {
-                "nodeClassRef": {
-                    "group": "karpenter.k8s.aws",
-                    "kind": "EC2NodeClass",
-                    "name": "default",
-                },
-                "requirements": [],
-            }
-        }
-    },
-}
-PROVISIONER: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1alpha5",
-    "kind": "Provisioner",
-    "metadata": {"name": "default"},
-    "spec": {"providerRef": {"name": "default"}, "weight": 10},
-}
+WEIGHED = replaced(PROVISIONER, "spec.weight", 10)
 POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -56,7 +36,7 @@ def warnings(checked: Checked) -> list[str]:
     return [warning.message for warning in checked.warnings]
 
 
-@pytest.mark.parametrize("obj", [NODE_POOL, PROVISIONER, POD], ids=lambda obj: str(obj["kind"]))
+@pytest.mark.parametrize("obj", [POOL, WEIGHED, POD], ids=lambda obj: str(obj["kind"]))
 def test_a_good_object_has_no_errors_and_is_not_changed(obj: dict[str, Any]) -> None:
     given = copy.deepcopy(obj)
 
@@ -66,7 +46,7 @@ def test_a_good_object_has_no_errors_and_is_not_changed(obj: dict[str, Any]) -> 
 
 
 def test_defaults_are_filled_in() -> None:
-    stored = check(NODE_POOL).object
+    stored = check(POOL).object
 
     assert stored["spec"]["template"]["spec"]["expireAfter"] == "720h"
 
@@ -76,28 +56,28 @@ def test_an_error_of_the_schema_is_found() -> None:
         "spec.weight: Invalid value: 0: spec.weight in body should be greater than or equal to 1"
     ]
 
-    assert expected == errors(check(changed(NODE_POOL, "spec", "weight", value=0)))
+    assert expected == errors(check(changed(POOL, "spec", "weight", value=0)))
 
 
 def test_a_change_that_a_rule_forbids_is_found_only_with_the_old_object() -> None:
     path = ("spec", "template", "spec", "nodeClassRef", "group")
-    new = changed(NODE_POOL, *path, value="example.com")
+    new = changed(POOL, *path, value="example.com")
 
-    found = [error.field for error in check(new, NODE_POOL).errors]
+    found = [error.field for error in check(new, POOL).errors]
 
     assert (errors(check(new)), any("nodeClassRef" in field for field in found)) == ([], True)
 
 
 def test_an_error_of_the_controllers_is_found() -> None:
     taint = {"key": "example.com/a", "effect": "NoSchedule"}
-    obj = changed(NODE_POOL, "spec", "template", "spec", "taints", value=[taint, taint])
+    obj = changed(POOL, "spec", "template", "spec", "taints", value=[taint, taint])
 
     assert [error.field for error in check(obj).errors] == ["spec.template.spec.taints[1]"]
 
 
 def test_the_controllers_do_not_judge_an_object_without_its_shape() -> None:
     taint = {"key": "example.com/a", "effect": "NoSchedule"}
-    obj = changed(NODE_POOL, "spec", "template", "spec", "taints", value=[taint, taint])
+    obj = changed(POOL, "spec", "template", "spec", "taints", value=[taint, taint])
     obj["spec"]["weight"] = "ten"
 
     assert [error.field for error in check(obj).errors] == ["spec.weight"]
@@ -105,7 +85,7 @@ def test_the_controllers_do_not_judge_an_object_without_its_shape() -> None:
 
 def test_a_field_that_a_rule_refused_is_not_refused_again_by_the_controllers() -> None:
     requirement = {"key": "karpenter.sh/other", "operator": "In", "values": ["a"]}
-    obj = changed(NODE_POOL, "spec", "template", "spec", "requirements", value=[requirement])
+    obj = changed(POOL, "spec", "template", "spec", "requirements", value=[requirement])
 
     fields = [error.field for error in check(obj).errors]
 
@@ -128,7 +108,7 @@ def test_a_field_that_a_rule_refused_is_not_refused_again_by_the_controllers() -
     ],
 )
 def test_an_unknown_field_is_dropped_with_a_warning(path: tuple[str, ...], expected: str) -> None:
-    obj = changed(NODE_POOL, *path, value={"a": 1})
+    obj = changed(POOL, *path, value={"a": 1})
 
     checked = check(obj)
 
@@ -140,32 +120,32 @@ def test_an_unknown_field_is_dropped_with_a_warning(path: tuple[str, ...], expec
 
 
 def test_fields_inside_a_value_of_the_wrong_type_are_not_warned_about() -> None:
-    checked = check(changed(NODE_POOL, "spec", "weight", value={"a": 1}))
+    checked = check(changed(POOL, "spec", "weight", value={"a": 1}))
 
     assert ([e.field for e in checked.errors], checked.warnings) == (["spec.weight"], [])
 
 
 def test_a_provisioner_is_stored_with_the_defaults_of_its_webhook() -> None:
-    keys = [item["key"] for item in check(PROVISIONER).object["spec"]["requirements"]]
+    keys = [item["key"] for item in check(WEIGHED).object["spec"]["requirements"]]
 
     assert "kubernetes.io/arch" in keys
 
 
 def test_an_error_of_the_legacy_webhook_is_found() -> None:
-    obj = changed(PROVISIONER, "spec", "providerRef", value=None)
+    obj = changed(WEIGHED, "spec", "providerRef", value=None)
 
     assert [error.field for error in check(obj).errors] == ["spec.providerRef"]
 
 
 def test_rules_of_a_cloud_apply_to_that_cloud_only() -> None:
-    obj = changed(PROVISIONER, "spec", "providerRef", value=None)
+    obj = changed(WEIGHED, "spec", "providerRef", value=None)
     obj["spec"]["provider"] = {}
 
     assert (bool(check(obj).errors), check(obj, provider="kwok").errors) == (True, [])
 
 
 def test_an_old_version_is_accepted_with_a_warning() -> None:
-    assert check(PROVISIONER).warnings[0].path == ("apiVersion",)
+    assert check(WEIGHED).warnings[0].path == ("apiVersion",)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import (
+from karpenter.admission.schemas.crds import (
     LEGACY,
     builtin_crds,
     converted_by,
@@ -14,8 +14,8 @@ from karpenter.admission.crds import (
     plural,
     stored_only,
 )
-from karpenter.admission.engine import Names, Scale, builtin, compile_crd
-from karpenter.admission.schema import CrdError
+from karpenter.admission.schemas.engine import Names, Scale, builtin, compile_crd
+from karpenter.admission.schemas.schema import CrdError
 from unit.admission.small_crds import TEXT, compiled, crd, fields, ruled, widget
 
 ALL = sorted(builtin_crds())
@@ -92,7 +92,7 @@ def test_a_crd_that_does_not_exist_is_a_key_error() -> None:
 def test_one_kind_does_not_read_the_files_of_the_others() -> None:
     script = """
 import yaml
-from karpenter.admission.engine import builtin
+from karpenter.admission.schemas.engine import builtin
 read = []
 load = yaml.load
 yaml.load = lambda text, Loader: read.append(text) or load(text, Loader=Loader)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from karpenter.admission.formats import FORMATS, date_time
+from karpenter.admission.schemas.formats import FORMATS, date_time
 
 
 @pytest.mark.parametrize(

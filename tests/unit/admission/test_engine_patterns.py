@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.admission.patterns import PatternError, compile_go, portable
+from karpenter.admission.schemas.patterns import PatternError, compile_go, portable
 from unit.admission.small_crds import TEXT, complaints, crd_problems, fields, ruled
 
 CASES = [

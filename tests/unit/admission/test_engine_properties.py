@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.admission.cel_runtime import EVALUATION_ERRORS, Context
-from karpenter.admission.cel_values import shape_of
-from karpenter.admission.expression import Functions, compile_expression
-from karpenter.admission.schema import ROOT_FIELDS, Node, read_schema
+from karpenter.admission.cel.expression import Functions, compile_expression
+from karpenter.admission.cel.runtime import EVALUATION_ERRORS, Context
+from karpenter.admission.cel.values import shape_of
+from karpenter.admission.schemas.schema import ROOT_FIELDS, Node, read_schema
 from unit.admission.small_crds import compiled, fields, list_of, map_of, widget
 
 NAMES = ("a", "b", "c", "if")

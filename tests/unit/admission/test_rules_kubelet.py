@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.admission.durations import go_duration
-from karpenter.admission.kubelet import (
+from karpenter.admission.kubelets.fields import KUBELET_CONFIGURATION
+from karpenter.admission.kubelets.kubelet import (
     EVICTION_SIGNALS,
     MANAGED_FIELDS,
     KubeletReason,
     kubelet_problems,
 )
-from karpenter.admission.kubelet_fields import KUBELET_CONFIGURATION
+from karpenter.model.durations import nanoseconds as go_nanoseconds
 from unit.admission.rule_cases import json_values
 
 PATH = ("spec", "kubelet")
@@ -363,7 +363,7 @@ def test_problems_stand_in_the_order_the_controller_asks() -> None:
     ],
 )
 def test_go_duration(text: str, nanoseconds: int | None) -> None:
-    assert nanoseconds == go_duration(text)
+    assert nanoseconds == go_nanoseconds(text)
 
 
 @settings(deadline=None)

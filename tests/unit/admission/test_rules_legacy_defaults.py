@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.admission.legacy import Profile, default_legacy
+from karpenter.admission.legacy.webhook import Profile, default_legacy
 from unit.admission.rule_cases import json_values, seed
 
 OS = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.admission.legacy import legacy_findings
+from karpenter.admission.legacy.webhook import legacy_findings
 from unit.admission.rule_cases import json_values, refused, rendered, seed
 
 SELECTOR = {"karpenter.sh/discovery": "demo"}

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from karpenter.admission.errors import ErrorKind
-from karpenter.admission.legacy import legacy_findings
-from karpenter.admission.legacy_provisioner import EMPTINESS_EXCLUDES_CONSOLIDATION
+from karpenter.admission.legacy.provisioner import EMPTINESS_EXCLUDES_CONSOLIDATION
+from karpenter.admission.legacy.webhook import legacy_findings
 from unit.admission.rule_cases import json_values, refused, rendered, seed, warned
 
 INLINE = {

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from karpenter.admission.crds import builtin_crds
+from karpenter.admission.schemas.crds import builtin_crds
 
 
 def crd_version(name: str, version: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Specs that an EC2NodeClass of version v1 may have: changes to a small valid one."""
+"""Specs that an EC2NodeClass may have, by version: changes to a small valid one."""
 
 import pytest
 
@@ -11,15 +11,52 @@ from unit.api.ec2nodeclass_specs import (
     ami,
     ebs,
     interfaces,
+    old_ami,
     tagged,
 )
 
-ACCEPTED = [
+FAMILIES_OF_V1BETA1 = ("AL2", "AL2023", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022")
+
+ACCEPTED_IN_BOTH = [
     pytest.param({}, id="smallest-class"),
-    # identity
     pytest.param(
         {"role": ABSENT, "instanceProfile": "profile"}, id="instance-profile-instead-of-role"
     ),
+    pytest.param(
+        {"securityGroupSelectorTerms": [{"id": "sg-abc123"}, {"name": "default"}, TAGS]},
+        marks=pytest.mark.row("S2-68"),
+        id="three-security-group-terms-or-ed",
+    ),
+    pytest.param(
+        {"securityGroupSelectorTerms": [{"id": "sg-1", "name": "a"}, TAGS]},
+        id="security-group-id-with-name-beside-a-clean-term",
+    ),
+    pytest.param({"userData": "echo hello", "context": "reserved"}, id="user-data-and-context"),
+    pytest.param({"tags": {"Name": "foo", "team": ""}}, id="aws-10-name-tag-and-empty-value"),
+    *(
+        pytest.param(ebs(volumeSize="1Gi", volumeType=volume_type), id=f"volume-type-{volume_type}")
+        for volume_type in VOLUME_TYPES
+    ),
+    pytest.param({"blockDeviceMappings": [{"deviceName": "/dev/xvdb"}] * 50}, id="fifty-disks"),
+    pytest.param({"instanceStorePolicy": "RAID0"}, id="raid0"),
+    pytest.param(
+        {"detailedMonitoring": True, "associatePublicIPAddress": False}, id="monitoring-and-address"
+    ),
+    pytest.param(
+        {
+            "metadataOptions": {
+                "httpEndpoint": "disabled",
+                "httpProtocolIPv6": "enabled",
+                "httpPutResponseHopLimit": 64,
+                "httpTokens": "optional",
+            }
+        },
+        id="every-metadata-option-changed",
+    ),
+]
+
+ACCEPTED_V1 = [
+    *ACCEPTED_IN_BOTH,
     # tags of selectors
     pytest.param({"subnetSelectorTerms": tagged(20)}, id="twenty-subnet-tags"),
     pytest.param({"securityGroupSelectorTerms": tagged(20)}, id="twenty-security-group-tags"),
@@ -37,15 +74,6 @@ ACCEPTED = [
     ),
     pytest.param({"subnetSelectorTerms": [{"tags": {"team": "*"}}]}, id="any-value-of-a-tag"),
     # security groups
-    pytest.param(
-        {"securityGroupSelectorTerms": [{"id": "sg-abc123"}, {"name": "default"}, TAGS]},
-        marks=pytest.mark.row("S2-68"),
-        id="three-security-group-terms-or-ed",
-    ),
-    pytest.param(
-        {"securityGroupSelectorTerms": [{"id": "sg-1", "name": "a"}, TAGS]},
-        id="security-group-id-with-name-beside-a-clean-term",
-    ),
     pytest.param(
         {"securityGroupSelectorTerms": [{"name": "a", **TAGS}, {"name": "b"}]},
         id="security-group-name-with-tags-beside-a-clean-term",
@@ -80,8 +108,6 @@ ACCEPTED = [
     pytest.param(alias("windows2025@latest", "Windows2025"), id="family-equal-to-windows2025"),
     pytest.param(alias("al2023@latest", "Custom"), id="aws-4-custom-with-an-alias"),
     # free text and tags
-    pytest.param({"userData": "echo hello", "context": "reserved"}, id="user-data-and-context"),
-    pytest.param({"tags": {"Name": "foo", "team": ""}}, id="aws-10-name-tag-and-empty-value"),
     pytest.param(
         {
             "tags": {
@@ -111,11 +137,6 @@ ACCEPTED = [
     ),
     pytest.param(ebs(snapshotID="snap-1"), id="snapshot-without-size"),
     pytest.param(ebs(snapshotID="snap-1", volumeInitializationRate=300), id="fastest-fill"),
-    *(
-        pytest.param(ebs(volumeSize="1Gi", volumeType=volume_type), id=f"volume-type-{volume_type}")
-        for volume_type in VOLUME_TYPES
-    ),
-    pytest.param({"blockDeviceMappings": [{"deviceName": "/dev/xvdb"}] * 50}, id="fifty-disks"),
     pytest.param(
         {"blockDeviceMappings": [{"rootVolume": True}, {"rootVolume": False}, {}]},
         id="one-root-volume",
@@ -130,26 +151,10 @@ ACCEPTED = [
         )
     ),
     # switches
-    pytest.param({"instanceStorePolicy": "RAID0"}, id="raid0"),
-    pytest.param(
-        {"detailedMonitoring": True, "associatePublicIPAddress": False}, id="monitoring-and-address"
-    ),
     pytest.param({"ipPrefixCount": 0}, id="no-prefixes"),
     pytest.param({"ipPrefixCount": 2**31 - 1}, id="most-prefixes"),
     pytest.param({"cpuOptions": {"nestedVirtualization": "enabled"}}, id="nested-on"),
     pytest.param({"cpuOptions": {"nestedVirtualization": "disabled"}}, id="nested-off"),
-    # metadata service
-    pytest.param(
-        {
-            "metadataOptions": {
-                "httpEndpoint": "disabled",
-                "httpProtocolIPv6": "enabled",
-                "httpPutResponseHopLimit": 64,
-                "httpTokens": "optional",
-            }
-        },
-        id="every-metadata-option-changed",
-    ),
     # capacity reservations
     pytest.param({"capacityReservationSelectorTerms": []}, id="no-capacity-reservation-terms"),
     pytest.param(
@@ -196,3 +201,59 @@ ACCEPTED = [
     pytest.param({"connectionTracking": {"udpTimeout": 30}}, id="shortest-udp-timeout"),
     pytest.param({"connectionTracking": {"udpTimeout": 60}}, id="longest-udp-timeout"),
 ]
+
+ACCEPTED_V1BETA1 = [
+    *ACCEPTED_IN_BOTH,
+    *(pytest.param({"amiFamily": family}, id=f"family-{family}") for family in FAMILIES_OF_V1BETA1),
+    pytest.param({"amiFamily": "Custom", **old_ami({"id": "ami-1"})}, id="custom-with-ami-terms"),
+    # selectors
+    pytest.param({"subnetSelectorTerms": [{"id": "subnet-1"}] * 30}, id="thirty-subnets-by-id"),
+    pytest.param(
+        {"subnetSelectorTerms": [{"id": "subnet-1", **TAGS}, TAGS]},
+        id="subnet-id-with-tags-beside-a-clean-term",
+    ),
+    *(
+        pytest.param({field: tagged(20)}, id=f"twenty-tags-in-{field}")
+        for field in ("subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms")
+    ),
+    pytest.param({"securityGroupSelectorTerms": [TAGS] * 30}, id="thirty-security-group-terms"),
+    pytest.param(old_ami(), id="no-ami-terms"),
+    pytest.param(
+        old_ami({"id": "ami-1"}, {"name": "image", "owner": "self"}, {"owner": "amazon", **TAGS}),
+        id="images-by-id-name-and-tags",
+    ),
+    pytest.param(old_ami(*[{"id": "ami-1"}] * 30), id="thirty-ami-terms"),
+    # the rest
+    pytest.param(
+        {"tags": {"karpenter.sh/provisioner-name": "x"}}, id="tag-karpenter.sh/provisioner-name"
+    ),
+    pytest.param(
+        {
+            "blockDeviceMappings": [
+                {
+                    "deviceName": "/dev/xvda",
+                    "rootVolume": True,
+                    "ebs": {
+                        "deleteOnTermination": True,
+                        "encrypted": True,
+                        "iops": 3000,
+                        "kmsKeyID": "key",
+                        "snapshotID": "snap-1",
+                        "throughput": 125,
+                        "volumeSize": "100Gi",
+                        "volumeType": "gp3",
+                    },
+                },
+                {"rootVolume": False},
+            ]
+        },
+        id="every-field-of-a-disk",
+    ),
+    *(
+        pytest.param(ebs(volumeSize=text), id=f"volume-size-{text}")
+        for text in ("1Gi", "59000Gi", "1G", "64000G", "1Ti", "17Ti", "58Ti", "1T", "64T")
+    ),
+    pytest.param({"metadataOptions": {"httpPutResponseHopLimit": 1}}, id="smallest-hop-limit"),
+]
+
+ACCEPTED = {"v1": ACCEPTED_V1, "v1beta1": ACCEPTED_V1BETA1}

@@ -1,4 +1,4 @@
-"""Specs that an EC2NodeClass of version v1 may not have: changes to a small valid one.
+"""Specs that an EC2NodeClass may not have, by version: changes to a small valid one.
 
 Each names the field the refusal must point at; those a CEL rule refuses also name words of its
 message. Case numbers such as ``aws-8`` are those of the admission matrix.
@@ -15,13 +15,13 @@ from unit.api.ec2nodeclass_specs import (
     ami,
     ebs,
     interfaces,
+    old_ami,
     tagged,
 )
 
 MAIN_INTERFACE = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
 
-REFUSED_BY_RULE = [
-    # identity
+REFUSED_BY_RULE_IN_BOTH = [
     pytest.param(
         {"instanceProfile": "profile"},
         "spec",
@@ -38,6 +38,49 @@ REFUSED_BY_RULE = [
         "name an instance profile",
         id="empty-instance-profile",
     ),
+    pytest.param(
+        {"securityGroupSelectorTerms": [{}]},
+        "spec.securityGroupSelectorTerms[0]",
+        "needs tags, an id or a name",
+        id="security-group-term-without-fields",
+    ),
+    pytest.param(
+        {"securityGroupSelectorTerms": [{"id": "sg-1", **TAGS}]},
+        "spec.securityGroupSelectorTerms",
+        "with an id cannot",
+        marks=pytest.mark.row("S2-68"),
+        id="security-group-id-with-tags",
+    ),
+    pytest.param(
+        {"securityGroupSelectorTerms": [{"name": "a", **TAGS}]},
+        "spec.securityGroupSelectorTerms",
+        "with a name cannot",
+        marks=pytest.mark.row("S2-68"),
+        id="security-group-name-with-tags",
+    ),
+    pytest.param({"tags": {"": "x"}}, "spec.tags", "write a key", id="tag-without-key"),
+    pytest.param(
+        {"tags": {"kubernetes.io/cluster/x": "owned"}},
+        "spec.tags",
+        "kubernetes.io/cluster",
+        id="aws-10-cluster-tag",
+    ),
+    pytest.param(
+        ebs(volumeType="gp3"),
+        "spec.blockDeviceMappings[0].ebs",
+        "a snapshotID or a volumeSize",
+        id="aws-12-neither-size-nor-snapshot",
+    ),
+    pytest.param(
+        {"blockDeviceMappings": [{"rootVolume": True}, {"rootVolume": True}]},
+        "spec.blockDeviceMappings",
+        "only one disk",
+        id="aws-11-two-root-volumes",
+    ),
+]
+
+REFUSED_BY_RULE_V1 = [
+    *REFUSED_BY_RULE_IN_BOTH,
     # subnets
     pytest.param(
         {"subnetSelectorTerms": [TAGS, {}]},
@@ -70,26 +113,6 @@ REFUSED_BY_RULE = [
         id="subnet-tag-without-value",
     ),
     # security groups
-    pytest.param(
-        {"securityGroupSelectorTerms": [{}]},
-        "spec.securityGroupSelectorTerms[0]",
-        "needs tags, an id or a name",
-        id="security-group-term-without-fields",
-    ),
-    pytest.param(
-        {"securityGroupSelectorTerms": [{"id": "sg-1", **TAGS}]},
-        "spec.securityGroupSelectorTerms",
-        "with an id cannot",
-        marks=pytest.mark.row("S2-68"),
-        id="security-group-id-with-tags",
-    ),
-    pytest.param(
-        {"securityGroupSelectorTerms": [{"name": "a", **TAGS}]},
-        "spec.securityGroupSelectorTerms",
-        "with a name cannot",
-        marks=pytest.mark.row("S2-68"),
-        id="security-group-name-with-tags",
-    ),
     pytest.param(
         {"securityGroupSelectorTerms": [{"name": "a", **TAGS}, {"name": "b", "id": "sg-1"}]},
         "spec.securityGroupSelectorTerms",
@@ -193,13 +216,6 @@ REFUSED_BY_RULE = [
         )
     ),
     # tags
-    pytest.param({"tags": {"": "x"}}, "spec.tags", "write a key", id="tag-without-key"),
-    pytest.param(
-        {"tags": {"kubernetes.io/cluster/x": "owned"}},
-        "spec.tags",
-        "kubernetes.io/cluster",
-        id="aws-10-cluster-tag",
-    ),
     pytest.param(
         {"tags": {"kubernetes.io/clusterx": ""}},
         "spec.tags",
@@ -217,22 +233,10 @@ REFUSED_BY_RULE = [
     ),
     # disks
     pytest.param(
-        ebs(volumeType="gp3"),
-        "spec.blockDeviceMappings[0].ebs",
-        "a snapshotID or a volumeSize",
-        id="aws-12-neither-size-nor-snapshot",
-    ),
-    pytest.param(
         ebs(volumeSize="1Gi", volumeInitializationRate=100),
         "spec.blockDeviceMappings[0].ebs",
         "give a snapshotID",
         id="aws-12-fill-rate-without-snapshot",
-    ),
-    pytest.param(
-        {"blockDeviceMappings": [{"rootVolume": True}, {"rootVolume": True}]},
-        "spec.blockDeviceMappings",
-        "only one disk",
-        id="aws-11-two-root-volumes",
     ),
     *(
         pytest.param(
@@ -335,7 +339,81 @@ REFUSED_BY_RULE = [
     ),
 ]
 
-REFUSED_BY_SCHEMA = [
+REFUSED_BY_RULE_V1BETA1 = [
+    *REFUSED_BY_RULE_IN_BOTH,
+    pytest.param(
+        {"amiFamily": "Custom"}, "spec", "needs amiSelectorTerms", id="custom-without-ami-terms"
+    ),
+    pytest.param(
+        {"amiFamily": "Custom", **old_ami()},
+        "spec",
+        "needs amiSelectorTerms",
+        id="custom-with-empty-ami-terms",
+    ),
+    # selectors
+    pytest.param(
+        {"subnetSelectorTerms": [{}]},
+        "spec.subnetSelectorTerms[0]",
+        "needs tags or an id",
+        id="subnet-term-without-fields",
+    ),
+    pytest.param(
+        {"subnetSelectorTerms": [{"id": "subnet-1", **TAGS}]},
+        "spec.subnetSelectorTerms",
+        "cannot have tags",
+        id="subnet-id-with-tags",
+    ),
+    *(
+        pytest.param(
+            {field: [{"tags": tags}]},
+            f"spec.{field}[0].tags",
+            "a key and a value",
+            id=f"tag-without-{missing}-in-{field}",
+        )
+        for field in ("subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms")
+        for tags, missing in (({"": "x"}, "key"), ({"x": ""}, "value"))
+    ),
+    pytest.param(
+        old_ami({"owner": "self"}),
+        "spec.amiSelectorTerms[0]",
+        "an owner alone is not enough",
+        id="owner-alone",
+    ),
+    *(
+        pytest.param(
+            old_ami({"id": "ami-2"}, {"id": "ami-1", **other}),
+            "spec.amiSelectorTerms[1]",
+            "with an id cannot",
+            id=f"image-id-with-{next(iter(other))}",
+        )
+        for other in (TAGS, {"name": "a"}, {"owner": "self"})
+    ),
+    # tags
+    *(
+        pytest.param({"tags": {key: "x"}}, "spec.tags", key, id=f"tag-{key}")
+        for key in (
+            "eks:eks-cluster-name",
+            "karpenter.sh/nodepool",
+            "karpenter.sh/nodeclaim",
+            "karpenter.sh/managed-by",
+            "karpenter.k8s.aws/ec2nodeclass",
+        )
+    ),
+    # disks
+    *(
+        pytest.param(
+            ebs(volumeSize=text),
+            "spec.blockDeviceMappings[0].ebs.volumeSize",
+            "write a size",
+            id=f"volume-size-{text}",
+        )
+        for text in ("0Gi", "59001Gi", "64001G", "18Ti", "49Ti", "59Ti", "65T", "100", "100Mi")
+    ),
+]
+
+REFUSED_BY_RULE = {"v1": REFUSED_BY_RULE_V1, "v1beta1": REFUSED_BY_RULE_V1BETA1}
+
+REFUSED_BY_SCHEMA_IN_BOTH = [
     pytest.param({"subnetSelectorTerms": ABSENT}, "spec.subnetSelectorTerms", id="no-subnets"),
     pytest.param({"subnetSelectorTerms": []}, "spec.subnetSelectorTerms", id="empty-subnets"),
     pytest.param(
@@ -345,25 +423,6 @@ REFUSED_BY_SCHEMA = [
         {"subnetSelectorTerms": [{"id": "0a1b"}]},
         "spec.subnetSelectorTerms[0].id",
         id="subnet-id-without-prefix",
-    ),
-    pytest.param(
-        {"subnetSelectorTerms": [{"id": "subnet-ABC"}]},
-        "spec.subnetSelectorTerms[0].id",
-        id="subnet-id-in-capitals",
-    ),
-    *(
-        pytest.param({field: tagged(21)}, f"spec.{field}[0].tags", id=f"21-tags-in-{field}")
-        for field in (
-            "subnetSelectorTerms",
-            "securityGroupSelectorTerms",
-            "capacityReservationSelectorTerms",
-        )
-    ),
-    pytest.param(ami(*tagged(21)), "spec.amiSelectorTerms[0].tags", id="21-image-tags"),
-    pytest.param(
-        {"subnetSelectorTerms": [{"tags": {"a": 1}}]},
-        "spec.subnetSelectorTerms[0].tags.a",
-        id="selector-tag-that-is-a-number",
     ),
     pytest.param(
         {"securityGroupSelectorTerms": ABSENT},
@@ -385,41 +444,18 @@ REFUSED_BY_SCHEMA = [
         "spec.securityGroupSelectorTerms[0].id",
         id="security-group-id-without-prefix",
     ),
-    pytest.param({"amiSelectorTerms": ABSENT}, "spec.amiSelectorTerms", id="no-images"),
-    pytest.param(ami(), "spec.amiSelectorTerms", id="empty-images"),
-    pytest.param(ami(*[{"id": "ami-1"}] * 31), "spec.amiSelectorTerms", id="31-ami-terms"),
     pytest.param(
         {"amiSelectorTerms": {"tags": {"a": "b"}}}, "spec.amiSelectorTerms", id="images-as-a-map"
     ),
-    pytest.param(
-        ami({"id": "image-1"}), "spec.amiSelectorTerms[0].id", id="image-id-without-prefix"
-    ),
-    pytest.param(
-        alias("al2023@" + "v" * 24),
-        "spec.amiSelectorTerms[0].alias",
-        id="aws-5-alias-of-31-characters",
-    ),
-    pytest.param(ami({"id": "ami-1"}, family="Ubuntu"), "spec.amiFamily", id="ubuntu-is-gone"),
-    pytest.param(ami({"id": "ami-1"}, family="al2"), "spec.amiFamily", id="family-in-lower-case"),
-    pytest.param({"tags": {"a": True}}, "spec.tags.a", id="tag-that-is-a-boolean"),
-    pytest.param({"kubelet": "maxPods: 20"}, "spec.kubelet", id="kubelet-as-text"),
     pytest.param(
         {"blockDeviceMappings": [{"deviceName": "/dev/xvdb"}] * 51},
         "spec.blockDeviceMappings",
         id="51-disks",
     ),
     pytest.param(
-        ebs(volumeSize=100), "spec.blockDeviceMappings[0].ebs.volumeSize", id="size-as-a-number"
-    ),
-    pytest.param(
         ebs(volumeSize="1Gi", volumeType="gp4"),
         "spec.blockDeviceMappings[0].ebs.volumeType",
         id="unknown-volume-type",
-    ),
-    pytest.param(
-        ebs(volumeSize="1Gi", iops="3000"),
-        "spec.blockDeviceMappings[0].ebs.iops",
-        id="iops-as-text",
     ),
     pytest.param(
         ebs(volumeSize="1Gi", iops=2**63),
@@ -434,25 +470,7 @@ REFUSED_BY_SCHEMA = [
     pytest.param(
         ebs(volumeSize="1" * 33), "spec.blockDeviceMappings[0].ebs.volumeSize", id="endless-size"
     ),
-    pytest.param(
-        ebs(snapshotID="snap-1", volumeInitializationRate=99),
-        "spec.blockDeviceMappings[0].ebs.volumeInitializationRate",
-        id="aws-12-fill-rate-99",
-    ),
-    pytest.param(
-        ebs(snapshotID="snap-1", volumeInitializationRate=301),
-        "spec.blockDeviceMappings[0].ebs.volumeInitializationRate",
-        id="aws-12-fill-rate-301",
-    ),
     pytest.param({"instanceStorePolicy": "RAID1"}, "spec.instanceStorePolicy", id="raid1"),
-    pytest.param({"detailedMonitoring": "yes"}, "spec.detailedMonitoring", id="monitoring-as-text"),
-    pytest.param({"ipPrefixCount": -1}, "spec.ipPrefixCount", id="negative-prefix-count"),
-    pytest.param({"ipPrefixCount": 2**31}, "spec.ipPrefixCount", id="prefix-count-beyond-32-bits"),
-    pytest.param(
-        {"cpuOptions": {"nestedVirtualization": "on"}},
-        "spec.cpuOptions.nestedVirtualization",
-        id="nested-virtualization-on",
-    ),
     *(
         pytest.param(
             {"metadataOptions": {option: value}},
@@ -466,6 +484,70 @@ REFUSED_BY_SCHEMA = [
             ("httpPutResponseHopLimit", 65),
             ("httpTokens", "none"),
         )
+    ),
+]
+
+REFUSED_BY_SCHEMA_V1 = [
+    *REFUSED_BY_SCHEMA_IN_BOTH,
+    pytest.param(
+        {"subnetSelectorTerms": [{"id": "subnet-ABC"}]},
+        "spec.subnetSelectorTerms[0].id",
+        id="subnet-id-in-capitals",
+    ),
+    *(
+        pytest.param({field: tagged(21)}, f"spec.{field}[0].tags", id=f"21-tags-in-{field}")
+        for field in (
+            "subnetSelectorTerms",
+            "securityGroupSelectorTerms",
+            "capacityReservationSelectorTerms",
+        )
+    ),
+    pytest.param(ami(*tagged(21)), "spec.amiSelectorTerms[0].tags", id="21-image-tags"),
+    pytest.param(
+        {"subnetSelectorTerms": [{"tags": {"a": 1}}]},
+        "spec.subnetSelectorTerms[0].tags.a",
+        id="selector-tag-that-is-a-number",
+    ),
+    pytest.param({"amiSelectorTerms": ABSENT}, "spec.amiSelectorTerms", id="no-images"),
+    pytest.param(ami(), "spec.amiSelectorTerms", id="empty-images"),
+    pytest.param(ami(*[{"id": "ami-1"}] * 31), "spec.amiSelectorTerms", id="31-ami-terms"),
+    pytest.param(
+        ami({"id": "image-1"}), "spec.amiSelectorTerms[0].id", id="image-id-without-prefix"
+    ),
+    pytest.param(
+        alias("al2023@" + "v" * 24),
+        "spec.amiSelectorTerms[0].alias",
+        id="aws-5-alias-of-31-characters",
+    ),
+    pytest.param(ami({"id": "ami-1"}, family="Ubuntu"), "spec.amiFamily", id="ubuntu-is-gone"),
+    pytest.param(ami({"id": "ami-1"}, family="al2"), "spec.amiFamily", id="family-in-lower-case"),
+    pytest.param({"tags": {"a": True}}, "spec.tags.a", id="tag-that-is-a-boolean"),
+    pytest.param({"kubelet": "maxPods: 20"}, "spec.kubelet", id="kubelet-as-text"),
+    pytest.param(
+        ebs(volumeSize=100), "spec.blockDeviceMappings[0].ebs.volumeSize", id="size-as-a-number"
+    ),
+    pytest.param(
+        ebs(volumeSize="1Gi", iops="3000"),
+        "spec.blockDeviceMappings[0].ebs.iops",
+        id="iops-as-text",
+    ),
+    pytest.param(
+        ebs(snapshotID="snap-1", volumeInitializationRate=99),
+        "spec.blockDeviceMappings[0].ebs.volumeInitializationRate",
+        id="aws-12-fill-rate-99",
+    ),
+    pytest.param(
+        ebs(snapshotID="snap-1", volumeInitializationRate=301),
+        "spec.blockDeviceMappings[0].ebs.volumeInitializationRate",
+        id="aws-12-fill-rate-301",
+    ),
+    pytest.param({"detailedMonitoring": "yes"}, "spec.detailedMonitoring", id="monitoring-as-text"),
+    pytest.param({"ipPrefixCount": -1}, "spec.ipPrefixCount", id="negative-prefix-count"),
+    pytest.param({"ipPrefixCount": 2**31}, "spec.ipPrefixCount", id="prefix-count-beyond-32-bits"),
+    pytest.param(
+        {"cpuOptions": {"nestedVirtualization": "on"}},
+        "spec.cpuOptions.nestedVirtualization",
+        id="nested-virtualization-on",
     ),
     pytest.param(
         {"capacityReservationSelectorTerms": [{"instanceMatchCriteria": "open"}] * 31},
@@ -540,3 +622,19 @@ REFUSED_BY_SCHEMA = [
         )
     ),
 ]
+
+REFUSED_BY_SCHEMA_V1BETA1 = [
+    *REFUSED_BY_SCHEMA_IN_BOTH,
+    pytest.param({"amiFamily": ABSENT}, "spec.amiFamily", id="no-family"),
+    pytest.param({"amiFamily": "Windows2025"}, "spec.amiFamily", id="windows2025-came-later"),
+    *(
+        pytest.param({field: tagged(21)}, f"spec.{field}[0].tags", id=f"21-tags-in-{field}")
+        for field in ("subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms")
+    ),
+    pytest.param(old_ami(*[{"id": "ami-1"}] * 31), "spec.amiSelectorTerms", id="31-ami-terms"),
+    pytest.param(
+        old_ami({"id": "image-1"}), "spec.amiSelectorTerms[0].id", id="image-id-without-prefix"
+    ),
+]
+
+REFUSED_BY_SCHEMA = {"v1": REFUSED_BY_SCHEMA_V1, "v1beta1": REFUSED_BY_SCHEMA_V1BETA1}

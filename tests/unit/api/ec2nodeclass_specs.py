@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 ABSENT = object()  # as a value: leave the field out
+PROFILE = {"role": ABSENT, "instanceProfile": "profile"}
 SUBNET_ID = {"id": "subnet-0a1b"}
 TAGS = {"tags": {"team": "web"}}
 ALIAS = {"alias": "al2023@latest"}
@@ -25,6 +26,11 @@ def ebs(**fields: Any) -> dict[str, Any]:
 
 def ami(*terms: dict[str, Any], family: Any = "AL2023") -> dict[str, Any]:
     return {"amiSelectorTerms": list(terms), "amiFamily": family}
+
+
+def old_ami(*terms: dict[str, Any]) -> dict[str, Any]:
+    """AMI terms of v1beta1, where the family is always there."""
+    return {"amiSelectorTerms": list(terms)}
 
 
 def alias(text: str, family: Any = ABSENT) -> dict[str, Any]:

@@ -1,24 +1,19 @@
-"""Changes to a small valid NodeClaim of version v1 that the API server accepts or refuses."""
+"""Changes to small valid NodeClaims that the API server accepts or refuses, by version."""
 
-from unit.api.crd_cases import ABSENT, case, refused
+from helpers.crd_cases import ABSENT, case, refused
 from unit.api.requirement_cases import (
     ACCEPTED_DURATIONS,
     ACCEPTED_QUANTITIES,
+    FULL_TAINT,
     REFUSED_DURATIONS,
     REFUSED_QUANTITIES,
     requirement,
 )
 
-FULL_TAINT = {
-    "key": "a",
-    "value": "b",
-    "effect": "NoExecute",
-    "timeAdded": "2030-01-01T00:00:00Z",
-}
 CLASS = "spec.nodeClassRef"
 REQUESTS = "spec.resources.requests"
 
-ACCEPTED = [
+ACCEPTED_V1 = [
     case("100-requirements", "spec.requirements", [requirement()] * 100),
     case(
         "requirements-with-all-fields",
@@ -39,7 +34,7 @@ ACCEPTED = [
     ),
 ]
 
-REFUSED = [
+REFUSED_V1 = [
     refused("no-spec", "spec", ABSENT),
     refused("no-node-class", CLASS, ABSENT),
     *(
@@ -63,3 +58,35 @@ REFUSED = [
         for amount in REFUSED_QUANTITIES
     ),
 ]
+
+ACCEPTED_V1BETA1 = [
+    case("the-smallest-claim", "spec.requirements", []),
+    case("a-class-by-name-alone", "spec.nodeClassRef", {"name": "default"}),
+    case("30-requirements", "spec.requirements", [requirement()] * 30),
+    case(
+        "requirements-with-all-fields",
+        "spec.requirements",
+        [requirement("In", values=["a", "b"], minValues=1)],
+    ),
+    case("a-full-taint", "spec.taints", [FULL_TAINT]),
+    case("a-full-startup-taint", "spec.startupTaints", [FULL_TAINT]),
+    *(case(f"a-request-of-{amount}", REQUESTS, {"cpu": amount}) for amount in ACCEPTED_QUANTITIES),
+]
+
+REFUSED_V1BETA1 = [
+    refused("no-spec", "spec", ABSENT),
+    refused("no-node-class", "spec.nodeClassRef", ABSENT),
+    refused("a-class-without-name", "spec.nodeClassRef.name", ABSENT),
+    refused("an-empty-class-name", "spec.nodeClassRef.name", ""),
+    refused("no-list-of-requirements", "spec.requirements", ABSENT),
+    refused("31-requirements", "spec.requirements", [requirement()] * 31),
+    *(
+        refused(
+            f"a-request-of-{amount or 'nothing'}", REQUESTS, {"cpu": amount}, at=f"{REQUESTS}.cpu"
+        )
+        for amount in REFUSED_QUANTITIES
+    ),
+]
+
+ACCEPTED = {"v1": ACCEPTED_V1, "v1beta1": ACCEPTED_V1BETA1}
+REFUSED = {"v1": REFUSED_V1, "v1beta1": REFUSED_V1BETA1}

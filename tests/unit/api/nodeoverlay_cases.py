@@ -1,6 +1,6 @@
 """Changes to a small valid NodeOverlay that the API server accepts or refuses."""
 
-from unit.api.crd_cases import ABSENT, case, refused
+from helpers.crd_cases import ABSENT, case, refused
 from unit.api.requirement_cases import ACCEPTED_QUANTITIES, REFUSED_QUANTITIES, requirement
 
 CAPACITY = "spec.capacity"

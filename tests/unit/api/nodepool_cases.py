@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from unit.api.crd_cases import ABSENT, case, refused
+from helpers.crd_cases import ABSENT, case, refused
 from unit.api.requirement_cases import (
     ACCEPTED_DURATIONS,
     ACCEPTED_QUANTITIES,
@@ -103,7 +103,7 @@ ACCEPTED = [
         case(f"a-budget-for-{reason}", BUDGETS, budget(reasons=[reason]))
         for reason in ("Underutilized", "Empty", "Drifted")
     ),
-    case("V15-S01-a-budget-for-Unhealthy", BUDGETS, budget(reasons=["Unhealthy"])),
+    case("V15-S01 a budget for Unhealthy", BUDGETS, budget(reasons=["Unhealthy"])),
     case(
         "a-budget-for-every-reason",
         BUDGETS,
@@ -127,6 +127,25 @@ ACCEPTED = [
     case("weight-100", "spec.weight", 100),
     case("no-replicas", "spec.replicas", 0),
     case("many-replicas", "spec.replicas", 3_000_000_000),
+]
+
+REFUSED_LIMITS = [
+    *(
+        refused(
+            f"a-limit-of-{amount or 'nothing'}",
+            "spec.limits",
+            {"cpu": amount},
+            at="spec.limits.cpu",
+        )
+        for amount in REFUSED_QUANTITIES
+    ),
+    refused(
+        "limits-nested-as-in-a-Provisioner",
+        "spec.limits",
+        {"resources": {"cpu": "1000"}},
+        at="spec.limits.resources",
+        rows=["S2-64"],
+    ),
 ]
 
 REFUSED = [
@@ -178,13 +197,13 @@ REFUSED = [
         for nodes in ("-10", "1000%", "101%", "10.5%", "10 %", "%", "", "ten", 5)
     ),
     refused(
-        "V15-S01-a-reason-twice",
+        "V15-S01 a reason twice",
         BUDGETS,
         budget(reasons=["Unhealthy", "Unhealthy"]),
         at=f"{BUDGETS}[0].reasons[1]",
     ),
     refused(
-        "V15-S01-a-reason-that-budgets-cannot-stop",
+        "V15-S01 a reason that budgets cannot stop",
         BUDGETS,
         budget(reasons=["Expired"]),
         at=f"{BUDGETS}[0].reasons[0]",
@@ -209,22 +228,7 @@ REFUSED = [
         )
         for text in ("30s", "8h30s", "1h30m15s", "30m1h", "1.5h", "-1h", "1d", "", "Never")
     ),
-    *(
-        refused(
-            f"a-limit-of-{amount or 'nothing'}",
-            "spec.limits",
-            {"cpu": amount},
-            at="spec.limits.cpu",
-        )
-        for amount in REFUSED_QUANTITIES
-    ),
-    refused(
-        "limits-nested-as-in-a-Provisioner",
-        "spec.limits",
-        {"resources": {"cpu": "1000"}},
-        at="spec.limits.resources",
-        rows=["S2-64"],
-    ),
+    *REFUSED_LIMITS,
     *(refused(f"weight-{weight}", "spec.weight", weight) for weight in (0, 101, -1, 1.5, "10")),
     *(refused(f"replicas-{count}", "spec.replicas", count) for count in (-1, 1.5, "3")),
 ]

@@ -9,11 +9,20 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from helpers.crd_cases import values_of
+from unit.api.label_key_cases import refused_keys
+
 V1_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 OLD_OPERATORS = V1_OPERATORS[:6]
 NUMERIC = ("Gt", "Lt", "Gte", "Lte")
 KEY = "example.com/team"
 LONGEST_KEY = "a" * 252 + "/" + "b" * 63  # 316 characters
+FULL_TAINT = {
+    "key": "a",
+    "value": "b",
+    "effect": "NoExecute",
+    "timeAdded": "2030-01-01T00:00:00Z",
+}
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -132,6 +141,16 @@ REFUSED_MIN_VALUES = [
     pytest.param(requirement("Exists", minValues="2"), id="a-word"),
     pytest.param(requirement("In", values=["a"], minValues=2), id="In-lists-fewer-values"),
 ]
+
+
+def refused_requirements(operators: Iterable[str], place: str) -> list[dict[str, Any]]:
+    """Every requirement that a place of ``label_key_cases`` with these operators refuses."""
+    return [
+        *(given for given, *_ in values_of(refused_operators(operators))),
+        *(given for (given,) in values_of(REFUSED_MIN_VALUES)),
+        *(requirement(key=key) for key in refused_keys(place)),
+    ]
+
 
 ACCEPTED_TAINTS = [
     *(pytest.param(taint(effect=effect), id=effect) for effect in EFFECTS),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.engine import Admitted, builtin
+from karpenter.admission.schemas.engine import Admitted, builtin
 
 TERMS = [{"tags": {"karpenter.sh/discovery": "demo"}}]
 NODE_CLASS = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.admission.engine import CompiledVersion, builtin
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.admission.schemas.engine import CompiledVersion, builtin
 from unit.api.crd_walk import (
     crd_version,
     declared_fields,

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from unit.api.crd_cases import (
+from helpers.crd_cases import (
     ABSENT,
     admit,
     case,
@@ -14,11 +13,13 @@ from unit.api.crd_cases import (
     replaced,
     unproved,
     values_of,
+    versions_of,
     wrong_fields,
 )
+from helpers.small_objects import BUFFER
+from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.requirement_cases import ACCEPTED_QUANTITIES, REFUSED_QUANTITIES
-from unit.api.small_objects import BUFFER
 
 CRD = "capacitybuffers.autoscaling.x-k8s.io"
 V1BETA1 = crd_version(CRD, "v1beta1")
@@ -171,9 +172,7 @@ def test_names_version_and_scope() -> None:
         "shortNames": ["cb"],
         "categories": ["autoscaling"],
     }
-    assert [
-        (version["name"], version["served"], version["storage"]) for version in spec["versions"]
-    ] == [("v1beta1", True, True)]
+    assert versions_of(CRD) == [("v1beta1", True, True)]
     assert V1BETA1["subresources"] == {"status": {}}
 
 

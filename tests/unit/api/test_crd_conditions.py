@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from unit.api.crd_cases import ABSENT, admit, case, errors_of, replaced, wrong_fields
-from unit.api.small_objects import (
+from helpers.crd_cases import ABSENT, admit, case, errors_of, replaced, wrong_fields
+from helpers.small_objects import (
     BUFFER,
     CLAIM,
     NODE_CLASS,

@@ -13,8 +13,8 @@ import cel
 import pytest
 import yaml
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.admission.engine import compile_crd
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.admission.schemas.engine import compile_crd
 from unit.api.crd_walk import undescribed
 
 NAMES = sorted(builtin_crds())

@@ -2,11 +2,11 @@
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from unit.api.crd_cases import admit, columns, errors_of, replaced, wrong_fields
+from helpers.crd_cases import admit, columns, errors_of, replaced, versions_of, wrong_fields
+from helpers.small_objects import NODE_CLASS
+from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, rule_messages
 from unit.api.requirement_cases import ACCEPTED_DURATIONS, REFUSED_DURATIONS
-from unit.api.small_objects import NODE_CLASS
 
 CRD = "kwoknodeclasses.karpenter.kwok.sh"
 V1ALPHA1 = crd_version(CRD, "v1alpha1")
@@ -62,9 +62,7 @@ def test_names_version_and_scope() -> None:
         "shortNames": ["kwoknc", "kwokncs"],
         "categories": ["karpenter"],
     }
-    assert [
-        (version["name"], version["served"], version["storage"]) for version in spec["versions"]
-    ] == [("v1alpha1", True, True)]
+    assert versions_of(CRD) == [("v1alpha1", True, True)]
     assert V1ALPHA1["subresources"] == {"status": {}}
 
 

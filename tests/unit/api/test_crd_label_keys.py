@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from helpers.crd_cases import replaced, wrong_fields
+from helpers.small_objects import CLAIM, OLD_CLAIM, OLD_POOL, OVERLAY, POOL
+from karpenter.api import ec2_labels, kwok_labels
 from karpenter.model import labels
-from unit.api.crd_cases import replaced, wrong_fields
 from unit.api.label_key_cases import (
     CLAIM_REQUIREMENT,
     EVERYWHERE,
@@ -22,7 +24,6 @@ from unit.api.label_key_cases import (
     POOL_REQUIREMENT,
     WELL_KNOWN,
 )
-from unit.api.small_objects import CLAIM, OLD_CLAIM, OLD_POOL, OVERLAY, POOL
 
 FIELD_OF_PLACE: dict[str, tuple[dict[str, Any], str]] = {
     POOL_LABEL: (POOL, "spec.template.metadata.labels"),
@@ -59,6 +60,8 @@ def test_a_well_known_label_can_be_required_of_a_pool(key: str) -> None:
 
 @pytest.mark.row("S0-46")
 def test_the_table_holds_every_key_the_providers_know() -> None:
-    known = labels.well_known("aws") | labels.well_known("kwok")
+    known = (labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN) | (
+        labels.CORE_WELL_KNOWN | kwok_labels.WELL_KNOWN
+    )
 
     assert known - {labels.NODEPOOL} == set(WELL_KNOWN)

@@ -4,30 +4,25 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from unit.api.crd_cases import (
+from helpers.crd_cases import (
     admit,
     columns,
-    errors_of,
     replaced,
     unproved,
     values_of,
+    versions_of,
     wrong_fields,
 )
+from helpers.small_objects import OVERLAY
+from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.label_key_cases import OVERLAY_REQUIREMENT, refused_keys
 from unit.api.nodeoverlay_cases import ACCEPTED, REFUSED
 from unit.api.requirement_cases import (
-    ACCEPTED_KEYS,
-    NOT_IN_WITHOUT_VALUES,
-    ODD_BUT_ACCEPTED_VALUES,
-    REFUSED_KEYS,
     V1_OPERATORS,
-    accepted_operators,
     refused_operators,
     requirement,
 )
-from unit.api.small_objects import OVERLAY
 
 CRD = "nodeoverlays.karpenter.sh"
 V1ALPHA1 = crd_version(CRD, "v1alpha1")
@@ -48,31 +43,6 @@ def test_accepted(field: str, value: object) -> None:
 @pytest.mark.parametrize(("field", "value", "at"), REFUSED)
 def test_refused(field: str, value: object, at: str) -> None:
     assert {at} == wrong_fields(replaced(OVERLAY, field, value))
-
-
-@pytest.mark.parametrize("given", [*accepted_operators(V1_OPERATORS), *ODD_BUT_ACCEPTED_VALUES])
-def test_a_requirement_is_accepted(given: dict[str, Any]) -> None:
-    assert errors_of(with_requirement(given)) == []
-
-
-@pytest.mark.parametrize(("given", "field"), refused_operators(V1_OPERATORS))
-def test_a_requirement_is_refused(given: dict[str, Any], field: str) -> None:
-    assert {f"spec.requirements[0].{field}"} == wrong_fields(with_requirement(given))
-
-
-@pytest.mark.parametrize("given", NOT_IN_WITHOUT_VALUES)
-def test_unlike_in_a_pool_not_in_needs_values(given: dict[str, Any]) -> None:
-    assert {"spec.requirements[0].values"} == wrong_fields(with_requirement(given))
-
-
-@pytest.mark.parametrize("key", ACCEPTED_KEYS)
-def test_a_requirement_key_is_accepted(key: str) -> None:
-    assert errors_of(with_requirement(requirement(key=key))) == []
-
-
-@pytest.mark.parametrize("key", REFUSED_KEYS)
-def test_a_requirement_key_is_refused(key: object) -> None:
-    assert {"spec.requirements[0].key"} == wrong_fields(with_requirement(requirement(key=key)))
 
 
 def test_min_values_are_unknown_here() -> None:
@@ -117,9 +87,7 @@ def test_names_version_and_scope() -> None:
         "shortNames": ["overlays"],
         "categories": ["karpenter"],
     }
-    assert [
-        (version["name"], version["served"], version["storage"]) for version in spec["versions"]
-    ] == [("v1alpha1", True, True)]
+    assert versions_of(CRD) == [("v1alpha1", True, True)]
     assert V1ALPHA1["subresources"] == {"status": {}}
 
 

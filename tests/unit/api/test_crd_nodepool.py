@@ -1,71 +1,95 @@
-"""The API server's promise for ``karpenter.sh/v1`` NodePool.
+"""The API server's promise for NodePools of ``karpenter.sh``, v1 and v1beta1.
 
-Every field has an object that is accepted and every rule one that is refused at the right place;
-two tests at the end watch over that completeness. Which label keys may be used where is in
-``test_crd_label_keys``.
+v1beta1 is served next to v1 and judged by its own rules, quirks included. Every field has an object
+that is accepted and every rule one that is refused at the right place; two tests at the end watch
+over that completeness. What describes a node is in ``test_crd_requirements``, and which label keys
+may be used where in ``test_crd_label_keys``.
 """
 
 from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from unit.api.crd_cases import (
+from helpers.crd_cases import (
     ABSENT,
     admit,
     at_path,
     case,
     columns,
     errors_of,
+    named_tables,
     replaced,
     unproved,
     values_of,
+    versions_of,
     wrong_fields,
 )
+from helpers.small_objects import OLD_POOL, POOL
+from karpenter.admission.schemas.crds import builtin_crds
+from unit.api import nodepool_cases, v1beta1_cases
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
-from unit.api.label_key_cases import POOL_LABEL, POOL_REQUIREMENT, refused_keys
-from unit.api.nodepool_cases import ACCEPTED, BUDGETS, CLASS, DISRUPTION, LABELS, NODES, REFUSED
-from unit.api.requirement_cases import (
-    ACCEPTED_KEYS,
-    ACCEPTED_MIN_VALUES,
-    ACCEPTED_TAINTS,
-    NOT_IN_WITHOUT_VALUES,
-    ODD_BUT_ACCEPTED_VALUES,
-    REFUSED_KEYS,
-    REFUSED_MIN_VALUES,
-    REFUSED_TAINTS,
-    V1_OPERATORS,
-    accepted_operators,
-    refused_operators,
-    requirement,
+from unit.api.label_key_cases import (
+    OLD_POOL_LABEL,
+    OLD_POOL_REQUIREMENT,
+    POOL_LABEL,
+    POOL_REQUIREMENT,
+    refused_keys,
 )
-from unit.api.small_objects import POOL
+from unit.api.nodepool_cases import BUDGETS, CLASS, DISRUPTION, LABELS, NODES
+from unit.api.requirement_cases import (
+    OLD_OPERATORS,
+    V1_OPERATORS,
+    refused_requirements,
+)
+from unit.api.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
 
 CRD = "nodepools.karpenter.sh"
-V1 = crd_version(CRD, "v1")
 REQUIREMENTS = f"{NODES}.requirements"
-DEFAULT_DISRUPTION = {
-    "consolidateAfter": "0s",
-    "consolidationPolicy": "WhenEmptyOrUnderutilized",
-    "budgets": [{"nodes": "10%"}],
+KUBELET = f"{NODES}.kubelet"
+SMALL = {"v1": POOL, "v1beta1": OLD_POOL}
+ACCEPTED = {"v1": nodepool_cases.ACCEPTED, "v1beta1": v1beta1_cases.ACCEPTED}
+REFUSED = {"v1": nodepool_cases.REFUSED, "v1beta1": v1beta1_cases.REFUSED}
+OPERATORS = {"v1": V1_OPERATORS, "v1beta1": OLD_OPERATORS}
+KEYS_OF_LABELS = {"v1": POOL_LABEL, "v1beta1": OLD_POOL_LABEL}
+KEYS_OF_REQUIREMENTS = {"v1": POOL_REQUIREMENT, "v1beta1": OLD_POOL_REQUIREMENT}
+# v1 has no kubelet settings in a pool
+KUBELETS_ACCEPTED = {"v1": [], "v1beta1": ACCEPTED_KUBELETS}
+KUBELETS_REFUSED = {"v1": [], "v1beta1": REFUSED_KUBELETS}
+DEFAULT_DISRUPTION: dict[str, dict[str, Any]] = {
+    "v1": {
+        "consolidateAfter": "0s",
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": "10%"}],
+    },
+    "v1beta1": {
+        "consolidationPolicy": "WhenUnderutilized",
+        "expireAfter": "720h",
+        "budgets": [{"nodes": "10%"}],
+    },
 }
-WITH_REPLICAS = [
-    case("limited-by-nodes", {"replicas": 3, "limits": {"nodes": 5}}, set()),
-    case("with-empty-limits", {"replicas": 3, "limits": {}}, set()),
-    case("with-a-weight", {"replicas": 3, "weight": 10}, {"spec.weight"}),
-    case("limited-by-cpu", {"replicas": 3, "limits": {"nodes": 5, "cpu": 8}}, {"spec.limits"}),
-    case(
-        "with-consolidation-fields",
-        {"replicas": 3, "disruption": {"consolidateAfter": "Never"}},
-        set(),
-    ),
-]
-REFUSED_EDITS = [
-    case("group-of-the-node-class", f"{CLASS}.group", "a.example", "b.example"),
-    case("kind-of-the-node-class", f"{CLASS}.kind", "A", "B"),
-    case("replicas-added", "spec.replicas", ABSENT, 3),
-    case("replicas-removed", "spec.replicas", 3, ABSENT),
-]
+WITH_REPLICAS = {
+    "v1": [
+        case("limited-by-nodes", {"replicas": 3, "limits": {"nodes": 5}}, set()),
+        case("with-empty-limits", {"replicas": 3, "limits": {}}, set()),
+        case("with-a-weight", {"replicas": 3, "weight": 10}, {"spec.weight"}),
+        case("limited-by-cpu", {"replicas": 3, "limits": {"nodes": 5, "cpu": 8}}, {"spec.limits"}),
+        case(
+            "with-consolidation-fields",
+            {"replicas": 3, "disruption": {"consolidateAfter": "Never"}},
+            set(),
+        ),
+    ],
+    "v1beta1": [],
+}
+EDITS_REFUSED = {
+    "v1": [
+        case("group-of-the-node-class", f"{CLASS}.group", "a.example", "b.example"),
+        case("kind-of-the-node-class", f"{CLASS}.kind", "A", "B"),
+        case("replicas-added", "spec.replicas", ABSENT, 3),
+        case("replicas-removed", "spec.replicas", 3, ABSENT),
+    ],
+    "v1beta1": [],
+}
 STATUS: dict[str, Any] = {
     "resources": {"cpu": "12", "memory": "96Gi", "pods": 110, "nodes": 2},
     "nodes": 2,
@@ -88,15 +112,18 @@ def pool(**spec: Any) -> dict[str, Any]:
     return {**POOL, "spec": {**POOL["spec"], **spec}}
 
 
-def with_requirement(given: dict[str, Any]) -> dict[str, Any]:
-    return replaced(POOL, REQUIREMENTS, [given])
-
-
-@pytest.mark.parametrize(("field", "value"), ACCEPTED)
-def test_accepted(field: str, value: object) -> None:
-    admitted = admit(replaced(POOL, field, value))
+@pytest.mark.parametrize(("version", "field", "value"), named_tables(ACCEPTED))
+def test_accepted(version: str, field: str, value: object) -> None:
+    admitted = admit(replaced(SMALL[version], field, value))
 
     assert ([str(error) for error in admitted.errors], admitted.pruned) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("version", "field", "value", "at"), named_tables(REFUSED, rows={"v1": "S2-19"})
+)
+def test_refused(version: str, field: str, value: object, at: str) -> None:
+    assert {at} == wrong_fields(replaced(SMALL[version], field, value))
 
 
 @pytest.mark.row("S2-20")
@@ -120,66 +147,13 @@ def test_a_pool_holds_taints_zones_types_system_architecture_and_expiry() -> Non
     assert nodes == at_path(admitted.object, NODES)
 
 
-@pytest.mark.row("S2-19")
-@pytest.mark.parametrize(("field", "value", "at"), REFUSED)
-def test_refused(field: str, value: object, at: str) -> None:
-    assert {at} == wrong_fields(replaced(POOL, field, value))
-
-
-@pytest.mark.parametrize(
-    "given",
-    [*accepted_operators(V1_OPERATORS), *ODD_BUT_ACCEPTED_VALUES, *NOT_IN_WITHOUT_VALUES],
-)
-def test_a_requirement_is_accepted(given: dict[str, Any]) -> None:
-    assert errors_of(with_requirement(given)) == []
-
-
-@pytest.mark.parametrize(("given", "field"), refused_operators(V1_OPERATORS))
-def test_a_requirement_is_refused(given: dict[str, Any], field: str) -> None:
-    assert {f"{REQUIREMENTS}[0].{field}"} == wrong_fields(with_requirement(given))
-
-
-@pytest.mark.parametrize("key", ACCEPTED_KEYS)
-def test_a_requirement_key_is_accepted(key: str) -> None:
-    assert errors_of(with_requirement(requirement(key=key))) == []
-
-
-@pytest.mark.parametrize("key", REFUSED_KEYS)
-def test_a_requirement_key_is_refused(key: object) -> None:
-    assert {f"{REQUIREMENTS}[0].key"} == wrong_fields(with_requirement(requirement(key=key)))
-
-
-@pytest.mark.parametrize("given", ACCEPTED_MIN_VALUES)
-def test_min_values_are_accepted(given: dict[str, Any]) -> None:
-    assert errors_of(with_requirement(given)) == []
-
-
-@pytest.mark.parametrize("given", REFUSED_MIN_VALUES)
-def test_min_values_are_refused(given: dict[str, Any]) -> None:
-    assert {f"{REQUIREMENTS}[0].minValues"} == wrong_fields(with_requirement(given))
-
-
-@pytest.mark.parametrize("field", ["taints", "startupTaints"])
-@pytest.mark.parametrize("given", ACCEPTED_TAINTS)
-def test_a_taint_is_accepted(field: str, given: dict[str, Any]) -> None:
-    assert errors_of(replaced(POOL, f"{NODES}.{field}", [given])) == []
-
-
-@pytest.mark.parametrize("field", ["taints", "startupTaints"])
-@pytest.mark.parametrize(("given", "wrong"), REFUSED_TAINTS)
-def test_a_taint_is_refused(field: str, given: dict[str, Any], wrong: str) -> None:
-    path = f"{NODES}.{field}"
-
-    assert {f"{path}[0].{wrong}"} == wrong_fields(replaced(POOL, path, [given]))
-
-
 def test_duplicate_taints_are_left_to_the_controllers() -> None:
     twice = [{"key": "a", "effect": "NoSchedule"}] * 2
 
     assert errors_of(replaced(POOL, f"{NODES}.taints", twice)) == []
 
 
-@pytest.mark.parametrize(("spec", "wrong"), WITH_REPLICAS)
+@pytest.mark.parametrize(("spec", "wrong"), WITH_REPLICAS["v1"])
 def test_a_pool_with_replicas(spec: dict[str, Any], wrong: set[str]) -> None:
     assert wrong == wrong_fields(pool(**spec))
 
@@ -206,31 +180,44 @@ def test_an_edit_is_accepted(field: str, before: object, after: object) -> None:
     assert errors_of(replaced(POOL, field, after), replaced(POOL, field, before)) == []
 
 
-@pytest.mark.parametrize(("field", "before", "after"), REFUSED_EDITS)
+@pytest.mark.parametrize(("field", "before", "after"), EDITS_REFUSED["v1"])
 def test_an_edit_is_refused(field: str, before: object, after: object) -> None:
     assert {field} == wrong_fields(replaced(POOL, field, after), replaced(POOL, field, before))
 
 
-def test_the_smallest_pool_gets_every_default() -> None:
-    expected = replaced(pool(disruption=DEFAULT_DISRUPTION), f"{NODES}.expireAfter", "720h")
+def test_the_whole_class_reference_of_v1beta1_can_be_changed() -> None:
+    other = {"apiVersion": "example.com/v1", "kind": "OtherClass", "name": "other"}
 
-    assert expected == admit(POOL).object
+    assert errors_of(replaced(OLD_POOL, f"{NODES}.nodeClassRef", other), OLD_POOL) == []
 
 
 @pytest.mark.parametrize(
-    ("field", "given", "stored"),
+    ("version", "others"),
     [
-        pytest.param(DISRUPTION, {}, DEFAULT_DISRUPTION, id="an-empty-disruption"),
+        pytest.param("v1", {"expireAfter": "720h"}, id="v1"),
+        pytest.param("v1beta1", {}, id="v1beta1"),
+    ],
+)
+def test_the_smallest_pool_gets_every_default(version: str, others: dict[str, Any]) -> None:
+    expected = replaced(SMALL[version], DISRUPTION, DEFAULT_DISRUPTION[version])
+    expected = replaced(expected, NODES, {**at_path(expected, NODES), **others})
+
+    assert expected == admit(SMALL[version]).object
+
+
+DEFAULTED = {
+    "v1": [
+        pytest.param(DISRUPTION, {}, DEFAULT_DISRUPTION["v1"], id="an-empty-disruption"),
         pytest.param(
             DISRUPTION,
             {"consolidationPolicy": "WhenEmpty"},
-            {**DEFAULT_DISRUPTION, "consolidationPolicy": "WhenEmpty"},
+            {**DEFAULT_DISRUPTION["v1"], "consolidationPolicy": "WhenEmpty"},
             id="a-policy-alone",
         ),
         pytest.param(
             DISRUPTION,
             {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
-            {**DEFAULT_DISRUPTION, "consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
+            {**DEFAULT_DISRUPTION["v1"], "consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
             id="all-but-the-policy",
         ),
         pytest.param(BUDGETS, [], [], id="an-empty-list-of-budgets"),
@@ -244,9 +231,30 @@ def test_the_smallest_pool_gets_every_default() -> None:
         pytest.param(f"{NODES}.expireAfter", "0720h", "0720h", id="text-of-durations-is-kept"),
         pytest.param("status", {}, {"nodes": 0}, id="an-empty-status"),
     ],
-)
-def test_defaults_fill_only_what_is_missing(field: str, given: object, stored: object) -> None:
-    assert stored == at_path(admit(replaced(POOL, field, given)).object, field)
+    "v1beta1": [
+        case("an-empty-disruption", DISRUPTION, {}, DEFAULT_DISRUPTION["v1beta1"]),
+        case(
+            "WhenEmpty-with-its-wait",
+            DISRUPTION,
+            {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"},
+            {
+                **DEFAULT_DISRUPTION["v1beta1"],
+                "consolidationPolicy": "WhenEmpty",
+                "consolidateAfter": "30s",
+            },
+        ),
+        case("an-empty-list-of-budgets", BUDGETS, [], []),
+        case("a-budget-without-number", BUDGETS, [{}], [{"nodes": "10%"}]),
+        case("text-of-durations-is-kept", f"{DISRUPTION}.expireAfter", "0336h", "0336h"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("version", "field", "given", "stored"), named_tables(DEFAULTED))
+def test_defaults_fill_only_what_is_missing(
+    version: str, field: str, given: object, stored: object
+) -> None:
+    assert stored == at_path(admit(replaced(SMALL[version], field, given)).object, field)
 
 
 @pytest.mark.parametrize(
@@ -287,16 +295,42 @@ def test_fields_v1_does_not_know_are_dropped(field: str, value: object) -> None:
     assert admit(replaced(given, field, ABSENT)).object == admitted.object
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "pruned"),
+    [
+        case("reasons-of-a-budget", BUDGETS, [{"nodes": "1", "reasons": ["Drifted"]}], "reasons"),
+        case("replicas", "spec.replicas", 3, "replicas"),
+        case("expiry-in-the-template", f"{NODES}.expireAfter", "1h", "expireAfter"),
+        case("a-grace-period", f"{NODES}.terminationGracePeriod", "1h", "terminationGracePeriod"),
+        case("the-group-of-a-class", f"{NODES}.nodeClassRef.group", "a.example", "group"),
+    ],
+)
+def test_fields_of_v1_are_dropped(field: str, value: object, pruned: str) -> None:
+    assert [pruned] == [path[-1] for path in admit(replaced(OLD_POOL, field, value)).pruned]
+
+
 def test_a_full_status_is_kept() -> None:
     admitted = admit({**POOL, "status": STATUS})
 
     assert (admitted.errors, admitted.pruned, admitted.object["status"]) == ([], [], STATUS)
 
 
-def test_resources_in_the_status_are_quantities() -> None:
-    status = {**STATUS, "resources": {"cpu": "many"}}
+def test_a_status_of_v1beta1_is_kept() -> None:
+    status = {"resources": {"cpu": "8", "memory": "32Gi"}}
 
-    assert {"status.resources.cpu"} == wrong_fields({**POOL, "status": status})
+    admitted = admit({**OLD_POOL, "status": status})
+
+    assert ([], [], status) == (admitted.errors, admitted.pruned, admitted.object["status"])
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [pytest.param("v1", STATUS, id="v1"), pytest.param("v1beta1", {}, id="v1beta1")],
+)
+def test_resources_in_the_status_are_quantities(version: str, status: dict[str, Any]) -> None:
+    wrong = {**SMALL[version], "status": {**status, "resources": {"cpu": "many"}}}
+
+    assert {"status.resources.cpu"} == wrong_fields(wrong)
 
 
 def test_more_than_50_reasons_are_refused() -> None:
@@ -316,9 +350,7 @@ def test_names_versions_and_scope() -> None:
         "singular": "nodepool",
         "categories": ["karpenter"],
     }
-    assert [
-        (version["name"], version["served"], version["storage"]) for version in spec["versions"]
-    ] == [("v1", True, True), ("v1beta1", True, False)]
+    assert versions_of(CRD) == [("v1", True, True), ("v1beta1", True, False)]
 
 
 def test_kubectl_can_scale_a_pool() -> None:
@@ -327,40 +359,63 @@ def test_kubectl_can_scale_a_pool() -> None:
         "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.nodes"},
     }
 
-    assert expected == V1["subresources"]
+    assert expected == crd_version(CRD, "v1")["subresources"]
 
 
-def test_columns_of_kubectl_get() -> None:
-    expected = "NODECLASS NODES READY AGE (WEIGHT) (CPU) (MEMORY)"
+def test_users_are_pointed_to_v1() -> None:
+    entry = crd_version(CRD, "v1beta1")
 
-    assert expected.split() == columns(CRD, "v1")
+    assert (entry["deprecated"], "v1" in entry["deprecationWarning"]) == (True, True)
 
 
-def test_every_rule_has_a_refusing_case() -> None:
-    requirements = [
-        *(given for given, *_ in values_of(refused_operators(V1_OPERATORS))),
-        *(given for (given,) in values_of(REFUSED_MIN_VALUES)),
-        *(requirement(key=key) for key in refused_keys(POOL_REQUIREMENT)),
-    ]
+def test_a_pool_of_v1beta1_cannot_be_scaled() -> None:
+    assert crd_version(CRD, "v1beta1")["subresources"] == {"status": {}}
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        pytest.param("v1", "NODECLASS NODES READY AGE (WEIGHT) (CPU) (MEMORY)", id="v1"),
+        pytest.param("v1beta1", "NODECLASS (WEIGHT)", id="v1beta1"),
+    ],
+)
+def test_columns_of_kubectl_get(version: str, expected: str) -> None:
+    assert expected.split() == columns(CRD, version)
+
+
+@pytest.mark.parametrize("version", SMALL)
+def test_every_rule_has_a_refusing_case(version: str) -> None:
+    small = SMALL[version]
+    requirements = refused_requirements(OPERATORS[version], KEYS_OF_REQUIREMENTS[version])
     objects = [
-        *(replaced(POOL, field, value) for field, value, _ in values_of(REFUSED)),
-        *(pool(**spec) for spec, _ in values_of(WITH_REPLICAS)),
-        *(with_requirement(given) for given in requirements),
-        *(replaced(POOL, LABELS, {key: "x"}) for key in refused_keys(POOL_LABEL)),
+        *(replaced(small, field, value) for field, value, _ in values_of(REFUSED[version])),
+        *(pool(**spec) for spec, _ in values_of(WITH_REPLICAS[version])),
+        *(replaced(small, REQUIREMENTS, [given]) for given in requirements),
+        *(replaced(small, LABELS, {key: "x"}) for key in refused_keys(KEYS_OF_LABELS[version])),
+        *(replaced(small, KUBELET, kubelet) for kubelet, _ in values_of(KUBELETS_REFUSED[version])),
     ]
     edits = [
-        (replaced(POOL, field, after), replaced(POOL, field, before))
-        for field, before, after in values_of(REFUSED_EDITS)
+        (replaced(small, field, after), replaced(small, field, before))
+        for field, before, after in values_of(EDITS_REFUSED[version])
     ]
+    messages = rule_messages(crd_version(CRD, version))
 
-    assert set() == unproved(rule_messages(V1), [*((obj, None) for obj in objects), *edits])
+    assert set() == unproved(messages, [*((obj, None) for obj in objects), *edits])
 
 
-def test_every_field_has_an_accepting_case() -> None:
-    used = {
-        path
-        for field, value in values_of(ACCEPTED)
-        for path in used_fields(replaced(POOL, field, value)["spec"])
-    }
+@pytest.mark.parametrize(
+    ("version", "never_accepted"),
+    [
+        pytest.param("v1", set(), id="v1"),
+        pytest.param("v1beta1", {".template.spec.resources.requests"}, id="v1beta1"),
+    ],
+)
+def test_every_field_has_an_accepting_case(version: str, never_accepted: set[str]) -> None:
+    small = SMALL[version]
+    objects = [
+        *(replaced(small, field, value) for field, value in values_of(ACCEPTED[version])),
+        *(replaced(small, KUBELET, given) for (given,) in values_of(KUBELETS_ACCEPTED[version])),
+    ]
+    used = {path for obj in objects for path in used_fields(obj["spec"])}
 
-    assert set() == declared_fields(V1) - used
+    assert never_accepted == declared_fields(crd_version(CRD, version)) - used

@@ -1,13 +1,12 @@
 """The API server's promise for ``karpenter.sh/v1alpha5`` Provisioner.
 
 The schema judges types, ranges and enumerations. What one field means for another, and which
-label keys may be used, is judged by the rules of ``karpenter.admission.legacy``.
+label keys may be used, is judged by the rules of ``karpenter.admission.legacy.webhook``.
 """
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from unit.api.crd_cases import (
+from helpers.crd_cases import (
     ABSENT,
     admit,
     case,
@@ -15,8 +14,11 @@ from unit.api.crd_cases import (
     refused,
     replaced,
     values_of,
+    versions_of,
     wrong_fields,
 )
+from helpers.small_objects import PROVISIONER
+from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.requirement_cases import (
     ACCEPTED_QUANTITIES,
@@ -25,7 +27,6 @@ from unit.api.requirement_cases import (
     requirement,
     taint,
 )
-from unit.api.small_objects import PROVISIONER
 
 CRD = "provisioners.karpenter.sh"
 V1ALPHA5 = crd_version(CRD, "v1alpha5")
@@ -260,9 +261,7 @@ def test_names_version_and_scope() -> None:
         "singular": "provisioner",
         "categories": ["karpenter"],
     }
-    assert [
-        (version["name"], version["served"], version["storage"]) for version in spec["versions"]
-    ] == [("v1alpha5", True, True)]
+    assert versions_of(CRD) == [("v1alpha5", True, True)]
     assert V1ALPHA5["subresources"] == {"status": {}}
 
 

@@ -52,6 +52,22 @@ def test_a_length_is_exact_or_the_longest_there_is(amount: int) -> None:
     assert abs(in_nanoseconds(amount * 10**9) - length) <= abs(length) * 1e-12
 
 
+@pytest.mark.parametrize(
+    ("nanoseconds", "microseconds"),
+    [(0, 0), (1, 0), (999, 0), (1000, 1), (1999, 1), (-1, 0), (-1999, -1)],
+)
+def test_nanoseconds_are_cut_to_whole_microseconds(nanoseconds: int, microseconds: int) -> None:
+    assert timedelta(microseconds=microseconds) == in_nanoseconds(nanoseconds)
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_nanoseconds_lose_less_than_a_microsecond_towards_nothing(nanoseconds: int) -> None:
+    found = in_nanoseconds(nanoseconds) // timedelta(microseconds=1) * 1000
+
+    assert abs(found) <= abs(nanoseconds) < abs(found) + 1000
+    assert nanoseconds * found >= 0
+
+
 @pytest.mark.parametrize("amount", [10**400, 2**63 - 1, 1_000_000_000_000])
 def test_more_seconds_than_there_are_times_saturate(amount: int) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
@@ -118,6 +134,8 @@ def is_length(node: ast.expr) -> bool:
         "timedelta",
         "in_seconds",
         "in_nanoseconds",
+        "durations.parse",
+        "durations.period",
     )
 
 

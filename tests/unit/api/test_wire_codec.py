@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.wire_samples import sample
 from karpenter.api import codec
 from karpenter.api.codec import Unreadable, decode_event, decode_list, unreadable_in
 from karpenter.api.depth import without_depths
@@ -18,7 +19,6 @@ from karpenter.api.pods import Container, Pod, PodSpec
 from karpenter.api.problems import DecodeError, UnknownKindError
 from karpenter.api.storage import CSINode
 from karpenter.api.times import FIRST, LAST
-from unit.api.wire_samples import sample
 
 KNOWN = """
 apps/v1 DaemonSet

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from helpers.wire_samples import Sample, sample, sample_id, samples
 from karpenter.api import codec
 from karpenter.api.meta import Model, Resource
-from unit.api.wire_samples import Sample, sample, sample_id, samples
 
 
 def decoded(found: Sample) -> Resource:

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.wire_samples import samples
 from karpenter.api import codec
 from karpenter.api.meta import Resource
 from karpenter.api.pods import Pod
 from karpenter.api.problems import DecodeError, Path
-from unit.api.wire_samples import samples
 
 json_values = st.recursive(
     st.none()

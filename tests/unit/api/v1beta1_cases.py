@@ -3,19 +3,18 @@
 The cases for kubelets are values of ``kubelet``, which NodePool and NodeClaim share.
 """
 
-from unit.api.crd_cases import ABSENT, case, refused
-from unit.api.requirement_cases import ACCEPTED_QUANTITIES, REFUSED_QUANTITIES, requirement
+from helpers.crd_cases import ABSENT, case, refused
+from unit.api.nodepool_cases import REFUSED_LIMITS
+from unit.api.requirement_cases import (
+    ACCEPTED_QUANTITIES,
+    FULL_TAINT,
+    requirement,
+)
 
 LABELS = "spec.template.metadata.labels"
 NODES = "spec.template.spec"
 DISRUPTION = "spec.disruption"
 BUDGETS = f"{DISRUPTION}.budgets"
-FULL_TAINT = {
-    "key": "a",
-    "value": "b",
-    "effect": "NoExecute",
-    "timeAdded": "2030-01-01T00:00:00Z",
-}
 SIGNALS = (
     "memory.available",
     "nodefs.available",
@@ -135,22 +134,7 @@ REFUSED = [
         [{"nodes": "1", "schedule": "@daily", "duration": "30s"}],
         at=f"{BUDGETS}[0].duration",
     ),
-    *(
-        refused(
-            f"a-limit-of-{amount or 'nothing'}",
-            "spec.limits",
-            {"cpu": amount},
-            at="spec.limits.cpu",
-        )
-        for amount in REFUSED_QUANTITIES
-    ),
-    refused(
-        "limits-nested-as-in-a-Provisioner",
-        "spec.limits",
-        {"resources": {"cpu": "1000"}},
-        at="spec.limits.resources",
-        rows=["S2-64"],
-    ),
+    *REFUSED_LIMITS,
     refused("weight-0", "spec.weight", 0),
     refused("weight-101", "spec.weight", 101),
 ]

@@ -7,16 +7,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from builders import node_pool
-from karpenter.admission.crds import builtin_crds
+from helpers.builders import node_pool
+from helpers.manifests import claim_to_launch
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodeClassReference, NodePool
 from karpenter.clock import Clock, running_clock
-from karpenter.cloud.aws.calls import Made
+from karpenter.cloud.aws.ec2.calls import Made
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.simulated.account import SimulatedAccount
 from karpenter.cloud.aws.simulated.faults import SoldOut
-from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
+from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
 from karpenter.cloud.aws.workers import workers
 from karpenter.cloud.contract import Bed
 from karpenter.cloud.provider import CloudProvider, InsufficientCapacityError
@@ -24,14 +26,14 @@ from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
 from karpenter.kube.errors import ConnectionLostError
 from karpenter.model import labels
-from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.crds import CustomKinds
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client as MemoryClient
-from karpenter.sandbox.store import Store
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client as MemoryClient
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.server.api import Api
+from karpenter_sandbox.server.crds import CustomKinds
+from karpenter_sandbox.server.transport import MemoryTransport
+from karpenter_sandbox.store.store import Store
 
 NODE_CLASS = "default"
 POOL = "general"
@@ -65,7 +67,7 @@ class AwsCloud:
     memory: MemoryClient
     transport: TurnTaking
     kube: Client
-    world: AwsWorld
+    world: SimulatedAws
     settings: Settings
     environment: Mapping[str, str]
     calls: list[Made] = field(default_factory=list)
@@ -156,28 +158,22 @@ class AwsCloud:
     ) -> NodeClaim:
         """A claim that exists in the API; anything will do unless it says otherwise."""
         listed = list(requirements) or [{"key": labels.ARCH, "operator": "In", "values": ["amd64"]}]
-        body = {
-            "metadata": {
-                "name": name,
+        body = claim_to_launch(
+            name,
+            {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": node_class},
+            listed,
+            requests=requests,
+            metadata={
                 "labels": {
                     labels.NODEPOOL: POOL,
-                    labels.EC2_NODE_CLASS: node_class,
+                    ec2_labels.NODE_CLASS: node_class,
                     **(pool_labels or {}),
                 },
                 "annotations": dict(annotations or {}),
                 "finalizers": [labels.TERMINATION],
             },
-            "spec": {
-                "nodeClassRef": {
-                    "group": labels.AWS_DOMAIN,
-                    "kind": "EC2NodeClass",
-                    "name": node_class,
-                },
-                "requirements": listed,
-                "resources": {"requests": dict(requests or {"cpu": "1", "pods": "2"})},
-                **spec,
-            },
-        }
+            **spec,
+        )
         return await self.kube.create(NodeClaim, body)
 
     async def launch(self, claim: NodeClaim) -> NodeClaim:
@@ -263,11 +259,11 @@ async def aws_cloud(
 
 
 def reference(name: str = NODE_CLASS) -> NodeClassReference:
-    return NodeClassReference(group=labels.AWS_DOMAIN, kind="EC2NodeClass", name=name)
+    return NodeClassReference(group=ec2_labels.DOMAIN, kind="EC2NodeClass", name=name)
 
 
 def pool_body(name: str = POOL) -> dict[str, Any]:
-    node_class = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": NODE_CLASS}
+    node_class = {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": NODE_CLASS}
     spec = {"nodeClassRef": node_class, "requirements": []}
     return {"metadata": {"name": name}, "spec": {"template": {"spec": spec}}}
 

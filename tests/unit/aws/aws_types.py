@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from karpenter.cloud.aws.filters import Wanted
+from karpenter.api import ec2_labels
+from karpenter.cloud.aws.launch.filters import Wanted
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
 from karpenter.model.requirement import requirement
@@ -27,9 +28,9 @@ def offering(
     held = {labels.ZONE: zone, labels.CAPACITY_TYPE: capacity_type}
     if reservation:
         held |= {
-            labels.CAPACITY_RESERVATION_ID: reservation,
-            labels.CAPACITY_RESERVATION_TYPE: kind,
-            labels.CAPACITY_RESERVATION_INTERRUPTIBLE: str(interruptible).lower(),
+            ec2_labels.CAPACITY_RESERVATION_ID: reservation,
+            ec2_labels.CAPACITY_RESERVATION_TYPE: kind,
+            ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE: str(interruptible).lower(),
         }
     return Offering(
         Requirements.from_labels(held),
@@ -49,8 +50,8 @@ def kind(
     family, _, size = name.partition(".")
     known = {
         labels.INSTANCE_TYPE: name,
-        labels.INSTANCE_FAMILY: family,
-        labels.INSTANCE_SIZE: size,
+        ec2_labels.INSTANCE_FAMILY: family,
+        ec2_labels.INSTANCE_SIZE: size,
         labels.ARCH: "amd64",
         labels.OS: "linux",
         **(held or {}),
@@ -74,7 +75,7 @@ def wanted(
     return Wanted(
         Requirements(listed),
         Resources.from_wire(requests or {"cpu": "1"}),
-        labels.well_known("aws"),
+        (labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN),
         is_best_effort=best_effort,
     )
 

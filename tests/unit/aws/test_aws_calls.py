@@ -7,13 +7,13 @@ from unittest.mock import patch
 
 import pytest
 
-from aws_fakes import ENVIRONMENT, FakeAws, moto_cloud
-from clusters import in_virtual_time
+from helpers.aws_fakes import ENVIRONMENT, FakeAws, moto_cloud
+from helpers.clusters import in_virtual_time
 from karpenter.clock import SystemClock, running_clock
-from karpenter.cloud.aws import calls as calls_module
-from karpenter.cloud.aws.cache import TtlCache
-from karpenter.cloud.aws.calls import ATTEMPTS, check_connection, open_calls
-from karpenter.cloud.aws.errors import (
+from karpenter.cloud.aws.ec2 import calls as calls_module
+from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.calls import ATTEMPTS, check_connection, open_calls
+from karpenter.cloud.aws.ec2.errors import (
     AwsAlreadyExistsError,
     AwsCapacityError,
     AwsCredentialsError,
@@ -170,7 +170,7 @@ async def test_moto_answers_are_errors_by_class_too(aws: FakeAws) -> None:
 @on_moto
 async def test_a_malformed_call_is_one_sentence(aws: FakeAws) -> None:
     del aws.fakes["ec2", "DescribeInstanceTypes"]
-    with patch("aws_fakes._validate"), pytest.raises(AwsError) as refused:
+    with patch("helpers.aws_fakes._validate"), pytest.raises(AwsError) as refused:
         await aws.call("ec2", "DescribeInstanceTypes", InstanceTypes="m5.large")
 
     assert "ParamValidation" == refused.value.code

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from aws_fakes import node_class
+from helpers.aws_fakes import node_class
 from karpenter.api.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import EPOCH
-from karpenter.cloud.aws.class_conditions import (
+from karpenter.cloud.aws.node_class.conditions import (
     status_body,
     summed_up,
     with_condition,
@@ -56,7 +56,7 @@ def changed(found: EC2NodeClass) -> EC2NodeClass:
             UNKNOWN,
             "ReconcilingDependents",
             "SubnetsReady=Unknown, AMIsReady=Unknown",
-            id="31 what held before an edit does not count",
+            id="AWS-31 what held before an edit does not count",
         ),
         pytest.param(
             changed(having(SubnetsReady=FALSE, AMIsReady=TRUE)),

@@ -2,7 +2,7 @@
 
 from unittest.mock import patch
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.ec2 import EC2NodeClass
 from unit.aws.aws_bed import NODE_CLASS, aws_cloud
 

@@ -16,7 +16,7 @@ from karpenter.api.ec2 import (
     NetworkInterface,
     SubnetSelectorTerm,
 )
-from karpenter.cloud.aws.class_hash import node_class_hash
+from karpenter.cloud.aws.node_class.drift_hash import node_class_hash
 from karpenter.model.hashstructure import fnv1_64
 
 BASE = EC2NodeClassSpec(
@@ -70,46 +70,47 @@ def hash_of(spec: EC2NodeClassSpec, ca_bundle: str = "test-ca-bundle") -> str:
     return node_class_hash(EC2NodeClass(spec=spec), ca_bundle)
 
 
+@pytest.mark.case("AWS-113")
 @pytest.mark.parametrize(
     ("expected", "spec", "ca_bundle"),
     [
-        pytest.param("11148166120438674859", BASE, "test-ca-bundle", id="113 the base class"),
+        pytest.param("11148166120438674859", BASE, "test-ca-bundle", id="the base class"),
         pytest.param(
             "2279761750428738028",
             changed(BASE, context="context-2"),
             "test-ca-bundle",
-            id="113 another context",
+            id="another context",
         ),
         pytest.param(
             "16697988646989909967",
             changed(BASE, instance_store_policy="RAID0"),
             "test-ca-bundle",
-            id="113 with instance storage",
+            id="with instance storage",
         ),
         pytest.param(
             "17941926745862994490",
             changed(BASE, connection_tracking=ConnectionTracking(udp_timeout=45)),
             "test-ca-bundle",
-            id="113 with connection tracking",
+            id="with connection tracking",
         ),
         pytest.param(
             "6157846767212910604",
             changed(BASE, cpu_options=CPUOptions(nested_virtualization="enabled")),
             "test-ca-bundle",
-            id="113 with nested virtualization",
+            id="with nested virtualization",
         ),
         pytest.param(
             "10323991363677716244",
             changed(BASE, role="", instance_profile="test-instance-profile"),
             "test-ca-bundle",
-            id="113 a profile in place of a role",
+            id="a profile in place of a role",
         ),
-        pytest.param("10182179842396127054", DEFAULTS, "Zm9v", id="113 a class of defaults"),
+        pytest.param("10182179842396127054", DEFAULTS, "Zm9v", id="a class of defaults"),
         pytest.param(
             "5824299309429507935",
             changed(DEFAULTS, kubelet={"maxPods": 110}),
             "Zm9v",
-            id="113 with kubelet settings",
+            id="with kubelet settings",
         ),
     ],
 )
@@ -124,9 +125,9 @@ def test_the_hash_is_the_published_one(
     [
         pytest.param(
             changed(BASE, subnet_selector_terms=(SubnetSelectorTerm(id="subnet-1"),)),
-            id="114 other subnets",
+            id="AWS-114 other subnets",
         ),
-        pytest.param(changed(BASE, ip_prefix_count=3), id="114 another prefix count"),
+        pytest.param(changed(BASE, ip_prefix_count=3), id="AWS-114 another prefix count"),
         pytest.param(
             changed(BASE, tags={"keyTag-2": "valueTag-2", "keyTag-1": "valueTag-1"}),
             id="tags in another order",
@@ -144,7 +145,7 @@ def test_what_does_not_make_nodes_differ_leaves_the_hash(spec: EC2NodeClassSpec)
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param(changed(BASE, user_data="userdata-test-2"), id="114 other user data"),
+        pytest.param(changed(BASE, user_data="userdata-test-2"), id="AWS-114 other user data"),
         pytest.param(changed(BASE, detailed_monitoring=True), id="monitoring"),
         pytest.param(changed(BASE, detailed_monitoring=None), id="monitoring that is not set"),
         pytest.param(changed(BASE, ami_family="AL2"), id="another family"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aws_fakes import (
+from helpers.aws_fakes import (
     DISCOVERY,
     Account,
     FakeAws,
@@ -24,12 +24,12 @@ from karpenter.api.ec2 import (
     SubnetSelectorTerm,
     SubnetStatus,
 )
-from karpenter.cloud.aws.errors import AwsError
-from karpenter.cloud.aws.labels import only
-from karpenter.cloud.aws.placement_groups import PlacementGroups
-from karpenter.cloud.aws.reservations import CapacityReservations
-from karpenter.cloud.aws.security_groups import SecurityGroups
-from karpenter.cloud.aws.subnets import Subnets, fewest_pods
+from karpenter.cloud.aws.ec2.errors import AwsError
+from karpenter.cloud.aws.network.placement_groups import PlacementGroups
+from karpenter.cloud.aws.network.security_groups import SecurityGroups
+from karpenter.cloud.aws.network.subnets import Subnets, fewest_pods
+from karpenter.cloud.aws.types.labels import only
+from karpenter.cloud.aws.types.reservations import CapacityReservations
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
@@ -64,8 +64,9 @@ def kind(name: str, pods: int, *zones: str, capacity_type: str = "spot") -> Inst
 # Subnets
 
 
+@pytest.mark.case("AWS-30")
 @pytest.mark.row("S2-26")
-async def test_30_subnets_are_found_by_tag_with_most_free_addresses_first(place: Place) -> None:
+async def test_subnets_are_found_by_tag_with_most_free_addresses_first(place: Place) -> None:
     small = place.account.subnet("us-west-2a", "10.0.1.0/28")
     large = place.account.subnet("us-west-2b", "10.0.2.0/24")
     middle = place.account.subnet("us-west-2c", "10.0.3.0/26")
@@ -106,7 +107,8 @@ async def test_only_what_has_the_value_of_a_tag_is_selected(
     assert [group] == [each.id for each in groups]
 
 
-async def test_42_a_tag_with_any_value_is_asked_for_by_key(place: Place) -> None:
+@pytest.mark.case("AWS-42")
+async def test_a_tag_with_any_value_is_asked_for_by_key(place: Place) -> None:
     wanted = place.account.subnet("us-west-2a", "10.0.1.0/24", {"team": "blue"})
     terms = (SubnetSelectorTerm(tags={"team": "*"}),)
     found = await Subnets(place.aws, place.clock).list(node_class(subnet_selector_terms=terms))
@@ -169,7 +171,8 @@ async def zonal(place: Place) -> tuple[Subnets, tuple[SubnetStatus, ...]]:
     return subnets, tuple(each.status for each in found)
 
 
-async def test_85_one_subnet_is_chosen_per_zone(place: Place) -> None:
+@pytest.mark.case("AWS-85")
+async def test_one_subnet_is_chosen_per_zone(place: Place) -> None:
     subnets, listed = await zonal(place)
     large_a = next(each.id for each in listed if each.zone == "us-west-2a")
     chosen = subnets.choose(
@@ -181,7 +184,8 @@ async def test_85_one_subnet_is_chosen_per_zone(place: Place) -> None:
     assert {29} == {each.predicted for each in chosen}
 
 
-async def test_86_launches_under_way_make_the_other_subnet_the_larger(place: Place) -> None:
+@pytest.mark.case("AWS-86")
+async def test_launches_under_way_make_the_other_subnet_the_larger(place: Place) -> None:
     subnets, listed = await zonal(place)
     types = [kind("large", 737, "us-west-2a"), kind("small", 200, "us-west-2a")]
 
@@ -196,7 +200,8 @@ async def test_86_launches_under_way_make_the_other_subnet_the_larger(place: Pla
     assert 59 - 200 == subnets.left(second)
 
 
-async def test_87_addresses_of_a_failed_launch_are_given_back(place: Place) -> None:
+@pytest.mark.case("AWS-87")
+async def test_addresses_of_a_failed_launch_are_given_back(place: Place) -> None:
     subnets, listed = await zonal(place)
     before = [subnets.left(each.id) for each in listed]
     chosen = subnets.choose(
@@ -287,7 +292,8 @@ async def test_only_offerings_of_the_capacity_type_count(place: Place) -> None:
 # Security groups
 
 
-async def test_41_a_group_found_three_ways_is_listed_once(place: Place) -> None:
+@pytest.mark.case("AWS-41")
+async def test_a_group_found_three_ways_is_listed_once(place: Place) -> None:
     group = place.account.security_group("nodes")
     other = place.account.security_group("others", {})
     terms = (
@@ -325,7 +331,8 @@ def reserving(*terms: CapacityReservationSelectorTerm) -> Any:
     return node_class(capacity_reservation_selector_terms=terms)
 
 
-async def test_53_reservations_that_have_ended_are_dropped_and_blocks_end_early(
+@pytest.mark.case("AWS-53")
+async def test_reservations_that_have_ended_are_dropped_and_blocks_end_early(
     place: Place,
 ) -> None:
     now = place.clock.now()
@@ -422,7 +429,8 @@ async def test_a_placement_group_is_found_by_name_or_id(place: Place) -> None:
     assert ("1", "2", "3") == by_id.partition_numbers
 
 
-async def test_54_a_placement_group_that_does_not_exist(place: Place) -> None:
+@pytest.mark.case("AWS-54")
+async def test_a_placement_group_that_does_not_exist(place: Place) -> None:
     selector = PlacementGroupSelector(name="none")
     groups = PlacementGroups(place.aws, place.clock)
 

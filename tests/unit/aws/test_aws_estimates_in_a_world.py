@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from builders import node_pool
-from clusters import in_virtual_time
-from karpenter.admission.crds import builtin_crds
+from helpers.builders import node_pool
+from helpers.clusters import in_virtual_time
+from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.api.karpenter import NodeOverlay
-from karpenter.cli.sandbox_prices import price_list
 from karpenter.cloud.types import Offering
 from karpenter.model import labels
 from karpenter.settings import Settings, with_assignments
+from karpenter_sandbox.command.prices import price_list
 from unit.aws.aws_bed import POOL, AwsCloud, aws_cloud, reference
 
 pytestmark = pytest.mark.storm  # a simulated account takes moto a second to make

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
-from karpenter.cloud.aws.errors import AwsError
+from karpenter.cloud.aws.ec2.errors import AwsError
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
 from karpenter.cloud.aws.simulated.session import SimulatedSession
 from karpenter.cloud.provider import (
@@ -206,7 +207,9 @@ async def test_a_fleet_of_many_whose_answer_is_lost_is_not_launched_twice() -> N
 def searches(cloud: AwsCloud, since: int = 0) -> int:
     """How often instances were looked for by the names of claims."""
     return sum(
-        any(each["Name"] == f"tag:{labels.NODECLAIM_TAG}" for each in made.parameters["Filters"])
+        any(
+            each["Name"] == f"tag:{ec2_labels.NODECLAIM_TAG}" for each in made.parameters["Filters"]
+        )
         for made in cloud.calls[since:]
         if made.operation == "DescribeInstances" and "Filters" in made.parameters
     )
@@ -448,8 +451,9 @@ async def test_when_all_subnets_are_deleted_in_the_middle_of_a_launch_that_is_to
         assert "SubnetsNotFound" == conditions["SubnetsReady"]
 
 
+@pytest.mark.case("AWS-87")
 @in_virtual_time
-async def test_87_addresses_kept_for_a_launch_that_failed_are_given_back() -> None:
+async def test_addresses_kept_for_a_launch_that_failed_are_given_back() -> None:
     async with aws_cloud() as cloud:
         subnets = cloud.provider.parts.subnets
         before = {each: subnets.left(each) for each in cloud.account.subnets.values()}
@@ -503,8 +507,9 @@ async def test_a_claim_that_dies_while_it_is_launched_leaves_nothing() -> None:
         assert [] == cloud.instance_ids()
 
 
+@pytest.mark.case("AWS-118")
 @in_virtual_time
-async def test_118_instances_without_the_tags_of_the_cluster_are_never_listed() -> None:
+async def test_instances_without_the_tags_of_the_cluster_are_never_listed() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim())
         instance_id = claim.status.provider_id.rpartition("/")[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.cloud.aws.filters import Wanted, launchable
+from karpenter.cloud.aws.launch.filters import Wanted, launchable
 from karpenter.cloud.provider import InsufficientCapacityError
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
@@ -19,7 +19,8 @@ def prices(types: list[InstanceType]) -> list[float]:
     return [each.price for found in types for each in found.offerings]
 
 
-def test_81_the_sixty_cheapest_types_are_left_cheapest_first() -> None:
+@pytest.mark.case("AWS-81")
+def test_the_sixty_cheapest_types_are_left_cheapest_first() -> None:
     types = [kind(f"m5.{n:03}", offering(price=200.0 - n)) for n in range(100)]
 
     left = launchable(types, wanted())
@@ -58,7 +59,8 @@ def test_what_is_sold_out_is_not_asked_for() -> None:
     assert [ZONES[1]] == [each.zone for each in left[0].offerings]
 
 
-def test_83_bare_metal_and_devices_are_left_out_for_generic_pods() -> None:
+@pytest.mark.case("AWS-83")
+def test_bare_metal_and_devices_are_left_out_for_generic_pods() -> None:
     types = [
         kind("m5.metal", offering(price=0.1)),
         kind("g4dn.xlarge", offering(price=0.2), capacity=GPU),
@@ -68,20 +70,23 @@ def test_83_bare_metal_and_devices_are_left_out_for_generic_pods() -> None:
     assert ["m5.large"] == names(launchable(types, wanted()))
 
 
-def test_83_devices_are_kept_when_there_is_nothing_else() -> None:
+@pytest.mark.case("AWS-83")
+def test_devices_are_kept_when_there_is_nothing_else() -> None:
     types = [kind("g4dn.xlarge", capacity=GPU)]
 
     assert ["g4dn.xlarge"] == names(launchable(types, wanted()))
 
 
-def test_83_devices_are_kept_when_a_choice_is_asked_for() -> None:
+@pytest.mark.case("AWS-83")
+def test_devices_are_kept_when_a_choice_is_asked_for() -> None:
     types = [kind("g4dn.xlarge", capacity=GPU), kind("m5.large")]
     asked = wanted((labels.INSTANCE_TYPE, "Exists", []), min_values={labels.INSTANCE_TYPE: 2})
 
     assert {"g4dn.xlarge", "m5.large"} == set(names(launchable(types, asked)))
 
 
-def test_84_spot_that_is_dearer_than_on_demand_is_left_out() -> None:
+@pytest.mark.case("AWS-84")
+def test_spot_that_is_dearer_than_on_demand_is_left_out() -> None:
     types = [
         kind("a.large", offering("spot", price=0.5), offering(price=1.0)),
         kind("b.large", offering("spot", price=1.1), offering(price=2.0)),
@@ -92,14 +97,16 @@ def test_84_spot_that_is_dearer_than_on_demand_is_left_out() -> None:
     assert [0.5, 1.0, 2.0] == prices(left)
 
 
-def test_84_without_on_demand_every_spot_offering_is_kept() -> None:
+@pytest.mark.case("AWS-84")
+def test_without_on_demand_every_spot_offering_is_kept() -> None:
     types = [kind("a.large", offering("spot", price=5.0), offering(price=1.0))]
 
     assert [5.0] == prices(launchable(types, wanted(capacity_types("spot"))))
 
 
+@pytest.mark.case("AWS-82")
 @pytest.mark.parametrize("best_effort", [False, True], ids=["Strict refuses", "BestEffort goes on"])
-def test_82_min_values_that_cannot_be_had(best_effort: bool) -> None:
+def test_min_values_that_cannot_be_had(best_effort: bool) -> None:
     asked = wanted(
         (labels.INSTANCE_TYPE, "Exists", []),
         min_values={labels.INSTANCE_TYPE: 2},

@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 
-from karpenter.cloud.aws.errors import error_of
-from karpenter.cloud.aws.fleet import (
+from karpenter.api import ec2_labels
+from karpenter.cloud.aws.ec2.errors import error_of
+from karpenter.cloud.aws.launch.errors import (
+    FleetError,
+    error_of_call,
+    error_of_fleet,
+    reason_of,
+)
+from karpenter.cloud.aws.launch.fleet import (
     TemplateUse,
     capacity_type_of,
     fleet_answer,
@@ -15,14 +22,7 @@ from karpenter.cloud.aws.fleet import (
     sameness,
     tenancy_of,
 )
-from karpenter.cloud.aws.launch_errors import (
-    FleetError,
-    error_of_call,
-    error_of_fleet,
-    reason_of,
-)
 from karpenter.cloud.provider import CreateError, InsufficientCapacityError
-from karpenter.model import labels
 from unit.aws.aws_types import ZONES, capacity_types, kind, offering, wanted
 
 SUBNETS = {ZONES[0]: "subnet-a", ZONES[1]: "subnet-b"}
@@ -77,7 +77,7 @@ def test_a_fleet_is_instant_and_names_every_place_once() -> None:
             False,
             "spot",
             {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}},
-            id="78 spot",
+            id="AWS-78 spot",
         ),
         pytest.param(
             "on-demand",
@@ -85,7 +85,7 @@ def test_a_fleet_is_instant_and_names_every_place_once() -> None:
             False,
             "on-demand",
             {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}},
-            id="78 on-demand",
+            id="AWS-78 on-demand",
         ),
         pytest.param(
             "spot",
@@ -93,7 +93,7 @@ def test_a_fleet_is_instant_and_names_every_place_once() -> None:
             True,
             "spot",
             {"SpotOptions": {"AllocationStrategy": "capacity-optimized-prioritized"}},
-            id="80 spot with prices of the user",
+            id="AWS-80 spot with prices of the user",
         ),
         pytest.param(
             "on-demand",
@@ -101,7 +101,7 @@ def test_a_fleet_is_instant_and_names_every_place_once() -> None:
             True,
             "on-demand",
             {"OnDemandOptions": {"AllocationStrategy": "prioritized"}},
-            id="80 on-demand with prices of the user",
+            id="AWS-80 on-demand with prices of the user",
         ),
         pytest.param(
             "reserved",
@@ -158,8 +158,8 @@ def test_a_launch_without_any_subnet_is_refused() -> None:
 @pytest.mark.parametrize(
     ("offered", "asked", "chosen"),
     [
-        pytest.param(("on-demand", "spot"), (), "spot", id="78 spot before on-demand"),
-        pytest.param(("on-demand",), (), "on-demand", id="79 on-demand when spot is sold out"),
+        pytest.param(("on-demand", "spot"), (), "spot", id="AWS-78 spot before on-demand"),
+        pytest.param(("on-demand",), (), "on-demand", id="AWS-79 on-demand when spot is sold out"),
         pytest.param(
             ("on-demand", "spot"), ("on-demand",), "on-demand", id="only on-demand is allowed"
         ),
@@ -180,9 +180,10 @@ def test_no_capacity_type_at_all_is_insufficient_capacity() -> None:
         capacity_type_of([kind("m5.large", offering())], wanted(capacity_types("spot")))
 
 
-def test_98_shared_hardware_is_used_unless_it_is_ruled_out() -> None:
-    both = wanted((labels.INSTANCE_TENANCY, "In", ["default", "dedicated"]))
-    only = wanted((labels.INSTANCE_TENANCY, "In", ["dedicated"]))
+@pytest.mark.case("AWS-98")
+def test_shared_hardware_is_used_unless_it_is_ruled_out() -> None:
+    both = wanted((ec2_labels.INSTANCE_TENANCY, "In", ["default", "dedicated"]))
+    only = wanted((ec2_labels.INSTANCE_TENANCY, "In", ["dedicated"]))
 
     assert ("default", "default", "dedicated") == (
         tenancy_of(wanted()),
@@ -191,13 +192,15 @@ def test_98_shared_hardware_is_used_unless_it_is_ruled_out() -> None:
     )
 
 
-def test_104_the_lowest_partition_is_asked_for() -> None:
-    asked = wanted((labels.PLACEMENT_GROUP_PARTITION, "In", ["3", "1"]))
+@pytest.mark.case("AWS-104")
+def test_the_lowest_partition_is_asked_for() -> None:
+    asked = wanted((ec2_labels.PLACEMENT_GROUP_PARTITION, "In", ["3", "1"]))
 
     assert ("1", "") == (partition_of(asked), partition_of(wanted()))
 
 
-def test_90_requests_with_different_tags_do_not_share_a_call() -> None:
+@pytest.mark.case("AWS-90")
+def test_requests_with_different_tags_do_not_share_a_call() -> None:
     one = request("spot", kind("m5.large", offering("spot")))
     same = request("spot", kind("m5.large", offering("spot")))
     other = request("spot", kind("m5.large", offering("spot")), tags={"a": "c"})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aws_fakes import (
+from helpers.aws_fakes import (
     FakeAws,
     HandClock,
     moto_cloud,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
@@ -36,35 +37,38 @@ def tags_of(cloud: AwsCloud) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in entry["Tags"]}
 
 
+@pytest.mark.case("AWS-119")
 @pytest.mark.row("S2-39")
 @in_virtual_time
-async def test_119_instances_are_tagged_once_their_nodes_have_names() -> None:
+async def test_instances_are_tagged_once_their_nodes_have_names() -> None:
     async with aws_cloud() as cloud:
         claim = await named(cloud, "one")
 
         held = tags_of(cloud)
         assert ("one.internal", "one", cloud.account.cluster) == (
             held["Name"],
-            held[labels.NODECLAIM_TAG],
-            held[labels.EKS_CLUSTER_NAME_TAG],
+            held[ec2_labels.NODECLAIM_TAG],
+            held[ec2_labels.EKS_CLUSTER_NAME_TAG],
         )
-        assert "true" == claim.metadata.annotations[labels.AWS_TAGGED]
-        assert "true" == claim.metadata.annotations[labels.AWS_CLUSTER_NAME_TAGGED]
+        assert "true" == claim.metadata.annotations[ec2_labels.TAGGED]
+        assert "true" == claim.metadata.annotations[ec2_labels.CLUSTER_NAME_TAGGED]
         before = cloud.count("CreateTags")
         await cloud.clock.sleep(60)
         assert before == cloud.count("CreateTags")
 
 
+@pytest.mark.case("AWS-119")
 @in_virtual_time
-async def test_119_a_name_the_user_gave_is_kept() -> None:
+async def test_a_name_the_user_gave_is_kept() -> None:
     async with aws_cloud(spec={"tags": {"Name": "mine"}}) as cloud:
         await named(cloud, "one")
 
         assert "mine" == tags_of(cloud)["Name"]
 
 
+@pytest.mark.case("AWS-119")
 @in_virtual_time
-async def test_119_a_claim_without_a_node_is_left_alone() -> None:
+async def test_a_claim_without_a_node_is_left_alone() -> None:
     async with aws_cloud() as cloud:
         await cloud.launch(await cloud.claim("one"))
         await cloud.clock.sleep(60)
@@ -82,8 +86,9 @@ async def test_tagging_that_fails_is_tried_again() -> None:
         assert "one.internal" == tags_of(cloud)["Name"]
 
 
+@pytest.mark.case("AWS-114")
 @in_virtual_time
-async def test_114_a_change_of_the_class_is_drift_and_a_change_of_selectors_is_not() -> None:
+async def test_a_change_of_the_class_is_drift_and_a_change_of_selectors_is_not() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         assert "" == await cloud.provider.drift_reason(claim)
@@ -96,8 +101,9 @@ async def test_114_a_change_of_the_class_is_drift_and_a_change_of_selectors_is_n
         assert "NodeClassDrift" == await cloud.provider.drift_reason(claim)
 
 
+@pytest.mark.case("AWS-116")
 @in_virtual_time
-async def test_116_newer_images_are_drift() -> None:
+async def test_newer_images_are_drift() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         cloud.account.gaps.image_generation = 2
@@ -109,8 +115,9 @@ async def test_116_newer_images_are_drift() -> None:
         assert "AMIDrift" == await cloud.provider.drift_reason(claim)
 
 
+@pytest.mark.case("AWS-116")
 @in_virtual_time
-async def test_116_other_security_groups_are_drift() -> None:
+async def test_other_security_groups_are_drift() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         instance_id = claim.status.provider_id.rpartition("/")[2]
@@ -137,7 +144,7 @@ async def test_a_subnet_that_is_no_longer_selected_is_drift() -> None:
 async def test_another_placement_group_is_drift() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
-        labelled = {"metadata": {"labels": {labels.PLACEMENT_GROUP_ID: "pg-gone"}}}
+        labelled = {"metadata": {"labels": {ec2_labels.PLACEMENT_GROUP_ID: "pg-gone"}}}
         changed = await cloud.kube.patch(NodeClaim, "one", labelled)
 
         assert "" == await cloud.provider.drift_reason(claim)
@@ -174,14 +181,15 @@ async def test_claims_without_pool_or_class_do_not_drift() -> None:
         assert "" == await cloud.provider.drift_reason(claim)
 
 
+@pytest.mark.case("AWS-130")
 @in_virtual_time
-async def test_130_claims_go_forty_minutes_before_their_capacity_block_ends() -> None:
+async def test_claims_go_forty_minutes_before_their_capacity_block_ends() -> None:
     async with aws_cloud() as cloud:
         end = cloud.clock.now() + timedelta(minutes=50)
         await reserve(cloud, ReservationType="capacity-block", EndDate=end)
         takes = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["reserved"]}
         claim = await cloud.launch(await cloud.claim("one", requirements=[takes]))
-        assert "capacity-block" == claim.metadata.labels[labels.CAPACITY_RESERVATION_TYPE]
+        assert "capacity-block" == claim.metadata.labels[ec2_labels.CAPACITY_RESERVATION_TYPE]
 
         await cloud.clock.sleep(7 * 60)
         stored = await cloud.kube.get(NodeClaim, "one")
@@ -223,11 +231,12 @@ def shift(cloud: AwsCloud, zone_id: str, minutes: float) -> dict[str, Any]:
     }
 
 
+@pytest.mark.case("AWS-136")
 @in_virtual_time
-async def test_136_a_zone_that_is_shifted_away_from_is_left_alone_until_it_is_over() -> None:
+async def test_a_zone_that_is_shifted_away_from_is_left_alone_until_it_is_over() -> None:
     async with aws_cloud(environment=SHIFT) as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
-        zone, zone_id = (claim.metadata.labels[k] for k in (labels.ZONE, labels.ZONE_ID))
+        zone, zone_id = (claim.metadata.labels[k] for k in (labels.ZONE, ec2_labels.ZONE_ID))
         cloud.account.gaps.shifts.append(shift(cloud, zone_id, 10))
         await cloud.clock.sleep(31)
 
@@ -317,26 +326,27 @@ async def test_a_node_learns_its_partition_before_pods_may_come() -> None:
         cloud.account.fleets.overlay(instance_id, Placement={**placement, "PartitionNumber": 2})
         goes_on = await hook(claim, Node())
 
-        assert "pg-1" == claim.metadata.labels[labels.PLACEMENT_GROUP_ID]
-        assert "" == claim.metadata.labels[labels.PLACEMENT_GROUP_PARTITION]
+        assert "pg-1" == claim.metadata.labels[ec2_labels.PLACEMENT_GROUP_ID]
+        assert "" == claim.metadata.labels[ec2_labels.PLACEMENT_GROUP_PARTITION]
         assert not waits.is_ready
         assert goes_on.is_ready
-        assert {labels.PLACEMENT_GROUP_PARTITION: "2"} == goes_on.labels
+        assert {ec2_labels.PLACEMENT_GROUP_PARTITION: "2"} == goes_on.labels
 
 
+@pytest.mark.case("AWS-104")
 @in_virtual_time
-async def test_104_a_partition_that_is_asked_for_is_launched_into() -> None:
+async def test_a_partition_that_is_asked_for_is_launched_into() -> None:
     async with aws_cloud() as cloud:
         cloud.account.gaps.groups.append(PARTITIONED)
         await cloud.change_class(placementGroupSelector={"id": "pg-1"})
         values = ["2", "1"]
-        asked = {"key": labels.PLACEMENT_GROUP_PARTITION, "operator": "In", "values": values}
+        asked = {"key": ec2_labels.PLACEMENT_GROUP_PARTITION, "operator": "In", "values": values}
         claim = await cloud.launch(await cloud.claim("one", requirements=[asked]))
 
         template = cloud.last("CreateLaunchTemplate")["LaunchTemplateData"]
         assert {"Tenancy": "default", "GroupId": "pg-1", "PartitionNumber": 1} == template[
             "Placement"
         ]
-        assert "1" == claim.metadata.labels[labels.PLACEMENT_GROUP_PARTITION]
+        assert "1" == claim.metadata.labels[ec2_labels.PLACEMENT_GROUP_PARTITION]
         (hook,) = cloud.provider.registration_hooks
         assert (await hook(claim, Node())).is_ready

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from aws_fakes import (
+from helpers.aws_fakes import (
     ACCOUNT,
     Account,
     FakeAws,
@@ -18,12 +18,16 @@ from aws_fakes import (
 )
 from karpenter.api.ec2 import AMISelectorTerm, AMIStatus, EC2NodeClass
 from karpenter.clock import EPOCH
-from karpenter.cloud.aws.families import FAMILIES
-from karpenter.cloud.aws.image_aliases import published_images, unsupported_alias
-from karpenter.cloud.aws.images import Images, ImagesNotFoundError, image_for, images_by_type
-from karpenter.cloud.aws.labels import system_requirements
-from karpenter.cloud.aws.parameters import Parameters
-from karpenter.cloud.aws.versions import KubernetesVersion, UnknownVersionError, minor_version
+from karpenter.cloud.aws.images.aliases import published_images, unsupported_alias
+from karpenter.cloud.aws.images.families import FAMILIES
+from karpenter.cloud.aws.images.images import Images, ImagesNotFoundError, image_for, images_by_type
+from karpenter.cloud.aws.images.parameters import Parameters
+from karpenter.cloud.aws.network.versions import (
+    KubernetesVersion,
+    UnknownVersionError,
+    minor_version,
+)
+from karpenter.cloud.aws.types.labels import system_requirements
 from karpenter.cloud.types import InstanceType
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import NO_RESOURCES
@@ -87,7 +91,8 @@ async def test_an_alias_brings_an_image_for_every_variant(place: Place) -> None:
     } == images_of_types(found)
 
 
-async def test_43_variants_that_are_not_published_are_passed_over(place: Place) -> None:
+@pytest.mark.case("AWS-43")
+async def test_variants_that_are_not_published_are_passed_over(place: Place) -> None:
     place.account.image("ami-1", "standard")
     place.account.parameter(al2023_parameter("x86_64", "standard"), "ami-1")
     found = await place.images.list(node_class())
@@ -96,12 +101,14 @@ async def test_43_variants_that_are_not_published_are_passed_over(place: Place) 
     assert {"m5.large": "ami-1"} == images_of_types([image.status for image in found])
 
 
-async def test_43_an_alias_nothing_is_published_for_is_an_error(place: Place) -> None:
+@pytest.mark.case("AWS-43")
+async def test_an_alias_nothing_is_published_for_is_an_error(place: Place) -> None:
     with pytest.raises(ImagesNotFoundError, match=r"alias al2023@latest and Kubernetes 1\.31"):
         await place.images.list(node_class())
 
 
-async def test_44_an_image_for_two_kinds_of_devices_is_listed_twice(place: Place) -> None:
+@pytest.mark.case("AWS-44")
+async def test_an_image_for_two_kinds_of_devices_is_listed_twice(place: Place) -> None:
     place.account.image("ami-gpu", "gpu")
     place.account.parameter(
         "/aws/service/eks/optimized-ami/1.31/amazon-linux-2-gpu/recommended/image_id", "ami-gpu"
@@ -114,7 +121,8 @@ async def test_44_an_image_for_two_kinds_of_devices_is_listed_twice(place: Place
     )
 
 
-async def test_45_an_image_in_service_goes_before_a_newer_one_that_is_not(place: Place) -> None:
+@pytest.mark.case("AWS-45")
+async def test_an_image_in_service_goes_before_a_newer_one_that_is_not(place: Place) -> None:
     place.account.image("ami-old", "app-1", created=EPOCH - 2 * DAY)
     place.account.image("ami-new", "app-2", created=EPOCH - DAY, deprecated=EPOCH)
 
@@ -137,7 +145,8 @@ async def test_the_newest_image_of_each_architecture_is_kept(place: Place) -> No
     assert ("ami-2", "ami-3") == (chosen["g4dn.xlarge"], chosen["c6g.large"])
 
 
-async def test_46_of_images_as_old_as_each_other_the_last_by_name_is_chosen(place: Place) -> None:
+@pytest.mark.case("AWS-46")
+async def test_of_images_as_old_as_each_other_the_last_by_name_is_chosen(place: Place) -> None:
     place.account.image("ami-1", "app-a")
     place.account.image("ami-2", "app-b")
 
@@ -147,7 +156,7 @@ async def test_46_of_images_as_old_as_each_other_the_last_by_name_is_chosen(plac
 @pytest.mark.parametrize(
     ("term", "owners"),
     [
-        pytest.param(AMISelectorTerm(name="app"), ["self", "amazon"], id="47 by name"),
+        pytest.param(AMISelectorTerm(name="app"), ["self", "amazon"], id="AWS-47 by name"),
         pytest.param(AMISelectorTerm(name="app", owner="self"), ["self"], id="name and owner"),
         pytest.param(AMISelectorTerm(tags={"a": "b"}), None, id="by tag"),
         pytest.param(
@@ -166,7 +175,8 @@ async def test_whose_images_are_asked_for(
     assert {"Name": "state", "Values": ["available"]} in asked[0]["Filters"]
 
 
-async def test_48_ids_and_parameters_share_a_question_and_nonsense_is_passed_over(
+@pytest.mark.case("AWS-48")
+async def test_ids_and_parameters_share_a_question_and_nonsense_is_passed_over(
     place: Place,
 ) -> None:
     place.account.image("ami-1", "one")
@@ -202,7 +212,8 @@ async def test_parameters_are_kept_for_a_day_and_those_of_users_for_five_minutes
     assert [2, 2, 3, 5] == counts
 
 
-async def test_49_a_parameter_that_names_a_deprecated_image_is_read_anew(place: Place) -> None:
+@pytest.mark.case("AWS-49")
+async def test_a_parameter_that_names_a_deprecated_image_is_read_anew(place: Place) -> None:
     name = al2023_parameter("x86_64", "standard")
     place.account.image("ami-1", "one", deprecated=EPOCH + timedelta(seconds=100))
     place.account.parameter(name, "ami-1")
@@ -219,6 +230,7 @@ async def test_49_a_parameter_that_names_a_deprecated_image_is_read_anew(place: 
     assert (["ami-1"], ["ami-2"]) == (kept, renewed)
 
 
+@pytest.mark.case("AWS-33")
 @pytest.mark.parametrize(
     ("family", "version", "supported"),
     [
@@ -228,7 +240,7 @@ async def test_49_a_parameter_that_names_a_deprecated_image_is_read_anew(place: 
         ("Windows2025", "1.35", True),
         ("AL2023", "1.36", True),
     ],
-    ids=lambda value: f"33 {value}",
+    ids=str,
 )
 def test_aliases_there_are_no_images_for(family: str, version: str, supported: bool) -> None:
     assert supported == (unsupported_alias(FAMILIES[family], version) is None)

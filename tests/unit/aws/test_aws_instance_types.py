@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from aws_fakes import FakeAws, HandClock, moto_cloud, node_class, placement_group
+from helpers.aws_fakes import FakeAws, HandClock, moto_cloud, node_class, placement_group
+from helpers.builders import NOW
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import (
     AMIStatus,
     CapacityReservationStatus,
@@ -21,16 +23,18 @@ from karpenter.api.ec2 import (
     SubnetStatus,
 )
 from karpenter.clock import Clock, run_virtual
-from karpenter.cloud.aws.catalogue import CatalogueError
-from karpenter.cloud.aws.filters import Wanted, compatible_available
-from karpenter.cloud.aws.instance_types import InstanceTypes, NoTypesError
-from karpenter.cloud.aws.labels import only
-from karpenter.cloud.aws.placement_groups import PlacementGroups
-from karpenter.cloud.aws.pricing import Pricing
-from karpenter.cloud.aws.reservations import CapacityReservations
+from karpenter.cloud.aws.launch.filters import Wanted, compatible_available
+from karpenter.cloud.aws.network.placement_groups import PlacementGroups
+from karpenter.cloud.aws.node_class.conditions import SUBNETS as SUBNETS_READY
+from karpenter.cloud.aws.node_class.conditions import with_condition
+from karpenter.cloud.aws.prices.pricing import Pricing
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.cloud.aws.simulated.gaps import described_types
-from karpenter.cloud.aws.unavailable import Place, UnavailableOfferings
+from karpenter.cloud.aws.types.catalogue import CatalogueError
+from karpenter.cloud.aws.types.instance_types import InstanceTypes, NoTypesError
+from karpenter.cloud.aws.types.labels import only
+from karpenter.cloud.aws.types.reservations import CapacityReservations
+from karpenter.cloud.aws.types.unavailable import Place, UnavailableOfferings
 from karpenter.cloud.contract import type_problems
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
@@ -104,14 +108,15 @@ def can_be_had(kind: InstanceType) -> bool:
     return any(each.available for each in kind.offerings)
 
 
-async def test_77_zones_without_a_subnet_are_shown_and_cannot_be_had(shop: Shop) -> None:
+@pytest.mark.case("AWS-77")
+async def test_zones_without_a_subnet_are_shown_and_cannot_be_had(shop: Shop) -> None:
     await shop.types.refresh()
     kind = (await shop.list(found()))["m5.large"]
 
     assert offering(kind, "a", "on-demand").available
     assert not offering(kind, "d", "on-demand").available
     assert {"us-west-2a", "us-west-2b", "us-west-2c"} == kind.requirements[labels.ZONE].values
-    assert {"usw2-az1", "usw2-az2", "usw2-az3"} == kind.requirements[labels.ZONE_ID].values
+    assert {"usw2-az1", "usw2-az2", "usw2-az3"} == kind.requirements[ec2_labels.ZONE_ID].values
 
 
 async def test_the_whole_catalogue_is_well_formed(clock: HandClock) -> None:
@@ -135,9 +140,8 @@ async def test_nothing_is_worked_out_twice(shop: Shop) -> None:
     assert await shop.types.list(wanted) is await shop.types.list(wanted)
 
 
-async def test_91_what_is_sold_out_is_hidden_for_three_minutes(
-    shop: Shop, clock: HandClock
-) -> None:
+@pytest.mark.case("AWS-91")
+async def test_what_is_sold_out_is_hidden_for_three_minutes(shop: Shop, clock: HandClock) -> None:
     await shop.types.refresh()
     wanted = found()
     before = await shop.list(wanted)
@@ -154,7 +158,8 @@ async def test_91_what_is_sold_out_is_hidden_for_three_minutes(
     assert offering(later["m5.large"], "a", "spot").available
 
 
-async def test_92_a_zone_is_closed_when_all_its_subnets_are_full(shop: Shop) -> None:
+@pytest.mark.case("AWS-92")
+async def test_a_zone_is_closed_when_all_its_subnets_are_full(shop: Shop) -> None:
     await shop.types.refresh()
     second = SubnetStatus(id="subnet-a2", zone="us-west-2a", zone_id="usw2-az1")
     wanted = found(subnets=(*SUBNETS, second))
@@ -168,7 +173,8 @@ async def test_92_a_zone_is_closed_when_all_its_subnets_are_full(shop: Shop) -> 
     assert offering(both_full["m5.large"], "b", "spot").available
 
 
-async def test_93_a_capacity_type_that_cannot_be_had_is_closed_everywhere(shop: Shop) -> None:
+@pytest.mark.case("AWS-93")
+async def test_a_capacity_type_that_cannot_be_had_is_closed_everywhere(shop: Shop) -> None:
     await shop.types.refresh()
     shop.unavailable.mark_capacity_type("spot")
     types = await shop.list(found())
@@ -178,7 +184,8 @@ async def test_93_a_capacity_type_that_cannot_be_had_is_closed_everywhere(shop: 
     assert any(each.available for each in offerings if each.capacity_type == "on-demand")
 
 
-async def test_136_zones_shifted_away_from_are_closed(shop: Shop) -> None:
+@pytest.mark.case("AWS-136")
+async def test_zones_shifted_away_from_are_closed(shop: Shop) -> None:
     await shop.types.refresh()
     shop.shifted = frozenset({"usw2-az1"})
     shifted = await shop.list(found())
@@ -193,25 +200,25 @@ async def test_136_zones_shifted_away_from_are_closed(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("spec", "possible", "impossible"),
     [
-        pytest.param({"ami_family": "AL2023"}, "m5.large", "a1.large", id="68 a1 with AL2023"),
-        pytest.param({"ami_family": "AL2"}, "a1.large", None, id="68 a1 with AL2"),
+        pytest.param({"ami_family": "AL2023"}, "m5.large", "a1.large", id="AWS-68 a1 with AL2023"),
+        pytest.param({"ami_family": "AL2"}, "a1.large", None, id="AWS-68 a1 with AL2"),
         pytest.param(
             {"cpu_options": CPUOptions(nested_virtualization="enabled")},
             "m8i.large",
             "m5.large",
-            id="69 nested virtualization",
+            id="AWS-69 nested virtualization",
         ),
         pytest.param(
             {"connection_tracking": ConnectionTracking(udp_timeout=45)},
             "m5.large",
             "m5.metal",
-            id="70 connection tracking and metal",
+            id="AWS-70 connection tracking and metal",
         ),
         pytest.param(
             {"connection_tracking": ConnectionTracking(udp_timeout=45)},
             "m5.large",
             "t2.large",
-            id="70 connection tracking and Xen",
+            id="AWS-70 connection tracking and Xen",
         ),
         pytest.param(
             {
@@ -266,9 +273,9 @@ async def test_partitions_multiply_offerings(shop: Shop) -> None:
     plain = (await shop.list(found()))["m5.large"]
 
     assert 3 * len(plain.offerings) == len(kind.offerings)
-    assert {"pg-1"} == kind.requirements[labels.PLACEMENT_GROUP_ID].values
-    assert {"1", "2", "3"} == kind.requirements[labels.PLACEMENT_GROUP_PARTITION].values
-    assert set() == plain.requirements[labels.PLACEMENT_GROUP_ID].values
+    assert {"pg-1"} == kind.requirements[ec2_labels.PLACEMENT_GROUP_ID].values
+    assert {"1", "2", "3"} == kind.requirements[ec2_labels.PLACEMENT_GROUP_PARTITION].values
+    assert set() == plain.requirements[ec2_labels.PLACEMENT_GROUP_ID].values
 
 
 async def test_what_a_group_is_sold_out_of_others_still_have(shop: Shop) -> None:
@@ -279,7 +286,7 @@ async def test_what_a_group_is_sold_out_of_others_still_have(shop: Shop) -> None
     plain = await shop.list(found())
 
     partitions = [
-        (each.requirements[labels.PLACEMENT_GROUP_PARTITION].any(), each.available)
+        (each.requirements[ec2_labels.PLACEMENT_GROUP_PARTITION].any(), each.available)
         for each in grouped["m5.large"].offerings
         if (each.zone, each.capacity_type) == ("us-west-2a", "spot")
     ]
@@ -296,7 +303,8 @@ def reserved_class(state: str = "active") -> EC2NodeClass:
     return msgspec.structs.replace(wanted, status=status)
 
 
-async def test_76_a_reservation_is_an_offering_that_costs_next_to_nothing(shop: Shop) -> None:
+@pytest.mark.case("AWS-76")
+async def test_a_reservation_is_an_offering_that_costs_next_to_nothing(shop: Shop) -> None:
     await shop.types.refresh()
     shop.reservations.terminated("cr-1")
     kind = (await shop.list(reserved_class()))["m5.large"]
@@ -308,9 +316,9 @@ async def test_76_a_reservation_is_an_offering_that_costs_next_to_nothing(shop: 
         reserved.reservation_id,
         reserved.reservation_capacity,
     )
-    assert {"cr-1"} == reserved.requirements[labels.CAPACITY_RESERVATION_ID].values
+    assert {"cr-1"} == reserved.requirements[ec2_labels.CAPACITY_RESERVATION_ID].values
     on_demand = offering(kind, "a", "on-demand").requirements
-    assert set() == on_demand[labels.CAPACITY_RESERVATION_ID].values
+    assert set() == on_demand[ec2_labels.CAPACITY_RESERVATION_ID].values
     assert {"on-demand", "spot", "reserved"} == kind.requirements[labels.CAPACITY_TYPE].values
 
 
@@ -338,7 +346,8 @@ async def test_without_the_gate_there_are_no_reservations(clock: HandClock) -> N
     assert {"on-demand", "spot"} == kind.requirements[labels.CAPACITY_TYPE].values
 
 
-async def test_67_the_least_memory_ever_seen_counts(shop: Shop) -> None:
+@pytest.mark.case("AWS-67")
+async def test_the_least_memory_ever_seen_counts(shop: Shop) -> None:
     await shop.types.refresh()
     wanted = found()
     for mebibytes in (7700, 7600, 7800):
@@ -362,8 +371,11 @@ async def test_nothing_can_be_listed_before_it_is_known(shop: Shop) -> None:
     with pytest.raises(NoTypesError, match="no instance types found"):
         await shop.types.list(found())
     await shop.types.refresh()
-    with pytest.raises(NoTypesError, match="no subnets found"):
+    with pytest.raises(NoTypesError, match=r"no subnets found .* discovery has not run yet"):
         await shop.types.list(found(subnets=()))
+    looked = with_condition(found(subnets=()), SUBNETS_READY, "False", "SubnetsNotFound", now=NOW)
+    with pytest.raises(NoTypesError, match=r"no subnets found for node class default$"):
+        await shop.types.list(looked)
 
 
 async def test_a_region_that_sells_nothing_is_an_error(shop: Shop) -> None:
@@ -390,7 +402,11 @@ def everything() -> tuple[InstanceType, ...]:
 
 def that_suit(*requirements: Requirement) -> set[str]:
     """The types a claim could become."""
-    wanted = Wanted(Requirements(requirements), Resources(cpu=1), labels.well_known("aws"))
+    wanted = Wanted(
+        Requirements(requirements),
+        Resources(cpu=1),
+        (labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN),
+    )
     return {kind.name for kind in compatible_available(everything(), wanted)}
 
 
@@ -398,25 +414,25 @@ def that_suit(*requirements: Requirement) -> set[str]:
     ("asked", "judge"),
     [
         pytest.param(
-            requirement(labels.INSTANCE_CATEGORY, "In", ["c", "m", "r"]),
+            requirement(ec2_labels.INSTANCE_CATEGORY, "In", ["c", "m", "r"]),
             lambda name, entry: re.match(r"[cmr][0-9]", name) is not None,
             marks=pytest.mark.row("S1-16"),
             id="a category",
         ),
         pytest.param(
-            requirement(labels.INSTANCE_CPU, "In", ["4", "8", "16", "32"]),
+            requirement(ec2_labels.INSTANCE_CPU, "In", ["4", "8", "16", "32"]),
             lambda name, entry: entry["VCpuInfo"]["DefaultVCpus"] in (4, 8, 16, 32),
             marks=pytest.mark.row("S1-17"),
             id="a number of processors",
         ),
         pytest.param(
-            requirement(labels.INSTANCE_HYPERVISOR, "In", ["nitro"]),
+            requirement(ec2_labels.INSTANCE_HYPERVISOR, "In", ["nitro"]),
             lambda name, entry: entry.get("Hypervisor") == "nitro",
             marks=pytest.mark.row("S1-18"),
             id="a hypervisor",
         ),
         pytest.param(
-            requirement(labels.INSTANCE_GENERATION, "Gt", ["2"]),
+            requirement(ec2_labels.INSTANCE_GENERATION, "Gt", ["2"]),
             lambda name, entry: (
                 re.match(r"[a-z]+(?:-[0-9]+tb)?([3-9]|[1-9][0-9]+)", name) is not None
             ),
@@ -424,7 +440,7 @@ def that_suit(*requirements: Requirement) -> set[str]:
             id="a generation",
         ),
         pytest.param(
-            requirement(labels.INSTANCE_SIZE, "NotIn", TOO_SMALL),
+            requirement(ec2_labels.INSTANCE_SIZE, "NotIn", TOO_SMALL),
             lambda name, entry: "xlarge" in name or "metal" in name,
             marks=pytest.mark.row("S2-60"),
             id="sizes that are too small",
@@ -441,12 +457,13 @@ def test_pools_choose_types_by_requirement(
     assert expected == that_suit(asked)
 
 
-async def test_59_windows_types_of_another_architecture_are_never_launched(shop: Shop) -> None:
+@pytest.mark.case("AWS-59")
+async def test_windows_types_of_another_architecture_are_never_launched(shop: Shop) -> None:
     await shop.types.refresh()
     types = (await shop.list(found(ami_family="Windows2022"))).values()
     for system in ("windows", "linux"):
         asked = Requirements([only(labels.OS, system)])
-        wanted = Wanted(asked, Resources(cpu=100), labels.well_known("aws"))
+        wanted = Wanted(asked, Resources(cpu=100), (labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN))
         left = {kind.name for kind in compatible_available(list(types), wanted)}
 
         assert ("m5.large" in left) == (system == "windows")
@@ -454,7 +471,8 @@ async def test_59_windows_types_of_another_architecture_are_never_launched(shop:
     assert "c6g.large" in {kind.name for kind in types}
 
 
-async def test_73_a_zone_without_a_spot_price_cannot_be_had(shop: Shop, clock: HandClock) -> None:
+@pytest.mark.case("AWS-73")
+async def test_a_zone_without_a_spot_price_cannot_be_had(shop: Shop, clock: HandClock) -> None:
     await shop.types.refresh()
     before = await shop.list(found())
     shop.aws.state.spot_prices = {("m5.large", "us-west-2a"): 0.04}

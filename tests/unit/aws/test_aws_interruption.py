@@ -9,13 +9,13 @@ from unittest.mock import patch
 import pytest
 from structlog.testing import capture_logs
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
-from karpenter.cloud.aws.departures import Departures
-from karpenter.cloud.aws.interruption import ACT_ON_REBALANCE
+from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.interruption.queue import ACT_ON_REBALANCE
 from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, announcement
-from karpenter.cloud.aws.unavailable import Place
+from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.kube.errors import ConnectionLostError, NotFoundError
 from karpenter.model import labels
 from karpenter.model.conditions import moment_of, timestamp
@@ -59,9 +59,10 @@ def deleted(cloud: AwsCloud) -> float:
     return float(cloud.provider.parts.base.metrics.deleted_messages._value.get())
 
 
+@pytest.mark.case("AWS-120")
 @pytest.mark.row("S2-30", "S2-86", "S2-02")
 @in_virtual_time
-async def test_120_a_spot_warning_makes_the_claim_go() -> None:
+async def test_a_spot_warning_makes_the_claim_go() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         cloud.account.send(announcement("spot", instance_id(claim), cloud.clock))
@@ -150,7 +151,7 @@ async def test_users_read_what_they_know_on_the_claim_and_on_a_node_of_the_same_
         pytest.param(
             ec2("EC2 Capacity Reservation Instance Interruption Warning"),
             "CapacityReservationInstanceInterrupted",
-            id="129 capacity reservation",
+            id="AWS-129 capacity reservation",
         ),
     ],
 )
@@ -166,8 +167,9 @@ async def test_each_kind_of_announcement(text: str, event: str) -> None:
         assert 0 == waiting(cloud)
 
 
+@pytest.mark.case("AWS-122")
 @in_virtual_time
-async def test_122_a_health_event_about_two_instances_makes_both_claims_go() -> None:
+async def test_a_health_event_about_two_instances_makes_both_claims_go() -> None:
     async with aws_cloud() as cloud:
         claims = [await cloud.launch(await cloud.claim(name)) for name in ("one", "two")]
         cloud.account.send(about(health("EC2", "scheduledChange", "i-1", "i-2"), *claims))
@@ -176,9 +178,10 @@ async def test_122_a_health_event_about_two_instances_makes_both_claims_go() -> 
         assert [True, True] == [await is_going(cloud, name) for name in ("one", "two")]
 
 
+@pytest.mark.case("AWS-121")
 @pytest.mark.row("S2-89")
 @in_virtual_time
-async def test_121_a_rebalance_recommendation_is_told_and_nothing_more() -> None:
+async def test_a_rebalance_recommendation_is_told_and_nothing_more() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         cloud.account.send(about(ec2("EC2 Instance Rebalance Recommendation"), claim))
@@ -204,8 +207,8 @@ async def test_a_pool_can_ask_to_act_on_rebalance_recommendations() -> None:
 @pytest.mark.parametrize(
     ("text", "counted"),
     [
-        pytest.param(state("running"), 1.0, id="123 a state that is no news"),
-        pytest.param("nonsense", 0.0, id="124 no message at all"),
+        pytest.param(state("running"), 1.0, id="AWS-123 a state that is no news"),
+        pytest.param("nonsense", 0.0, id="AWS-124 no message at all"),
         pytest.param(json.dumps({"version": "0", "source": "x"}), 1.0, id="something unknown"),
     ],
 )
@@ -220,8 +223,9 @@ async def test_messages_that_mean_nothing_are_deleted(text: str, counted: float)
         assert (0, counted) == (waiting(cloud), received(cloud, "no_op"))
 
 
+@pytest.mark.case("AWS-126")
 @in_virtual_time
-async def test_126_an_instance_nobody_knows_is_no_obstacle() -> None:
+async def test_an_instance_nobody_knows_is_no_obstacle() -> None:
     async with aws_cloud() as cloud:
         cloud.account.send(announcement("spot", "i-0123456789abcdef0", cloud.clock))
         await cloud.clock.sleep(5)
@@ -254,9 +258,10 @@ async def test_the_same_message_twice_makes_a_claim_go_once() -> None:
         assert 1 == told.count(("TerminatingOnInterruption", "NodeClaim"))
 
 
+@pytest.mark.case("AWS-132")
 @pytest.mark.row("S2-87")
 @in_virtual_time
-async def test_132_without_a_queue_nothing_asks_for_messages() -> None:
+async def test_without_a_queue_nothing_asks_for_messages() -> None:
     async with aws_cloud() as cloud:
         await cloud.crash()
         cloud.world.environment = {**cloud.world.environment, "INTERRUPTION_QUEUE": ""}
@@ -292,9 +297,10 @@ def failing(check: str, claim: NodeClaim, since: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.case("AWS-127")
 @pytest.mark.parametrize("check", ["SystemStatus", "InstanceStatus"])
 @in_virtual_time
-async def test_127_an_instance_that_fails_its_check_for_two_minutes_goes_at_once(
+async def test_an_instance_that_fails_its_check_for_two_minutes_goes_at_once(
     check: str,
 ) -> None:
     async with aws_cloud() as cloud:
@@ -312,8 +318,9 @@ async def test_127_an_instance_that_fails_its_check_for_two_minutes_goes_at_once
         assert labels.TERMINATION_TIMESTAMP in stored.metadata.annotations
 
 
+@pytest.mark.case("AWS-128")
 @in_virtual_time
-async def test_128_a_scheduled_event_makes_a_node_go_in_good_order() -> None:
+async def test_a_scheduled_event_makes_a_node_go_in_good_order() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         event = {"Code": "instance-retirement", "Description": "The instance is degraded"}

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.cloud.provider import InstanceNotFoundError
 from karpenter.kube.errors import NotFoundError

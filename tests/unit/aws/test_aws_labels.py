@@ -2,9 +2,10 @@
 
 import pytest
 
-from aws_fakes import full_catalogue
-from karpenter.cloud.aws.families import FAMILIES
-from karpenter.cloud.aws.labels import system_requirements
+from helpers.aws_fakes import full_catalogue
+from karpenter.api import ec2_labels
+from karpenter.cloud.aws.images.families import FAMILIES
+from karpenter.cloud.aws.types.labels import system_requirements
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 
@@ -26,18 +27,20 @@ def label(name: str, key: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "key", "value"),
     [
-        pytest.param("u-6tb1.56xlarge", "instance-category", "u", id="56 high memory: category"),
-        pytest.param("u-6tb1.56xlarge", "instance-generation", "1", id="56 high memory: 1st"),
+        pytest.param(
+            "u-6tb1.56xlarge", "instance-category", "u", id="AWS-56 high memory: category"
+        ),
+        pytest.param("u-6tb1.56xlarge", "instance-generation", "1", id="AWS-56 high memory: 1st"),
         pytest.param("u7i-12tb.224xlarge", "instance-generation", "7", id="high memory: 7th"),
         pytest.param("p6-b200.48xlarge", "instance-category", "p", id="a family with a dash"),
         pytest.param("im4gn.large", "instance-category", "im", id="two letters"),
         pytest.param("hpc6a.48xlarge", "instance-category", "hpc", id="three letters"),
-        pytest.param("c7i-flex.large", "instance-capability-flex", "true", id="56 flex"),
-        pytest.param("c7i.large", "instance-capability-flex", "false", id="56 not flex"),
-        pytest.param("m5.metal", "instance-hypervisor", "", id="56 metal has no hypervisor"),
+        pytest.param("c7i-flex.large", "instance-capability-flex", "true", id="AWS-56 flex"),
+        pytest.param("c7i.large", "instance-capability-flex", "false", id="AWS-56 not flex"),
+        pytest.param("m5.metal", "instance-hypervisor", "", id="AWS-56 metal has no hypervisor"),
         pytest.param("m5.large", "instance-hypervisor", "nitro", id="nitro"),
         pytest.param("m4.large", "instance-hypervisor", "xen", id="xen"),
-        pytest.param("g6f.large", "instance-gpu-count", "0", id="57 a part of a GPU"),
+        pytest.param("g6f.large", "instance-gpu-count", "0", id="AWS-57 a part of a GPU"),
         pytest.param("g4dn.xlarge", "instance-gpu-name", "t4", id="name of the GPU"),
         pytest.param("g4dn.xlarge", "instance-gpu-manufacturer", "nvidia", id="who made it"),
         pytest.param("g4dn.xlarge", "instance-gpu-memory", "16384", id="memory of the GPU"),
@@ -83,7 +86,7 @@ def test_labels_a_type_must_not_have(name: str, key: str) -> None:
 
 
 def test_both_tenancies_are_open() -> None:
-    assert {"default", "dedicated"} == label("m5.large", labels.INSTANCE_TENANCY)
+    assert {"default", "dedicated"} == label("m5.large", ec2_labels.INSTANCE_TENANCY)
 
 
 def test_types_of_two_architectures_count_as_the_one_nodes_run_on() -> None:
@@ -95,7 +98,7 @@ def test_types_of_two_architectures_count_as_the_one_nodes_run_on() -> None:
     [
         pytest.param("m5.large", "AL2023", {"linux"}, set(), id="linux"),
         pytest.param("m5.large", "Windows2022", {"windows"}, {"10.0.20348"}, id="windows"),
-        pytest.param("c6g.large", "Windows2022", set(), {"10.0.20348"}, id="59 never on arm64"),
+        pytest.param("c6g.large", "Windows2022", set(), {"10.0.20348"}, id="AWS-59 never on arm64"),
     ],
 )
 def test_operating_systems(name: str, family: str, systems: set[str], builds: set[str]) -> None:
@@ -106,7 +109,7 @@ def test_operating_systems(name: str, family: str, systems: set[str], builds: se
 
 
 def test_every_label_of_every_type_is_well_known() -> None:
-    known = labels.well_known("aws")
+    known = labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN
 
     unknown = {
         held.key

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.aws.simulated.faults import SoldOut
 from karpenter.cloud.provider import (
@@ -34,9 +35,10 @@ async def refused(cloud: AwsCloud, claim: NodeClaim, kind: type[CloudError]) -> 
     return caught.value
 
 
+@pytest.mark.case("AWS-78")
 @pytest.mark.row("S1-01", "S3-13", "S3-26", "S2-98")
 @in_virtual_time
-async def test_78_spot_is_preferred() -> None:
+async def test_spot_is_preferred() -> None:
     async with aws_cloud() as cloud:
         instance = await cloud.provider.create(await cloud.claim())
 
@@ -46,9 +48,10 @@ async def test_78_spot_is_preferred() -> None:
         assert {"AllocationStrategy": "price-capacity-optimized"} == request["SpotOptions"]
 
 
+@pytest.mark.case("AWS-79")
 @pytest.mark.row("S2-11", "S0-51")
 @in_virtual_time
-async def test_79_on_demand_takes_the_place_of_spot_that_is_sold_out() -> None:
+async def test_on_demand_takes_the_place_of_spot_that_is_sold_out() -> None:
     async with aws_cloud() as cloud:
         cloud.account.faults.sold_out.append(SoldOut(capacity_type="spot"))
         await refused(cloud, await cloud.claim("one"), InsufficientCapacityError)
@@ -61,8 +64,9 @@ async def test_79_on_demand_takes_the_place_of_spot_that_is_sold_out() -> None:
         ]
 
 
+@pytest.mark.case("AWS-80")
 @in_virtual_time
-async def test_80_prices_of_the_user_decide_when_there_are_any() -> None:
+async def test_prices_of_the_user_decide_when_there_are_any() -> None:
     async with aws_cloud() as cloud:
         annotations = {labels.PRICE_OVERLAY_APPLIED: "true"}
         await cloud.provider.create(await cloud.claim(annotations=annotations))
@@ -71,13 +75,14 @@ async def test_80_prices_of_the_user_decide_when_there_are_any() -> None:
         assert {"AllocationStrategy": "capacity-optimized-prioritized"} == options
 
 
+@pytest.mark.case("AWS-85")
 @in_virtual_time
-async def test_85_one_subnet_per_zone_the_one_with_most_addresses() -> None:
+async def test_one_subnet_per_zone_the_one_with_most_addresses() -> None:
     async with aws_cloud() as cloud:
         ec2 = cloud.account.client("ec2")
         known = ec2.describe_subnets(SubnetIds=[cloud.account.subnets["us-west-2a"]])
         vpc = known["Subnets"][0]["VpcId"]
-        tags = [{"Key": labels.DISCOVERY_TAG, "Value": cloud.account.cluster}]
+        tags = [{"Key": ec2_labels.DISCOVERY_TAG, "Value": cloud.account.cluster}]
         ec2.create_subnet(
             VpcId=vpc,
             CidrBlock="10.0.192.0/24",
@@ -96,9 +101,10 @@ async def test_85_one_subnet_per_zone_the_one_with_most_addresses() -> None:
         assert cloud.account.subnets == used
 
 
+@pytest.mark.case("AWS-88")
 @pytest.mark.row("S0-53")
 @in_virtual_time
-async def test_88_identical_launches_share_a_fleet() -> None:
+async def test_identical_launches_share_a_fleet() -> None:
     async with aws_cloud() as cloud:
         claims = [await cloud.claim(f"claim-{number}") for number in range(5)]
         instances = await asyncio.gather(*(cloud.provider.create(each) for each in claims))
@@ -109,8 +115,9 @@ async def test_88_identical_launches_share_a_fleet() -> None:
         assert 5 == len({each.provider_id for each in instances}) == len(cloud.instance_ids())
 
 
+@pytest.mark.case("AWS-89")
 @in_virtual_time
-async def test_89_a_fleet_that_is_fulfilled_in_part() -> None:
+async def test_a_fleet_that_is_fulfilled_in_part() -> None:
     async with aws_cloud() as cloud:
         cloud.account.faults.most_per_fleet = 3
         claims = [await cloud.claim(f"claim-{number}") for number in range(5)]
@@ -148,9 +155,10 @@ async def test_500_terminations_need_few_calls() -> None:
         assert [] == cloud.instance_ids()
 
 
+@pytest.mark.case("AWS-93")
 @pytest.mark.row("S2-46")
 @in_virtual_time
-async def test_93_without_the_role_for_spot_on_demand_still_works() -> None:
+async def test_without_the_role_for_spot_on_demand_still_works() -> None:
     async with aws_cloud() as cloud:
         code = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
         cloud.account.faults.sold_out.append(SoldOut(capacity_type="spot", code=code))
@@ -164,8 +172,9 @@ async def test_93_without_the_role_for_spot_on_demand_still_works() -> None:
         assert said.startswith(f'Attempted to launch a spot instance but failed due to "{code}": ')
 
 
+@pytest.mark.case("AWS-94")
 @in_virtual_time
-async def test_94_a_template_that_was_deleted_behind_our_back_is_made_again() -> None:
+async def test_a_template_that_was_deleted_behind_our_back_is_made_again() -> None:
     async with aws_cloud() as cloud:
         await cloud.provider.create(await cloud.claim("one"))
         for name in cloud.template_names():
@@ -176,9 +185,10 @@ async def test_94_a_template_that_was_deleted_behind_our_back_is_made_again() ->
         assert 2 == len(cloud.instance_ids())
 
 
+@pytest.mark.case("AWS-95")
 @pytest.mark.row("S2-06")
 @in_virtual_time
-async def test_95_templates_nobody_uses_are_deleted() -> None:
+async def test_templates_nobody_uses_are_deleted() -> None:
     async with aws_cloud() as cloud:
         await cloud.provider.create(await cloud.claim())
         assert cloud.template_names()
@@ -188,8 +198,9 @@ async def test_95_templates_nobody_uses_are_deleted() -> None:
         assert [] == cloud.template_names()
 
 
+@pytest.mark.case("AWS-95")
 @in_virtual_time
-async def test_95_templates_of_a_process_that_died_are_deleted_too() -> None:
+async def test_templates_of_a_process_that_died_are_deleted_too() -> None:
     async with aws_cloud() as cloud:
         await cloud.provider.create(await cloud.claim())
         await cloud.crash()
@@ -200,9 +211,10 @@ async def test_95_templates_of_a_process_that_died_are_deleted_too() -> None:
         assert [] == cloud.template_names()
 
 
+@pytest.mark.case("AWS-97")
 @pytest.mark.row("S1-37", "S2-38")
 @in_virtual_time
-async def test_97_everything_is_tagged() -> None:
+async def test_everything_is_tagged() -> None:
     async with aws_cloud(spec={"tags": {"Name": "mine", "team": "blue"}}) as cloud:
         await cloud.provider.create(await cloud.claim("one"))
 
@@ -211,8 +223,8 @@ async def test_97_everything_is_tagged() -> None:
             "team": "blue",
             f"kubernetes.io/cluster/{cloud.account.cluster}": "owned",
             labels.NODEPOOL: POOL,
-            labels.EKS_CLUSTER_NAME_TAG: cloud.account.cluster,
-            labels.EC2_NODE_CLASS: NODE_CLASS,
+            ec2_labels.EKS_CLUSTER_NAME_TAG: cloud.account.cluster,
+            ec2_labels.NODE_CLASS: NODE_CLASS,
         }
         fleet = cloud.last("CreateFleet")["TagSpecifications"]
         template = cloud.last("CreateLaunchTemplate")
@@ -234,8 +246,9 @@ async def test_97_everything_is_tagged() -> None:
             assert expected == {key: tags[key] for key in expected}
 
 
+@pytest.mark.case("AWS-100")
 @in_virtual_time
-async def test_100_the_context_is_passed_on_unless_min_values_were_relaxed() -> None:
+async def test_the_context_is_passed_on_unless_min_values_were_relaxed() -> None:
     async with aws_cloud(spec={"context": "ctx"}) as cloud:
         await cloud.provider.create(await cloud.claim("one"))
         assert "ctx" == cloud.last("CreateFleet")["Context"]
@@ -268,8 +281,9 @@ async def reserve(cloud: AwsCloud, count: int = 1, **more: Any) -> None:
     await cloud.clock.sleep(70)
 
 
+@pytest.mark.case("AWS-101")
 @in_virtual_time
-async def test_101_a_reservation_is_used_first_and_then_on_demand() -> None:
+async def test_a_reservation_is_used_first_and_then_on_demand() -> None:
     async with aws_cloud() as cloud:
         await reserve(cloud)
         values = ["reserved", "on-demand"]
@@ -281,24 +295,25 @@ async def test_101_a_reservation_is_used_first_and_then_on_demand() -> None:
 
         assert {
             labels.CAPACITY_TYPE: "reserved",
-            labels.CAPACITY_RESERVATION_ID: "cr-1",
-            labels.CAPACITY_RESERVATION_TYPE: "default",
-            labels.CAPACITY_RESERVATION_INTERRUPTIBLE: "false",
+            ec2_labels.CAPACITY_RESERVATION_ID: "cr-1",
+            ec2_labels.CAPACITY_RESERVATION_TYPE: "default",
+            ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE: "false",
         }.items() <= first.labels.items()
         assert {
             "CapacityReservationPreference": "capacity-reservations-only",
             "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
         } == templates["CapacityReservationSpecification"]
         assert "on-demand" == second.labels[labels.CAPACITY_TYPE]
-        assert labels.CAPACITY_RESERVATION_ID not in second.labels
+        assert ec2_labels.CAPACITY_RESERVATION_ID not in second.labels
         preference = cloud.last("CreateLaunchTemplate")["LaunchTemplateData"]
         assert {"CapacityReservationPreference": "none"} == preference[
             "CapacityReservationSpecification"
         ]
 
 
+@pytest.mark.case("AWS-102")
 @in_virtual_time
-async def test_102_without_the_gate_reservations_are_not_used() -> None:
+async def test_without_the_gate_reservations_are_not_used() -> None:
     settings = Settings(feature_gates=parse_gates("ReservedCapacity=false"))
     async with aws_cloud(settings=settings) as cloud:
         instance = await cloud.provider.create(await cloud.claim())
@@ -308,8 +323,9 @@ async def test_102_without_the_gate_reservations_are_not_used() -> None:
         assert "reserved" != instance.labels[labels.CAPACITY_TYPE]
 
 
+@pytest.mark.case("AWS-103")
 @in_virtual_time
-async def test_103_a_reservation_that_is_used_up_after_all() -> None:
+async def test_a_reservation_that_is_used_up_after_all() -> None:
     async with aws_cloud() as cloud:
         await reserve(cloud)
         cloud.account.fleets.reservations["cr-1"] = 0
@@ -364,8 +380,9 @@ async def test_user_data_carries_labels_taints_and_kubelet_settings() -> None:
             assert part in text
 
 
+@pytest.mark.case("AWS-31")
 @in_virtual_time
-async def test_31_a_class_that_was_changed_is_looked_at_first() -> None:
+async def test_a_class_that_was_changed_is_looked_at_first() -> None:
     async with aws_cloud(is_leading=False) as cloud:
         condition = {
             "type": "Ready",
@@ -383,8 +400,9 @@ async def test_31_a_class_that_was_changed_is_looked_at_first() -> None:
         await refused(cloud, await cloud.claim(), NodeClassNotReadyError)
 
 
+@pytest.mark.case("AWS-32")
 @in_virtual_time
-async def test_32_a_class_nobody_has_looked_at_is_waited_for() -> None:
+async def test_a_class_nobody_has_looked_at_is_waited_for() -> None:
     async with aws_cloud(is_leading=False) as cloud:
         error = await refused(cloud, await cloud.claim(), CreateError)
 

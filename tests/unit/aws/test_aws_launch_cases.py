@@ -8,14 +8,15 @@ from unittest.mock import patch
 import pytest
 import yaml
 
-from aws_sandbox import SERVICES
-from clusters import in_virtual_time
+from helpers.aws_sandbox import SERVICES
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodePool
-from karpenter.cloud.aws.launch_errors import TEMPLATE_NOT_FOUND
+from karpenter.cloud.aws.launch.errors import TEMPLATE_NOT_FOUND
 from karpenter.cloud.aws.simulated.account import SimulatedAccount
 from karpenter.cloud.aws.simulated.faults import SoldOut
 from karpenter.cloud.aws.simulated.gaps import type_tables
-from karpenter.cloud.aws.unavailable import Place
+from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.cloud.provider import (
     CreateError,
     InsufficientCapacityError,
@@ -56,8 +57,9 @@ def can_be_had(kind: InstanceType, zone: str, capacity_type: str) -> bool:
     )
 
 
+@pytest.mark.case("AWS-28")
 @in_virtual_time
-async def test_28_an_expression_for_reserves_is_in_allocatable_and_in_user_data() -> None:
+async def test_an_expression_for_reserves_is_in_allocatable_and_in_user_data() -> None:
     kubelet = {"kubeReserved": {"cpu": "max(60, vcpus * 30)"}}
     gates = {"AWS_FEATURE_GATES": "NodeClassCEL=true"}
     async with aws_cloud(environment=gates, spec={"kubelet": kubelet}) as cloud:
@@ -86,9 +88,10 @@ def many_types(count: int) -> frozenset[str]:
     return frozenset(plain[:count])
 
 
+@pytest.mark.case("AWS-81")
 @pytest.mark.row("S2-98")
 @in_virtual_time
-async def test_81_of_a_hundred_types_the_sixty_cheapest_are_asked_for() -> None:
+async def test_of_a_hundred_types_the_sixty_cheapest_are_asked_for() -> None:
     async with aws_cloud(types=many_types(100)) as cloud:
         requests = {"cpu": "100m", "pods": "2"}
         await cloud.provider.create(await cloud.claim(requirements=[SPOT], requests=requests))
@@ -107,15 +110,16 @@ async def test_81_of_a_hundred_types_the_sixty_cheapest_are_asked_for() -> None:
         )
 
 
+@pytest.mark.case("AWS-82")
 @pytest.mark.parametrize("policy", ["Strict", "BestEffort"])
 @in_virtual_time
-async def test_82_more_sizes_are_asked_for_than_sixty_types_have(policy: str) -> None:
+async def test_more_sizes_are_asked_for_than_sixty_types_have(policy: str) -> None:
     settings = Settings(min_values_policy=policy)
     types = many_types(100)
     async with aws_cloud(types=types, settings=settings) as cloud:
         sizes = len({name.partition(".")[2] for name in types})
         many = {"key": labels.INSTANCE_TYPE, "operator": "Exists", "minValues": 50}
-        most = {"key": labels.INSTANCE_SIZE, "operator": "Exists", "minValues": sizes}
+        most = {"key": ec2_labels.INSTANCE_SIZE, "operator": "Exists", "minValues": sizes}
         requests = {"cpu": "100m", "pods": "2"}
         fits = await cloud.claim("fits", requirements=[many], requests=requests)
         await cloud.provider.create(fits)
@@ -132,7 +136,7 @@ async def test_82_more_sizes_are_asked_for_than_sixty_types_have(policy: str) ->
 def second_subnet(cloud: AwsCloud, zone: str = "us-west-2a", cidr: str = "10.0.192.0/18") -> str:
     ec2 = cloud.account.client("ec2")
     known = ec2.describe_subnets(SubnetIds=[cloud.account.subnets[zone]])["Subnets"][0]
-    tags = [{"Key": labels.DISCOVERY_TAG, "Value": cloud.account.cluster}]
+    tags = [{"Key": ec2_labels.DISCOVERY_TAG, "Value": cloud.account.cluster}]
     made = ec2.create_subnet(
         VpcId=known["VpcId"],
         CidrBlock=cidr,
@@ -142,8 +146,9 @@ def second_subnet(cloud: AwsCloud, zone: str = "us-west-2a", cidr: str = "10.0.1
     return str(made["Subnet"]["SubnetId"])
 
 
+@pytest.mark.case("AWS-86")
 @in_virtual_time
-async def test_86_launches_in_a_row_take_turns_between_subnets() -> None:
+async def test_launches_in_a_row_take_turns_between_subnets() -> None:
     async with aws_cloud() as cloud:
         both = [cloud.account.subnets["us-west-2a"], second_subnet(cloud)]
         await cloud.clock.sleep(130)
@@ -159,8 +164,9 @@ async def test_86_launches_in_a_row_take_turns_between_subnets() -> None:
         assert 0 == cloud.count("DescribeSubnets", len(cloud.calls) - 4)
 
 
+@pytest.mark.case("AWS-90")
 @in_virtual_time
-async def test_90_pools_with_tags_of_their_own_have_fleets_of_their_own() -> None:
+async def test_pools_with_tags_of_their_own_have_fleets_of_their_own() -> None:
     async with aws_cloud() as cloud:
         await cloud.kube.create(NodePool, pool_body("other"))
         claims = [
@@ -184,8 +190,9 @@ def fill_up(cloud: AwsCloud, subnet: str, cidr: str) -> None:
     )
 
 
+@pytest.mark.case("AWS-92")
 @in_virtual_time
-async def test_92_a_zone_is_closed_once_all_its_subnets_are_full() -> None:
+async def test_a_zone_is_closed_once_all_its_subnets_are_full() -> None:
     async with aws_cloud(types=FEW_TYPES | {"m5.2xlarge"}) as cloud:
         ec2 = cloud.account.client("ec2")
         small = [second_subnet(cloud, "us-west-2a", f"10.0.192.{n}/28") for n in (0, 16)]
@@ -216,11 +223,10 @@ async def test_92_a_zone_is_closed_once_all_its_subnets_are_full() -> None:
         assert [] == cloud.instance_ids()
 
 
+@pytest.mark.case("AWS-91")
 @pytest.mark.row("S0-51")
 @in_virtual_time
-async def test_91_the_next_offering_is_launched_at_once_and_the_first_avoided_for_3_minutes() -> (
-    None
-):
+async def test_the_next_offering_is_launched_at_once_and_the_first_avoided_for_3_minutes() -> None:
     async with aws_cloud() as cloud:
         cloud.account.gaps.spot_prices["m5.large", "us-west-2a"] = 0.001
         await cloud.provider.parts.pricing.refresh()
@@ -242,8 +248,9 @@ async def test_91_the_next_offering_is_launched_at_once_and_the_first_avoided_fo
         assert not cloud.provider.parts.unavailable.is_unavailable(place)
 
 
+@pytest.mark.case("AWS-96")
 @in_virtual_time
-async def test_96_another_list_of_types_is_launched_from_the_same_template() -> None:
+async def test_another_list_of_types_is_launched_from_the_same_template() -> None:
     async with aws_cloud() as cloud:
         names = []
         for name in ("m5.large", "c5.large"):
@@ -256,25 +263,27 @@ async def test_96_another_list_of_types_is_launched_from_the_same_template() -> 
         assert names[0] == names[1]
 
 
+@pytest.mark.case("AWS-98")
 @pytest.mark.parametrize(
     ("values", "tenancy"),
     [
-        pytest.param(["dedicated"], "dedicated", id="98 hardware of one's own"),
-        pytest.param(["default", "dedicated"], "default", id="98 either will do"),
+        pytest.param(["dedicated"], "dedicated", id="hardware of one's own"),
+        pytest.param(["default", "dedicated"], "default", id="either will do"),
     ],
 )
 @in_virtual_time
 async def test_tenancy(values: list[str], tenancy: str) -> None:
     async with aws_cloud() as cloud:
-        asked = within(labels.INSTANCE_TENANCY, *values)
+        asked = within(ec2_labels.INSTANCE_TENANCY, *values)
         instance = await cloud.provider.create(await cloud.claim(requirements=[asked]))
 
         assert {"Tenancy": tenancy} == template_of(cloud)["Placement"]
-        assert tenancy == instance.labels[labels.INSTANCE_TENANCY]
+        assert tenancy == instance.labels[ec2_labels.INSTANCE_TENANCY]
 
 
+@pytest.mark.case("AWS-99")
 @in_virtual_time
-async def test_99_who_asks_for_efa_gets_every_efa_interface_of_the_type() -> None:
+async def test_who_asks_for_efa_gets_every_efa_interface_of_the_type() -> None:
     async with aws_cloud(types=frozenset({"p4d.24xlarge"})) as cloud:
         requests = {"cpu": "1", "pods": "2", "vpc.amazonaws.com/efa": "1"}
         instance = await cloud.provider.create(await cloud.claim("one", requests=requests))
@@ -305,8 +314,9 @@ async def test_a_class_that_lists_interfaces_for_efa_makes_nodes_that_advertise_
         assert "1" == instance.allocatable["vpc.amazonaws.com/efa"]
 
 
+@pytest.mark.case("AWS-107")
 @in_virtual_time
-async def test_107_a_launch_waits_until_the_service_network_is_known() -> None:
+async def test_a_launch_waits_until_the_service_network_is_known() -> None:
     async with aws_cloud() as cloud:
         cloud.provider.parts.cluster.service_cidr = ""
         cloud.provider.parts.cluster._described = None
@@ -433,7 +443,7 @@ async def test_a_template_ec2_does_not_know_twice_is_looked_for_anew_the_next_ti
 async def test_claims_that_are_refused_and_vanish_are_not_counted_for_ever() -> None:
     async with aws_cloud() as cloud:
         cloud.account.faults.fail("CreateFleet", "InvalidParameterValue", times=8)
-        with patch("karpenter.cloud.aws.launch._MOST_ATTEMPTS", 5):
+        with patch("karpenter.cloud.aws.launch.launch._MOST_ATTEMPTS", 5):
             for number in range(8):
                 with pytest.raises(CreateError):
                     await cloud.provider.create(await cloud.claim(f"unlucky-{number}"))

@@ -3,9 +3,9 @@
 import asyncio
 from unittest.mock import patch
 
-from clusters import in_virtual_time
-from karpenter.cloud.aws import launch
-from karpenter.cloud.aws.launch_design import Design, Task, designed
+from helpers.clusters import in_virtual_time
+from karpenter.cloud.aws.launch import launch
+from karpenter.cloud.aws.launch.design import Design, Task, designed
 from karpenter.model import labels
 from unit.aws.aws_bed import aws_cloud
 

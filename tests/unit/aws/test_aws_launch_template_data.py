@@ -21,7 +21,7 @@ from karpenter.api.ec2 import (
     SecurityGroupStatus,
 )
 from karpenter.api.meta import ObjectMeta
-from karpenter.cloud.aws.launch_template_data import (
+from karpenter.cloud.aws.launch.template_data import (
     Blueprint,
     ReservationChoice,
     template_data,
@@ -209,7 +209,7 @@ def test_custom_images_keep_their_own_disks() -> None:
                 }
                 for card, device in ((0, 0), (1, 1), (2, 1), (3, 1))
             ],
-            id="99 four EFA interfaces",
+            id="AWS-99 four EFA interfaces",
         ),
         pytest.param(
             {
@@ -258,7 +258,7 @@ def test_network_interfaces(changes: dict[str, Any], interfaces: list[dict[str, 
                     "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
                 }
             },
-            id="101 an ordinary reservation",
+            id="AWS-101 an ordinary reservation",
         ),
         pytest.param(
             ReservationChoice("cr-1", "capacity-block"),
@@ -285,7 +285,7 @@ def test_network_interfaces(changes: dict[str, Any], interfaces: list[dict[str, 
         pytest.param(
             None,
             {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}},
-            id="101 none, so that open reservations are left alone",
+            id="AWS-101 none, so that open reservations are left alone",
         ),
     ],
 )
@@ -296,7 +296,8 @@ def test_reservations(reservation: ReservationChoice | None, expected: dict[str,
     assert expected == {key: found[key] for key in keys if key in found}
 
 
-def test_102_without_the_gate_reservations_are_not_mentioned() -> None:
+@pytest.mark.case("AWS-102")
+def test_without_the_gate_reservations_are_not_mentioned() -> None:
     assert "CapacityReservationSpecification" not in data(chooses_reservations=False)
 
 
@@ -314,7 +315,8 @@ def test_placement_enclaves_and_processor_options() -> None:
     assert {"NestedVirtualization": "enabled"} == found["CpuOptions"]
 
 
-def test_97_spot_requests_are_tagged_as_well() -> None:
+@pytest.mark.case("AWS-97")
+def test_spot_requests_are_tagged_as_well() -> None:
     found = data(capacity_type="spot")
 
     assert ["network-interface", "spot-instances-request"] == [
@@ -352,7 +354,8 @@ def test_metadata_options(changes: dict[str, Any], expected: dict[str, Any]) -> 
     assert expected == data(**changes)["MetadataOptions"]
 
 
-def test_96_the_name_follows_from_the_content() -> None:
+@pytest.mark.case("AWS-96")
+def test_the_name_follows_from_the_content() -> None:
     one = blueprint()
     reordered = msgspec.structs.replace(
         one.node_class.status, security_groups=one.node_class.status.security_groups[::-1]

@@ -4,25 +4,26 @@ from typing import Any
 
 import pytest
 
-from aws_fakes import CLUSTER, Account, FakeAws, moto_cloud
-from clusters import in_virtual_time
+from helpers.aws_fakes import CLUSTER, Account, FakeAws, moto_cloud
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.clock import running_clock
-from karpenter.cloud.aws.errors import AwsUnauthorizedError
-from karpenter.cloud.aws.launch_templates import LIFETIME, LaunchTemplates
+from karpenter.cloud.aws.ec2.errors import AwsUnauthorizedError
+from karpenter.cloud.aws.launch.templates import LIFETIME, LaunchTemplates
 from karpenter.model import labels
 
 OWNED = {f"kubernetes.io/cluster/{CLUSTER}": "owned"}
 OURS = {
     **OWNED,
-    labels.EKS_CLUSTER_NAME_TAG: CLUSTER,
+    ec2_labels.EKS_CLUSTER_NAME_TAG: CLUSTER,
     labels.NODEPOOL: "general",
-    labels.EC2_NODE_CLASS: "default",
+    ec2_labels.NODE_CLASS: "default",
 }
 OF_OTHERS: dict[str, dict[str, str]] = {
     "eksctl-demo-nodegroup": OWNED,
-    "managed-nodes": {**OWNED, labels.EKS_CLUSTER_NAME_TAG: CLUSTER},
+    "managed-nodes": {**OWNED, ec2_labels.EKS_CLUSTER_NAME_TAG: CLUSTER},
     "copied-by-a-user": OURS,  # with all the tags, as a copy has them
-    "karpenter.k8s.aws/17": {**OURS, labels.EKS_CLUSTER_NAME_TAG: "other"},
+    "karpenter.k8s.aws/17": {**OURS, ec2_labels.EKS_CLUSTER_NAME_TAG: "other"},
     "karpenter.k8s.aws/18": OWNED,
 }
 
@@ -80,7 +81,7 @@ async def test_a_class_that_goes_takes_its_own_templates_and_no_others() -> None
         for name, tags in OF_OTHERS.items():
             template(account, name, tags)
         template(account, "karpenter.k8s.aws/1", OURS)
-        template(account, "karpenter.k8s.aws/2", {**OURS, labels.EC2_NODE_CLASS: "second"})
+        template(account, "karpenter.k8s.aws/2", {**OURS, ec2_labels.NODE_CLASS: "second"})
         await templates_of(aws).delete_of("default")
 
         assert sorted([*OF_OTHERS, "karpenter.k8s.aws/2"]) == left(account)

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from karpenter.api import ec2_labels
 from karpenter.conversion.convert import Options, convert_all
 from karpenter.model import labels
 
@@ -17,7 +20,8 @@ def converted(*manifests: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["kind"]: each for result in conversion.results for each in result.objects}
 
 
-def test_133_names_and_owners_of_images_multiply() -> None:
+@pytest.mark.case("AWS-133")
+def test_names_and_owners_of_images_multiply() -> None:
     selector = {"aws::name": "a,b", "aws::owners": "1,amazon"}
     template = {
         "apiVersion": "karpenter.k8s.aws/v1alpha1",
@@ -33,7 +37,8 @@ def test_133_names_and_owners_of_images_multiply() -> None:
     )
 
 
-def test_134_an_inline_provider_becomes_a_class_and_defaults_are_written_out() -> None:
+@pytest.mark.case("AWS-134")
+def test_an_inline_provider_becomes_a_class_and_defaults_are_written_out() -> None:
     provisioner = {
         "apiVersion": "karpenter.sh/v1alpha5",
         "kind": "Provisioner",
@@ -50,18 +55,19 @@ def test_134_an_inline_provider_becomes_a_class_and_defaults_are_written_out() -
         node_class["spec"]["securityGroupSelectorTerms"],
     )
     spec = pool["spec"]["template"]["spec"]
-    reference = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": "old"}
+    reference = {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": "old"}
     assert reference == spec["nodeClassRef"]
     assert {
         labels.OS: ("In", ["linux"]),
         labels.ARCH: ("In", ["amd64"]),
         labels.CAPACITY_TYPE: ("In", ["on-demand"]),
-        labels.INSTANCE_CATEGORY: ("In", ["c", "m", "r"]),
-        labels.INSTANCE_GENERATION: ("Gt", ["2"]),
+        ec2_labels.INSTANCE_CATEGORY: ("In", ["c", "m", "r"]),
+        ec2_labels.INSTANCE_GENERATION: ("Gt", ["2"]),
     } == {each["key"]: (each["operator"], each["values"]) for each in spec["requirements"]}
 
 
-def test_135_ubuntu_without_images_gets_one_that_does_not_exist() -> None:
+@pytest.mark.case("AWS-135")
+def test_ubuntu_without_images_gets_one_that_does_not_exist() -> None:
     node_class = {
         "apiVersion": "karpenter.k8s.aws/v1beta1",
         "kind": "EC2NodeClass",
@@ -80,4 +86,4 @@ def test_135_ubuntu_without_images_gets_one_that_does_not_exist() -> None:
         made["spec"]["amiFamily"],
         made["spec"]["amiSelectorTerms"],
     )
-    assert "incompatible" in made["metadata"]["annotations"][labels.KEPT_UBUNTU]
+    assert "incompatible" in made["metadata"]["annotations"][ec2_labels.KEPT_UBUNTU]

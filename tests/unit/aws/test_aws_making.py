@@ -5,20 +5,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.clock import running_clock
 from karpenter.cloud.aws.provider import AwsProvider, make_provider
 from karpenter.cloud.aws.simulated.account import simulated_account
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.registry import ProviderContext, ProviderError
 from karpenter.kube.client import Client
-from karpenter.model import labels
-from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.store import Store
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.server.api import Api
+from karpenter_sandbox.server.transport import MemoryTransport
+from karpenter_sandbox.store.store import Store
 from unit.aws.aws_bed import aws_cloud
 
 
@@ -37,14 +37,14 @@ async def test_the_provider_serves_ec2_node_classes() -> None:
 
     assert "aws" == provider.facts.name
     assert (("karpenter.k8s.aws", "EC2NodeClass"),) == provider.facts.node_classes
-    assert labels.AWS_WELL_KNOWN <= provider.facts.well_known_labels
-    assert labels.CAPACITY_RESERVATION_ID == provider.facts.reservation_id_label
+    assert ec2_labels.WELL_KNOWN <= provider.facts.well_known_labels
+    assert ec2_labels.CAPACITY_RESERVATION_ID == provider.facts.reservation_id_label
 
 
 @pytest.mark.parametrize(
     ("environment", "why"),
     [
-        pytest.param({"AWS_REGION": "us-west-2"}, "CLUSTER_NAME", id="131 no cluster"),
+        pytest.param({"AWS_REGION": "us-west-2"}, "CLUSTER_NAME", id="AWS-131 no cluster"),
         pytest.param(
             {"CLUSTER_NAME": "demo", "AWS_REGION": "us-nowhere-1"}, "AWS_REGION", id="no region"
         ),

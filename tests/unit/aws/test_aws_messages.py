@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from karpenter.cloud.aws.messages import Message, MessageError, parse
+from karpenter.cloud.aws.interruption.messages import Message, MessageError, parse
 
 TIME = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -50,25 +50,27 @@ def health(service: str, category: str, *ids: str) -> str:
             ec2("EC2 Spot Instance Interruption Warning"),
             "spot_interrupted",
             ("i-1",),
-            id="120 spot warning",
+            id="AWS-120 spot warning",
         ),
         pytest.param(
             ec2("EC2 Instance Rebalance Recommendation"),
             "rebalance_recommendation",
             ("i-1",),
-            id="121 rebalance",
+            id="AWS-121 rebalance",
         ),
         pytest.param(
             health("EC2", "scheduledChange", "i-1", "i-2"),
             "scheduled_change",
             ("i-1", "i-2"),
-            id="122 health event with two instances",
+            id="AWS-122 health event with two instances",
         ),
-        pytest.param(health("EC2", "issue", "i-1"), "no_op", (), id="122 health event of an issue"),
+        pytest.param(
+            health("EC2", "issue", "i-1"), "no_op", (), id="AWS-122 health event of an issue"
+        ),
         pytest.param(
             health("RDS", "scheduledChange", "db"), "no_op", (), id="health of something else"
         ),
-        pytest.param(state("running"), "no_op", (), id="123 running"),
+        pytest.param(state("running"), "no_op", (), id="AWS-123 running"),
         pytest.param(state("stopping"), "instance_stopped", ("i-1",), id="stopping"),
         pytest.param(state("stopped"), "instance_stopped", ("i-1",), id="stopped"),
         pytest.param(state("shutting-down"), "instance_terminated", ("i-1",), id="shutting down"),
@@ -80,7 +82,7 @@ def health(service: str, category: str, *ids: str) -> str:
             ec2("EC2 Capacity Reservation Instance Interruption Warning"),
             "capacity_reservation_interrupted",
             ("i-1",),
-            id="129 reservation",
+            id="AWS-129 reservation",
         ),
         pytest.param(ec2("Something New"), "no_op", (), id="unknown detail-type"),
         pytest.param(
@@ -107,8 +109,9 @@ def test_an_empty_body_is_no_news() -> None:
     assert Message("no_op") == parse(" \n")
 
 
+@pytest.mark.case("AWS-124")
 @pytest.mark.parametrize("text", ["nonsense", "[]", '"text"', '{"time": "yesterday"}', "{"])
-def test_124_text_that_is_no_event_is_an_error(text: str) -> None:
+def test_text_that_is_no_event_is_an_error(text: str) -> None:
     with pytest.raises(MessageError):
         parse(text)
 

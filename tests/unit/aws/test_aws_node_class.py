@@ -8,33 +8,42 @@ from typing import Any
 
 import pytest
 
-from aws_fakes import CLUSTER, DISCOVERY, ROLE, Account, FakeAws, moto_cloud, placement_group
-from clusters import in_virtual_time
-from karpenter.admission.crds import builtin_crds
+from helpers.aws_fakes import (
+    CLUSTER,
+    DISCOVERY,
+    ROLE,
+    Account,
+    FakeAws,
+    moto_cloud,
+    placement_group,
+)
+from helpers.clusters import in_virtual_time
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock, running_clock
-from karpenter.cloud.aws.class_hash import VERSION
-from karpenter.cloud.aws.errors import AwsUnauthorizedError
+from karpenter.cloud.aws.assembly import Foundation, Parts, assemble
+from karpenter.cloud.aws.ec2.errors import AwsUnauthorizedError
 from karpenter.cloud.aws.metrics import AwsMetrics
-from karpenter.cloud.aws.node_class import memory_discovery, node_class_controller
-from karpenter.cloud.aws.node_class_controller import NodeClassController
-from karpenter.cloud.aws.parts import Foundation, Parts, assemble
+from karpenter.cloud.aws.network.versions import eks_version
+from karpenter.cloud.aws.node_class.controller import NodeClassController
+from karpenter.cloud.aws.node_class.drift_hash import VERSION
 from karpenter.cloud.aws.settings import AwsSettings
-from karpenter.cloud.aws.versions import eks_version
+from karpenter.cloud.aws.workers import memory_discovery, node_class_controller
 from karpenter.cloud.provider import CloudError
 from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
-from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.crds import CustomKinds
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client as MemoryClient
-from karpenter.sandbox.store import Store
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client as MemoryClient
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.server.api import Api
+from karpenter_sandbox.server.crds import CustomKinds
+from karpenter_sandbox.server.transport import MemoryTransport
+from karpenter_sandbox.store.store import Store
 
 NAME = "default"
 CRDS = (
@@ -102,7 +111,7 @@ class Bench:
         return ("", "") if found is None else (found.status, found.reason)
 
     async def claim(self, name: str, **metadata: Any) -> NodeClaim:
-        reference = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": NAME}
+        reference = {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": NAME}
         body = {
             "metadata": {"name": name, **metadata},
             "spec": {
@@ -182,7 +191,7 @@ async def test_a_node_class_that_finds_everything_is_ready() -> None:
         len(node_class.status.amis),
     )
     assert node_class.status.instance_profile.startswith("demo_")
-    assert (labels.AWS_TERMINATION,) == node_class.metadata.finalizers
+    assert (ec2_labels.TERMINATION,) == node_class.metadata.finalizers
     assert 60.0 == wait
 
 
@@ -220,8 +229,9 @@ async def test_a_subnet_that_is_tagged_later_is_found_within_a_minute() -> None:
     assert {untagged} == after
 
 
+@pytest.mark.case("AWS-30")
 @in_virtual_time
-async def test_30_subnets_are_listed_with_most_free_addresses_first() -> None:
+async def test_subnets_are_listed_with_most_free_addresses_first() -> None:
     terms = [{"tags": {"size": "*"}}]
     async with bench(subnetSelectorTerms=terms) as run:
         sizes = {"10": "10.0.10.0/28", "200": "10.0.11.0/24", "50": "10.0.12.0/26"}
@@ -242,7 +252,7 @@ async def test_images_are_listed_with_what_they_are_for() -> None:
         node_class = await run.node_class()
 
     keys = {tuple(each.key for each in image.requirements) for image in node_class.status.amis}
-    assert (labels.ARCH, labels.INSTANCE_GPU_COUNT) in keys
+    assert (labels.ARCH, ec2_labels.INSTANCE_GPU_COUNT) in keys
     assert all(sorted(each, key=lambda key: (len(key), key)) == list(each) for each in keys)
 
 
@@ -254,7 +264,7 @@ async def test_images_are_listed_with_what_they_are_for() -> None:
             "SubnetsReady",
             "SubnetsNotFound",
             "subnets",
-            id="29 no subnet",
+            id="AWS-29 no subnet",
         ),
         pytest.param(
             {"securityGroupSelectorTerms": [{"name": "none"}]},
@@ -291,12 +301,13 @@ def test_what_is_not_found_makes_a_class_not_ready(
     run()
 
 
+@pytest.mark.case("AWS-33")
 @pytest.mark.parametrize(
     ("version", "alias", "reason"),
     [
-        pytest.param("1.33", "al2@latest", "UnsupportedAlias", id="33 al2 on 1.33"),
-        pytest.param("1.34", "windows2025@latest", "UnsupportedAlias", id="33 windows on 1.34"),
-        pytest.param("1.35", "windows2025@latest", None, id="33 windows on 1.35"),
+        pytest.param("1.33", "al2@latest", "UnsupportedAlias", id="al2 on 1.33"),
+        pytest.param("1.34", "windows2025@latest", "UnsupportedAlias", id="windows on 1.34"),
+        pytest.param("1.35", "windows2025@latest", None, id="windows on 1.35"),
     ],
 )
 def test_aliases_a_version_has_images_for(version: str, alias: str, reason: str | None) -> None:
@@ -321,8 +332,9 @@ def test_aliases_a_version_has_images_for(version: str, alias: str, reason: str 
     run()
 
 
+@pytest.mark.case("AWS-43")
 @in_virtual_time
-async def test_43_an_alias_nothing_is_published_for_is_not_ready_and_tried_again() -> None:
+async def test_an_alias_nothing_is_published_for_is_not_ready_and_tried_again() -> None:
     async with bench(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]) as run:
         with pytest.raises(CloudError, match="no image is published"):
             await run.look()
@@ -332,8 +344,9 @@ async def test_43_an_alias_nothing_is_published_for_is_not_ready_and_tried_again
         assert ("Unknown", "ReconcilingDependents") == await run.condition("Ready")
 
 
+@pytest.mark.case("AWS-54")
 @in_virtual_time
-async def test_54_a_placement_group_that_is_missing_or_cannot_be_asked_for() -> None:
+async def test_a_placement_group_that_is_missing_or_cannot_be_asked_for() -> None:
     async with bench(placementGroupSelector={"name": "one"}) as run:
         await run.look()
         missing = await run.condition("PlacementGroupReady")
@@ -358,7 +371,7 @@ async def test_54_a_placement_group_that_is_missing_or_cannot_be_asked_for() -> 
             {"evictionSoft": {"memory.available": "1Gi"}},
             "AL2023",
             "InvalidKubeletConfiguration",
-            id="17 a threshold without a grace period",
+            id="AWS-17 a threshold without a grace period",
         ),
         pytest.param(
             {
@@ -367,71 +380,71 @@ async def test_54_a_placement_group_that_is_missing_or_cannot_be_asked_for() -> 
             },
             "AL2023",
             "InvalidKubeletConfiguration",
-            id="18 a grace period that is none",
+            id="AWS-18 a grace period that is none",
         ),
         pytest.param(
             {"evictionHard": {"foo": "1Gi"}},
             "AL2023",
             "InvalidKubeletConfiguration",
-            id="19 an unknown signal",
+            id="AWS-19 an unknown signal",
         ),
         pytest.param(
             {"evictionHard": {"memory.available": "101%"}},
             "AL2023",
             "InvalidKubeletConfiguration",
-            id="19 more than everything",
+            id="AWS-19 more than everything",
         ),
         pytest.param(
             {"evictionHard": {"memory.available": "-1Gi"}},
             "AL2023",
             "InvalidKubeletConfiguration",
-            id="19 less than nothing",
+            id="AWS-19 less than nothing",
         ),
         pytest.param(
             {"imageGCHighThresholdPercent": 80, "imageGCLowThresholdPercent": 80},
             "AL2023",
             "InvalidKubeletConfiguration",
-            id="20 high is not above low",
+            id="AWS-20 high is not above low",
         ),
         pytest.param(
             {"registerWithTaints": [{"key": "a", "effect": "NoSchedule"}]},
             "AL2023",
             "InvalidKubeletConfiguration",
-            id="21 taints",
+            id="AWS-21 taints",
         ),
         pytest.param(
-            {"fooBar": 1}, "AL2023", "InvalidKubeletConfiguration", id="22 an unknown key"
+            {"fooBar": 1}, "AL2023", "InvalidKubeletConfiguration", id="AWS-22 an unknown key"
         ),
         pytest.param(
             {"registryPullQPS": 10},
             "AL2",
             "UnsupportedKubeletConfiguration",
-            id="23 what AL2 cannot pass on",
+            id="AWS-23 what AL2 cannot pass on",
         ),
-        pytest.param({"registryPullQPS": 10}, "AL2023", None, id="23 what AL2023 can pass on"),
+        pytest.param({"registryPullQPS": 10}, "AL2023", None, id="AWS-23 what AL2023 can pass on"),
         pytest.param(
             {"podsPerCore": 2},
             "Bottlerocket",
             "UnsupportedKubeletConfiguration",
-            id="24 podsPerCore on Bottlerocket",
+            id="AWS-24 podsPerCore on Bottlerocket",
         ),
         pytest.param(
             {"clusterDNS": ["10.0.0.1", "10.0.0.2"]},
             "AL2",
             "UnsupportedKubeletConfiguration",
-            id="24 two DNS servers on AL2",
+            id="AWS-24 two DNS servers on AL2",
         ),
         pytest.param(
             {"clusterDNS": ["10.0.0.1", "10.0.0.2"]},
             "AL2023",
             None,
-            id="24 two DNS servers on AL2023",
+            id="AWS-24 two DNS servers on AL2023",
         ),
         pytest.param(
             {"maxPods": "vcpus * 10"},
             "AL2023",
             "KubeletExpressionsDisabled",
-            id="25 an expression without the gate",
+            id="AWS-25 an expression without the gate",
         ),
     ],
 )
@@ -452,8 +465,8 @@ def test_kubelet_settings(kubelet: dict[str, Any], family: str, reason: str | No
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [
-        pytest.param("vcpus +", "KubeletExpressionInvalid", id="26 half an expression"),
-        pytest.param("vcpus - 4", "KubeletExpressionEvaluationFailed", id="27 below nothing"),
+        pytest.param("vcpus +", "KubeletExpressionInvalid", id="AWS-26 half an expression"),
+        pytest.param("vcpus - 4", "KubeletExpressionEvaluationFailed", id="AWS-27 below nothing"),
         pytest.param("vcpus * 10", "ValidationSucceeded", id="an expression that works"),
     ],
 )
@@ -468,6 +481,7 @@ def test_expressions_with_the_gate(expression: str, reason: str) -> None:
     run()
 
 
+@pytest.mark.case("AWS-34")
 @pytest.mark.parametrize(
     ("operation", "reason"),
     [
@@ -475,7 +489,7 @@ def test_expressions_with_the_gate(expression: str, reason: str) -> None:
         ("CreateFleet", "CreateFleetAuthCheckFailed"),
         ("RunInstances", "RunInstancesAuthCheckFailed"),
     ],
-    ids=lambda value: f"34 {value}",
+    ids=str,
 )
 def test_a_launch_that_would_not_be_allowed(operation: str, reason: str) -> None:
     @in_virtual_time
@@ -499,8 +513,9 @@ def test_a_launch_that_would_not_be_allowed(operation: str, reason: str) -> None
     run()
 
 
+@pytest.mark.case("AWS-35")
 @in_virtual_time
-async def test_35_a_busy_ec2_says_nothing_about_a_class() -> None:
+async def test_a_busy_ec2_says_nothing_about_a_class() -> None:
     async with bench() as run:
         run.aws.fail("ec2", "CreateFleet", "RequestLimitExceeded", status=503)
         wait = await run.look()
@@ -515,8 +530,9 @@ async def test_35_a_busy_ec2_says_nothing_about_a_class() -> None:
     assert [1, 1] == [made.attempts for made in fleets]
 
 
+@pytest.mark.case("AWS-36")
 @in_virtual_time
-async def test_36_one_subnet_that_works_is_enough() -> None:
+async def test_one_subnet_that_works_is_enough() -> None:
     async with bench() as run:
         run.aws.fail("ec2", "RunInstances", "UnauthorizedOperation", status=403)
         await run.look()
@@ -600,8 +616,9 @@ def launching_into(subnet: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda parameters: parameters["NetworkInterfaces"][0]["SubnetId"] == subnet
 
 
+@pytest.mark.case("AWS-37")
 @in_virtual_time
-async def test_37_dry_runs_can_be_turned_off() -> None:
+async def test_dry_runs_can_be_turned_off() -> None:
     async with bench({"disable_dry_run": True}) as run:
         await run.look()
 
@@ -616,7 +633,7 @@ async def test_37_dry_runs_can_be_turned_off() -> None:
         pytest.param(
             {"role": None, "instanceProfile": "theirs"},
             ("False", "InstanceProfileNotFound"),
-            id="38 a profile that is named",
+            id="AWS-38 a profile that is named",
         ),
         pytest.param({}, ("Unknown", "AwaitingReconciliation"), id="a profile of ours"),
     ],
@@ -684,14 +701,14 @@ async def test_the_rehearsal_uses_a_type_its_pools_would_use() -> None:
             "template": {
                 "spec": {
                     "nodeClassRef": {
-                        "group": labels.AWS_DOMAIN,
+                        "group": ec2_labels.DOMAIN,
                         "kind": "EC2NodeClass",
                         "name": NAME,
                     },
                     "requirements": [
                         {"key": labels.ARCH, "operator": "In", "values": ["arm64"]},
                         {
-                            "key": labels.INSTANCE_TENANCY,
+                            "key": ec2_labels.INSTANCE_TENANCY,
                             "operator": "In",
                             "values": ["dedicated"],
                         },
@@ -712,7 +729,7 @@ async def test_the_rehearsal_uses_a_type_its_pools_would_use() -> None:
 
 
 def pool_of(*requirements: Mapping[str, Any]) -> dict[str, Any]:
-    reference = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": NAME}
+    reference = {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": NAME}
     template = {"spec": {"nodeClassRef": reference, "requirements": list(requirements)}}
     return {"metadata": {"name": "general"}, "spec": {"template": template}}
 
@@ -765,8 +782,9 @@ async def test_every_network_interface_of_the_class_is_rehearsed_with_its_tags()
         assert tagged["instance"] == tagged["network-interface"]
 
 
+@pytest.mark.case("AWS-39")
 @in_virtual_time
-async def test_39_a_class_that_is_deleted_waits_for_its_claims_and_leaves_nothing() -> None:
+async def test_a_class_that_is_deleted_waits_for_its_claims_and_leaves_nothing() -> None:
     async with bench() as run:
         await run.look()
         await run.claim("one")
@@ -784,7 +802,7 @@ async def test_39_a_class_that_is_deleted_waits_for_its_claims_and_leaves_nothin
 
         assert profile
         assert 600.0 == wait
-        assert (labels.AWS_TERMINATION,) == waiting.metadata.finalizers
+        assert (ec2_labels.TERMINATION,) == waiting.metadata.finalizers
         assert ("Normal", "WaitingOnNodeClaimTermination") == (event.type, event.reason)
         assert "Waiting on NodeClaim termination for one" == event.message
         assert ([], []) == (templates, profiles)
@@ -843,8 +861,9 @@ def test_a_class_that_cannot_be_deleted_names_the_permission(service: str, opera
     run_it()
 
 
+@pytest.mark.case("AWS-40")
 @in_virtual_time
-async def test_40_an_isolated_class_goes_without_iam() -> None:
+async def test_an_isolated_class_goes_without_iam() -> None:
     isolated = {"isolated_vpc": True}
     async with bench(isolated, role=None, instanceProfile="theirs") as run:
         await run.look()
@@ -858,14 +877,15 @@ async def test_40_an_isolated_class_goes_without_iam() -> None:
             await run.node_class()
 
 
+@pytest.mark.case("AWS-114")
 @in_virtual_time
-async def test_114_a_change_of_the_spec_changes_the_hash_on_the_class_alone() -> None:
+async def test_a_change_of_the_spec_changes_the_hash_on_the_class_alone() -> None:
     async with bench() as run:
         await run.look()
         before = (await run.node_class()).metadata.annotations
         stamp = {
             key: before[key]
-            for key in (labels.EC2_NODE_CLASS_HASH, labels.EC2_NODE_CLASS_HASH_VERSION)
+            for key in (ec2_labels.NODE_CLASS_HASH, ec2_labels.NODE_CLASS_HASH_VERSION)
         }
         await run.claim("one", annotations=stamp)
         await run.kube.patch(EC2NodeClass, NAME, {"spec": {"userData": "echo hello"}})
@@ -874,19 +894,18 @@ async def test_114_a_change_of_the_spec_changes_the_hash_on_the_class_alone() ->
         after = (await run.node_class()).metadata.annotations
         claim = await run.kube.get(NodeClaim, "one")
 
-    assert VERSION == after[labels.EC2_NODE_CLASS_HASH_VERSION]
-    assert before[labels.EC2_NODE_CLASS_HASH] != after[labels.EC2_NODE_CLASS_HASH]
+    assert VERSION == after[ec2_labels.NODE_CLASS_HASH_VERSION]
+    assert before[ec2_labels.NODE_CLASS_HASH] != after[ec2_labels.NODE_CLASS_HASH]
     assert (
-        before[labels.EC2_NODE_CLASS_HASH] == claim.metadata.annotations[labels.EC2_NODE_CLASS_HASH]
+        before[ec2_labels.NODE_CLASS_HASH] == claim.metadata.annotations[ec2_labels.NODE_CLASS_HASH]
     )
 
 
+@pytest.mark.case("AWS-115")
 @in_virtual_time
-async def test_115_claims_with_a_hash_of_another_kind_get_a_new_one_unless_they_have_drifted() -> (
-    None
-):
+async def test_claims_with_a_hash_of_another_kind_get_a_new_one_unless_they_have_drifted() -> None:
     async with bench() as run:
-        old = {labels.EC2_NODE_CLASS_HASH: "1", labels.EC2_NODE_CLASS_HASH_VERSION: "v4"}
+        old = {ec2_labels.NODE_CLASS_HASH: "1", ec2_labels.NODE_CLASS_HASH_VERSION: "v4"}
         await run.claim("fresh", annotations=old)
         await run.claim("drifted", annotations=old)
         condition = {
@@ -900,13 +919,13 @@ async def test_115_claims_with_a_hash_of_another_kind_get_a_new_one_unless_they_
         await run.kube.patch(NodeClaim, "drifted", body, subresource="status")
         await run.settle()
         await run.look()
-        stamp = (await run.node_class()).metadata.annotations[labels.EC2_NODE_CLASS_HASH]
+        stamp = (await run.node_class()).metadata.annotations[ec2_labels.NODE_CLASS_HASH]
         hashes = {}
         for name in ("fresh", "drifted"):
             held = (await run.kube.get(NodeClaim, name)).metadata.annotations
             hashes[name] = (
-                held[labels.EC2_NODE_CLASS_HASH],
-                held[labels.EC2_NODE_CLASS_HASH_VERSION],
+                held[ec2_labels.NODE_CLASS_HASH],
+                held[ec2_labels.NODE_CLASS_HASH_VERSION],
             )
 
     assert {"fresh": (stamp, VERSION), "drifted": ("1", VERSION)} == hashes
@@ -958,8 +977,9 @@ async def test_without_the_gate_reservations_are_no_condition() -> None:
     assert 0 == run.aws.count("DescribeCapacityReservations")
 
 
+@pytest.mark.case("AWS-67")
 @in_virtual_time
-async def test_67_memory_is_learned_from_nodes_that_booted_the_present_image() -> None:
+async def test_memory_is_learned_from_nodes_that_booted_the_present_image() -> None:
     async with bench() as run:
         await run.look()
         node_class = await run.node_class()

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.cloud.aws.housekeeping.offering_gauges import OfferingGauges
-from karpenter.cloud.aws.unavailable import Place
+from karpenter.cloud.aws.types.unavailable import Place
 from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
 
 SPOT = 'offering_available{capacity_type="spot",instance_type="m5.large",zone="us-west-2a"} '

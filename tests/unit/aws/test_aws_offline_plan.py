@@ -10,14 +10,14 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from karpenter.cli import planning_aws
-from karpenter.report.schema import plan_schema
-from unit.cli.commands import Ran, run
+from helpers.commands import Ran, run
+from helpers.seeds import SEEDS, needs_seeds
+from karpenter.inquiry import aws_catalogue
+from karpenter.report.provisioning import plan_schema
 
 pytestmark = pytest.mark.storm  # a plan with every type of EC2 takes half a second
 
 ROOT = Path(__file__).resolve().parents[3]
-SEEDS = ROOT.parent / "shared" / "fixtures" / "seeds"
 EXAMPLE = str(ROOT / "examples" / "aws-plan")
 SHOWN = re.findall(
     r"```console\n\$ (COLUMNS=.+)\n((?:.*\n)*?)```", (ROOT / "docs" / "aws.md").read_text("utf-8")
@@ -305,7 +305,7 @@ def test_a_region_that_cannot_be_simulated_is_said_in_one_sentence(
 
 
 def test_without_a_pool_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(planning_aws, "offline_aws")
+    monkeypatch.delattr(aws_catalogue, "offline_aws")
 
     plan, said = planned(put(node_class(), pod()))
 
@@ -313,7 +313,7 @@ def test_without_a_pool_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_types_of_a_file_take_the_place_of_the_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(planning_aws, "offline_aws")
+    monkeypatch.delattr(aws_catalogue, "offline_aws")
     way = {"karpenter.sh/capacity-type": "on-demand", "topology.kubernetes.io/zone": "z"}
     requirements = [{"key": k, "operator": "In", "values": [v]} for k, v in way.items()]
     size = {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -474,7 +474,7 @@ SEED_PLANS = [
 ]
 
 
-@pytest.mark.skipif(not SEEDS.is_dir(), reason=f"{SEEDS} is absent")
+@needs_seeds
 @pytest.mark.parametrize(("files", "placed"), SEED_PLANS)
 def test_manifests_of_users_are_planned(files: list[str], placed: set[str]) -> None:
     plan, said = planned(*(str(SEEDS / name) for name in files))
@@ -485,7 +485,7 @@ def test_manifests_of_users_are_planned(files: list[str], placed: set[str]) -> N
     assert any(each.startswith("instance types are those of a simulated AWS") for each in said)
 
 
-@pytest.mark.skipif(not SEEDS.is_dir(), reason=f"{SEEDS} is absent")
+@needs_seeds
 @pytest.mark.parametrize(
     "name",
     [

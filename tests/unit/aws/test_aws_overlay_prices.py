@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import (
     NodeOverlay,
     NodeOverlaySpec,
@@ -11,13 +12,13 @@ from karpenter.api.karpenter import (
     NodeRequirement,
 )
 from karpenter.api.meta import Condition, ObjectMeta
-from karpenter.cloud.aws.overlay_prices import supplied_prices
+from karpenter.cloud.aws.prices.overlays import supplied_prices
 from karpenter.model import labels
 
 M5 = NodeRequirement(key=labels.INSTANCE_TYPE, operator="In", values=("m5.large", "m5.xlarge"))
 SPOT = NodeRequirement(key=labels.CAPACITY_TYPE, operator="In", values=("spot",))
 NOT_M5 = NodeRequirement(key=labels.INSTANCE_TYPE, operator="NotIn", values=("m5.large",))
-FAMILY = NodeRequirement(key=labels.INSTANCE_FAMILY, operator="In", values=("m5",))
+FAMILY = NodeRequirement(key=ec2_labels.INSTANCE_FAMILY, operator="In", values=("m5",))
 
 
 def overlay(name: str = "mine", *, ready: str = "", **spec: Any) -> NodeOverlay:

@@ -11,12 +11,12 @@ from unittest.mock import patch
 
 import pytest
 
-from aws_fakes import ENVIRONMENT, REGION, FakeAws, moto_cloud
-from clusters import in_virtual_time
+from helpers.aws_fakes import ENVIRONMENT, REGION, FakeAws, moto_cloud
+from helpers.clusters import in_virtual_time
 from karpenter.clock import SystemClock, running_clock
-from karpenter.cloud.aws.calls import AwsCalls, check_connection, open_calls
-from karpenter.cloud.aws.errors import AwsError, AwsThrottledError, error_of
-from karpenter.cloud.aws.pace import Pace
+from karpenter.cloud.aws.ec2.calls import AwsCalls, check_connection, open_calls
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsThrottledError, error_of
+from karpenter.cloud.aws.ec2.pace import Pace
 from karpenter.cloud.registry import ProviderError
 
 THROTTLED = error_of("RequestLimitExceeded", "too many", "DescribeSubnets", 503, service="ec2")

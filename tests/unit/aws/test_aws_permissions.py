@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
-from karpenter.cloud.aws.calls import Made
-from karpenter.cloud.aws.messages import parse
-from karpenter.model import labels
+from karpenter.cloud.aws.ec2.calls import Made
+from karpenter.cloud.aws.interruption.messages import parse
 from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
 from unit.aws.test_aws_faults import gone
 
 AWS = Path(__file__).parents[3] / "docs" / "aws"
+INSTALL = AWS.parents[1] / "examples" / "install"
 POLICIES = AWS / "policies"
 NAMES = ("discovery", "eks", "iam-integration", "interruption", "node-lifecycle", "zonal-shift")
 # Needed to make other calls, which AWS checks by itself
@@ -176,6 +177,26 @@ def test_the_cloudformation_template_holds_the_same_policies() -> None:
     assert sorted(map(json.dumps, files)) == sorted(map(json.dumps, filled))
 
 
+def test_the_templates_give_the_role_to_the_service_account_of_the_manifests() -> None:
+    manifests = yaml.safe_load_all((INSTALL / "rbac.yaml").read_text("utf-8"))
+    (account,) = [each["metadata"] for each in manifests if each["kind"] == "ServiceAccount"]
+    template, terraform = stack(), (AWS / "main.tf").read_text("utf-8")
+    (association,) = [
+        each["Properties"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::EKS::PodIdentityAssociation"
+    ]
+    variable = re.search(r'variable "namespace" {[^}]*default\s*= "(.+)"', terraform)
+    name = re.search(r'service_account\s*= "(.+)"', terraform)
+
+    assert variable is not None
+    assert name is not None
+    expected = (account["namespace"], account["name"])
+    namespace = template["Parameters"]["KarpenterNamespace"]["Default"]
+    assert expected == (namespace, association["ServiceAccount"])
+    assert expected == (variable[1], name[1])
+
+
 def test_the_rules_of_the_templates_send_what_the_provider_understands() -> None:
     patterns = {
         (rule["source"][0], rule["detail-type"][0])
@@ -211,4 +232,4 @@ def test_the_eksctl_example_can_be_read() -> None:
     config = yaml.safe_load((AWS / "eksctl.yaml").read_text("utf-8"))
 
     assert "eksctl.io/v1alpha5" == config["apiVersion"]
-    assert config["metadata"]["name"] == config["metadata"]["tags"][labels.DISCOVERY_TAG]
+    assert config["metadata"]["name"] == config["metadata"]["tags"][ec2_labels.DISCOVERY_TAG]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.model import labels
 from unit.aws.aws_bed import aws_cloud
 

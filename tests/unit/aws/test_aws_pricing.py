@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from aws_fakes import FakeAws, full_catalogue, moto_cloud, product
+from helpers.aws_fakes import FakeAws, full_catalogue, moto_cloud, product
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.errors import AwsError
-from karpenter.cloud.aws.price_estimates import estimated_price
-from karpenter.cloud.aws.pricing import PricesUnknownError, Pricing
-from karpenter.cloud.aws.type_tables import branch_interfaces_by_type, on_demand_prices
+from karpenter.cloud.aws.ec2.errors import AwsError
+from karpenter.cloud.aws.prices.estimates import estimated_price
+from karpenter.cloud.aws.prices.pricing import PricesUnknownError, Pricing
+from karpenter.cloud.aws.types.tables import branch_interfaces_by_type, on_demand_prices
 from karpenter.model import labels
 
 TYPES = full_catalogue(["m5.large", "t3.micro", "m5.metal"])
@@ -33,7 +33,8 @@ def pricing(aws: FakeAws, **options: Any) -> Pricing:
     return made
 
 
-def test_72_before_aws_has_answered_prices_are_estimates(aws: FakeAws) -> None:
+@pytest.mark.case("AWS-72")
+def test_before_aws_has_answered_prices_are_estimates(aws: FakeAws) -> None:
     prices = pricing(aws)
 
     assert 0.096 == prices.on_demand("m5.large")
@@ -43,7 +44,8 @@ def test_72_before_aws_has_answered_prices_are_estimates(aws: FakeAws) -> None:
     assert prices.on_demand("none.such") is None
 
 
-async def test_73_after_a_refresh_prices_are_those_of_aws(aws: FakeAws) -> None:
+@pytest.mark.case("AWS-73")
+async def test_after_a_refresh_prices_are_those_of_aws(aws: FakeAws) -> None:
     prices = pricing(aws)
     await prices.refresh()
 
@@ -65,8 +67,9 @@ async def test_new_prices_are_merged_over_old_ones(aws: FakeAws) -> None:
     assert 0.04 == prices.spot("m5.large", "us-west-2a")
 
 
+@pytest.mark.case("AWS-74")
 @pytest.mark.parametrize("empty", ["on_demand_prices", "metal_prices"])
-async def test_74_an_empty_price_list_is_an_error_and_changes_nothing(
+async def test_an_empty_price_list_is_an_error_and_changes_nothing(
     aws: FakeAws, empty: str
 ) -> None:
     prices = pricing(aws)
@@ -87,8 +90,9 @@ async def test_no_spot_prices_at_all_is_an_error(aws: FakeAws) -> None:
     assert 0.112 == prices.on_demand("m5.large")
 
 
+@pytest.mark.case("AWS-75")
 @pytest.mark.row("S2-91")
-async def test_75_an_isolated_network_is_never_asked_for_a_price_list(aws: FakeAws) -> None:
+async def test_an_isolated_network_is_never_asked_for_a_price_list(aws: FakeAws) -> None:
     prices = pricing(aws, is_isolated=True)
     await prices.refresh()
 
@@ -104,7 +108,8 @@ class InGovCloud(FakeAws):
         return "us-gov-west-1"
 
 
-async def test_75_a_government_region_is_never_asked_for_a_price_list() -> None:
+@pytest.mark.case("AWS-75")
+async def test_a_government_region_is_never_asked_for_a_price_list() -> None:
     with moto_cloud(SystemClock()):
         cloud = InGovCloud(SystemClock())
         cloud.state.spot_prices = {("m5.large", "us-gov-west-1a"): 0.04}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aws_fakes import Account, FakeAws, HandClock, moto_cloud, node_class
+from helpers.aws_fakes import Account, FakeAws, HandClock, moto_cloud, node_class
 from karpenter.api.ec2 import EC2NodeClass
-from karpenter.cloud.aws.class_conditions import with_status
-from karpenter.cloud.aws.errors import AwsError, AwsNotFoundError
-from karpenter.cloud.aws.profiles import InstanceProfiles, legacy_name
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsNotFoundError
+from karpenter.cloud.aws.node_class.conditions import with_status
+from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles, legacy_name
 
 
 @dataclass
@@ -43,7 +43,7 @@ def using(profile: str, **spec: Any) -> EC2NodeClass:
     return with_status(node_class(**spec), instance_profile=profile)
 
 
-@pytest.mark.row("S2-44")
+@pytest.mark.row("S2-35", "S2-44")
 async def test_a_profile_is_made_for_a_role(place: Place) -> None:
     name = await place.profiles.ensure(node_class(tags={"team": "blue"}))
     made = place.profile(name)
@@ -87,7 +87,8 @@ async def test_a_status_that_lags_behind_does_not_make_another_profile(place: Pl
     assert [first] == place.names()
 
 
-async def test_50_another_role_gets_another_profile_and_the_old_one_is_kept_an_hour(
+@pytest.mark.case("AWS-50")
+async def test_another_role_gets_another_profile_and_the_old_one_is_kept_an_hour(
     place: Place,
 ) -> None:
     old = await place.profiles.ensure(node_class())
@@ -110,7 +111,8 @@ async def test_a_role_with_a_path_is_the_role_of_that_name(place: Place) -> None
     assert name == await place.profiles.ensure(using(name, role="team/NodeRole"))
 
 
-async def test_51_a_role_that_does_not_exist_is_not_tried_again_for_a_minute(place: Place) -> None:
+@pytest.mark.case("AWS-51")
+async def test_a_role_that_does_not_exist_is_not_tried_again_for_a_minute(place: Place) -> None:
     wanted = node_class(role="NoSuchRole")
     for _ in range(3):
         with pytest.raises(AwsNotFoundError, match=r"(?i)role"):
@@ -134,7 +136,8 @@ async def test_a_profile_that_vanished_is_made_again(place: Place) -> None:
     assert [again] == place.names()
 
 
-async def test_52_garbage_is_what_nothing_names(place: Place) -> None:
+@pytest.mark.case("AWS-52")
+async def test_garbage_is_what_nothing_names(place: Place) -> None:
     named = await place.profiles.ensure(node_class("one"))
     claimed = await place.profiles.ensure(node_class("two"))
     forgotten = await place.profiles.ensure(node_class("three"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters import running
+from helpers.clusters import running
 from karpenter.clock import Clock, run_virtual, running_clock
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
 from karpenter.cloud.provider import CloudError

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.clock import running_clock
-from karpenter.cloud.aws.sharing import Itself, Sharing
+from karpenter.cloud.aws.ec2.sharing import Itself, Sharing
 
 
 class Work:

@@ -5,17 +5,22 @@ from typing import Any
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from aws_fakes import full_catalogue
+from helpers.aws_fakes import full_catalogue
 from karpenter.api.ec2 import (
     BlockDevice,
     BlockDeviceMapping,
     EC2NodeClassSpec,
     NetworkInterface,
 )
-from karpenter.cloud.aws.capacity import MIB, Sizing, capacity_of, default_pods
-from karpenter.cloud.aws.eni_limits import branch_interfaces
-from karpenter.cloud.aws.kubelet import KubeletError
-from karpenter.cloud.aws.overhead import eviction_threshold, kube_reserved, overhead_of
+from karpenter.cloud.aws.types.capacity import (
+    MIB,
+    Sizing,
+    branch_interfaces,
+    capacity_of,
+    default_pods,
+)
+from karpenter.cloud.aws.types.kubelet import KubeletError
+from karpenter.cloud.aws.types.overhead import eviction_threshold, kube_reserved, overhead_of
 from karpenter.cloud.types import allocatable
 from karpenter.model.resources import Resources
 
@@ -51,6 +56,7 @@ def disk(size: str, *, is_root: bool = False, device: str = "/dev/xvdf") -> Bloc
     return BlockDeviceMapping(device_name=device, root_volume=is_root, ebs=ebs)
 
 
+@pytest.mark.case("AWS-55")
 @pytest.mark.row("S2-17")
 @pytest.mark.parametrize(
     ("name", "row"),
@@ -67,7 +73,7 @@ def disk(size: str, *, is_root: bool = False, device: str = "/dev/xvdf") -> Bloc
         ("m5.metal", (96, 393216, 15, 50, 737, 363724, 310, 8362, 95690, 355262)),
         ("p4d.24xlarge", (96, 1179648, 15, 50, 737, 1091174, 310, 8362, 95690, 1082712)),
     ],
-    ids=lambda value: f"55 {value}" if isinstance(value, str) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_worked_examples_hold_to_the_last_digit(name: str, row: tuple[int, ...]) -> None:
     size = Size(name)
@@ -91,29 +97,30 @@ def test_the_worked_examples_hold_to_the_last_digit(name: str, row: tuple[int, .
 @pytest.mark.parametrize(
     ("size", "pods", "memory"),
     [
-        pytest.param(Size("m5.large", reserved_enis=1), 20, 6903, id="55 a reserved interface"),
+        pytest.param(Size("m5.large", reserved_enis=1), 20, 6903, id="AWS-55 a reserved interface"),
         pytest.param(
             Size("m5.large", reserved_enis=1, ami_family="Bottlerocket"),
             20,
             7002,
-            id="55 a reserved interface with Bottlerocket",
+            id="AWS-55 a reserved interface with Bottlerocket",
         ),
-        pytest.param(Size("m5.large", kubelet={"maxPods": 110}), 110, 6903, id="55 maxPods"),
+        pytest.param(Size("m5.large", kubelet={"maxPods": 110}), 110, 6903, id="AWS-55 maxPods"),
         pytest.param(
             Size("m5.large", kubelet={"maxPods": 110}, ami_family="Bottlerocket"),
             110,
             6012,
-            id="55, 62 maxPods with Bottlerocket",
+            id="AWS-55, AWS-62 maxPods with Bottlerocket",
         ),
-        pytest.param(Size("m5.large", ami_family="Windows2022"), 110, 6012, id="55 Windows"),
-        pytest.param(Size("m5.large", reserved_enis=9), 0, 6903, id="60 no interface is left"),
+        pytest.param(Size("m5.large", ami_family="Windows2022"), 110, 6012, id="AWS-55 Windows"),
+        pytest.param(Size("m5.large", reserved_enis=9), 0, 6903, id="AWS-60 no interface is left"),
     ],
 )
 def test_variants_of_a_type(size: Size, pods: int, memory: int) -> None:
     assert (pods, memory) == (size.capacity.pods, size.allocatable.memory // MIB)
 
 
-def test_61_pods_per_core_limits_pods_but_not_reserved_memory() -> None:
+@pytest.mark.case("AWS-61")
+def test_pods_per_core_limits_pods_but_not_reserved_memory() -> None:
     size = Size("m5.xlarge", kubelet={"maxPods": 110, "podsPerCore": 4})
 
     assert 16 == size.capacity.pods
@@ -128,13 +135,15 @@ def test_pods_are_the_smaller_of_a_number_per_core_and_a_number(name: str, pods:
     assert pods == Size(name, kubelet={"maxPods": 20, "podsPerCore": 2}).capacity.pods
 
 
-def test_62_bottlerocket_reserves_memory_for_the_pods_it_may_have() -> None:
+@pytest.mark.case("AWS-62")
+def test_bottlerocket_reserves_memory_for_the_pods_it_may_have() -> None:
     size = Size("m5.xlarge", ami_family="Bottlerocket", kubelet={"maxPods": 110})
 
     assert 1465 == size.kube_reserved.memory // MIB
 
 
-def test_65_local_disks_are_as_large_as_they_are_sold() -> None:
+@pytest.mark.case("AWS-65")
+def test_local_disks_are_as_large_as_they_are_sold() -> None:
     with_disks = Size("g4dn.xlarge", instance_store_policy="RAID0")
     without = Size("m5.large", instance_store_policy="RAID0")
 
@@ -154,10 +163,12 @@ def test_pods_per_core_is_nothing_to_bottlerocket() -> None:
         pytest.param(Size("m5.large"), 18253611008, id="20Gi"),
         pytest.param(Size("m5.large", ami_family="Windows2022"), 44 * 2**30, id="Windows: 50Gi"),
         pytest.param(
-            Size("g4dn.xlarge", instance_store_policy="RAID0"), 111426258176, id="65 local disks"
+            Size("g4dn.xlarge", instance_store_policy="RAID0"),
+            111426258176,
+            id="AWS-65 local disks",
         ),
         pytest.param(
-            Size("m5.large", instance_store_policy="RAID0"), 18253611008, id="65 no local disk"
+            Size("m5.large", instance_store_policy="RAID0"), 18253611008, id="AWS-65 no local disk"
         ),
     ],
 )
@@ -171,7 +182,7 @@ def test_storage_left_for_pods(size: Size, expected: int) -> None:
         pytest.param(
             {"ami_family": "Custom", "block_device_mappings": (disk("50Gi"), disk("80Gi"))},
             80,
-            id="66 Custom: the last disk",
+            id="AWS-66 Custom: the last disk",
         ),
         pytest.param(
             {
@@ -179,7 +190,7 @@ def test_storage_left_for_pods(size: Size, expected: int) -> None:
                 "block_device_mappings": (disk("50Gi", is_root=True), disk("80Gi")),
             },
             50,
-            id="66 Custom: the root disk if one is named",
+            id="AWS-66 Custom: the root disk if one is named",
         ),
         pytest.param({"ami_family": "Custom"}, 20, id="Custom without disks"),
         pytest.param(
@@ -217,8 +228,10 @@ def test_reserved_amounts_replace_ours_one_by_one() -> None:
         pytest.param({}, 100 * MIB, id="100Mi by default"),
         pytest.param({"evictionHard": {"memory.available": "5%"}}, 397253018, id="5 percent"),
         pytest.param({"evictionHard": {"memory.available": "200Mi"}}, 200 * MIB, id="an amount"),
-        pytest.param({"evictionHard": {"memory.available": "100%"}}, 0, id="64 never"),
-        pytest.param({"evictionSoft": {"memory.available": "1Gi"}}, 100 * MIB, id="63 only soft"),
+        pytest.param({"evictionHard": {"memory.available": "100%"}}, 0, id="AWS-64 never"),
+        pytest.param(
+            {"evictionSoft": {"memory.available": "1Gi"}}, 100 * MIB, id="AWS-63 only soft"
+        ),
     ],
 )
 def test_the_eviction_threshold_of_memory(kubelet: dict[str, Any], memory: int) -> None:
@@ -238,14 +251,14 @@ def test_the_eviction_threshold_of_storage_is_a_tenth_or_what_is_said() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        pytest.param("g6f.large", {}, id="57 a part of a GPU is none"),
-        pytest.param("dl1.24xlarge", {"habana.ai/gaudi": 8}, id="58 Gaudi"),
+        pytest.param("g6f.large", {}, id="AWS-57 a part of a GPU is none"),
+        pytest.param("dl1.24xlarge", {"habana.ai/gaudi": 8}, id="AWS-58 Gaudi"),
         pytest.param(
             "trn1.32xlarge",
             {"aws.amazon.com/neuron": 16, "aws.amazon.com/neuroncore": 32},
-            id="58 Trainium",
+            id="AWS-58 Trainium",
         ),
-        pytest.param("g4ad.xlarge", {"amd.com/gpu": 1}, id="58 AMD"),
+        pytest.param("g4ad.xlarge", {"amd.com/gpu": 1}, id="AWS-58 AMD"),
         pytest.param("p4d.24xlarge", {"nvidia.com/gpu": 8}, id="NVIDIA"),
         pytest.param("m5.large", {}, id="nothing"),
     ],
@@ -256,7 +269,8 @@ def test_devices(name: str, expected: dict[str, int]) -> None:
     assert expected == {k: v for k, v in held.items() if not k.startswith("vpc.")}
 
 
-def test_71_interfaces_for_efa_alone_take_the_place_of_pods_and_of_efa() -> None:
+@pytest.mark.case("AWS-71")
+def test_interfaces_for_efa_alone_take_the_place_of_pods_and_of_efa() -> None:
     interfaces = (
         NetworkInterface(interface_type="interface"),
         NetworkInterface(device_index=1, interface_type="efa-only"),
@@ -317,8 +331,8 @@ def test_windows_pods_share_the_addresses_of_one_interface() -> None:
 @pytest.mark.parametrize(
     ("expression", "name", "reserved"),
     [
-        pytest.param("max(60, vcpus * 30)", "m5.xlarge", "120m", id="28 the larger of two"),
-        pytest.param("max(60, vcpus * 30)", "m5.large", "60m", id="28 the floor"),
+        pytest.param("max(60, vcpus * 30)", "m5.xlarge", "120m", id="AWS-28 the larger of two"),
+        pytest.param("max(60, vcpus * 30)", "m5.large", "60m", id="AWS-28 the floor"),
         pytest.param("vcpus * 7", "m5.large", "20m", id="rounded up to ten millicores"),
         pytest.param("double(vcpus) * 10.9", "m5.large", "30m", id="cut, then rounded up"),
         pytest.param("3", "m5.large", "3", id="a quantity is no expression"),
@@ -344,7 +358,7 @@ def test_reserved_amounts_see_the_pods_an_expression_comes_to() -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        pytest.param("vcpus - 4", id="27 below nothing"),
+        pytest.param("vcpus - 4", id="AWS-27 below nothing"),
         pytest.param("vcpus / 0", id="divided by nothing"),
         pytest.param("instance_type", id="text"),
         pytest.param("vcpus * 2000000000", id="more than a kubelet counts to"),

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import (
     CapacityReservationStatus,
     EC2NodeClass,
@@ -17,17 +18,16 @@ from karpenter.api.ec2 import (
 from karpenter.api.karpenter import NodeClaim, NodeClaimStatus
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.clock import running_clock
-from karpenter.cloud.aws import drift
-from karpenter.cloud.aws.batching import Batcher, Window
-from karpenter.cloud.aws.drift import Launched
-from karpenter.cloud.aws.identity import instance_id_of, provider_id
-from karpenter.cloud.aws.repair_policies import REPAIR_POLICIES
+from karpenter.cloud.aws.ec2.batching import Batcher, Window
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of, provider_id
+from karpenter.cloud.aws.instances import drift
+from karpenter.cloud.aws.instances.drift import Launched
+from karpenter.cloud.aws.interruption.repair_policies import REPAIR_POLICIES
 from karpenter.cloud.aws.settings import AwsSettings, read_settings
-from karpenter.cloud.aws.unavailable import Place, UnavailableOfferings
+from karpenter.cloud.aws.types.unavailable import Place, UnavailableOfferings
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.registry import ProviderError
 from karpenter.cloud.repair import violations
-from karpenter.model import labels
 
 WINDOW = Window(idle=0.1, longest=1.0, most=5)
 
@@ -137,8 +137,9 @@ async def test_whoever_stops_waiting_does_not_stop_the_others() -> None:
 PLACE = Place("m5.large", "us-west-2a", "spot")
 
 
+@pytest.mark.case("AWS-91")
 @in_virtual_time
-async def test_91_an_offering_is_hidden_for_three_minutes_and_nothing_else() -> None:
+async def test_an_offering_is_hidden_for_three_minutes_and_nothing_else() -> None:
     clock = running_clock()
     sold_out = UnavailableOfferings(clock)
     sold_out.mark(PLACE)
@@ -166,8 +167,9 @@ async def test_marking_again_makes_it_longer() -> None:
     assert sold_out.is_unavailable(PLACE)
 
 
+@pytest.mark.case("AWS-92")
 @in_virtual_time
-async def test_92_a_zone_is_full_when_all_its_subnets_are() -> None:
+async def test_a_zone_is_full_when_all_its_subnets_are() -> None:
     sold_out = UnavailableOfferings(running_clock())
     sold_out.mark_subnet("subnet-1")
 
@@ -177,8 +179,9 @@ async def test_92_a_zone_is_full_when_all_its_subnets_are() -> None:
     assert not sold_out.are_full([])
 
 
+@pytest.mark.case("AWS-93")
 @in_virtual_time
-async def test_93_a_capacity_type_can_be_sold_out_altogether() -> None:
+async def test_a_capacity_type_can_be_sold_out_altogether() -> None:
     sold_out = UnavailableOfferings(running_clock())
     sold_out.mark_capacity_type("spot")
 
@@ -198,24 +201,23 @@ async def test_what_a_placement_group_lacks_is_there_outside_of_it() -> None:
     assert sold_out.is_unavailable(Place("m5.large", "a", "spot", "pg-1", "1"))
 
 
+@pytest.mark.case("AWS-131")
 @pytest.mark.parametrize(
     ("environment", "why"),
     [
-        pytest.param({}, "CLUSTER_NAME is missing", id="131 no cluster name"),
-        pytest.param({"RESERVED_ENIS": "-1"}, "RESERVED_ENIS", id="131 fewer than no interfaces"),
-        pytest.param({"AMI_REFRESH_INTERVAL": "30s"}, "AMI_REFRESH_INTERVAL", id="131 too often"),
+        pytest.param({}, "CLUSTER_NAME is missing", id="no cluster name"),
+        pytest.param({"RESERVED_ENIS": "-1"}, "RESERVED_ENIS", id="fewer than no interfaces"),
+        pytest.param({"AMI_REFRESH_INTERVAL": "30s"}, "AMI_REFRESH_INTERVAL", id="too often"),
         pytest.param(
             {"SUBNET_REFRESH_INTERVAL": "59s"}, "SUBNET_REFRESH_INTERVAL", id="subnets too often"
         ),
-        pytest.param({"CLUSTER_ENDPOINT": "foo"}, "CLUSTER_ENDPOINT", id="131 no URL"),
+        pytest.param({"CLUSTER_ENDPOINT": "foo"}, "CLUSTER_ENDPOINT", id="no URL"),
         pytest.param(
             {"VM_MEMORY_OVERHEAD_PERCENT": "-0.1"}, "VM_MEMORY_OVERHEAD_PERCENT", id="negative"
         ),
     ],
 )
-def test_131_settings_that_cannot_be_right_end_the_start(
-    environment: dict[str, str], why: str
-) -> None:
+def test_settings_that_cannot_be_right_end_the_start(environment: dict[str, str], why: str) -> None:
     given = {"CLUSTER_NAME": "demo", **environment} if environment else {}
 
     with pytest.raises(ProviderError, match=why):
@@ -256,8 +258,8 @@ def test_settings_that_cannot_be_read_fall_back_to_their_defaults() -> None:
 
 
 HASHES = {
-    labels.EC2_NODE_CLASS_HASH: "1",
-    labels.EC2_NODE_CLASS_HASH_VERSION: "v6",
+    ec2_labels.NODE_CLASS_HASH: "1",
+    ec2_labels.NODE_CLASS_HASH_VERSION: "v6",
 }
 
 
@@ -285,16 +287,16 @@ def node_class(annotations: dict[str, str] | None = None, **status: Any) -> EC2N
     [
         pytest.param(HASHES, HASHES, "", id="equal"),
         pytest.param(
-            HASHES | {labels.EC2_NODE_CLASS_HASH: "2"},
+            HASHES | {ec2_labels.NODE_CLASS_HASH: "2"},
             HASHES,
             "NodeClassDrift",
-            id="114 another hash",
+            id="AWS-114 another hash",
         ),
         pytest.param(
-            {labels.EC2_NODE_CLASS_HASH: "2", labels.EC2_NODE_CLASS_HASH_VERSION: "v5"},
+            {ec2_labels.NODE_CLASS_HASH: "2", ec2_labels.NODE_CLASS_HASH_VERSION: "v5"},
             HASHES,
             "",
-            id="115 another version of hashes says nothing",
+            id="AWS-115 another version of hashes says nothing",
         ),
         pytest.param({}, HASHES, "", id="a claim without a hash"),
         pytest.param(HASHES, {}, "", id="a class without a hash"),
@@ -311,7 +313,7 @@ def test_static_drift(mine: dict[str, str], its: dict[str, str], expected: str) 
         pytest.param(
             Launched(frozenset({"sg-1", "sg-2"}), "subnet-2"),
             "SecurityGroupDrift",
-            id="116 groups go before subnets",
+            id="AWS-116 groups go before subnets",
         ),
         pytest.param(Launched(frozenset({"sg-1"}), "subnet-2"), "SubnetDrift", id="another subnet"),
     ],
@@ -320,7 +322,8 @@ def test_network_drift(launched: Launched, expected: str) -> None:
     assert expected == drift.network_drift(launched, node_class())
 
 
-def test_116_an_image_that_is_not_the_chosen_one_has_drifted() -> None:
+@pytest.mark.case("AWS-116")
+def test_an_image_that_is_not_the_chosen_one_has_drifted() -> None:
     assert ("", "AMIDrift") == (
         drift.image_drift(claim(), "ami-1"),
         drift.image_drift(claim(), "ami-2"),

@@ -12,22 +12,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from helpers.commands import run
 from karpenter.api.ec2 import EC2NodeClass
-from karpenter.cli import planning_aws
 from karpenter.clock import Clock, SystemClock
-from karpenter.cloud.aws.calls import AwsCalls
-from karpenter.cloud.aws.catalogue import read_catalogue
-from karpenter.cloud.aws.errors import AwsNotFoundError
-from karpenter.cloud.aws.facts import facts_of, is_usable
-from karpenter.cloud.aws.security_groups import SecurityGroups
+from karpenter.cloud.aws.ec2.calls import AwsCalls
+from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
+from karpenter.cloud.aws.network.security_groups import SecurityGroups
+from karpenter.cloud.aws.network.subnets import Subnets
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.cloud.aws.simulated.account import SimulatedAccount, simulated_account
 from karpenter.cloud.aws.simulated.gaps import described_types, offered_types, zone_ids
 from karpenter.cloud.aws.simulated.offline import OfflineAws
 from karpenter.cloud.aws.simulated.table_account import TableAccount, table_catalogue
-from karpenter.cloud.aws.subnets import Subnets
-from karpenter.cloud.aws.type_tables import sold_types
-from unit.cli.commands import run
+from karpenter.cloud.aws.types.catalogue import read_catalogue
+from karpenter.cloud.aws.types.facts import facts_of, is_usable
+from karpenter.cloud.aws.types.tables import sold_types
+from karpenter.inquiry import aws_catalogue
 
 ROOT = Path(__file__).resolve().parents[3]
 REFRESH = "run: .venv/bin/python tools/instance_type_facts.py"
@@ -190,7 +190,7 @@ def test_plans_are_those_of_the_simulated_account(
         return aws
 
     with ExitStack() as stack:
-        monkeypatch.setattr(planning_aws, "offline_aws", on_the_account)
+        monkeypatch.setattr(aws_catalogue, "offline_aws", on_the_account)
         from_account = run(*command)
 
     assert (0, from_tables.err) == (from_account.code, from_account.err)

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aws_fakes import full_catalogue, node_class
-from builders import node_pool
+from helpers.aws_fakes import full_catalogue, node_class
+from helpers.builders import node_pool
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import AMIStatus, EC2NodeClass, NetworkInterface
 from karpenter.api.karpenter import NodePool, NodeRequirement
-from karpenter.cloud.aws.class_conditions import with_status
-from karpenter.cloud.aws.compatibility import incompatibility
-from karpenter.cloud.aws.families import family_of_spec
-from karpenter.cloud.aws.typical_launch import NO_POOL, TypicalLaunch, typical_launch
+from karpenter.cloud.aws.images.families import family_of_spec
+from karpenter.cloud.aws.node_class.conditions import with_status
+from karpenter.cloud.aws.node_class.typical_launch import NO_POOL, TypicalLaunch, typical_launch
+from karpenter.cloud.aws.types.compatibility import incompatibility
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels
@@ -32,8 +33,8 @@ def a_class(**spec: Any) -> EC2NodeClass:
 
 def pool(name: str, **requirements: Sequence[str]) -> NodePool:
     keys = {
-        "tenancy": labels.INSTANCE_TENANCY,
-        "family": labels.INSTANCE_FAMILY,
+        "tenancy": ec2_labels.INSTANCE_TENANCY,
+        "family": ec2_labels.INSTANCE_FAMILY,
         "capacity": labels.CAPACITY_TYPE,
         "zone": labels.ZONE,
     }
@@ -68,7 +69,9 @@ def chosen(
             [
                 node_pool(
                     "one",
-                    requirements=[NodeRequirement(key=labels.INSTANCE_TENANCY, operator="Exists")],
+                    requirements=[
+                        NodeRequirement(key=ec2_labels.INSTANCE_TENANCY, operator="Exists")
+                    ],
                 )
             ],
             "default",
@@ -80,7 +83,7 @@ def chosen(
                     "one",
                     requirements=[
                         NodeRequirement(
-                            key=labels.INSTANCE_TENANCY, operator="NotIn", values=("default",)
+                            key=ec2_labels.INSTANCE_TENANCY, operator="NotIn", values=("default",)
                         )
                     ],
                 )
@@ -168,7 +171,7 @@ def test_without_any_image_that_runs_it_says_so() -> None:
 
 def test_devices_are_rehearsed_only_where_a_pool_has_nothing_else() -> None:
     types = [
-        kind("g4dn.xlarge", offering(price=0.1), held={labels.INSTANCE_GPU_COUNT: "1"}),
+        kind("g4dn.xlarge", offering(price=0.1), held={ec2_labels.INSTANCE_GPU_COUNT: "1"}),
         kind("m5.large", offering(price=0.2)),
     ]
 

@@ -8,21 +8,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aws_fakes import CLUSTER, FakeAws, moto_cloud
-from clusters import in_virtual_time
+from helpers.aws_fakes import CLUSTER, FakeAws, moto_cloud
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.clock import running_clock
-from karpenter.cloud.aws.errors import AwsError, AwsThrottledError, error_of
-from karpenter.cloud.aws.instances import Instances
-from karpenter.cloud.aws.tags import tag_list
+from karpenter.cloud.aws.ec2.errors import AwsError, AwsThrottledError, error_of
+from karpenter.cloud.aws.ec2.tags import tag_list
+from karpenter.cloud.aws.instances.instances import Instances
 from karpenter.cloud.provider import InstanceNotFoundError
 from karpenter.model import labels
 
 TAGS = tag_list(
     {
         f"kubernetes.io/cluster/{CLUSTER}": "owned",
-        labels.EKS_CLUSTER_NAME_TAG: CLUSTER,
+        ec2_labels.EKS_CLUSTER_NAME_TAG: CLUSTER,
         labels.NODEPOOL: "general",
-        labels.EC2_NODE_CLASS: "default",
+        ec2_labels.NODE_CLASS: "default",
     }
 )
 Refusal = Callable[[Sequence[str], str], AwsError]  # of some instances, in an operation

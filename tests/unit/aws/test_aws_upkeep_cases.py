@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.cloud.aws.class_hash import VERSION
+from karpenter.cloud.aws.interruption.status_poller import problems
+from karpenter.cloud.aws.node_class.drift_hash import VERSION
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
 from karpenter.cloud.aws.simulated.world import announcement
-from karpenter.cloud.aws.status_poller import problems
 from karpenter.cloud.provider import CloudError, CreateError, NodeClassNotReadyError
 from karpenter.conversion.convert import convert_all
 from karpenter.model import labels
@@ -21,7 +22,7 @@ from unit.aws.test_aws_interruption import about, instance_id, is_going, receive
 from unit.aws.test_aws_launch import reserve
 from unit.aws.test_aws_messages import ec2
 
-HASHES = (labels.EC2_NODE_CLASS_HASH, labels.EC2_NODE_CLASS_HASH_VERSION)
+HASHES = (ec2_labels.NODE_CLASS_HASH, ec2_labels.NODE_CLASS_HASH_VERSION)
 
 
 async def settled(cloud: AwsCloud, kind: str) -> str:
@@ -30,8 +31,9 @@ async def settled(cloud: AwsCloud, kind: str) -> str:
     return next((each.reason for each in conditions if each.type == kind), "")
 
 
+@pytest.mark.case("AWS-49")
 @in_virtual_time
-async def test_49_a_deprecated_image_is_replaced_within_half_an_hour() -> None:
+async def test_a_deprecated_image_is_replaced_within_half_an_hour() -> None:
     async with aws_cloud() as cloud:
         await cloud.lead_with("providers.ssm.invalidation")
         claim = await cloud.launch(await cloud.claim("one"))
@@ -47,10 +49,9 @@ async def test_49_a_deprecated_image_is_replaced_within_half_an_hour() -> None:
         assert ("", "AMIDrift") == (kept, replaced)
 
 
+@pytest.mark.case("AWS-50", "AWS-52")
 @in_virtual_time
-async def test_50_52_a_profile_lives_an_hour_longer_than_its_role_and_as_long_as_its_claims() -> (
-    None
-):
+async def test_a_profile_lives_an_hour_longer_than_its_role_and_as_long_as_its_claims() -> None:
     async with aws_cloud() as cloud:
         await cloud.lead_with("instanceprofile.garbagecollection")
         iam = cloud.account.client("iam")
@@ -65,7 +66,7 @@ async def test_50_52_a_profile_lives_an_hour_longer_than_its_role_and_as_long_as
             listed = iam.list_instance_profiles()["InstanceProfiles"]
             return {each["InstanceProfileName"] for each in listed}
 
-        assert first == claim.metadata.annotations[labels.AWS_INSTANCE_PROFILE_NAME]
+        assert first == claim.metadata.annotations[ec2_labels.INSTANCE_PROFILE_NAME]
         await cloud.clock.sleep(3540)
         assert {first, second, third} == profiles()
         await cloud.clock.sleep(1860)
@@ -78,8 +79,9 @@ async def test_50_52_a_profile_lives_an_hour_longer_than_its_role_and_as_long_as
         assert "RoleC" == role["RoleName"] != NODE_ROLE
 
 
+@pytest.mark.case("AWS-115")
 @in_virtual_time
-async def test_115_another_version_of_hashes_is_no_drift_and_is_stamped_anew() -> None:
+async def test_another_version_of_hashes_is_no_drift_and_is_stamped_anew() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         await cloud.crash()
@@ -94,19 +96,20 @@ async def test_115_another_version_of_hashes_is_no_drift_and_is_stamped_anew() -
         held = (await cloud.node_class()).metadata.annotations
 
         assert "" == before
-        assert VERSION == stamped.metadata.annotations[labels.EC2_NODE_CLASS_HASH_VERSION]
+        assert VERSION == stamped.metadata.annotations[ec2_labels.NODE_CLASS_HASH_VERSION]
         assert [held[key] for key in HASHES] == [stamped.metadata.annotations[k] for k in HASHES]
-        assert "1" != held[labels.EC2_NODE_CLASS_HASH]
+        assert "1" != held[ec2_labels.NODE_CLASS_HASH]
         assert "" == await cloud.provider.drift_reason(stamped)
 
 
+@pytest.mark.case("AWS-116")
 @in_virtual_time
-async def test_116_another_group_is_drift_and_another_image_goes_before_it() -> None:
+async def test_another_group_is_drift_and_another_image_goes_before_it() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         client = cloud.account.client("ec2")
         known = client.describe_security_groups(GroupIds=[cloud.account.security_group])
-        tags = [{"Key": labels.DISCOVERY_TAG, "Value": cloud.account.cluster}]
+        tags = [{"Key": ec2_labels.DISCOVERY_TAG, "Value": cloud.account.cluster}]
         client.create_security_group(
             VpcId=known["SecurityGroups"][0]["VpcId"],
             GroupName="another",
@@ -133,10 +136,9 @@ def other_image(cloud: AwsCloud, claim: NodeClaim) -> str:
     )
 
 
+@pytest.mark.case("AWS-125")
 @in_virtual_time
-async def test_125_a_claim_that_could_not_be_deleted_is_deleted_when_the_message_comes_back() -> (
-    None
-):
+async def test_a_claim_that_could_not_be_deleted_is_deleted_when_the_message_comes_back() -> None:
     async with aws_cloud() as cloud:
         claim = await cloud.launch(await cloud.claim("one"))
         cloud.transport.broken.add("DELETE")
@@ -154,11 +156,12 @@ async def test_125_a_claim_that_could_not_be_deleted_is_deleted_when_the_message
         assert (0, 2.0) == (waiting(cloud), received(cloud, "spot_interrupted"))
 
 
+@pytest.mark.case("AWS-127")
 @pytest.mark.parametrize(
     ("seconds", "found"),
     [
-        pytest.param(119, [], id="127 not yet"),
-        pytest.param(121, ["system_status"], id="127 for too long"),
+        pytest.param(119, [], id="not yet"),
+        pytest.param(121, ["system_status"], id="for too long"),
     ],
 )
 @in_virtual_time
@@ -172,8 +175,9 @@ async def test_how_long_a_check_may_fail(seconds: int, found: list[str]) -> None
         assert found == list(problems(status, now))
 
 
+@pytest.mark.case("AWS-129")
 @in_virtual_time
-async def test_129_a_reservation_that_is_taken_back_counts_as_used_up() -> None:
+async def test_a_reservation_that_is_taken_back_counts_as_used_up() -> None:
     async with aws_cloud() as cloud:
         await reserve(cloud, count=3, Interruptible=True)
         takes = {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["reserved"]}
@@ -198,14 +202,15 @@ UBUNTU: dict[str, Any] = {
     "spec": {
         "amiFamily": "Ubuntu",
         "role": NODE_ROLE,
-        "subnetSelectorTerms": [{"tags": {labels.DISCOVERY_TAG: "sandbox"}}],
-        "securityGroupSelectorTerms": [{"tags": {labels.DISCOVERY_TAG: "sandbox"}}],
+        "subnetSelectorTerms": [{"tags": {ec2_labels.DISCOVERY_TAG: "sandbox"}}],
+        "securityGroupSelectorTerms": [{"tags": {ec2_labels.DISCOVERY_TAG: "sandbox"}}],
     },
 }
 
 
+@pytest.mark.case("AWS-135")
 @in_virtual_time
-async def test_135_ubuntu_without_images_is_converted_and_never_launched() -> None:
+async def test_ubuntu_without_images_is_converted_and_never_launched() -> None:
     async with aws_cloud() as cloud:
         ((converted,),) = (each.objects for each in convert_all([UBUNTU]).results)
         await cloud.kube.create(EC2NodeClass, converted)

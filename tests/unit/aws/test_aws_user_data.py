@@ -8,15 +8,15 @@ import pytest
 import yaml
 
 from karpenter.api.nodes import Taint
-from karpenter.cloud.aws.families import FAMILIES
-from karpenter.cloud.aws.user_data.inputs import (
+from karpenter.cloud.aws.images.families import FAMILIES
+from karpenter.cloud.aws.images.user_data.inputs import (
     BootInputs,
     UserDataError,
     boot_labels,
     boot_taints,
 )
-from karpenter.cloud.aws.user_data.render import render
-from karpenter.cloud.aws.user_data.toml import dumps
+from karpenter.cloud.aws.images.user_data.render import render
+from karpenter.cloud.aws.images.user_data.toml import dumps
 from karpenter.cloud.provider import NodeClassNotReadyError
 from karpenter.model import labels
 
@@ -95,8 +95,9 @@ def parts(text: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.case("AWS-105")
 @pytest.mark.row("S2-28")
-def test_105_al2_puts_the_users_script_first_and_its_own_last() -> None:
+def test_al2_puts_the_users_script_first_and_its_own_last() -> None:
     text = boot("AL2", user_data="#!/bin/bash\necho mine\n")
 
     (first, mine), (second, ours) = parts(text)
@@ -171,8 +172,9 @@ def test_ipv6_is_told_by_the_cluster_before_what_a_class_chose_for_dns(
     assert expected == found.is_ipv6
 
 
+@pytest.mark.case("AWS-106")
 @pytest.mark.parametrize("family", ["AL2", "AL2023"])
-def test_106_the_parts_of_an_archive_are_kept_in_order(family: str) -> None:
+def test_the_parts_of_an_archive_are_kept_in_order(family: str) -> None:
     found = parts(boot(family, user_data=ARCHIVE))
 
     assert ["text/cloud-config", "text/x-shellscript"] == [kind for kind, _ in found[:2]]
@@ -181,6 +183,7 @@ def test_106_the_parts_of_an_archive_are_kept_in_order(family: str) -> None:
     assert 3 == len(found)
 
 
+@pytest.mark.case("AWS-106")
 @pytest.mark.parametrize(
     ("user_data", "first"),
     [
@@ -190,13 +193,14 @@ def test_106_the_parts_of_an_archive_are_kept_in_order(family: str) -> None:
         pytest.param("just words", "text/x-shellscript", id="YAML that is no mapping"),
     ],
 )
-def test_106_al2023_tells_configuration_from_scripts(user_data: str, first: str) -> None:
+def test_al2023_tells_configuration_from_scripts(user_data: str, first: str) -> None:
     found = parts(boot("AL2023", user_data=user_data))
 
     assert [first, "application/node.eks.aws"] == [kind for kind, _ in found]
 
 
-def test_23_al2023_passes_every_kubelet_setting_on() -> None:
+@pytest.mark.case("AWS-23")
+def test_al2023_passes_every_kubelet_setting_on() -> None:
     kubelet = {"registryPullQPS": 10, "clusterDNS": ["10.0.0.1", "10.0.0.2"], "maxPods": 29}
     ((_, text),) = parts(boot("AL2023", kubelet=kubelet, is_raid0=True))
 
@@ -224,7 +228,8 @@ def test_23_al2023_passes_every_kubelet_setting_on() -> None:
     assert text.startswith("#")
 
 
-def test_107_al2023_waits_for_the_service_network() -> None:
+@pytest.mark.case("AWS-107")
+def test_al2023_waits_for_the_service_network() -> None:
     with pytest.raises(NodeClassNotReadyError, match="service network"):
         boot("AL2023", service_cidr="")
 
@@ -235,8 +240,8 @@ def test_107_al2023_waits_for_the_service_network() -> None:
         pytest.param("AL2", "Content-Type: text/plain\n\nhello", "multipart", id="one part only"),
         pytest.param("AL2", "MIME-Version: 1.0\n", "multipart", id="headers and nothing else"),
         pytest.param("AL2", "echo\n--//\n", "may begin with", id="the separator of parts"),
-        pytest.param("Bottlerocket", "not = [toml", "must be TOML", id="108 bad TOML"),
-        pytest.param("Bottlerocket", "settings = 3", "must be a table", id="108 no table"),
+        pytest.param("Bottlerocket", "not = [toml", "must be TOML", id="AWS-108 bad TOML"),
+        pytest.param("Bottlerocket", "settings = 3", "must be a table", id="AWS-108 no table"),
     ],
 )
 def test_user_data_that_cannot_be_merged_is_refused_in_one_sentence(
@@ -246,7 +251,8 @@ def test_user_data_that_cannot_be_merged_is_refused_in_one_sentence(
         boot(family, user_data=user_data)
 
 
-def test_108_bottlerocket_keeps_what_is_the_users_and_overwrites_what_is_ours() -> None:
+@pytest.mark.case("AWS-108")
+def test_bottlerocket_keeps_what_is_the_users_and_overwrites_what_is_ours() -> None:
     mine = """
     [settings.kubernetes]
     cluster-name = "other"
@@ -286,18 +292,19 @@ def test_108_bottlerocket_keeps_what_is_the_users_and_overwrites_what_is_ours() 
     assert {"memory.available": "5%"} == kubernetes["eviction-hard"]
 
 
+@pytest.mark.case("AWS-109")
 @pytest.mark.parametrize(
     ("version", "has_directories"),
     [
-        pytest.param("v1.45.0", True, id="109 before 1.46 directories are named"),
-        pytest.param("1.46.0", False, id="109 from 1.46 on they are known"),
-        pytest.param("v2.0.1", False, id="109 so they are in 2.0"),
-        pytest.param("latest", False, id="109 and in the latest"),
-        pytest.param("", True, id="109 nobody knows the version"),
-        pytest.param("odd", True, id="109 nobody can read the version"),
+        pytest.param("v1.45.0", True, id="before 1.46 directories are named"),
+        pytest.param("1.46.0", False, id="from 1.46 on they are known"),
+        pytest.param("v2.0.1", False, id="so they are in 2.0"),
+        pytest.param("latest", False, id="and in the latest"),
+        pytest.param("", True, id="nobody knows the version"),
+        pytest.param("odd", True, id="nobody can read the version"),
     ],
 )
-def test_109_bottlerocket_mounts_instance_storage(version: str, has_directories: bool) -> None:
+def test_bottlerocket_mounts_instance_storage(version: str, has_directories: bool) -> None:
     text = boot("Bottlerocket", is_raid0=True, image_version=version)
 
     commands = tomllib.loads(text)["settings"]["bootstrap-commands"]
@@ -307,7 +314,8 @@ def test_109_bottlerocket_mounts_instance_storage(version: str, has_directories:
     assert has_directories == ("/var/lib/kubelet" in mount["commands"][1])
 
 
-def test_110_windows_wraps_everything_in_powershell() -> None:
+@pytest.mark.case("AWS-110")
+def test_windows_wraps_everything_in_powershell() -> None:
     text = boot("Windows2022", user_data="Write-Host hi\n")
 
     assert text.startswith("<powershell>\nWrite-Host hi\n")
@@ -316,14 +324,16 @@ def test_110_windows_wraps_everything_in_powershell() -> None:
     assert f"-Base64ClusterCA 'Zm9v' -KubeletExtraArgs '{FLAGS}' -DNSClusterIP" in text
 
 
-def test_111_a_custom_image_gets_exactly_what_the_user_wrote() -> None:
+@pytest.mark.case("AWS-111")
+def test_a_custom_image_gets_exactly_what_the_user_wrote() -> None:
     mine = "anything\r\nat all\x00"
 
     assert mine == boot("Custom", user_data=mine)
 
 
+@pytest.mark.case("AWS-112")
 @pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Windows2022"])
-def test_112_kubelets_do_not_label_themselves_in_reserved_domains(family: str) -> None:
+def test_kubelets_do_not_label_themselves_in_reserved_domains(family: str) -> None:
     claimed = {
         "kubernetes.io/arch": "amd64",
         "topology.kubernetes.io/zone": "a",
@@ -345,7 +355,8 @@ def test_112_kubelets_do_not_label_themselves_in_reserved_domains(family: str) -
     assert "do-not-sync-taints" in text
 
 
-def test_112_taints_of_custom_images_are_synced() -> None:
+@pytest.mark.case("AWS-112")
+def test_taints_of_custom_images_are_synced() -> None:
     assert labels.DO_NOT_SYNC_TAINTS not in boot_labels({}, capacity_type="spot", syncs=True)
 
 

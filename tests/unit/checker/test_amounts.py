@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from builders import container, instance_type, offering, pod
+from helpers.builders import container, instance_type, offering, pod
 from karpenter.api.pods import ContainerStatus, Pod
 from karpenter.checker.amounts import pod_amounts, quantity, room_of
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     daemon_set,
     expression,
@@ -34,7 +34,7 @@ from builders import (
     toleration,
     unmanaged_node,
 )
-from building.random_clusters import DRIVER, Question
+from helpers.random_clusters import DRIVER, Question
 from karpenter.api.pods import Pod, PodAffinityTerm, PodResourceClaim, Toleration
 from karpenter.checker.check import check_plan
 from karpenter.checker.inputs import Rule

@@ -7,9 +7,9 @@ import sys
 import pytest
 import typer
 
+from helpers.commands import run
 from karpenter import __version__
-from karpenter.cli import inputs, output
-from unit.cli.commands import run
+from karpenter.console import manifest_files, output
 
 
 def test_version() -> None:
@@ -54,6 +54,7 @@ def test_help_of_a_command_has_examples(command: str, words: list[str]) -> None:
         "explain deployment",
         "sandbox",
         "sandbox interrupt",
+        "sandbox fault",
         "convert",
         "crds",
     ],
@@ -68,6 +69,44 @@ def test_help_shows_what_is_typed_and_no_types_of_python(
     assert ran.code == 0
     shown = re.findall(r"<\w+|\b(?:bool|str|int|float)\b|list\[|range", ran.out)
     assert [] == shown
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+@pytest.mark.parametrize("command", ["controller", "sandbox", "plan", "convert", "explain pod"])
+def test_nothing_on_a_help_page_is_cut(
+    command: str, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERMINAL_WIDTH", columns)
+
+    shown = run(*command.split(), "--help").out
+
+    assert "…" not in shown
+    if command == "controller":
+        assert "--disable-cluster-state-observability" in shown
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["plan", "--output", "xml"], "'xml' is not one of 'table', 'json', 'yaml'."),
+        (["sandbox", "--port", "x"], "'x' is not a whole number."),
+        (["sandbox", "--port", "65536"], "65536 is more than 65535."),
+        (["sandbox", "--nodes", "-1"], "-1 is less than 0."),
+        (["sandbox", "--speed", "fast"], "'fast' is not a number."),
+    ],
+)
+def test_a_value_that_cannot_be_right_is_named(
+    args: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERMINAL_WIDTH", "120")
+
+    ran = run(*args)
+
+    assert 2 == ran.code
+    assert f"Invalid value for '{args[1]}'" in ran.err
+    assert f": {said}" in ran.err
 
 
 def test_help_lists_the_choices_of_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +143,7 @@ def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(inputs, "load_documents", interrupt)
+    monkeypatch.setattr(manifest_files, "load_documents", interrupt)
 
     ran = run("convert", "-")
 

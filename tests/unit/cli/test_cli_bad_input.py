@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.cli.commands import PROVISIONER, run
+from helpers.commands import PROVISIONER, run
 
 PROGRAM = [sys.executable, "-m", "karpenter", "convert"]
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -11,15 +11,16 @@ import pytest
 import yaml
 from aiohttp import web
 
-from karpenter.cli import controller_run
+from helpers.commands import run
+from helpers.kubeconfigs import kubeconfig
+from helpers.loopback import listening
 from karpenter.cli.controller_flags import FLAGS, SETTINGS, normalised
-from karpenter.cli.memory import MemoryAlarm
 from karpenter.clock import SystemClock
 from karpenter.cloud.provider import REBOOT_NODE, CloudError, RepairPolicy
 from karpenter.cloud.types import ProviderFacts
 from karpenter.kube import retry
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
+from karpenter.operator import run as controller_run
+from karpenter.operator.memory import MemoryAlarm
 from karpenter.settings import (
     SettingError,
     Settings,
@@ -29,9 +30,8 @@ from karpenter.settings import (
     with_assignments,
 )
 from karpenter.telemetry import logs, recording_logger
-from unit.cli.commands import run
-from unit.kube.kubeconfigs import kubeconfig
-from unit.kube.test_kube_transport import listening
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
 
 FALLBACK = RepairPolicy("Ready", "False", timedelta(minutes=10))
 SPECIFIC = RepairPolicy("Ready", "False", timedelta(minutes=10), reason_regex="^Kubelet")

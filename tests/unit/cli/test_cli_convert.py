@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from unit.cli.commands import BROKEN_PROVISIONER, DEPLOYMENT, NODE_POOL, PROVISIONER, run
+from helpers.commands import BROKEN_PROVISIONER, DEPLOYMENT, NODE_POOL, PROVISIONER, run
 
 
 @pytest.fixture(autouse=True)

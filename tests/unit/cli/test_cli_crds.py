@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from unit.cli.commands import run
+from helpers.commands import run
 
 CURRENT = [
     "capacitybuffers.autoscaling.x-k8s.io",

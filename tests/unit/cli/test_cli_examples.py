@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from helpers.commands import run
 from karpenter.admission.check import check
 from karpenter.manifests.reader import read
-from unit.cli.commands import run
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 ALL = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.yaml"))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from unit.cli.cluster_texts import node, pod, pool, put, text_of
-from unit.cli.commands import run
+from helpers.cluster_texts import node, pod, pool, put, text_of
+from helpers.commands import run
 
 GPU_TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 
@@ -248,15 +248,125 @@ def test_a_deployment_is_told_by_its_pods(kind: str) -> None:
     ("name", "said"),
     [
         ("api", "several Deployments are called api: say which of a/api, b/api"),
-        ("shop/web", "there is no Deployment shop/web with pods; karpenter plan shows all pods"),
+        ("shop/api", "there is no Deployment shop/api; did you mean a/api?"),
+        ("shop/web", "there is no Deployment shop/web among the 3 there are"),
+        (
+            "idle",
+            "Deployment default/idle has no pods and asks for none; karpenter plan shows all pods",
+        ),
     ],
 )
 def test_a_deployment_that_cannot_be_told_is_one_sentence(name: str, said: str) -> None:
     apis = [deployment("api", namespace, 1, "1") for namespace in ("a", "b")]
+    idle = deployment("idle", "default", 0, "1")
 
-    ran = run("explain", "deploy", name, put("c.json", pool(), *apis))
+    ran = run("explain", "deploy", name, put("c.json", pool(), *apis, idle))
 
     assert (2, "", [f"error: {said}"]) == (ran.code, ran.out, ran.errors)
+
+
+def replica_set(name: str, owner: str = "", app: str = "") -> dict[str, object]:
+    """A ReplicaSet with nothing to make, of a Deployment or of nobody."""
+    made = deployment(app or owner or name, "default", 0, "1")
+    metadata: dict[str, object] = {"name": name, "namespace": "default"}
+    if owner:
+        metadata["ownerReferences"] = [owned_by("Deployment", owner)]
+    return {**made, "kind": "ReplicaSet", "metadata": metadata}
+
+
+def owned_by(kind: str, name: str) -> dict[str, object]:
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": True}
+
+
+def waiting(name: str, owner: str = "", app: str = "") -> dict[str, object]:
+    made = pod(name)
+    made["metadata"]["labels"] = {"app": app}
+    if owner:
+        made["metadata"]["ownerReferences"] = [owned_by("ReplicaSet", owner)]
+    return made
+
+
+def pods_of(name: str, *objects: dict[str, object]) -> list[str]:
+    ran = run("explain", "deployment", name, put("c.json", pool(), *objects), "-o", "json")
+    assert 0 == ran.code, ran.err
+    found = json.loads(ran.out)
+    return [each["pod"].removeprefix("default/") for each in found.get("items", [found])]
+
+
+def test_deployments_whose_names_begin_alike_have_their_own_pods() -> None:
+    objects = [
+        deployment("web", "default", 1, "1"),
+        deployment("web-api", "default", 1, "1"),
+        replica_set("web-5d9f", owner="web"),
+        replica_set("web-api-7c4b", owner="web-api"),
+        waiting("web-5d9f-a", owner="web-5d9f", app="web"),
+        waiting("web-api-7c4b-b", owner="web-api-7c4b", app="web-api"),
+    ]
+
+    assert ["web-5d9f-a"] == pods_of("web", *objects)
+    assert ["web-api-7c4b-b"] == pods_of("web-api", *objects)
+
+
+def test_a_replica_set_that_is_named_like_one_of_a_deployment_is_not_its_own() -> None:
+    objects = [
+        deployment("web", "default", 1, "1"),
+        replica_set("web-5d9f", owner="web"),
+        replica_set("web-api"),  # of nobody
+        waiting("mine", owner="web-5d9f", app="web"),
+        waiting("theirs", owner="web-api", app="web-api"),
+    ]
+
+    assert ["mine"] == pods_of("web", *objects)
+
+
+def test_the_owner_counts_whatever_the_replica_set_is_called() -> None:
+    objects = [
+        deployment("web", "default", 1, "1"),
+        replica_set("cut-short", owner="web"),
+        waiting("mine", owner="cut-short", app="web"),
+    ]
+
+    assert ["mine"] == pods_of("web", *objects)
+
+
+def test_the_name_of_a_replica_set_has_to_do_where_there_is_none() -> None:
+    web = deployment("web", "default", 1, "1")
+    pods = [waiting("mine", "web-5d9f", "web"), waiting("theirs", "web-api", "web-api")]
+
+    assert ["mine"] == pods_of("web", web, *pods)
+    assert ["mine"] == pods_of("web", pods[0])
+
+
+def test_a_deployment_takes_pods_in_that_nobody_controls() -> None:
+    web = deployment("web", "default", 2, "1")
+
+    assert ["mine", "web-0"] == pods_of("web", web, waiting("mine", app="web"), waiting("other"))
+
+
+def test_a_deployment_is_found_in_the_namespace_that_is_named() -> None:
+    file = put("c.json", pool(), *(deployment("api", each, 1, "1") for each in ("a", "b")))
+
+    found = run("explain", "deployment", "api", "-n", "b", file, "-o", "json")
+    twice = run("explain", "deployment", "a/api", "-n", "b", file)
+
+    assert "b/api-0" == json.loads(found.out)["pod"]
+    assert ["error: a/api names a namespace already: omit --namespace"] == twice.errors
+
+
+def test_only_others_share_a_node_with_a_pod() -> None:
+    lines = told("a", put("c.json", pool(), pod("a"), pod("b")))
+
+    assert any(line.endswith("shared with 1 other pod of this plan: b") for line in lines)
+
+
+def test_limits_that_leave_nothing_are_no_tick() -> None:
+    elsewhere = pod("lost", nodeSelector={"topology.kubernetes.io/zone": "mars"})
+    used_up = pool(limits={"cpu": "0"})
+
+    lines = told("lost", put("c.json", used_up, elsewhere))
+
+    assert not any("✓ limits" in line for line in lines)
+    assert any("✗ room: no available offering has" in line for line in lines)
 
 
 def test_help_names_the_kinds() -> None:

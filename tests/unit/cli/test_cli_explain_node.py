@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from unit.cli.cluster_texts import machine, node, pdb, pod, pool, put, running
-from unit.cli.commands import run
+from helpers.cluster_texts import machine, node, pdb, pod, pool, put, running
+from helpers.commands import run
 
 NOW = ["--now", "2026-08-01T12:00:00Z"]
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -208,18 +208,19 @@ def test_a_node_that_a_waiting_pod_would_come_to_is_kept_for_it() -> None:
     assert ("machine", "Nominated") == last_filter("n1", *objects)
 
 
+@pytest.mark.case("V15-D03")
 @pytest.mark.parametrize(
     ("args", "said"),
     [
         pytest.param(
             ("--set", "FEATURE_GATES=NodeRepair=true"),
             "Unhealthy, and nothing that holds repairs back applies",
-            id="V15-D03 within budgets",
+            id="within budgets",
         ),
         pytest.param(
             ("--set", "FEATURE_GATES=NodeRepair=true", "--set", "LEGACY_NODE_REPAIR=true"),
             "Unhealthy, which nothing of all this holds back",
-            id="V15-D03 forced as before",
+            id="forced as before",
         ),
     ],
 )
@@ -451,7 +452,9 @@ def test_a_deadline_and_foreign_finalizers_of_a_node_on_its_way_out_are_told() -
     assert {
         "since": "2026-08-01T11:50:00Z",
         "deadline": deadline,
-        "waitsFor": ["its NodeClaim has finalizers that somebody else removes: example.com/hold"],
+        "waitsFor": [
+            "its NodeClaim has finalizers that other controllers remove: example.com/hold"
+        ],
     } == told_as_data["leaving"]
     assert told_as_data["move"] is None
 

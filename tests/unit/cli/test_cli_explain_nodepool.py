@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from unit.cli.cluster_texts import instance_type, machine, planned, pod, pool, put
-from unit.cli.commands import run
+from helpers.cluster_texts import instance_type, machine, planned, pod, pool, put
+from helpers.commands import run
 
 NOW = "2026-08-01T12:00:00Z"  # a Saturday
 LINUX = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
@@ -171,9 +171,26 @@ def test_for_people() -> None:
 
 
 def test_nodes_nobody_knows_the_price_of_are_counted() -> None:
-    lines = told(pool(), *machine(kind="x-4x-gone"))
+    unknown = machine(kind="x-4x-gone")
 
-    assert "1 node: $0.0000 per hour, $0.00 per month, 1 of them at an unknown price" == lines[1]
+    alone, beside = told(pool(), *unknown), told(pool(), *unknown, *machine("n2"))
+
+    assert "1 node, at an unknown price" == alone[1]
+    assert "2 nodes: $0.1086 per hour, $79.27 per month, 1 of them at an unknown price" == beside[1]
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_no_row_of_the_prices_is_broken(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+
+    lines = told(pool())
+
+    at = lines.index("The cheapest of each size")
+    end = lines.index("", at)
+    assert 12 == end - at - 2  # one line for each size
+    assert all(len(line) <= int(columns) for line in lines[at:end])
+    if columns != "60":
+        assert all("-linux" in line and "test-zone-" in line for line in lines[at + 2 : end])
 
 
 def test_the_yaml_says_the_same() -> None:
@@ -221,5 +238,5 @@ def test_a_pool_that_never_consolidates_says_so() -> None:
 def test_a_static_pool_says_how_many_nodes_it_wants() -> None:
     lines = told(pool(replicas=3))
 
-    assert "0 nodes of 3 that it always has: $0.0000 per hour, $0.00 per month" == lines[1]
+    assert "0 nodes of the 3 it is to have" == lines[1]
     assert "  nothing is consolidated, as the number of nodes is fixed" in lines

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from unit.cli.cluster_texts import machine, pool, put, running
-from unit.cli.commands import run
+from helpers.cluster_texts import machine, pool, put, running
+from helpers.commands import run
 
 SETTLED = {
     "conditions": [
@@ -63,8 +63,8 @@ def test_a_replacement_that_may_cost_as_much_elsewhere_saves_at_best() -> None:
 def test_a_node_whose_price_nobody_knows_saves_nobody_knows_what() -> None:
     shown, told = story(kind("small", "1", {"z1": 0.1}))
 
-    assert "at a price nobody knows" in shown
-    assert "small on-demand in z1 at $0.1000/h in its place, nobody knows what that saves" in shown
+    assert "at an unknown price" in shown
+    assert "small on-demand in z1 at $0.1000/h in its place, the saving is unknown" in shown
     assert "more" not in shown
     assert told["move"]["savingsHourly"] is None
 

@@ -12,13 +12,13 @@ NEVER = {
     "boto3",
     "botocore",
     "hypothesis",
-    "karpenter.cloud.aws.parts",
+    "karpenter.cloud.aws.assembly",
     "karpenter.cloud.aws.provider",
     "karpenter.controllers",
     "karpenter.kube.http",
-    "karpenter.sandbox.cluster",
-    "karpenter.sandbox.server",
-    "karpenter.sandbox.store",
+    "karpenter_sandbox.cluster",
+    "karpenter_sandbox.server.http",
+    "karpenter_sandbox.store.store",
     "karpenter.telemetry",
     "moto",
     "prometheus_client",
@@ -28,7 +28,7 @@ NEVER = {
 # and what only some do
 PLANNING = {
     "karpenter.disruption",
-    "karpenter.sandbox",  # whose rules for Kubernetes' own kinds are those for files
+    "karpenter_sandbox.kinds",  # whose rules for Kubernetes' own kinds are those for files
     "karpenter.scheduling.solve",
     "karpenter.state.cluster",
 }

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from unit.cli.cluster_texts import everyone, planned, pod, pool, put
-from unit.cli.commands import run
+from helpers.cluster_texts import everyone, machine, planned, pod, pool, put
+from helpers.commands import run
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -48,8 +48,11 @@ def test_pods_of_which_each_zone_takes_one_wait_for_the_zones_to_be_known() -> N
     detail = plan["deferred"][0]["detail"]
     assert detail.startswith("waits for the next pass: it fits once the nodes of this plan are up")
     assert "pod anti-affinity" in detail
+    told = {event["object"]: event["message"] for event in plan["events"]}
+    assert f"Failed to schedule pod, {detail}" == told[f"Pod/{names[1]}"]
+    assert "waits" not in told[f"Pod/{names[4]}"]
     shown = run("plan", file, "--only", "provisioning").out
-    assert "5 pods to place: 1 on new nodes, 1 fit nowhere, 3 wait for another pass" in shown
+    assert "5 pods to place: 1 on new nodes, 1 fits nowhere, 3 wait for another pass" in shown
 
 
 def test_a_pod_waits_while_a_planned_node_counts_as_the_largest_it_may_become() -> None:
@@ -91,6 +94,25 @@ def test_a_reservation_that_this_plan_takes_is_not_free_in_the_next_pass() -> No
     _, waiting, _ = fates(plan)
     assert [] == waiting
     assert ["default/web-0", "default/web-1"] == everyone(plan)
+
+
+def test_a_machine_without_a_node_so_far_takes_no_second_pod_that_wants_to_be_apart() -> None:
+    # the machine is large enough for both, and nothing more may be launched
+    claim, _ = machine("n1", "c-8x-amd64-linux")
+    claim["status"] |= {"capacity": {"cpu": "8", "memory": "16Gi", "pods": "110"}}
+    claim["status"] |= {"allocatable": claim["status"]["capacity"], "nodeName": ""}
+    launched = {"type": "Launched", "status": "True", "reason": "Launched", "message": ""}
+    claim["status"]["conditions"] = [
+        {**launched, "lastTransitionTime": "2026-08-01T00:00:00Z"},
+    ]
+    file = put(
+        "c.json", pool(limits={"cpu": "10"}), claim, *(apart(f"w-{n}", HOST, "3") for n in (1, 2))
+    )
+
+    plan = planned(file)
+
+    assert [["default/w-1"]] == list(plan["existing"].values())
+    assert ([], [], ["default/w-2"]) == fates(plan)
 
 
 def deployment(replicas: int, cpu: str) -> dict[str, Any]:

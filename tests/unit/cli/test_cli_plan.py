@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from karpenter.cli.screen import TIMES
-from karpenter.report.schema import plan_schema
-from unit.cli.cluster_texts import (
+from helpers.cluster_texts import (
     CLASS_REF,
     everyone,
     instance_type,
@@ -23,7 +21,9 @@ from unit.cli.cluster_texts import (
     running,
     text_of,
 )
-from unit.cli.commands import PROVISIONER, Ran, run
+from helpers.commands import PROVISIONER, Ran, run
+from karpenter.console.screen import TIMES
+from karpenter.report.provisioning import plan_schema
 
 
 @pytest.fixture(autouse=True)
@@ -152,7 +152,7 @@ def test_the_view_has_totals_nodes_and_reasons() -> None:
     assert lines[0].startswith("1 node to create: $0.15")
     assert " per hour, $1" in lines[0]
     assert lines[1].startswith("No plan for them can cost less than $0.1")
-    assert lines[2] == "3 pods to place: 1 on new nodes, 1 on nodes that exist, 1 fit nowhere"
+    assert lines[2] == "3 pods to place: 1 on new nodes, 1 on nodes that exist, 1 fits nowhere"
     assert "c-8x-amd64-linux" in view
     assert "  n1    none     1  small" in lines
     assert "      general  needs 300 cpu; the largest type has 255.9" in lines
@@ -197,6 +197,36 @@ def test_every_line_fits_the_screen(columns: str, monkeypatch: pytest.MonkeyPatc
     view = shown(file)
 
     assert [] == [line for line in view.splitlines() if len(line) > int(columns)]
+
+
+APART = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_long_names_break_no_row(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    name = "a-pool-with-a-name-that-is-about-as-long-as-names-may-be-at-all"
+    alike = [pod(f"web-{n}", "3", topologySpreadConstraints=[APART]) for n in range(3)]
+    for each in alike:
+        each["metadata"]["labels"] = {"app": "web"}
+    file = put("c.json", pool(name), pod("a"), pod("huge", "999"), *alike)
+
+    lines = shown(file).splitlines()
+
+    assert all(len(line) <= int(columns) for line in lines)
+    nodes = [line for line in lines if "test-zone-" in line]
+    assert nodes
+    assert all(line.startswith((" a-pool-", "  a-pool-")) for line in nodes)
+    legend = lines.index("Pods that fit nowhere") - 2
+    assert "  " == lines[legend][:2]
+    at = lines.index("  ✗ huge")
+    # what goes on below stands below, and not at the margin
+    assert all(line.startswith("      ") for line in lines[at + 1 :] if line)
 
 
 def test_there_is_more_to_see_on_a_wider_screen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unit.cli.cluster_texts import (
+from helpers.cluster_texts import (
     CLASS_REF,
     instance_type,
     node,
@@ -18,7 +18,7 @@ from unit.cli.cluster_texts import (
     reasons,
     text_of,
 )
-from unit.cli.commands import run
+from helpers.commands import run
 
 NODE_CLASS = {
     "apiVersion": "karpenter.kwok.sh/v1alpha1",
@@ -162,6 +162,44 @@ def test_a_duration_is_refused_in_words(given: str, advice: str) -> None:
     )
     assert 2 == ran.code
     assert ran.errors[0].endswith(f'expireAfter: Invalid value: "{given}": {said}')
+
+
+@pytest.mark.parametrize("key", ["apiVersion", "kind"])
+@pytest.mark.parametrize("value", [[], {}, None, 1])
+def test_a_kind_that_is_no_text_is_a_problem(key: str, value: object) -> None:
+    ran = run("plan", put("c.json", {**pod(), key: value}, {**pool(), "kind": "CronJob"}))
+
+    assert 2 == ran.code
+    assert f" {key}: {'Required' if value is None else 'Invalid'} value" in ran.errors[0]
+
+
+def test_an_amount_that_is_none_is_one_problem() -> None:
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": pod(cpu="lots")["spec"]}
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "a"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template},
+    }
+
+    ran = run("plan", put("c.json", workload))
+
+    first, last = ran.errors
+    assert 'resources.requests.cpu: Invalid value: "lots": must be a quantity' in first
+    assert "error: nothing is planned: 1 problem above" == last
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n---\n"])
+def test_input_without_an_object_is_pointed_out(text: str) -> None:
+    Path("empty.yaml").write_text(text, "utf-8")
+
+    of_file, of_stream = run("plan", "empty.yaml"), run("plan", "-", stdin=text)
+    laid_over = run("plan", put("c.json", pool()), "--with", "empty.yaml")
+
+    assert [0, 0, 0] == [each.code for each in (of_file, of_stream, laid_over)]
+    assert "note: there is no object in empty.yaml\n" == of_file.err
+    assert "note: there is no object in standard input\n" == of_stream.err
+    assert "note: there is no object in empty.yaml\n" == laid_over.err
 
 
 def test_lines_are_those_of_the_file() -> None:

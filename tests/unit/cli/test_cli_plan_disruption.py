@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from unit.cli.cluster_texts import (
+from helpers.cluster_texts import (
     document,
     machine,
     node,
@@ -18,7 +18,7 @@ from unit.cli.cluster_texts import (
     removed,
     running,
 )
-from unit.cli.commands import run
+from helpers.commands import run
 
 NOW = ["--now", "2026-08-01T12:00:00Z"]
 ALL = {"budgets": [{"nodes": "100%"}], "consolidateAfter": "30s"}
@@ -78,6 +78,34 @@ def test_an_empty_node_goes_and_what_it_saves_is_told() -> None:
     assert {"general": {"Empty": 1, "Drifted": 1, "Underutilized": 1}} == plan["budgets"]
     assert lines[0] == "1 node to remove: saves $0.1086 per hour, $79.27 per month"
     assert "  delete n1: empty 40 s, saves $0.1086/h ($79.27/month)" in lines
+
+
+def test_an_empty_node_whose_price_nobody_knows_saves_nobody_knows_what() -> None:
+    unknown = [ours(), *machine("n1", zone="elsewhere")]
+    beside = [*unknown, *machine("n2")]
+
+    (alone,) = plan_of(*unknown)["commands"]
+    (both,) = plan_of(*beside)["commands"]
+
+    assert (None, None) == (alone["savingsHourly"], both["savingsHourly"])
+    assert shown(*unknown)[0] == "1 node to remove: the saving is unknown"
+    assert shown(*beside)[0] == "2 nodes to remove: the saving is unknown"
+
+
+def test_the_total_leaves_out_what_nobody_knows_and_says_so() -> None:
+    objects = [
+        ours(),
+        *machine("n1", zone="elsewhere", spec={"expireAfter": "1h"}),
+        *machine("n2", created="2026-08-01T11:59:20Z"),
+    ]
+
+    found = {each["candidates"][0]: each["savingsHourly"] for each in plan_of(*objects)["commands"]}
+
+    assert {"n1": None, "n2": pytest.approx(PRICE)} == found
+    assert (
+        "2 nodes to remove: saves $0.1086 per hour, $79.27 per month,"
+        " the saving of 1 node is unknown"
+    ) == shown(*objects)[0]
 
 
 def test_both_parts_come_in_one_document_and_each_alone() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from unit.cli.cluster_texts import planned, pod, pool, put, reasons
-from unit.cli.commands import run
+from helpers.cluster_texts import planned, pod, pool, put, reasons
+from helpers.commands import run
 
 SPOT_ONLY = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
 

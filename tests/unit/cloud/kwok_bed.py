@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from builders import node_pool
+from helpers.builders import node_pool
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim, NodeClassReference, NodePool
 from karpenter.cloud.contract import Bed
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.provider import CloudProvider
-from karpenter.model import labels
 from unit.cloud.kwok_cloud import NODE_CLASS, POOL, KwokCloud
 
 
@@ -21,7 +21,7 @@ class KwokBed(Bed):
 
     def pool(self) -> NodePool:
         reference = NodeClassReference(
-            group=labels.KWOK_DOMAIN, kind="KWOKNodeClass", name=NODE_CLASS
+            group=kwok_labels.DOMAIN, kind="KWOKNodeClass", name=NODE_CLASS
         )
         return node_pool(POOL, node_class=reference)
 

@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from karpenter.admission.crds import builtin_crds
+from helpers.manifests import claim_to_launch
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.nodes import Node
@@ -17,13 +19,13 @@ from karpenter.cloud.types import InstanceType
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Request, Response
 from karpenter.model import labels
-from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.crds import CustomKinds
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client as MemoryClient
-from karpenter.sandbox.store import Store
-from karpenter.sandbox.transport import MemoryTransport
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client as MemoryClient
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.server.api import Api
+from karpenter_sandbox.server.crds import CustomKinds
+from karpenter_sandbox.server.transport import MemoryTransport
+from karpenter_sandbox.store.store import Store
 
 NODE_CLASS = "default"
 POOL = "general"
@@ -96,26 +98,20 @@ class KwokCloud:
             listed.append({"key": labels.INSTANCE_TYPE, "operator": "In", "values": list(types)})
         else:
             listed.append({"key": labels.ARCH, "operator": "In", "values": ["amd64"]})
-        body = {
-            "metadata": {
-                "name": name,
+        body = claim_to_launch(
+            name,
+            {"group": kwok_labels.DOMAIN, "kind": "KWOKNodeClass", "name": node_class},
+            listed,
+            requests=requests,
+            metadata={
                 "labels": {
                     labels.NODEPOOL: POOL,
-                    labels.KWOK_NODE_CLASS: node_class,
+                    kwok_labels.NODE_CLASS: node_class,
                     **(pool_labels or {}),
                 },
                 "annotations": dict(annotations or {}),
             },
-            "spec": {
-                "nodeClassRef": {
-                    "group": labels.KWOK_DOMAIN,
-                    "kind": "KWOKNodeClass",
-                    "name": node_class,
-                },
-                "requirements": listed,
-                "resources": {"requests": dict(requests or {"cpu": "1", "pods": "2"})},
-            },
-        }
+        )
         return await self.kube.create(NodeClaim, body)
 
     async def write_launched(self, claim: NodeClaim) -> NodeClaim:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from autoscaler import FakeCloud
-from builders import node_claim
-from clusters import in_virtual_time
+from helpers.autoscaler import FakeCloud
+from helpers.builders import node_claim
+from helpers.clusters import in_virtual_time
 from karpenter.clock import running_clock
 from karpenter.cloud.metered import MeteredProvider, current_controller
 from karpenter.telemetry import CloudCalls, Metrics
@@ -12,8 +12,9 @@ from karpenter.telemetry import CloudCalls, Metrics
 NAME = "karpenter_cloudprovider_errors_total"
 
 
+@pytest.mark.case("V15-S39")
 @in_virtual_time
-async def test_v15_s39_an_error_of_no_class_is_counted_for_the_pool_of_the_claim() -> None:
+async def test_an_error_of_no_class_is_counted_for_the_pool_of_the_claim() -> None:
     metrics = Metrics()
     cloud = FakeCloud(failures={"create": [RuntimeError("broken")]})
     metered = MeteredProvider(cloud, CloudCalls(metrics), running_clock().monotonic)

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from builders import node_claim, node_pool
-from clusters import in_virtual_time
+from helpers.builders import node_claim, node_pool
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.clock import running_clock
 from karpenter.cloud.kwok.catalogue import FACTS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.clock import running_clock
 from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.provider import KwokProvider, make_provider
@@ -131,7 +131,7 @@ def test_kwok_reads_the_instance_types_file_the_environment_names(tmp_path: Path
 
     @in_virtual_time
     async def run() -> None:
-        from builders import node_pool
+        from helpers.builders import node_pool
 
         provider = await made({"INSTANCE_TYPES_FILE_PATH": str(file)})
         types = await provider.instance_types(node_pool("any"))

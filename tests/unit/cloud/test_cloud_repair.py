@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from builders import NOW, condition, node
+from helpers.builders import NOW, condition, node
 from karpenter.api.nodes import Node
 from karpenter.cloud.kwok.provider import REPAIR_POLICIES
 from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE, RepairPolicy
@@ -119,16 +119,19 @@ class TestValidation:
 
 
 class TestMatching:
-    def test_v15_s34_the_fallback_is_not_eligible_before_its_toleration_is_over(self) -> None:
+    @pytest.mark.case("V15-S34")
+    def test_the_fallback_is_not_eligible_before_its_toleration_is_over(self) -> None:
         assert decided([FALLBACK, KERNEL], sick("Other")) is None
 
-    def test_v15_s34_a_specific_policy_governs_where_its_regex_is_found(self) -> None:
+    @pytest.mark.case("V15-S34")
+    def test_a_specific_policy_governs_where_its_regex_is_found(self) -> None:
         repair = decided([FALLBACK, KERNEL], sick("Kernel"))
 
         assert repair is not None
         assert (REPLACE_NODE, KERNEL) == (repair.action, repair.governing.policy)
 
-    def test_v15_s42_an_unhealthy_simulated_node_is_replaced_after_thirty_seconds(self) -> None:
+    @pytest.mark.case("V15-S42")
+    def test_an_unhealthy_simulated_node_is_replaced_after_thirty_seconds(self) -> None:
         unhealthy = sick(kind="KWOKUnhealthy", status="True", age=timedelta(seconds=31))
 
         repair = decided(list(REPAIR_POLICIES), unhealthy)
@@ -265,7 +268,8 @@ class TestMerging:
 
 
 class TestBook:
-    def test_v15_s35_a_heartbeat_keeps_the_matches(self) -> None:
+    @pytest.mark.case("V15-S35")
+    def test_a_heartbeat_keeps_the_matches(self) -> None:
         book = RepairBook(RepairPolicies([FALLBACK, KERNEL]))
         first = sick("Kernel")
         (told,) = first.status.conditions
@@ -282,7 +286,8 @@ class TestBook:
         assert [True, False] == changes
         assert [KERNEL] == [match.policy for match in book.matches("a")]
 
-    def test_v15_s35_what_is_no_news_of_the_node_keeps_the_matches(self) -> None:
+    @pytest.mark.case("V15-S35")
+    def test_what_is_no_news_of_the_node_keeps_the_matches(self) -> None:
         book = RepairBook(RepairPolicies([FALLBACK, KERNEL]))
         book.observe(sick("Kernel"))
         before = book.matches("a")
@@ -291,7 +296,8 @@ class TestBook:
 
         assert before is book.matches("a")
 
-    def test_v15_s35_a_node_that_is_gone_matches_nothing(self) -> None:
+    @pytest.mark.case("V15-S35")
+    def test_a_node_that_is_gone_matches_nothing(self) -> None:
         book = RepairBook(RepairPolicies([FALLBACK, KERNEL]))
         book.observe(sick("Kernel"))
 

@@ -4,8 +4,10 @@ import math
 
 import pytest
 
-from builders import instance_type, offering
-from karpenter.cloud.types import Offering, allocatable, comparable_price
+from helpers.builders import instance_type, offering
+from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.node_classes import NodeClass, node_class_model
+from karpenter.cloud.types import Offering, ProviderFacts, allocatable, comparable_price
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
 
@@ -58,3 +60,34 @@ def test_an_offering_may_replace_capacity_and_overhead() -> None:
 
 def test_a_price_that_is_no_number_is_dearer_than_any() -> None:
     assert math.inf == comparable_price(math.nan)
+
+
+class MachineClass(NodeClass, frozen=True):
+    api_version = "machines.example.com/v1"
+
+
+def test_a_provider_serves_the_node_classes_whose_models_it_brings() -> None:
+    facts = ProviderFacts("racks", (), frozenset(), models=(MachineClass,))
+
+    assert (("machines.example.com", "MachineClass"),) == facts.node_classes
+    assert (MachineClass,) == facts.readable_node_classes
+
+
+def test_a_kind_named_twice_is_served_once() -> None:
+    pair = ("machines.example.com", "MachineClass")
+
+    assert (pair,) == ProviderFacts(
+        "racks", (pair,), frozenset(), models=(MachineClass,)
+    ).node_classes
+
+
+def test_a_node_class_without_a_model_is_left_to_its_provider() -> None:
+    served = (("machines.example.com", "MachineClass"), ("karpenter.kwok.sh", "KWOKNodeClass"))
+
+    assert (KWOKNodeClass,) == ProviderFacts("both", served, frozenset()).readable_node_classes
+
+
+def test_the_model_of_a_provider_goes_before_one_that_is_known() -> None:
+    own = node_class_model("karpenter.kwok.sh/v9", "KWOKNodeClass")
+
+    assert (own,) == ProviderFacts("own", (), frozenset(), models=(own,)).readable_node_classes

@@ -2,6 +2,7 @@
 
 import pytest
 
+from karpenter.api import kwok_labels
 from karpenter.cloud.kwok.catalogue import FACTS, built_in, facts_about, family_of, size_of
 from karpenter.model import labels
 from karpenter.model.requirement import Operator
@@ -85,10 +86,10 @@ def test_a_type_carries_its_nine_labels_and_nothing_about_its_region() -> None:
         labels.OS: {"linux"},
         labels.ZONE: {f"test-zone-{zone}" for zone in "abcd"},
         labels.CAPACITY_TYPE: {"spot", "on-demand"},
-        labels.KWOK_INSTANCE_SIZE: {"128"},
-        labels.KWOK_INSTANCE_FAMILY: {"m"},
-        labels.KWOK_INSTANCE_CPU: {"128"},
-        labels.KWOK_INSTANCE_MEMORY: {"1Ti"},
+        kwok_labels.INSTANCE_SIZE: {"128"},
+        kwok_labels.INSTANCE_FAMILY: {"m"},
+        kwok_labels.INSTANCE_CPU: {"128"},
+        kwok_labels.INSTANCE_MEMORY: {"1Ti"},
     }
     held = {each.key: set(each.values) for each in requirements if each.operator is Operator.IN}
     assert expected == held
@@ -96,7 +97,7 @@ def test_a_type_carries_its_nine_labels_and_nothing_about_its_region() -> None:
     assert requirements.get(labels.HOSTNAME) is None
 
 
-@pytest.mark.parametrize("key", [labels.WINDOWS_BUILD, labels.KWOK_RESERVATION_ID])
+@pytest.mark.parametrize("key", [labels.WINDOWS_BUILD, kwok_labels.RESERVATION_ID])
 def test_a_well_known_label_that_no_type_has_is_said_not_to_exist(key: str) -> None:
     for instance_type in built_in():
         assert Operator.DOES_NOT_EXIST is instance_type.requirements[key].operator
@@ -128,6 +129,6 @@ def test_the_provider_says_what_it_serves() -> None:
     assert "kwok" == FACTS.name
     assert (("karpenter.kwok.sh", "KWOKNodeClass"),) == FACTS.node_classes
     assert "karpenter.kwok.sh/reservation-id" == FACTS.reservation_id_label
-    expected = labels.well_known("kwok") | {labels.KWOK_RESERVATION_ID}
+    expected = (labels.CORE_WELL_KNOWN | kwok_labels.WELL_KNOWN) | {kwok_labels.RESERVATION_ID}
     assert expected == FACTS.well_known_labels
     assert FACTS == facts_about(built_in())

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from karpenter.api import kwok_labels
 from karpenter.cloud.kwok.catalogue import facts_about, load
 from karpenter.cloud.kwok.entries import CatalogueError
 from karpenter.cloud.types import InstanceType
@@ -59,10 +60,10 @@ def test_an_entry_becomes_a_type() -> None:
         labels.OS: {"linux"},
         labels.ZONE: {"us-east-1a"},
         labels.CAPACITY_TYPE: {"on-demand"},
-        labels.KWOK_INSTANCE_SIZE: {"4xlarge"},
-        labels.KWOK_INSTANCE_FAMILY: {"g5"},
-        labels.KWOK_INSTANCE_CPU: {"16"},
-        labels.KWOK_INSTANCE_MEMORY: {"64Gi"},
+        kwok_labels.INSTANCE_SIZE: {"4xlarge"},
+        kwok_labels.INSTANCE_FAMILY: {"g5"},
+        kwok_labels.INSTANCE_CPU: {"16"},
+        kwok_labels.INSTANCE_MEMORY: {"64Gi"},
     } == held
 
 
@@ -92,7 +93,7 @@ def test_property_names_are_matched_whatever_their_case_and_unknown_ones_passed_
     )
 
     assert {"linux", "windows"} == found.requirements[labels.OS].values
-    assert {"8Gi"} == found.requirements[labels.KWOK_INSTANCE_MEMORY].values
+    assert {"8Gi"} == found.requirements[kwok_labels.INSTANCE_MEMORY].values
     assert 29 == found.capacity.pods
     assert (False, 0.1) == (found.offerings[0].available, found.offerings[0].price)
 
@@ -113,7 +114,7 @@ def test_an_absent_price_is_nothing() -> None:
 def test_a_reservation_has_the_id_and_the_room_the_file_gives_it() -> None:
     reserved = way(capacity_type="reserved", ReservationCapacity=3)
     reserved["Requirements"].append(
-        {"key": labels.KWOK_RESERVATION_ID, "operator": "In", "values": ["r-1"]}
+        {"key": kwok_labels.RESERVATION_ID, "operator": "In", "values": ["r-1"]}
     )
 
     (found,) = read(entry(offerings=[reserved, way()]))
@@ -121,8 +122,8 @@ def test_a_reservation_has_the_id_and_the_room_the_file_gives_it() -> None:
     held, plain = found.offerings
     assert ("r-1", 3, True) == (held.reservation_id, held.reservation_capacity, held.is_launchable)
     assert ("", 0) == (plain.reservation_id, plain.reservation_capacity)
-    assert {"r-1"} == found.requirements[labels.KWOK_RESERVATION_ID].values
-    assert Operator.DOES_NOT_EXIST is plain.requirements[labels.KWOK_RESERVATION_ID].operator
+    assert {"r-1"} == found.requirements[kwok_labels.RESERVATION_ID].values
+    assert Operator.DOES_NOT_EXIST is plain.requirements[kwok_labels.RESERVATION_ID].operator
 
 
 def test_a_reservation_without_an_id_is_one_of_its_own() -> None:

@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from builders import node_pool
-from clusters import in_virtual_time
+from helpers.builders import node_pool
+from helpers.clusters import in_virtual_time
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import ObjectMeta
@@ -86,7 +87,7 @@ async def test_the_catalogue_is_one_object_while_nothing_changes() -> None:
 @in_virtual_time
 async def test_a_node_class_can_declare_offerings_sold_out_which_a_launch_finds_out() -> None:
     async with kwok_cloud() as cloud:
-        annotation = {labels.KWOK_DOMAIN + "/sold-out": "c-2x-*/*/spot, */test-zone-a/*"}
+        annotation = {kwok_labels.DOMAIN + "/sold-out": "c-2x-*/*/spot, */test-zone-a/*"}
         await cloud.set_node_class(metadata={"annotations": annotation})
         before = len(await available(cloud))
         instance = await cloud.provider.create(await cloud.claim())
@@ -102,12 +103,12 @@ async def test_a_node_class_can_declare_offerings_sold_out_which_a_launch_finds_
 
 @in_virtual_time
 async def test_whoever_never_launches_can_know_beforehand_what_a_class_declares_sold_out() -> None:
-    annotations = {labels.KWOK_DOMAIN + "/sold-out": "c-2x-*/*/spot"}
+    annotations = {kwok_labels.DOMAIN + "/sold-out": "c-2x-*/*/spot"}
     async with kwok_cloud() as cloud:
         declaring = KWOKNodeClass(metadata=ObjectMeta(name="default", annotations=annotations))
         cloud.provider.foresee([declaring])
         mine = await available(cloud)
-        other = NodeClassReference(labels.KWOK_DOMAIN, "KWOKNodeClass", "other")
+        other = NodeClassReference(kwok_labels.DOMAIN, "KWOKNodeClass", "other")
         pool = node_pool("theirs", node_class=other)
         theirs = await cloud.provider.instance_types(pool)
 
@@ -117,8 +118,8 @@ async def test_whoever_never_launches_can_know_beforehand_what_a_class_declares_
 
 @in_virtual_time
 async def test_a_class_that_cannot_be_read_keeps_no_other_from_being_known() -> None:
-    unreadable = {labels.KWOK_DOMAIN + "/sold-out": "spot"}
-    annotations = {labels.KWOK_DOMAIN + "/sold-out": "*/*/spot"}
+    unreadable = {kwok_labels.DOMAIN + "/sold-out": "spot"}
+    annotations = {kwok_labels.DOMAIN + "/sold-out": "*/*/spot"}
     async with kwok_cloud() as cloud:
         classes = [
             KWOKNodeClass(metadata=ObjectMeta(name="broken", annotations=unreadable)),
@@ -134,7 +135,7 @@ async def test_a_class_that_cannot_be_read_keeps_no_other_from_being_known() -> 
 async def test_an_annotation_that_cannot_be_read_is_told_to_whoever_launches() -> None:
     async with kwok_cloud() as cloud:
         await cloud.set_node_class(
-            metadata={"annotations": {labels.KWOK_DOMAIN + "/sold-out": "spot"}}
+            metadata={"annotations": {kwok_labels.DOMAIN + "/sold-out": "spot"}}
         )
         with pytest.raises(CreateError, match="sold-out of KWOKNodeClass default: 'spot' names no"):
             await cloud.provider.create(await cloud.claim())

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from builders import node_pool
-from clusters import in_virtual_time
+from helpers.builders import node_pool
+from helpers.clusters import in_virtual_time
+from karpenter.api import kwok_labels
 from karpenter.cloud.kwok.catalogue import load
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.kwok.provider import KwokProvider
@@ -204,7 +205,7 @@ async def test_a_full_reservation_and_an_unavailable_offering_are_passed_over() 
         instance = await cloud.provider.create(await cloud.claim())
 
     assert "on-demand" == instance.labels[labels.CAPACITY_TYPE]
-    assert labels.KWOK_RESERVATION_ID not in instance.labels
+    assert kwok_labels.RESERVATION_ID not in instance.labels
 
 
 @pytest.mark.parametrize(

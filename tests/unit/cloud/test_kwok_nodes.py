@@ -2,8 +2,8 @@
 
 import pytest
 
-from builders import node_pool
-from clusters import in_virtual_time
+from helpers.builders import node_pool
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.cloud.kwok.provider import REPAIR_POLICIES
@@ -131,8 +131,9 @@ def test_the_repair_policies_are_those_of_karpenter() -> None:
     assert all(policy.termination_grace_period is not None for policy in REPAIR_POLICIES)
 
 
+@pytest.mark.case("V15-S41")
 @in_virtual_time
-async def test_v15_s41_a_restart_writes_the_boot_id_and_the_same_one_again_nothing() -> None:
+async def test_a_restart_writes_the_boot_id_and_the_same_one_again_nothing() -> None:
     async with kwok_cloud() as cloud:
         claim = await launched(cloud)
         node = await cloud.only_node()
@@ -153,8 +154,9 @@ async def test_v15_s41_a_restart_writes_the_boot_id_and_the_same_one_again_nothi
     assert found[0] == found[1]
 
 
+@pytest.mark.case("V15-S41")
 @in_virtual_time
-async def test_v15_s41_a_claim_without_a_node_cannot_be_restarted() -> None:
+async def test_a_claim_without_a_node_cannot_be_restarted() -> None:
     async with kwok_cloud() as cloud:
         claim = await launched(cloud)
 

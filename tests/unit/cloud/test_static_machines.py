@@ -3,60 +3,45 @@
 import asyncio
 import random
 import re
-import shutil
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
-from unittest import SkipTest
 
 import pytest
 
-from builders import node_pool
+from helpers.builders import node_pool
 from karpenter.api.cluster import ConfigMap, Namespace
 from karpenter.api.karpenter import NodeClaim, NodeClassReference, NodePool
+from karpenter.api.node_classes import node_class_model
 from karpenter.clock import Clock, run_virtual, running_clock
 from karpenter.cloud.contract import Bed, ProviderContract
 from karpenter.cloud.provider import CloudProvider, CreateError
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
 from karpenter.kube.client import Client
 from karpenter.settings import Settings
+from third_party import (
+    EXAMPLE,
+    GROUP,
+    KIND,
+    MACHINES,
+    PAGE,
+    REFERENCE,
+    installed,
+    machine_class_objects,
+    ready,
+)
 from unit.cloud.kwok_cloud import CountedTransport, api_in_memory
 
-ROOT = Path(__file__).resolve().parents[3]
-EXAMPLE = ROOT / "examples" / "providers" / "static_machines.py"
-PAGE = (ROOT / "docs" / "providers.md").read_text("utf-8")
-CLASS = NodeClassReference(group="static-machines.example.com", kind="MachineClass", name="default")
-MACHINES = """
-- {name: rack1-01, zone: rack1, cpu: "8", memory: 32Gi, price: 0.11}
-- {name: rack1-02, zone: rack1, cpu: "8", memory: 32Gi, price: 0.12}
-- {name: rack2-01, zone: rack2, cpu: "2", memory: 4Gi, price: 0.02}
-"""
+CLASS = NodeClassReference(**REFERENCE)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Install the example as a package of a third party would be."""
-    site = tmp_path_factory.mktemp("site")
-    shutil.copy(EXAMPLE, site)
-    metadata = site / "static_machines-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: static-machines\nVersion: 1.0\n"
-    )
-    registration = re.search(
-        r'```toml\n\[project\.entry-points\."(?P<group>.+)"\]\n(?P<line>.+)\n', PAGE
-    )
-    assert registration is not None
-    name, _, target = registration["line"].replace('"', "").partition(" = ")
-    (metadata / "entry_points.txt").write_text(f"[{registration['group']}]\n{name} = {target}\n")
-    sys.path.insert(0, str(site))
-    try:
+    with installed(tmp_path_factory.mktemp("site")):
         yield
-    finally:
-        sys.path.remove(str(site))
-        sys.modules.pop("static_machines", None)
 
 
 def made(transport: CountedTransport, clock: Clock, file: Path) -> CloudProvider:
@@ -106,15 +91,22 @@ class StaticBed(Bed):
             await self.provider.create(await self.claim(name))
 
     async def break_node_class(self) -> None:
-        raise SkipTest("machines of a rack need no node class to be ready")
+        await self.say_ready("False")
+
+    async def say_ready(self, status: str) -> None:
+        kind = node_class_model(f"{GROUP}/v1", KIND)
+        await self.kube.patch(kind, CLASS.name, ready(status), subresource="status")
 
 
 @asynccontextmanager
 async def static_bed(file: Path) -> AsyncIterator[StaticBed]:
     clock = running_clock()
-    _, transport = await api_in_memory(clock)
+    memory, transport = await api_in_memory(clock)
+    for each in machine_class_objects():
+        await memory.create(each)
     bed = StaticBed(transport, clock, file)
     await bed.kube.create(Namespace, {"metadata": {"name": "kube-system"}})
+    await bed.say_ready("True")
     try:
         yield bed
     finally:

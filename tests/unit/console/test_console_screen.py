@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from karpenter.cli import screen
-from karpenter.cli.screen import (
+from karpenter.console import screen
+from karpenter.console.screen import (
     Column,
     counted,
     fitted,
@@ -91,6 +91,20 @@ def test_cells_are_shortened_before_columns_go() -> None:
 
     assert [3, 3, 3, 3, 2] == heads
     assert [[30, 20, 1], [30, 20, 1], [21, 20, 1], [10, 10, 1], [17, 1]] == cells
+
+
+def test_names_are_cut_only_once_everything_else_has_gone() -> None:
+    columns = [
+        Column("name", ["a" * 30], at_worst=10),
+        Column("second", ["b" * 20], may_go=1),
+        Column("price", ["1"], is_number=True),
+    ]
+
+    rows = [laid_out([fitted(columns, room)]).splitlines()[1:] for room in (60, 40, 25)]
+
+    assert [[30, 20, 1], [30, 1], [17, 1]] == [
+        [len(cell) for line in row for cell in line.split()] for row in rows
+    ]
 
 
 def test_what_looks_like_markup_is_text() -> None:

@@ -13,19 +13,20 @@ from typing import Any, Final
 
 import msgspec
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
+from helpers import manifests
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, end, run_in_background
+from helpers.manifests import condition
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.clock import running_clock
 from karpenter.cloud.provider import Instance
+from karpenter.controllers.context import Context, Controller
+from karpenter.controllers.lookup import nodes_of
 from karpenter.controllers.manager import Manager, Process
-from karpenter.controllers.runtime import Controller
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
-from karpenter.controllers.termination.lookup import nodes_of
 from karpenter.controllers.termination.nodes import NodeTermination
-from karpenter.controllers.world import World
 from karpenter.kube.client import Client
 from karpenter.kube.events import Recorder
 from karpenter.kube.mirror import Key, key_of
@@ -33,10 +34,10 @@ from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter.kube.workqueue import Backoff
 from karpenter.model.conditions import find
 from karpenter.runtime import Runnable
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics, recording_logger
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.server.transport import MemoryTransport
 
 FINALIZER: Final = "karpenter.sh/termination"
 CLASS_LABEL: Final = "karpenter.kwok.sh/kwoknodeclass"
@@ -73,10 +74,10 @@ def claim(
     }
     if period is not None:
         spec["terminationGracePeriod"] = period
-    conditions = [_condition("Launched"), _condition("Ready")]
-    conditions.append(_condition("Registered", "True" if registered else "Unknown"))
+    conditions = [condition("Launched", generation=None), condition("Ready", generation=None)]
+    conditions.append(condition("Registered", "True" if registered else "Unknown", generation=None))
     if reason:
-        conditions.append(_condition("DisruptionReason", "True", reason))
+        conditions.append(condition("DisruptionReason", "True", reason, generation=None))
     status: JsonObject = {"conditions": conditions, "nodeName": name}
     machine = provider_id(name) if machine is None else machine
     if machine:
@@ -117,7 +118,9 @@ def node(
             "providerID": provider_id(name) if machine is None else machine,
             "taints": list(taints),
         },
-        "status": {"conditions": [_condition("Ready", "True" if ready else "False")]},
+        "status": {
+            "conditions": [condition("Ready", "True" if ready else "False", generation=None)]
+        },
     }
 
 
@@ -146,23 +149,20 @@ def pod(
     }
     if critical:
         spec |= {"priorityClassName": "system-node-critical", "priority": 2000001000}
-    status: JsonObject = {"phase": phase, "conditions": [_condition("Ready")]}
+    status: JsonObject = {"phase": phase, "conditions": [condition("Ready", generation=None)]}
     if started:
         status["startTime"] = started
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
+    return manifests.pod(
+        name,
+        metadata={
             "labels": {"app": app},
             "annotations": {"karpenter.sh/do-not-disrupt": held} if held else {},
             "ownerReferences": [_owner(kind) for kind in owners],
             **metadata,
         },
-        "spec": spec,
-        "status": status,
-    }
+        status=status,
+        **spec,
+    )
 
 
 def budget(name: str = "pdb", *, allowed: int = 0, app: str = "web") -> JsonObject:
@@ -214,16 +214,6 @@ def taints_of(stored: JsonObject) -> list[JsonObject]:
     return [taint for taint in taints if taint["key"] != "node.kubernetes.io/not-ready"]
 
 
-def _condition(kind: str, status: str = "True", reason: str = "") -> JsonObject:
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason or kind,
-        "message": "",
-        "lastTransitionTime": "2030-01-01T00:00:00Z",
-    }
-
-
 def _owner(kind: str) -> JsonObject:
     api_version = "v1" if kind == "Node" else "apps/v1"
     name = "n" if kind == "Node" else "owner"
@@ -236,7 +226,7 @@ class ClaimsLeaving(Controller):
     name = "nodeclaim.lifecycle"
     backoff = Backoff(1.0, 60.0)
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Context) -> None:
         super().__init__(world)
         self._claims = world.mirror(NodeClaim)
         self._finalizer = ClaimFinalizer(world)
@@ -248,7 +238,7 @@ class ClaimsLeaving(Controller):
             key_of(claim)
             for claim in self._claims.list()
             if any(
-                changed.metadata.uid == each.metadata.uid for each in nodes_of(self.world, claim)
+                changed.metadata.uid == each.metadata.uid for each in nodes_of(self.context, claim)
             )
             or claim.status.provider_id == changed.spec.provider_id
         ]
@@ -260,7 +250,7 @@ class ClaimsLeaving(Controller):
         return await self._finalizer.finalize(found)
 
 
-def leaving_controllers(world: World) -> list[Runnable]:
+def leaving_controllers(world: Context) -> list[Runnable]:
     """The controllers under test and the one that calls the finalizer."""
     evictions = EvictionQueue(world)
     return [NodeTermination(world, evictions), evictions, ClaimsLeaving(world)]
@@ -396,7 +386,7 @@ async def leaving(
     *objects: JsonObject,
     answers: dict[str, list[Response]] | None = None,
     gone_after: int = 1,
-    make: Callable[[World], list[Runnable]] = leaving_controllers,
+    make: Callable[[Context], list[Runnable]] = leaving_controllers,
 ) -> AsyncIterator[Leaving]:
     """A bench on which the termination controllers run; every claim's machine exists."""
     tampering: list[Tampering] = []
@@ -483,12 +473,7 @@ class Living:
     async def kill(self) -> None:
         """End the process wherever it is."""
         task, self._task = self._task, None
-        if task is not None:
-            has_failed = task.done()
-            task.cancel()
-            outcome = (await asyncio.gather(task, return_exceptions=True))[0]
-            if has_failed and isinstance(outcome, BaseException):
-                raise outcome
+        await end(task)
 
     async def adopt(self, count: int) -> None:
         """Add simulated nodes that are ours: with a claim, a machine and a finalizer."""

@@ -11,9 +11,11 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, gates, run_in_background
-from claiming import at, condition
-from disrupting import TYPES
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, gates, run_in_background
+from helpers.disruption import TYPES
+from helpers.manifests import at, condition, container, pod
+from helpers.provisioning import FACTS, ready_pool
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
@@ -21,14 +23,13 @@ from karpenter.clock import EPOCH
 from karpenter.cloud.types import InstanceType
 from karpenter.controllers.disruption.loop import DisruptionLoop
 from karpenter.controllers.disruption.queue import CommandQueue
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.kube.transport import Request, Response, Transport
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from karpenter.model.taints import DISRUPTED, matches
 from karpenter.runtime import Runnable
 from karpenter.settings import Settings
-from provisioning_bench import FACTS, ready_pool
 
 V1 = "karpenter.sh/v1"
 SETTLED = ("Launched", "Registered", "Initialized", "Ready", "Consolidatable")
@@ -65,7 +66,7 @@ def machine(
     size = SIZES.get(kind, SIZES["s4"])
     common = {
         labels.NODEPOOL: in_pool,
-        labels.KWOK_NODE_CLASS: "default",
+        kwok_labels.NODE_CLASS: "default",
         labels.INSTANCE_TYPE: kind,
         labels.CAPACITY_TYPE: "on-demand",
         labels.ZONE: "z1",
@@ -150,28 +151,22 @@ def running(
     owners = [
         {"apiVersion": api_version, "kind": owner, "name": "o", "uid": "o", "controller": True}
     ]
-    container = {
-        "name": "app",
-        "image": "pause",
-        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
+    return pod(
+        name,
+        containers=[container(cpu)],
+        metadata={
             "labels": {"app": app},
             "annotations": dict(annotations or {}),
             "ownerReferences": owners if owner else [],
         },
-        "spec": {"nodeName": on, "containers": [container], **spec},
-        "status": {
+        status={
             "phase": "Running",
             "conditions": [{"type": "Ready", "status": "True"}],
             **({"startTime": started} if started else {}),
         },
-    }
+        nodeName=on,
+        **spec,
+    )
 
 
 def pdb(name: str = "pdb", *, app: str = "web", allowed: int = 0, **spec: Any) -> JsonObject:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from autoscaler import FakeCloud, JsonObject
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import FakeCloud, JsonObject
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.provisioning import FACTS
 from karpenter.api.karpenter import Budget, NodeClaim, NodePool
 from karpenter.api.meta import Resource
 from karpenter.clock import EPOCH, run_virtual
@@ -21,7 +22,6 @@ from karpenter.cloud.provider import RepairPolicy
 from karpenter.controllers.lifecycle.expiration import ExpirationController
 from karpenter.controllers.lifecycle.removal import Remover
 from karpenter.model import labels
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import (
     Disrupting,
     bad,
@@ -84,7 +84,7 @@ def is_one_sentence(text: str) -> bool:
         pytest.param({"nodes": "ten"}, id="a word"),
         pytest.param({"nodes": ""}, id="nothing"),
         pytest.param(
-            {"nodes": "-1", "reasons": ("Empty",)}, id="131 one for a single reason closes all"
+            {"nodes": "-1", "reasons": ("Empty",)}, id="DIS-131 one for a single reason closes all"
         ),
     ],
 )

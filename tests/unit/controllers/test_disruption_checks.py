@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from autoscaler import JsonObject
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject
+from helpers.clusters import in_virtual_time
 from karpenter.clock import run_virtual
-from karpenter.controllers.disruption.planning import Look
-from karpenter.controllers.runtime import Loop
+from karpenter.controllers.context import Loop
+from karpenter.controllers.disruption.planner import Look
 from karpenter.disruption.commands import Finding
 from karpenter.model import labels
 from unit.controllers.disruption_bench import (
@@ -42,8 +42,9 @@ def failed(found: Disrupting, kind: str) -> float:
 
 
 class TestEmptiness:
+    @pytest.mark.case("DIS-149")
     @in_virtual_time
-    async def test_149_an_empty_node_stays_for_fifteen_seconds(self) -> None:
+    async def test_an_empty_node_stays_for_fifteen_seconds(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
             task = asyncio.create_task(found.look())
             await found.pass_time(14.5)
@@ -54,8 +55,9 @@ class TestEmptiness:
             assert ["n1"] == found.going()
             await task
 
+    @pytest.mark.case("DIS-150")
     @in_virtual_time
-    async def test_150_a_node_that_gets_a_pod_meanwhile_stays_and_the_other_goes(self) -> None:
+    async def test_a_node_that_gets_a_pod_meanwhile_stays_and_the_other_goes(self) -> None:
         async def arrive(found: Disrupting) -> None:
             await found.put(running("a", "n1"))
 
@@ -65,8 +67,9 @@ class TestEmptiness:
             assert ["n2"] == found.going()
             assert 1 == failed(found, "empty")
 
+    @pytest.mark.case("DIS-151")
     @in_virtual_time
-    async def test_151_a_node_that_pods_are_expected_on_meanwhile_stays(self) -> None:
+    async def test_a_node_that_pods_are_expected_on_meanwhile_stays(self) -> None:
         async def nominate(found: Disrupting) -> None:
             later = found.clock.now().replace(year=2031)
             found.world.state.nominate("n1", later)
@@ -77,8 +80,9 @@ class TestEmptiness:
             assert [] == found.tainted()
             assert 1 == failed(found, "empty")
 
+    @pytest.mark.case("DIS-155")
     @in_virtual_time
-    async def test_155_a_budget_that_closes_meanwhile_keeps_empty_nodes(self) -> None:
+    async def test_a_budget_that_closes_meanwhile_keeps_empty_nodes(self) -> None:
         async def close(found: Disrupting) -> None:
             patch: JsonObject = {"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}}
             await found.change("NodePool", "np", patch)
@@ -115,10 +119,12 @@ class TestConsolidation:
     @pytest.mark.parametrize(
         ("meanwhile", "why", "lost"),
         [
-            pytest.param(_protected_pod, "churn", 1, id="152 a protected pod has come"),
-            pytest.param(_held_pod, "churn", 1, id="153 a pod with a closed budget has come"),
-            pytest.param(_large_pod, "scheduling", 0, id="154 only larger types would do now"),
-            pytest.param(_closed_budget, "budget", 1, id="155 the budget of the pool has closed"),
+            pytest.param(_protected_pod, "churn", 1, id="DIS-152 a protected pod has come"),
+            pytest.param(_held_pod, "churn", 1, id="DIS-153 a pod with a closed budget has come"),
+            pytest.param(_large_pod, "scheduling", 0, id="DIS-154 only larger types would do now"),
+            pytest.param(
+                _closed_budget, "budget", 1, id="DIS-155 the budget of the pool has closed"
+            ),
             pytest.param(_deleted, "churn", 1, id="somebody else has deleted the machine"),
         ],
     )
@@ -141,8 +147,9 @@ class TestConsolidation:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-156")
     @in_virtual_time
-    async def test_156_single_node_is_tried_when_multi_node_no_longer_holds(self) -> None:
+    async def test_single_node_is_tried_when_multi_node_no_longer_holds(self) -> None:
         async def protect(found: Disrupting) -> None:
             patch = {"metadata": {"annotations": PROTECTED}}
             await found.change("Pod", "b", patch)

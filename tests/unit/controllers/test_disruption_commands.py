@@ -2,18 +2,18 @@
 
 import pytest
 
-from autoscaler import JsonObject, run_in_background
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject, run_in_background
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import waiting_pod
 from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers.disruption.conflict_retry import GoneError, change
 from karpenter.controllers.disruption.loop import DisruptionLoop
 from karpenter.controllers.disruption.queue import CommandQueue, timeout
-from karpenter.controllers.disruption.writing import GoneError, change
 from karpenter.controllers.provisioning.batching import Batcher
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.provisioner import Provisioner
 from karpenter.kube.errors import ConflictError
 from karpenter.model import labels
-from provisioning_bench import waiting_pod
 from unit.controllers.disruption_bench import (
     Disrupting,
     Hanging,
@@ -27,6 +27,17 @@ from unit.controllers.disruption_bench import (
 
 # One pod on a machine four times too large: a smaller one takes its place
 UNDERUSED = (pool(), machine("n1"), running("a", "n1"))
+# A machine that drifted, and pods that need two of the machines that take its place
+SPLIT_IN_TWO = (
+    pool(
+        template={
+            "requirements": [{"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["s4"]}]
+        }
+    ),
+    machine("n1", kind="s8", conditions=[true("Drifted")]),
+    running("p0", "n1", cpu="3"),
+    running("p1", "n1", cpu="3"),
+)
 
 
 async def replacing(found: Disrupting) -> NodeClaim:
@@ -37,8 +48,9 @@ async def replacing(found: Disrupting) -> NodeClaim:
 
 
 class TestReplacing:
+    @pytest.mark.case("DIS-137")
     @in_virtual_time
-    async def test_137_candidates_are_marked_and_stay_until_the_replacement_is_there(self) -> None:
+    async def test_candidates_are_marked_and_stay_until_the_replacement_is_there(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             again = await found.look()
             await found.pass_time(30)
@@ -51,8 +63,9 @@ class TestReplacing:
             assert [labels.TERMINATION] == list(replacement.metadata.finalizers)
             assert 1 == found.metric("nodeclaims_created_total", reason="underutilized")
 
+    @pytest.mark.case("DIS-137")
     @in_virtual_time
-    async def test_137_the_decision_is_counted_and_logged(self) -> None:
+    async def test_the_decision_is_counted_and_logged(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             await found.look()
 
@@ -70,8 +83,9 @@ class TestReplacing:
             assert [1, 1, 1] == [line[key] for key in counts]
             assert line["command-id"]
 
+    @pytest.mark.case("DIS-138")
     @in_virtual_time
-    async def test_138_a_replacement_that_is_not_initialized_is_waited_for(self) -> None:
+    async def test_a_replacement_that_is_not_initialized_is_waited_for(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             replacement = await replacing(found)
             await found.launch(replacement)
@@ -83,13 +97,10 @@ class TestReplacing:
             assert told in found.heard("DisruptionLaunching")
             assert told in found.heard("DisruptionWaitingReadiness")
 
+    @pytest.mark.case("DIS-139")
     @in_virtual_time
-    async def test_139_all_replacements_are_waited_for(self) -> None:
-        pods = [running(f"p{number}", "n1", cpu="3") for number in range(2)]
-        drifted = machine("n1", kind="s8", conditions=[true("Drifted")])
-        sizes = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["s4"]}
-        narrow = pool(template={"requirements": [sizes]})
-        async with disrupting(narrow, drifted, *pods) as found:
+    async def test_all_replacements_are_waited_for(self) -> None:
+        async with disrupting(*SPLIT_IN_TWO) as found:
             await found.look()
             first, second = found.replacements
             await found.bring_up(first)
@@ -102,8 +113,9 @@ class TestReplacing:
 
             assert ["n1"] == found.going()
 
+    @pytest.mark.case("DIS-140")
     @in_virtual_time
-    async def test_140_candidates_go_when_all_replacements_are_initialized(self) -> None:
+    async def test_candidates_go_when_all_replacements_are_initialized(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             await replacing(found)
             await found.bring_up()
@@ -128,13 +140,10 @@ class TestReplacing:
             assert found.lines("command succeeded")
             assert frozenset() == found.queue.in_progress
 
+    @pytest.mark.case("DIS-140")
     @in_virtual_time
-    async def test_140_a_replacement_that_was_seen_initialized_is_not_looked_at_again(self) -> None:
-        pods = [running(f"p{number}", "n1", cpu="3") for number in range(2)]
-        drifted = machine("n1", kind="s8", conditions=[true("Drifted")])
-        sizes = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["s4"]}
-        narrow = pool(template={"requirements": [sizes]})
-        async with disrupting(narrow, drifted, *pods) as found:
+    async def test_a_replacement_that_was_seen_initialized_is_not_looked_at_again(self) -> None:
+        async with disrupting(*SPLIT_IN_TWO) as found:
             await found.look()
             first, second = found.replacements
             await found.bring_up(first)
@@ -149,8 +158,9 @@ class TestReplacing:
 
             assert ["n1"] == found.going()
 
+    @pytest.mark.case("DIS-141")
     @in_virtual_time
-    async def test_141_a_command_without_replacements_deletes_at_once(self) -> None:
+    async def test_a_command_without_replacements_deletes_at_once(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
             await found.look()
             await found.pass_time(0.1)
@@ -162,8 +172,9 @@ class TestReplacing:
 
 
 class TestGivingUp:
+    @pytest.mark.case("DIS-142")
     @in_virtual_time
-    async def test_142_a_replacement_that_vanishes_sets_the_candidate_free(self) -> None:
+    async def test_a_replacement_that_vanishes_sets_the_candidate_free(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             replacement = await replacing(found)
             await found.vanish(replacement)
@@ -186,8 +197,9 @@ class TestGivingUp:
 
             assert ["n1"] == found.tainted()
 
+    @pytest.mark.case("DIS-142")
     @in_virtual_time
-    async def test_142_nobody_plans_for_pods_of_a_machine_that_stays_after_all(self) -> None:
+    async def test_nobody_plans_for_pods_of_a_machine_that_stays_after_all(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             replacement = await replacing(found)
             deletes: JsonObject = {"metadata": {"finalizers": []}}
@@ -204,8 +216,9 @@ class TestGivingUp:
 
             assert [False] == marks
 
+    @pytest.mark.case("DIS-143")
     @in_virtual_time
-    async def test_143_a_replacement_that_only_the_mirror_lacks_is_waited_for(self) -> None:
+    async def test_a_replacement_that_only_the_mirror_lacks_is_waited_for(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             await replacing(found)
             mirror = found.world.mirror(NodeClaim)
@@ -219,8 +232,9 @@ class TestGivingUp:
             assert candidate.is_deleting
             assert 0 == found.metric("voluntary_disruption_queue_failures_total")
 
+    @pytest.mark.case("DIS-144")
     @in_virtual_time
-    async def test_144_a_command_ends_after_ten_minutes(self) -> None:
+    async def test_a_command_ends_after_ten_minutes(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             replacement = await replacing(found)
             await found.launch(replacement)
@@ -235,12 +249,13 @@ class TestGivingUp:
             assert [replacement.metadata.name] == [c.metadata.name for c in found.replacements]
             assert 1 == found.metric("voluntary_disruption_queue_failures_total")
 
+    @pytest.mark.case("DIS-145")
     @pytest.mark.parametrize(
         ("candidates", "seconds"),
         [
-            pytest.param(1, 600, id="145 a single candidate has ten minutes"),
-            pytest.param(10_000, 800, id="145 ten thousand candidates have 13m20s"),
-            pytest.param(80_000, 3600, id="145 eighty thousand candidates have an hour"),
+            pytest.param(1, 600, id="a single candidate has ten minutes"),
+            pytest.param(10_000, 800, id="ten thousand candidates have 13m20s"),
+            pytest.param(80_000, 3600, id="eighty thousand candidates have an hour"),
         ],
     )
     def test_the_more_is_under_way_the_longer_it_may_take(
@@ -273,8 +288,9 @@ class TestGivingUp:
 
 
 class TestRestarting:
+    @pytest.mark.case("DIS-146")
     @in_virtual_time
-    async def test_146_the_next_process_takes_the_marks_off(self) -> None:
+    async def test_the_next_process_takes_the_marks_off(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             replacement = await replacing(found)
             await found.launch(replacement)
@@ -286,8 +302,9 @@ class TestRestarting:
             assert [] == found.tainted()
             assert "" == found.reason("n1")
 
+    @pytest.mark.case("DIS-146")
     @in_virtual_time
-    async def test_146_machines_on_their_way_out_keep_their_marks(self) -> None:
+    async def test_machines_on_their_way_out_keep_their_marks(self) -> None:
         async with disrupting(pool(), machine("n1"), machine("n2"), running("a", "n2")) as found:
             await found.look()
             await found.pass_time(1)
@@ -300,8 +317,9 @@ class TestRestarting:
             assert ["n1"] == found.tainted()
             assert "Empty" == found.reason("n1")
 
+    @pytest.mark.case("DIS-146")
     @in_virtual_time
-    async def test_146_what_others_put_on_a_node_stays(self) -> None:
+    async def test_what_others_put_on_a_node_stays(self) -> None:
         theirs = {"key": "team", "value": "a", "effect": "NoSchedule"}
         ours = {"key": labels.DISRUPTED, "effect": "NoSchedule"}
         marked = machine("n1", taints=[theirs, ours], without=["Consolidatable"])
@@ -313,8 +331,9 @@ class TestRestarting:
 
 
 class TestBesideProvisioning:
+    @pytest.mark.case("DIS-147")
     @in_virtual_time
-    async def test_147_no_second_machine_is_planned_while_a_replacement_is_being_created(
+    async def test_no_second_machine_is_planned_while_a_replacement_is_being_created(
         self,
     ) -> None:
         hanging = Hanging("POST", "/nodeclaims")
@@ -337,8 +356,9 @@ class TestBesideProvisioning:
             assert 1 == len(found.replacements)
             await task
 
+    @pytest.mark.case("DIS-148")
     @in_virtual_time
-    async def test_148_a_pod_that_fits_the_replacement_needs_no_other_machine(self) -> None:
+    async def test_a_pod_that_fits_the_replacement_needs_no_other_machine(self) -> None:
         async with disrupting(*UNDERUSED) as found:
             replacement = await replacing(found)
             await found.launch(replacement)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
-from claiming import at, condition
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.manifests import at, condition
+from helpers.provisioning import FACTS
 from karpenter.api.karpenter import NodePool
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import CloudError, InstanceNotFoundError
@@ -18,7 +19,6 @@ from karpenter.controllers.node_pools.hashing import HashController
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import V1, machine, pool
 
 HASH = {labels.NODEPOOL_HASH: "1", labels.NODEPOOL_HASH_VERSION: NODEPOOL_HASH_VERSION}
@@ -74,16 +74,18 @@ def quiet_for(seconds: str, **disruption: Any) -> JsonObject:
 
 
 class TestConsolidatable:
+    @pytest.mark.case("DIS-161")
     @in_virtual_time
-    async def test_161_never_at_rest_in_a_pool_that_never_consolidates(self) -> None:
+    async def test_never_at_rest_in_a_pool_that_never_consolidates(self) -> None:
         async with conditions(quiet_for("Never"), claim(without=())) as found:
             again = await found.look()
 
             assert not found.is_at_rest()
             assert 300.0 == again
 
+    @pytest.mark.case("DIS-162")
     @in_virtual_time
-    async def test_162_not_before_the_pool_wants_it(self) -> None:
+    async def test_not_before_the_pool_wants_it(self) -> None:
         moved = claim()
         moved["status"]["lastPodEventTime"] = at(0)
         async with conditions(quiet_for("30s"), moved) as found:
@@ -98,8 +100,9 @@ class TestConsolidatable:
 
             assert found.is_at_rest()
 
+    @pytest.mark.case("DIS-163")
     @in_virtual_time
-    async def test_163_counted_from_initialization_where_no_pod_ever_moved(self) -> None:
+    async def test_counted_from_initialization_where_no_pod_ever_moved(self) -> None:
         async with conditions(quiet_for("30s"), claim()) as found:
             await found.clock.sleep(40)
             await found.look()
@@ -131,8 +134,9 @@ class TestConsolidatable:
 
             assert not found.is_at_rest()
 
+    @pytest.mark.case("DIS-261")
     @in_virtual_time
-    async def test_261_never_in_a_static_pool(self) -> None:
+    async def test_never_in_a_static_pool(self) -> None:
         async with conditions(pool(replicas=1, disruption={}), claim()) as found:
             await found.look()
 
@@ -151,16 +155,17 @@ class TestConsolidatable:
 
 
 class TestDrift:
+    @pytest.mark.case("DIS-233")
     @pytest.mark.parametrize(
         "change",
         [
-            pytest.param({"metadata": {"labels": {"a": "b"}}}, id="233 a template label"),
-            pytest.param({"metadata": {"annotations": {"a": "b"}}}, id="233 an annotation"),
+            pytest.param({"metadata": {"labels": {"a": "b"}}}, id="a template label"),
+            pytest.param({"metadata": {"annotations": {"a": "b"}}}, id="an annotation"),
             pytest.param(
-                {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, id="233 a taint"
+                {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, id="a taint"
             ),
-            pytest.param({"spec": {"expireAfter": "10h"}}, id="233 expireAfter"),
-            pytest.param({"spec": {"terminationGracePeriod": "1h"}}, id="233 the grace period"),
+            pytest.param({"spec": {"expireAfter": "10h"}}, id="expireAfter"),
+            pytest.param({"spec": {"terminationGracePeriod": "1h"}}, id="the grace period"),
         ],
     )
     def test_a_changed_template_drifts_its_claims(self, change: JsonObject) -> None:
@@ -180,8 +185,9 @@ class TestDrift:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-235")
     @in_virtual_time
-    async def test_235_budgets_limits_and_weight_drift_nothing(self) -> None:
+    async def test_budgets_limits_and_weight_drift_nothing(self) -> None:
         async with conditions(pool()) as found:
             hashing = HashController(found.bench.world)
             await found.bench.reconcile(hashing, "np")
@@ -199,19 +205,21 @@ class TestDrift:
 
             assert "" == found.drift()
 
+    @pytest.mark.case("DIS-236")
     @in_virtual_time
-    async def test_236_a_requirement_the_claim_does_not_meet(self) -> None:
+    async def test_a_requirement_the_claim_does_not_meet(self) -> None:
         async with conditions(pool(), claim()) as found:
             await found.change_pool({"template": {"spec": {"requirements": [_capacity("spot")]}}})
             await found.look()
 
             assert "RequirementsDrifted" == found.drift()
 
+    @pytest.mark.case("DIS-242")
     @pytest.mark.parametrize(
         ("age", "drift"),
         [
-            pytest.param(59 * 60, "", id="242 not while the claim is younger than an hour"),
-            pytest.param(61 * 60, "InstanceTypeNotFound", id="242 once it is older"),
+            pytest.param(59 * 60, "", id="not while the claim is younger than an hour"),
+            pytest.param(61 * 60, "InstanceTypeNotFound", id="once it is older"),
         ],
     )
     def test_a_type_that_is_no_longer_sold(self, age: float, drift: str) -> None:
@@ -257,16 +265,18 @@ class TestDrift:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-245")
     @in_virtual_time
-    async def test_245_the_provider_has_a_reason_of_its_own(self) -> None:
+    async def test_the_provider_has_a_reason_of_its_own(self) -> None:
         async with conditions(pool(), claim()) as found:
             found.cloud.drift = "ImageDrift"
             await found.look()
 
             assert "ImageDrift" == found.drift()
 
+    @pytest.mark.case("DIS-246")
     @in_virtual_time
-    async def test_246_the_template_goes_before_the_provider(self) -> None:
+    async def test_the_template_goes_before_the_provider(self) -> None:
         async with conditions(pool(), claim(claim_annotations=HASH)) as found:
             stamp = {"metadata": {"annotations": {**HASH, labels.NODEPOOL_HASH: "2"}}}
             await found.bench.change(V1, "NodePool", "np", stamp)
@@ -275,8 +285,9 @@ class TestDrift:
 
             assert "NodePoolDrifted" == found.drift()
 
+    @pytest.mark.case("DIS-247")
     @in_virtual_time
-    async def test_247_a_claim_that_has_not_launched_has_not_drifted(self) -> None:
+    async def test_a_claim_that_has_not_launched_has_not_drifted(self) -> None:
         held = [condition("Launched", "Unknown"), condition("Drifted", "True", "ImageDrift")]
         async with conditions(pool(), claim(conditions=held)) as found:
             found.cloud.drift = "ImageDrift"
@@ -284,8 +295,9 @@ class TestDrift:
 
             assert "" == found.drift()
 
+    @pytest.mark.case("DIS-248")
     @in_virtual_time
-    async def test_248_a_change_that_is_taken_back_is_forgotten(self) -> None:
+    async def test_a_change_that_is_taken_back_is_forgotten(self) -> None:
         async with conditions(pool(), claim()) as found:
             found.cloud.drift = "ImageDrift"
             await found.look()

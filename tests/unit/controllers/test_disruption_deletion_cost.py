@@ -7,20 +7,24 @@ from typing import Any
 
 import pytest
 
-from autoscaler import gates, run_in_background
-from clusters import in_virtual_time
-from disrupting import look, pod_on
-from disrupting import machine as settled
+from helpers.autoscaler import gates, run_in_background
+from helpers.clusters import in_virtual_time
+from helpers.disruption import look, pod_on
+from helpers.disruption import machine as settled
 from karpenter.api.pods import Pod
 from karpenter.clock import run_virtual
-from karpenter.controllers.disruption.deletion_cost import DeletionCostQueue, DeletionCosts
-from karpenter.controllers.disruption.deletion_ranks import chosen, ranks
-from karpenter.controllers.disruption.make import disruption_controllers
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.controllers import disruption_controllers
+from karpenter.controllers.disruption.deletion_cost import (
+    DeletionCostQueue,
+    DeletionCosts,
+    chosen,
+    ranks,
+)
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.model import labels
 from karpenter.settings import Settings
-from karpenter.state.eviction import POD_DELETION_COST
+from karpenter.state.eviction_cost import POD_DELETION_COST
 from karpenter.state.nodes import StateNode
 from unit.controllers.disruption_bench import (
     Disrupting,
@@ -98,8 +102,9 @@ class TestOrder:
 
 
 class TestRanking:
+    @pytest.mark.case("V15-D46")
     @in_virtual_time
-    async def test_v15_d46_what_goes_first_is_worth_least(self) -> None:
+    async def test_what_goes_first_is_worth_least(self) -> None:
         objects = (
             machine("tainted", taints=[TAINT]),
             machine("drifted", conditions=[true("Drifted")]),
@@ -119,8 +124,9 @@ class TestRanking:
             assert None is found.cost("p-old")
             assert None is found.cost("p-set")
 
+    @pytest.mark.case("V15-D47")
     @in_virtual_time
-    async def test_v15_d47_so_many_nodes_at_a_time_besides_those_that_go(self) -> None:
+    async def test_so_many_nodes_at_a_time_besides_those_that_go(self) -> None:
         going = [machine(f"g{n}", taints=[TAINT]) for n in range(5)]
         ranked = [machine(f"r{n:02}") for n in range(60)]
         pods = [running(f"g{n}", f"g{n}") for n in range(5)]

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
-from clusters import in_virtual_time
-from disrupting import TYPES
-from karpenter.controllers.disruption.emptiness_stamp import EmptinessStamps
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.provisioning import FACTS
+from karpenter.controllers.disruption.emptiness_timestamp import EmptinessStamps
 from karpenter.model import labels
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import later, machine, pool, running
 
 OWNER = {

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, FakeCloud, bench, gates
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import Bench, FakeCloud, bench, gates
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.provisioning import FACTS
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
+from karpenter.controllers.controllers import disruption_controllers
 from karpenter.controllers.disruption.legacy_health import LegacyHealth
-from karpenter.controllers.disruption.make import disruption_controllers
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.model import labels
 from karpenter.settings import Settings
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import bad, later, machine, pool
 
 THIRTY = RepairPolicy("BadNode", "False", timedelta(minutes=30))
@@ -69,8 +69,9 @@ def others(count: int, ill: int = 0, **options: Any) -> list[Any]:
 
 
 class TestRepairing:
+    @pytest.mark.case("DIS-266")
     @in_virtual_time
-    async def test_266_a_node_is_given_its_toleration(self) -> None:
+    async def test_a_node_is_given_its_toleration(self) -> None:
         async with health(ill(), *others(9)) as found:
             await asyncio.sleep(1200)
             again = await found.look()
@@ -93,11 +94,12 @@ class TestRepairing:
             assert 1 == metrics.nodeclaims_disrupted_total.labels(**facts)._value.get()
             assert "deleting unhealthy node" in [line["message"] for line in found.bench.lines]
 
+    @pytest.mark.case("DIS-267")
     @pytest.mark.parametrize(
         "condition",
         [
-            pytest.param(bad("OtherNode"), id="267 another type"),
-            pytest.param(bad("BadNode", "True"), id="267 another status"),
+            pytest.param(bad("OtherNode"), id="another type"),
+            pytest.param(bad("BadNode", "True"), id="another status"),
         ],
     )
     def test_a_condition_without_a_policy_is_nobodys_business(self, condition: Any) -> None:
@@ -113,8 +115,8 @@ class TestRepairing:
     @pytest.mark.parametrize(
         ("machines", "is_blocked"),
         [
-            pytest.param(others(9, ill=2), True, id="268 three of ten"),
-            pytest.param(others(2), False, id="269 one of three"),
+            pytest.param(others(9, ill=2), True, id="DIS-268 three of ten"),
+            pytest.param(others(2), False, id="DIS-269 one of three"),
         ],
     )
     def test_too_many_at_once(self, machines: list[Any], *, is_blocked: bool) -> None:
@@ -129,8 +131,9 @@ class TestRepairing:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-270")
     @in_virtual_time
-    async def test_270_a_claim_of_no_pool_is_judged_by_the_whole_cluster(self) -> None:
+    async def test_a_claim_of_no_pool_is_judged_by_the_whole_cluster(self) -> None:
         alone = ill(node_labels={labels.NODEPOOL: None})
         async with health(alone, *others(9, ill=2)) as found:
             await asyncio.sleep(1801)
@@ -143,9 +146,9 @@ class TestRepairing:
         ("written", "expected"),
         [
             pytest.param("", later(1801), id="the deadline is now"),
-            pytest.param(later(9000), later(1801), id="271 one in the future is overwritten"),
-            pytest.param(later(100), later(100), id="272 one in the past is kept"),
-            pytest.param("soon", later(1801), id="271 one that cannot be read is overwritten"),
+            pytest.param(later(9000), later(1801), id="DIS-271 one in the future is overwritten"),
+            pytest.param(later(100), later(100), id="DIS-272 one in the past is kept"),
+            pytest.param("soon", later(1801), id="DIS-271 one that cannot be read is overwritten"),
         ],
     )
     def test_the_deadline(self, written: str, expected: str) -> None:
@@ -160,8 +163,9 @@ class TestRepairing:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-273")
     @in_virtual_time
-    async def test_273_the_condition_that_is_due_first_counts(self) -> None:
+    async def test_the_condition_that_is_due_first_counts(self) -> None:
         both = (bad("BadNode", since=0), bad("WorseNode", since=0))
         async with health(ill(*both), *others(9)) as found:
             await asyncio.sleep(60)
@@ -169,8 +173,9 @@ class TestRepairing:
 
             assert again == pytest.approx(1740, abs=1)
 
+    @pytest.mark.case("V15-D22")
     @in_virtual_time
-    async def test_v15_d22_restarts_are_not_for_the_old_way(self) -> None:
+    async def test_restarts_are_not_for_the_old_way(self) -> None:
         broken = ill(bad("BadKernel", "True"))
         async with health(broken, *others(9), policies=(THIRTY, REBOOT)) as found:
             await asyncio.sleep(3600)

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.controllers.disruption.executor import AbandonedError, Executor
-from karpenter.controllers.disruption.planning import Planner
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.disruption.planner import DisruptionPlanner
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.disruption.commands import DRIFT, Command
 from karpenter.model import labels
 from unit.controllers.disruption_bench import (
@@ -28,7 +28,7 @@ Happening = Callable[[Disrupting], Awaitable[None]]
 
 async def decided(found: Disrupting) -> Command:
     """What the loop would do about the drifted machine."""
-    planner = Planner(found.world, found.loop.log)
+    planner = DisruptionPlanner(found.world, found.loop.log)
     finding = await planner.find(await planner.look(frozenset()), DRIFT)
     (command,) = finding.commands
     return command
@@ -92,13 +92,13 @@ async def taken(found: Disrupting) -> None:
 @pytest.mark.parametrize(
     ("happening", "problem"),
     [
-        pytest.param(protected, "it has the annotation", id="102 it is protected now"),
+        pytest.param(protected, "it has the annotation", id="DIS-102 it is protected now"),
         pytest.param(a_pod_came, "pods have come to it", id="a pod has come"),
-        pytest.param(deleted, "on its way out", id="100 somebody else has deleted it"),
+        pytest.param(deleted, "on its way out", id="DIS-100 somebody else has deleted it"),
         pytest.param(made_anew, "another machine has its name", id="another has taken its name"),
         pytest.param(node_gone, "it is gone", id="its Node is gone"),
-        pytest.param(expected, "pods are expected on it", id="101 pods are expected"),
-        pytest.param(pool_gone, "nodepool np is gone", id="105 its pool is gone"),
+        pytest.param(expected, "pods are expected on it", id="DIS-101 pods are expected"),
+        pytest.param(pool_gone, "nodepool np is gone", id="DIS-105 its pool is gone"),
         pytest.param(budget_spent, "do not allow it any more", id="the budget is spent"),
         pytest.param(taken, "part of another command", id="another command has it"),
     ],
@@ -197,8 +197,9 @@ async def test_machines_belong_to_one_command_at_a_time() -> None:
         assert frozenset("ac") == queue.in_progress
 
 
+@pytest.mark.case("DIS-142")
 @in_virtual_time
-async def test_142_a_replacement_that_is_told_to_go_sets_the_candidate_free() -> None:
+async def test_a_replacement_that_is_told_to_go_sets_the_candidate_free() -> None:
     async with disrupting(pool(), machine("n1"), running("a", "n1")) as found:
         await found.look()
         (replacement,) = found.replacements

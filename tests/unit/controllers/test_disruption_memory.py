@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from autoscaler import JsonObject
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject
+from helpers.clusters import in_virtual_time
 from karpenter.clock import run_virtual
-from karpenter.controllers.disruption.changes import Changes
+from karpenter.controllers.disruption.consolidation_state import Changes
 from karpenter.disruption.budgets import UNLIMITED
 from karpenter.model import labels
 from unit.controllers.disruption_bench import (
@@ -133,8 +133,9 @@ class TestWhatIsNews:
 
             assert ([], ["n1"]) == (before, found.tainted())
 
+    @pytest.mark.case("DIS-144")
     @in_virtual_time
-    async def test_144_a_machine_whose_command_was_given_up(self) -> None:
+    async def test_a_machine_whose_command_was_given_up(self) -> None:
         async with disrupting(pool(), machine("n1"), running("a", "n1")) as found:
             await found.look()
             await found.launch()
@@ -153,8 +154,9 @@ class TestWhatIsNews:
 
 
 class TestBudgets:
+    @pytest.mark.case("DIS-129")
     @in_virtual_time
-    async def test_129_a_window_that_was_open_for_a_moment_only(self) -> None:
+    async def test_a_window_that_was_open_for_a_moment_only(self) -> None:
         window = {"nodes": "0", "schedule": "1 * * * *", "duration": "1m"}
         objects = (
             pool("a"),
@@ -175,8 +177,9 @@ class TestBudgets:
 
             assert ([], ["n1"]) == (during, found.tainted())
 
+    @pytest.mark.case("DIS-129")
     @in_virtual_time
-    async def test_129_a_window_that_opens_is_shown_although_nothing_is_searched(self) -> None:
+    async def test_a_window_that_opens_is_shown_although_nothing_is_searched(self) -> None:
         window = {"nodes": "0", "schedule": "1 * * * *", "duration": "1m"}
         at_rest = (machine("n1", kind="s1"), running("a", "n1"))
         async with disrupting(pool(disruption={"budgets": [window]}), *at_rest) as found:

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from autoscaler import JsonObject
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import JsonObject
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.provisioning import waiting_pod
 from karpenter.api.nodes import Node
 from karpenter.clock import run_virtual
 from karpenter.model import labels
 from karpenter.model.conditions import to_wire
-from provisioning_bench import waiting_pod
 from unit.controllers.disruption_bench import Disrupting, disrupting, machine, pool, running, true
 
 DRIFTED = [true("Drifted")]
@@ -25,8 +25,9 @@ def searches(found: Disrupting) -> float:
 
 
 class TestRemembering:
+    @pytest.mark.case("DIS-210")
     @in_virtual_time
-    async def test_210_nothing_is_searched_again_while_nothing_happens(self) -> None:
+    async def test_nothing_is_searched_again_while_nothing_happens(self) -> None:
         async with disrupting(*AT_REST) as found:
             again = await found.look()
             await found.pass_time(100)
@@ -35,8 +36,9 @@ class TestRemembering:
             assert 10.0 == again
             assert 1 == searches(found)
 
+    @pytest.mark.case("DIS-210")
     @in_virtual_time
-    async def test_210_but_after_five_minutes_it_is(self) -> None:
+    async def test_but_after_five_minutes_it_is(self) -> None:
         async with disrupting(*AT_REST) as found:
             await found.look()
             await found.pass_time(301)
@@ -44,8 +46,9 @@ class TestRemembering:
 
             assert 2 == searches(found)
 
+    @pytest.mark.case("DIS-212")
     @in_virtual_time
-    async def test_212_a_pool_that_is_edited_is_looked_at_anew(self) -> None:
+    async def test_a_pool_that_is_edited_is_looked_at_anew(self) -> None:
         async with disrupting(*AT_REST) as found:
             await found.look()
             await found.change("NodePool", "np", {"spec": {"limits": {"cpu": "100"}}})
@@ -106,8 +109,9 @@ class TestRemembering:
 
 
 class TestSyncing:
+    @pytest.mark.case("DIS-282")
     @in_virtual_time
-    async def test_282_nothing_is_decided_while_a_claim_has_no_machine(self) -> None:
+    async def test_nothing_is_decided_while_a_claim_has_no_machine(self) -> None:
         fresh = machine("n2")[0]
         del fresh["status"]
         async with disrupting(pool(), machine("n1"), fresh) as found:
@@ -116,8 +120,9 @@ class TestSyncing:
             assert 1.0 == again
             assert [] == found.tainted()
 
+    @pytest.mark.case("DIS-283")
     @in_virtual_time
-    async def test_283_nothing_is_decided_before_all_nodes_have_been_seen(self) -> None:
+    async def test_nothing_is_decided_before_all_nodes_have_been_seen(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
             found.world.mirror(Node).synced.clear()
             again = await found.look()
@@ -130,8 +135,9 @@ class TestSyncing:
 
             assert ["n1"] == found.tainted()
 
+    @pytest.mark.case("DIS-284")
     @in_virtual_time
-    async def test_284_taints_of_a_starting_machine_count_once_it_is_initialized(self) -> None:
+    async def test_taints_of_a_starting_machine_count_once_it_is_initialized(self) -> None:
         closed = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
         starting = machine(
             "n1",
@@ -153,8 +159,9 @@ class TestSyncing:
 
 
 class TestDrift:
+    @pytest.mark.case("DIS-221")
     @in_virtual_time
-    async def test_221_a_drifted_node_whose_pods_fit_elsewhere_is_deleted(self) -> None:
+    async def test_a_drifted_node_whose_pods_fit_elsewhere_is_deleted(self) -> None:
         machines = (machine("n1", conditions=DRIFTED), machine("n2", kind="s4"))
         pods = (running("a", "n1"), running("b", "n2"))
         never = pool(disruption={"consolidateAfter": "Never"})
@@ -167,8 +174,9 @@ class TestDrift:
             assert 1 == found.metric("nodeclaims_disrupted_total", reason="drifted")
             assert 0 == found.metric("nodeclaims_disrupted_total", consolidation_policy="x")
 
+    @pytest.mark.case("DIS-222")
     @in_virtual_time
-    async def test_222_or_replaced_whatever_that_costs(self) -> None:
+    async def test_or_replaced_whatever_that_costs(self) -> None:
         drifted = machine("n1", kind="s4", conditions=DRIFTED)
         only = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["s32"]}
         dear = pool(template={"requirements": [only]})
@@ -182,8 +190,9 @@ class TestDrift:
             assert 1 == found.metric("voluntary_disruption_decisions_total", **facts)
             assert 1 == found.metric("nodeclaims_created_total", reason="drifted")
 
+    @pytest.mark.case("DIS-223")
     @in_virtual_time
-    async def test_223_one_node_by_three_smaller_ones(self) -> None:
+    async def test_one_node_by_three_smaller_ones(self) -> None:
         drifted = machine("n1", kind="s16", conditions=DRIFTED)
         pods = [running(f"p{n}", "n1", cpu="3") for n in range(3)]
         only = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["s4"]}
@@ -197,8 +206,9 @@ class TestDrift:
 
             assert ["n1"] == found.going()
 
+    @pytest.mark.case("DIS-225")
     @in_virtual_time
-    async def test_225_the_one_that_drifted_first_one_at_a_pass(self) -> None:
+    async def test_the_one_that_drifted_first_one_at_a_pass(self) -> None:
         late, early = true("Drifted", since=50), true("Drifted", since=10)
         machines = (machine("n1", conditions=[late]), machine("n2", conditions=[early]))
         pods = (running("a", "n1", cpu="3"), running("b", "n2", cpu="3500m"))
@@ -214,8 +224,9 @@ class TestDrift:
             assert 0.0 == again
             assert ["n1", "n2"] == found.tainted()
 
+    @pytest.mark.case("DIS-226")
     @in_virtual_time
-    async def test_226_one_that_cannot_move_is_told_and_the_next_comes(self) -> None:
+    async def test_one_that_cannot_move_is_told_and_the_next_comes(self) -> None:
         stuck = running("a", "n1", nodeSelector={"nowhere": "true"})
         machines = (machine("n1", conditions=[true("Drifted")]), machine("n2", conditions=DRIFTED))
         async with disrupting(pool(), *machines, stuck, running("b", "n2", cpu="3")) as found:
@@ -224,8 +235,9 @@ class TestDrift:
             assert ["n2"] == found.tainted()
             assert ("Node", "n1") in found.heard("DisruptionBlocked")
 
+    @pytest.mark.case("DIS-228")
     @in_virtual_time
-    async def test_228_a_pool_that_never_consolidates_drifts_all_the_same(self) -> None:
+    async def test_a_pool_that_never_consolidates_drifts_all_the_same(self) -> None:
         never = pool(disruption={"consolidateAfter": "Never"})
         drifted = machine("n1", conditions=DRIFTED, without=["Consolidatable"])
         async with disrupting(never, drifted, running("a", "n1")) as found:
@@ -233,8 +245,9 @@ class TestDrift:
 
             assert ["n1"] == found.tainted()
 
+    @pytest.mark.case("DIS-231")
     @in_virtual_time
-    async def test_231_an_empty_node_goes_as_empty_before_it_goes_as_drifted(self) -> None:
+    async def test_an_empty_node_goes_as_empty_before_it_goes_as_drifted(self) -> None:
         async with disrupting(pool(), machine("n1", conditions=DRIFTED)) as found:
             await found.look()
 
@@ -257,8 +270,9 @@ class TestDrift:
 
             assert ["n1", "n2"] == found.going()
 
+    @pytest.mark.case("V15-D39")
     @in_virtual_time
-    async def test_v15_d39_a_static_pool_at_its_limit_is_told_or_terminates_first(self) -> None:
+    async def test_a_static_pool_at_its_limit_is_told_or_terminates_first(self) -> None:
         static = pool(replicas=1, limits={"nodes": "1"}, disruption={})
         drifted = machine("n1", conditions=DRIFTED, without=["Consolidatable"])
         async with disrupting(static, drifted, on=["StaticCapacity"]) as found:
@@ -282,8 +296,9 @@ class TestDrift:
 
 
 class TestPodsThatWait:
+    @pytest.mark.case("DIS-174")
     @in_virtual_time
-    async def test_174_a_pod_that_never_finds_a_place_blocks_nothing(self) -> None:
+    async def test_a_pod_that_never_finds_a_place_blocks_nothing(self) -> None:
         hopeless = waiting_pod("hopeless", cpu="1000")
         async with disrupting(pool(), machine("n1"), hopeless) as found:
             await found.look()
@@ -325,11 +340,11 @@ class TestSettling:
     @pytest.mark.parametrize(
         ("late", "reason"),
         [
-            pytest.param(machine("late"), "Empty", id="157 an empty node"),
+            pytest.param(machine("late"), "Empty", id="DIS-157 an empty node"),
             pytest.param(
                 machine("late", conditions=DRIFTED, without=["Consolidatable"]),
                 "Drifted",
-                id="221 a drifted node",
+                id="DIS-221 a drifted node",
             ),
         ],
     )
@@ -354,8 +369,9 @@ class TestSettling:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-156")
     @in_virtual_time
-    async def test_156_what_no_longer_holds_makes_nobody_wait_for_pods_that_have_arrived(
+    async def test_what_no_longer_holds_makes_nobody_wait_for_pods_that_have_arrived(
         self,
     ) -> None:
         machines = [machine(f"n{n}") for n in range(3)]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from autoscaler import JsonObject
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import Budget, NodePool
 from karpenter.clock import run_virtual
 from unit.controllers.disruption_bench import Disrupting, disrupting, machine, pool, running, true
@@ -19,10 +19,10 @@ def empty(count: int, *, in_pool: str = "np") -> list[tuple[JsonObject, JsonObje
 @pytest.mark.parametrize(
     ("budget", "gone"),
     [
-        pytest.param("3", 3, id="121 a budget of three lets three of ten go"),
-        pytest.param("30%", 3, id="122 a budget of 30% lets three of ten go"),
-        pytest.param("100%", 10, id="122 a budget of 100% lets all go"),
-        pytest.param("0", 0, id="122 a budget of nothing lets none go"),
+        pytest.param("3", 3, id="DIS-121 a budget of three lets three of ten go"),
+        pytest.param("30%", 3, id="DIS-122 a budget of 30% lets three of ten go"),
+        pytest.param("100%", 10, id="DIS-122 a budget of 100% lets all go"),
+        pytest.param("0", 0, id="DIS-122 a budget of nothing lets none go"),
     ],
 )
 def test_empty_nodes_within_a_budget(budget: str, gone: int) -> None:
@@ -41,8 +41,9 @@ def test_empty_nodes_within_a_budget(budget: str, gone: int) -> None:
 
 
 class TestWhatCounts:
+    @pytest.mark.case("DIS-121")
     @in_virtual_time
-    async def test_121_the_rest_waits_until_the_first_are_gone(self) -> None:
+    async def test_the_rest_waits_until_the_first_are_gone(self) -> None:
         async with disrupting(pool(budget="3"), *empty(5)) as found:
             await found.look()
             await found.pass_time(1)
@@ -62,8 +63,9 @@ class TestWhatCounts:
 
             assert 2 == len(found.going())
 
+    @pytest.mark.case("DIS-124")
     @in_virtual_time
-    async def test_124_nodes_that_are_not_ready_use_up_a_budget(self) -> None:
+    async def test_nodes_that_are_not_ready_use_up_a_budget(self) -> None:
         broken = [machine(f"b{n}", ready="False", without=["Consolidatable"]) for n in range(2)]
         async with disrupting(pool(budget="5"), *empty(8), *broken) as found:
             await found.look()
@@ -73,8 +75,9 @@ class TestWhatCounts:
             facts = {"nodepool": "np", "reason": "empty"}
             assert 2 == found.metric("nodepools_nodes_consuming_budgets", **facts)
 
+    @pytest.mark.case("DIS-133")
     @in_virtual_time
-    async def test_133_each_pool_has_its_own_budget_in_the_one_command(self) -> None:
+    async def test_each_pool_has_its_own_budget_in_the_one_command(self) -> None:
         pools = (pool("a", budget="2"), pool("b", budget="2"))
         machines = (*empty(3, in_pool="a"), *empty(3, in_pool="b"))
         async with disrupting(*pools, *machines) as found:
@@ -87,8 +90,9 @@ class TestWhatCounts:
             assert 1 == found.metric(by_pool, nodepool="a")
             assert 1 == found.metric(by_pool, nodepool="b")
 
+    @pytest.mark.case("DIS-134")
     @in_virtual_time
-    async def test_134_a_drift_that_runs_leaves_nothing_for_emptiness(self) -> None:
+    async def test_a_drift_that_runs_leaves_nothing_for_emptiness(self) -> None:
         drifted = machine("d", conditions=[true("Drifted")], without=["Consolidatable"])
         async with disrupting(pool(budget="1"), drifted, running("a", "d", cpu="3")) as found:
             await found.look()
@@ -100,12 +104,13 @@ class TestWhatCounts:
             assert ["d"] == found.tainted()
             assert [] == found.going()
 
+    @pytest.mark.case("DIS-232")
     @pytest.mark.parametrize(
         "size",
         [
-            pytest.param(lambda n: "3", id="232 like pods"),
-            pytest.param(lambda n: f"{3500 - n}m", id="232 the largest move first"),
-            pytest.param(lambda n: f"{2600 + 90 * n}m", id="232 the smallest move first"),
+            pytest.param(lambda n: "3", id="like pods"),
+            pytest.param(lambda n: f"{3500 - n}m", id="the largest move first"),
+            pytest.param(lambda n: f"{2600 + 90 * n}m", id="the smallest move first"),
         ],
     )
     def test_so_many_drifted_nodes_are_replaced_at_a_time(self, size: Callable[[int], str]) -> None:
@@ -151,8 +156,9 @@ class TestWhatCounts:
 
 
 class TestBudgetsThatAllowNothing:
+    @pytest.mark.case("DIS-136")
     @in_virtual_time
-    async def test_136_the_pool_is_told_with_the_reason(self) -> None:
+    async def test_the_pool_is_told_with_the_reason(self) -> None:
         async with disrupting(pool(budget="0"), *empty(2)) as found:
             await found.look()
 
@@ -162,8 +168,9 @@ class TestBudgetsThatAllowNothing:
             assert "Normal" == about_pool.type
             assert 60.0 == about_pool.dedupe_seconds
 
+    @pytest.mark.case("DIS-131")
     @in_virtual_time
-    async def test_131_a_budget_that_cannot_be_read_allows_nothing_and_is_complained_about(
+    async def test_a_budget_that_cannot_be_read_allows_nothing_and_is_complained_about(
         self,
     ) -> None:
         async with disrupting(pool(), *empty(2)) as found:
@@ -177,8 +184,9 @@ class TestBudgetsThatAllowNothing:
             assert "np" == line["NodePool"]["name"]
             assert line["error"].startswith("spec.disruption.budgets[0]")
 
+    @pytest.mark.case("DIS-211")
     @in_virtual_time
-    async def test_211_nothing_is_remembered_of_a_pass_that_a_budget_stopped(self) -> None:
+    async def test_nothing_is_remembered_of_a_pass_that_a_budget_stopped(self) -> None:
         async with disrupting(pool(budget="0"), *empty(1)) as found:
             await found.look()
             calls = len(found.bench.cloud.calls_of("instance_types"))
@@ -209,8 +217,9 @@ def _ready(status: str) -> JsonObject:
 
 
 class TestGauges:
+    @pytest.mark.case("DIS-128")
     @in_virtual_time
-    async def test_128_every_reason_has_its_own_allowance(self) -> None:
+    async def test_every_reason_has_its_own_allowance(self) -> None:
         budgets = [
             {"nodes": "10"},
             {"nodes": "4", "reasons": ["Empty"]},

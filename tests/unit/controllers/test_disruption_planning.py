@@ -6,21 +6,22 @@ from datetime import timedelta
 
 import pytest
 
-from autoscaler import gates
-from builders import NOW, condition
-from clusters import in_virtual_time
-from disrupting import look, machine, pod_on, pool, snapshot
+from helpers.autoscaler import gates
+from helpers.builders import NOW, condition
+from helpers.clusters import in_virtual_time
+from helpers.disruption import look, machine, pod_on, pool, snapshot
 from karpenter.api.meta import Condition
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
-from karpenter.controllers.disruption.planning import (
-    Planner,
+from karpenter.controllers.disruption.planner import (
+    DisruptionPlanner,
     idle_methods,
     next_change,
     prepared,
 )
 from karpenter.disruption.commands import DRIFT, MULTI, REPAIR, SINGLE, STATIC_DRIFT
+from karpenter.disruption.context import DisruptionSettings
 from karpenter.model import labels
 from karpenter.pass_settings import disruption_settings
 from karpenter.settings import Settings
@@ -29,12 +30,12 @@ from unit.controllers.disruption_bench import disrupting
 POLICY = RepairPolicy("BadNode", "False", timedelta(minutes=30))
 
 
-def _planner() -> Planner:
+def _planner() -> DisruptionPlanner:
     """A planner whose world has come to its end; enough to try its threads."""
 
-    async def made() -> Planner:
+    async def made() -> DisruptionPlanner:
         async with disrupting() as found:
-            return Planner(found.world, found.loop.log)
+            return DisruptionPlanner(found.world, found.loop.log)
 
     return run_virtual(made())
 
@@ -43,14 +44,14 @@ class TestTime:
     @pytest.mark.parametrize(
         ("method", "seconds"),
         [
-            pytest.param(MULTI, 60, id="207 a multi-node search has a minute"),
-            pytest.param(SINGLE, 180, id="208 a single-node search has three"),
+            pytest.param(MULTI, 60, id="DIS-207 a multi-node search has a minute"),
+            pytest.param(SINGLE, 180, id="DIS-208 a single-node search has three"),
         ],
     )
     def test_a_search_ends_in_time(self, method: str, seconds: float) -> None:
         async def scene() -> None:
             async with disrupting() as found:
-                planner = Planner(found.world, found.loop.log)
+                planner = DisruptionPlanner(found.world, found.loop.log)
                 has_time = planner._timer(method, threading.Event())
                 await found.pass_time(seconds - 1)
                 before = has_time()
@@ -63,7 +64,9 @@ class TestTime:
     @in_virtual_time
     async def test_other_methods_take_the_time_they_need(self) -> None:
         async with disrupting() as found:
-            has_time = Planner(found.world, found.loop.log)._timer(DRIFT, threading.Event())
+            has_time = DisruptionPlanner(found.world, found.loop.log)._timer(
+                DRIFT, threading.Event()
+            )
             await found.pass_time(10_000)
 
             assert has_time()
@@ -175,6 +178,12 @@ class TestSettings:
         assert found.terminate_first_repair
         assert found.planning.deletion_cost_is_ours
         assert timedelta(seconds=20) == found.nomination
+
+    def test_without_settings_a_machine_waits_for_its_pods_as_long_as_with_the_default_ones(
+        self,
+    ) -> None:
+        assert disruption_settings(Settings()).nomination == DisruptionSettings().nomination
+        assert timedelta(seconds=20) == DisruptionSettings().nomination
 
     def test_the_old_way_of_repair_takes_the_place_of_the_new_one(self) -> None:
         settings = Settings(feature_gates=gates(NodeRepair=True), legacy_node_repair=True)

@@ -6,16 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from autoscaler import FakeCloud, JsonObject, bench
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import FakeCloud, JsonObject, bench
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.provisioning import FACTS
 from karpenter.api.codec import convert_as
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import EPOCH
-from karpenter.controllers.disruption.reboot_request import request_reboot
-from karpenter.controllers.disruption.reboot_rules import Reboot, reboot_of
+from karpenter.controllers.disruption.reboot.request import Reboot, reboot_of, request_reboot
 from karpenter.model import labels
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import machine, pool, true
 
 REQUESTED = true("Rebooting", "RebootRequested", since=100)
@@ -33,7 +32,8 @@ def after(seconds: float) -> Any:
     return EPOCH + timedelta(seconds=seconds)
 
 
-def test_v15_d34_recovery_is_counted_from_the_moment_the_machine_was_awaited() -> None:
+@pytest.mark.case("V15-D34")
+def test_recovery_is_counted_from_the_moment_the_machine_was_awaited() -> None:
     found = restart(ISSUED, AWAITED)
 
     assert (after(100), after(160 + 1200)) == (found.requested_at, found.recovery_deadline)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
-from claiming import condition
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.manifests import condition
+from helpers.provisioning import FACTS, Triggers, waiting_pod
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
 from karpenter.clock import run_virtual
@@ -20,17 +21,16 @@ from karpenter.cloud.provider import (
     RebootFailedError,
     RebootNotImplementedError,
 )
-from karpenter.controllers.disruption.reboot import RebootController
+from karpenter.controllers.disruption.reboot.controller import RebootController
 from karpenter.controllers.lifecycle.lifecycle import LifecycleController
 from karpenter.controllers.lifecycle.removal import Remover
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.provisioner import Provisioner
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from karpenter.runtime import Runnable
-from provisioning_bench import FACTS, Triggers, waiting_pod
 from unit.controllers.disruption_bench import V1, later, machine, pdb, pool, running, true
 
 PROTECTED = {labels.DO_NOT_DISRUPT: "true"}
@@ -147,8 +147,9 @@ async def rebooting(
 
 
 class TestAsking:
+    @pytest.mark.case("V15-D27")
     @in_virtual_time
-    async def test_v15_d27_an_empty_machine_is_restarted_after_five_seconds(self) -> None:
+    async def test_an_empty_machine_is_restarted_after_five_seconds(self) -> None:
         async with rebooting(requested()) as found:
             await found.clock.sleep(1)
 
@@ -173,8 +174,9 @@ class TestAsking:
             # 2030-01-01T00:00:00Z in nanoseconds
             assert [f"{uid}-1893456000000000000-boot-1"] == found.calls
 
+    @pytest.mark.case("V15-D28")
     @in_virtual_time
-    async def test_v15_d28_without_a_grace_period_nobody_is_asked_to_leave(self) -> None:
+    async def test_without_a_grace_period_nobody_is_asked_to_leave(self) -> None:
         async with rebooting(requested(grace="0s"), running("a", "n1")) as found:
             await found.clock.sleep(1)
 
@@ -183,8 +185,9 @@ class TestAsking:
             assert stays is not None
             assert stays.metadata.deletion_timestamp is None
 
+    @pytest.mark.case("V15-D29")
     @in_virtual_time
-    async def test_v15_d29_who_does_not_leave_in_time_rides_the_restart(self) -> None:
+    async def test_who_does_not_leave_in_time_rides_the_restart(self) -> None:
         held = running("held", "n1", app="held")
         protected = running("kept", "n1", annotations=PROTECTED)
         objects = (requested(grace="1m"), pdb(app="held"), held, protected)
@@ -221,8 +224,9 @@ class TestAsking:
             drained = found.bench.world.metrics.pods_drained_total
             assert 1 == drained.labels(reason="Unhealthy")._value.get()
 
+    @pytest.mark.case("V15-D30")
     @in_virtual_time
-    async def test_v15_d30_a_machine_that_has_restarted_is_not_asked_to_again(self) -> None:
+    async def test_a_machine_that_has_restarted_is_not_asked_to_again(self) -> None:
         claim, node = requested(boot="boot-1")
         node["status"]["nodeInfo"]["bootID"] = "boot-2"
         async with rebooting((claim, node)) as found:
@@ -249,8 +253,9 @@ class TestAsking:
 
 
 class TestRefusals:
+    @pytest.mark.case("V15-D31")
     @in_virtual_time
-    async def test_v15_d31_what_may_work_another_time_is_tried_again(self) -> None:
+    async def test_what_may_work_another_time_is_tried_again(self) -> None:
         failures: list[Exception] = [ThrottledError("slow down")] * 3
         async with rebooting(requested(grace="0s"), failures=failures) as found:
             await found.clock.sleep(5)
@@ -259,23 +264,24 @@ class TestRefusals:
             assert 1 == len(set(found.calls))
             assert ("True", "RebootIssued") == found.condition()
 
+    @pytest.mark.case("V15-D31")
     @pytest.mark.parametrize(
         ("failure", "said"),
         [
             pytest.param(
                 RebootNotImplementedError(),
                 "reboot not implemented by the cloud provider",
-                id="V15-D31 not implemented",
+                id="not implemented",
             ),
             pytest.param(
                 RebootFailedError("never"),
                 "reboot rejected by the cloud provider: never",
-                id="V15-D31 refused for good",
+                id="refused for good",
             ),
             pytest.param(
                 InstanceNotFoundError("gone"),
                 "reboot rejected by the cloud provider: gone",
-                id="V15-D31 not found",
+                id="not found",
             ),
         ],
     )
@@ -291,8 +297,9 @@ class TestRefusals:
 
         run_virtual(scene())
 
+    @pytest.mark.case("V15-D32")
     @in_virtual_time
-    async def test_v15_d32_a_cloud_that_is_busy_for_five_minutes_is_given_up(self) -> None:
+    async def test_a_cloud_that_is_busy_for_five_minutes_is_given_up(self) -> None:
         failures: list[Exception] = [ThrottledError("slow down")] * 100
         async with rebooting(requested(grace="0s"), failures=failures) as found:
             await found.clock.sleep(290)
@@ -304,10 +311,9 @@ class TestRefusals:
             said = "reboot was not issued within the issuance timeout"
             assert [said] == found.told("RebootFailed")
 
+    @pytest.mark.case("V15-D35")
     @pytest.mark.parametrize("text", ["banana", "-1m"])
-    def test_v15_d35_a_grace_period_nobody_understands_ends_the_restart_only(
-        self, text: str
-    ) -> None:
+    def test_a_grace_period_nobody_understands_ends_the_restart_only(self, text: str) -> None:
         async def scene() -> None:
             claim, node = requested(grace=text, boot="boot-1")
             node["spec"]["taints"] = [{"key": labels.REBOOTING, "effect": "NoSchedule"}]
@@ -336,8 +342,9 @@ class TestRefusals:
 
 
 class TestComingBack:
+    @pytest.mark.case("V15-D33")
     @in_virtual_time
-    async def test_v15_d33_a_machine_that_is_back_takes_pods_again(self) -> None:
+    async def test_a_machine_that_is_back_takes_pods_again(self) -> None:
         async with rebooting(requested(grace="0s"), with_lifecycle=True) as found:
             await found.clock.sleep(2)
             await found.boot(ready="False")
@@ -367,8 +374,9 @@ class TestComingBack:
 
             assert ("Unknown", "Rebooting") == found.condition("Initialized")
 
+    @pytest.mark.case("V15-D34")
     @in_virtual_time
-    async def test_v15_d34_one_that_does_not_come_back_is_removed(self) -> None:
+    async def test_one_that_does_not_come_back_is_removed(self) -> None:
         async with rebooting(requested(grace="5m", issued=True, boot="boot-1")) as found:
             await found.clock.sleep(1190)
             before = found.is_going
@@ -382,8 +390,9 @@ class TestComingBack:
             said = "node did not recover within the observation window"
             assert [said] == found.told("RebootFailed")
 
+    @pytest.mark.case("V15-D34")
     @in_virtual_time
-    async def test_v15_d34_one_that_was_never_initialized_has_as_long_to_come_back(self) -> None:
+    async def test_one_that_was_never_initialized_has_as_long_to_come_back(self) -> None:
         claim, node = requested(grace="0s")
         never = condition("Initialized", "Unknown", "NodeNotReady", since=-7200)
         kept = [c for c in claim["status"]["conditions"] if c["type"] != "Initialized"]
@@ -396,8 +405,9 @@ class TestComingBack:
             assert 1 == len(found.calls)
             assert (False, True) == (before, found.is_going)
 
+    @pytest.mark.case("V15-D34")
     @in_virtual_time
-    async def test_v15_d34_an_earlier_deadline_is_kept(self) -> None:
+    async def test_an_earlier_deadline_is_kept(self) -> None:
         claim, node = requested(grace="5m", issued=True, boot="boot-1")
         claim["metadata"]["annotations"][labels.TERMINATION_TIMESTAMP] = later(1000)
         async with rebooting((claim, node)) as found:
@@ -406,8 +416,9 @@ class TestComingBack:
             deadline = found.claim.metadata.annotations[labels.TERMINATION_TIMESTAMP]
             assert later(1000) == deadline
 
+    @pytest.mark.case("V15-D36")
     @in_virtual_time
-    async def test_v15_d36_pods_that_left_are_planned_back_onto_the_machine(self) -> None:
+    async def test_pods_that_left_are_planned_back_onto_the_machine(self) -> None:
         objects = (pool(), requested(issued=True, boot="boot-1"), waiting_pod("w", cpu="500m"))
         async with rebooting(*objects) as found:
             await found.clock.sleep(1)

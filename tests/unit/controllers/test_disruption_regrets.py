@@ -5,20 +5,20 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from autoscaler import FakeCloud, JsonObject, bench
-from builders import NOW
-from clusters import in_virtual_time
-from disrupting import TYPES, decided, machine, pod_on, pool
+from helpers.autoscaler import FakeCloud, JsonObject, bench
+from helpers.builders import NOW
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES, decided, machine, pod_on, pool
+from helpers.provisioning import FACTS
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.api.pods import Pod
 from karpenter.clock import SystemClock, run_virtual
 from karpenter.controllers.disruption.conditions import ClaimConditions
-from karpenter.controllers.disruption.regrets import Regrets, hold
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves, hold
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.disruption.commands import DRIFT, MULTI, Command
 from karpenter.model.conditions import is_true
-from provisioning_bench import FACTS
 from unit.controllers import disruption_bench
 
 OTHER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="other", uid="other")
@@ -59,7 +59,7 @@ def moving() -> Command:
 
 class TestBlaming:
     def test_a_machine_for_pods_that_were_moved_is_held_after_a_few_attempts(self) -> None:
-        regrets, command = Regrets(Standing()), moving()
+        regrets, command = IneffectiveMoves(Standing()), moving()
         moved = list(command.candidates[0].reschedulable)
         held = []
         for number in range(5):
@@ -83,7 +83,7 @@ class TestBlaming:
         ],
     )
     def test_nobody_is_blamed_for(self, made: NodeClaim, pods: list[Pod] | None) -> None:
-        regrets, command = Regrets(Standing()), moving()
+        regrets, command = IneffectiveMoves(Standing()), moving()
         regrets.begun([claim("replacement")])
         regrets.attempted(command)
 
@@ -99,7 +99,7 @@ class TestBlaming:
         ],
     )
     def test_an_attempt_is_not_regretted(self, method: str, machines: int) -> None:
-        regrets, command = Regrets(Standing()), moving()
+        regrets, command = IneffectiveMoves(Standing()), moving()
         moved = command.candidates[0].reschedulable
         regrets.attempted(replace(command, method=method, candidates=command.candidates * machines))
 
@@ -108,7 +108,7 @@ class TestBlaming:
         assert None is regrets.held_until(claim("c"))
 
     def test_an_attempt_that_helps_ends_it(self) -> None:
-        regrets, command = Regrets(Standing()), moving()
+        regrets, command = IneffectiveMoves(Standing()), moving()
         moved = list(command.candidates[0].reschedulable)
         for number in range(4):
             regrets.attempted(command)
@@ -121,7 +121,7 @@ class TestBlaming:
         assert last.metadata.creation_timestamp == regrets.held_until(last)
 
     def test_a_claim_that_is_gone_is_forgotten(self) -> None:
-        regrets, command = Regrets(Standing()), moving()
+        regrets, command = IneffectiveMoves(Standing()), moving()
         regrets.attempted(command)
         regrets.judge(claim("c"), command.candidates[0].reschedulable)
         regrets.forget(claim("c"))
@@ -141,7 +141,7 @@ class TestTheCondition:
     def test_a_held_machine_is_not_consolidatable_while_it_is(self, *, is_empty: bool) -> None:
         async def scene() -> None:
             async with bench(cloud=FakeCloud(facts=FACTS, types=TYPES)) as at_work:
-                regrets = Regrets(at_work.clock)
+                regrets = IneffectiveMoves(at_work.clock)
                 planned = PlannedPods()
                 objects: list[JsonObject] = [
                     disruption_bench.pool(),

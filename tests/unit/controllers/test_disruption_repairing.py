@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler import FakeCloud, JsonObject
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import FakeCloud, JsonObject
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.provisioning import FACTS
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.model import labels
 from karpenter.model.conditions import to_wire
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import (
     Disrupting,
     bad,
@@ -59,8 +59,9 @@ async def later_look(found: Disrupting, seconds: float = DUE) -> float:
 
 
 class TestReplacing:
+    @pytest.mark.case("V15-D02")
     @in_virtual_time
-    async def test_v15_d02_a_machine_with_pods_goes_when_its_replacement_is_there(self) -> None:
+    async def test_a_machine_with_pods_goes_when_its_replacement_is_there(self) -> None:
         async with scene(ill(), running("a", "n1", cpu="3")) as found:
             again = await later_look(found)
 
@@ -78,8 +79,9 @@ class TestReplacing:
             facts = {"condition": "bad_node", "nodepool": "np", "termination_mode": "graceful"}
             assert 1 == found.metric("nodeclaims_unhealthy_disrupted_total", **facts)
 
+    @pytest.mark.case("V15-D03")
     @in_virtual_time
-    async def test_v15_d03_an_empty_one_goes_at_once(self) -> None:
+    async def test_an_empty_one_goes_at_once(self) -> None:
         async with scene(ill()) as found:
             await later_look(found)
             await found.pass_time(1)
@@ -88,8 +90,9 @@ class TestReplacing:
             facts = {"decision": "delete", "reason": "unhealthy", "consolidation_type": ""}
             assert 1 == found.metric("voluntary_disruption_decisions_total", **facts)
 
+    @pytest.mark.case("V15-D04")
     @in_virtual_time
-    async def test_v15_d04_a_replacement_that_never_comes_changes_nothing(self) -> None:
+    async def test_a_replacement_that_never_comes_changes_nothing(self) -> None:
         bounded = replace(POLICY, termination_grace_period=timedelta(minutes=5))
         async with scene(ill(), running("a", "n1", cpu="3"), policies=(bounded,)) as found:
             await later_look(found)
@@ -100,8 +103,9 @@ class TestReplacing:
             annotations = found.bench.claim("n1-claim").metadata.annotations
             assert labels.TERMINATION_TIMESTAMP not in annotations
 
+    @pytest.mark.case("V15-D05")
     @in_virtual_time
-    async def test_v15_d05_a_closed_budget_keeps_only_initialized_machines(self) -> None:
+    async def test_a_closed_budget_keeps_only_initialized_machines(self) -> None:
         none: JsonObject = {**QUIET, "budgets": [{"nodes": "0", "reasons": ["Unhealthy"]}]}
         young = ill("n2", node_labels={labels.INITIALIZED: None}, without=["Initialized"])
         objects = (pool(disruption=none), *crowd(), ill("n1"), young)
@@ -111,8 +115,9 @@ class TestReplacing:
 
             assert ["n2"] == found.going()
 
+    @pytest.mark.case("V15-D06")
     @in_virtual_time
-    async def test_v15_d06_that_a_machine_is_not_ready_does_not_stop_its_repair(self) -> None:
+    async def test_that_a_machine_is_not_ready_does_not_stop_its_repair(self) -> None:
         paced: JsonObject = {**QUIET, "budgets": [{"nodes": "1"}]}
         objects = (pool(disruption=paced), *crowd(), ill("n1", ready="False"))
         async with disrupting(*objects, cloud=cloud(), on=["NodeRepair"]) as found:
@@ -124,12 +129,13 @@ class TestReplacing:
             assert 0 == found.metric(consuming, reason="unhealthy")
             assert 1 == found.metric(consuming, reason="drifted")
 
+    @pytest.mark.case("V15-D07")
     @pytest.mark.parametrize(
         ("annotations", "is_repaired"),
         [
-            pytest.param(PROTECTED, True, id="V15-D07 do-not-disrupt does not hold it"),
-            pytest.param({labels.DO_NOT_REPAIR: "true"}, False, id="V15-D07 do-not-repair does"),
-            pytest.param({labels.DO_NOT_REPAIR: "yes"}, True, id="V15-D07 but for the value true"),
+            pytest.param(PROTECTED, True, id="do-not-disrupt does not hold it"),
+            pytest.param({labels.DO_NOT_REPAIR: "true"}, False, id="do-not-repair does"),
+            pytest.param({labels.DO_NOT_REPAIR: "yes"}, True, id="but for the value true"),
         ],
     )
     def test_the_veto(self, annotations: dict[str, str], *, is_repaired: bool) -> None:
@@ -143,19 +149,21 @@ class TestReplacing:
 
         run_virtual(run())
 
+    @pytest.mark.case("V15-D08")
     @in_virtual_time
-    async def test_v15_d08_the_veto_is_not_spoken_of_before_it_counts(self) -> None:
+    async def test_the_veto_is_not_spoken_of_before_it_counts(self) -> None:
         async with scene(ill(annotations={labels.DO_NOT_REPAIR: "true"})) as found:
             await later_look(found, 60)
 
             assert ("Node", "n1") not in found.heard("DisruptionBlocked")
 
+    @pytest.mark.case("V15-D09")
     @pytest.mark.parametrize(
         ("bound", "period", "is_repaired"),
         [
-            pytest.param(None, None, False, id="V15-D09 nothing ends the protection of a pod"),
-            pytest.param(5, None, True, id="V15-D09 the policy does"),
-            pytest.param(None, "10m", True, id="V15-D09 the claim does"),
+            pytest.param(None, None, False, id="nothing ends the protection of a pod"),
+            pytest.param(5, None, True, id="the policy does"),
+            pytest.param(None, "10m", True, id="the claim does"),
         ],
     )
     def test_a_protected_pod(
@@ -199,8 +207,9 @@ class TestReplacing:
 
         run_virtual(run())
 
+    @pytest.mark.case("V15-D11")
     @in_virtual_time
-    async def test_v15_d11_a_bound_of_nothing_ends_everything_now(self) -> None:
+    async def test_a_bound_of_nothing_ends_everything_now(self) -> None:
         policy = replace(POLICY, termination_grace_period=timedelta(0))
         async with scene(ill(), policies=(policy,)) as found:
             await later_look(found)
@@ -211,8 +220,9 @@ class TestReplacing:
             facts = {"termination_mode": "forceful"}
             assert 1 == found.metric("nodeclaims_unhealthy_disrupted_total", **facts)
 
+    @pytest.mark.case("V15-D12")
     @in_virtual_time
-    async def test_v15_d12_too_many_at_once_stop_all_repair_of_a_pool(self) -> None:
+    async def test_too_many_at_once_stop_all_repair_of_a_pool(self) -> None:
         fresh = [machine(f"f{n}", node_conditions=[bad(since=DUE - 1)]) for n in range(2)]
         objects = (pool(disruption=QUIET), *crowd(7), ill(), *fresh)
         async with disrupting(*objects, cloud=cloud(), on=["NodeRepair"]) as found:
@@ -224,8 +234,9 @@ class TestReplacing:
             events = [e for e in found.bench.events.heard if e.reason == "NodeRepairBlocked"]
             assert {("Warning", 900.0)} == {(e.type, e.dedupe_seconds) for e in events}
 
+    @pytest.mark.case("V15-D13")
     @in_virtual_time
-    async def test_v15_d13_one_of_three_is_repaired(self) -> None:
+    async def test_one_of_three_is_repaired(self) -> None:
         objects = (pool(disruption=QUIET), *crowd(2), ill())
         async with disrupting(*objects, cloud=cloud(), on=["NodeRepair"]) as found:
             await later_look(found)
@@ -267,8 +278,9 @@ class TestTheLog:
 
 
 class TestRestarting:
+    @pytest.mark.case("V15-D23")
     @in_virtual_time
-    async def test_v15_d23_a_restart_is_asked_for_and_nothing_else(self) -> None:
+    async def test_a_restart_is_asked_for_and_nothing_else(self) -> None:
         bounded = replace(REBOOT, termination_grace_period=timedelta(minutes=5))
         broken = ill("n1", "BadKernel", "True")
         async with scene(broken, running("a", "n1"), policies=(POLICY, bounded)) as found:
@@ -292,8 +304,9 @@ class TestRestarting:
             assert version == found.bench.claim("n1-claim").metadata.resource_version
             assert 1 == found.metric("voluntary_disruption_decisions_total", **facts)
 
+    @pytest.mark.case("V15-D24")
     @in_virtual_time
-    async def test_v15_d24_an_old_bound_is_taken_off(self) -> None:
+    async def test_an_old_bound_is_taken_off(self) -> None:
         stale = {labels.REBOOT_GRACE_PERIOD: "1m"}
         broken = ill("n1", "BadKernel", "True", claim_annotations=stale)
         async with scene(broken, policies=(POLICY, REBOOT)) as found:
@@ -311,8 +324,9 @@ class TestRestarting:
             annotations = found.bench.claim("n1-claim").metadata.annotations
             assert "1h30m0s" == annotations[labels.REBOOT_GRACE_PERIOD]
 
+    @pytest.mark.case("V15-D25")
     @in_virtual_time
-    async def test_v15_d25_the_third_time_in_a_day_it_is_replaced(self) -> None:
+    async def test_the_third_time_in_a_day_it_is_replaced(self) -> None:
         broken = ill("n1", "BadKernel", "True")
         async with scene(broken, running("a", "n1", cpu="3"), policies=(POLICY, REBOOT)) as found:
             for _ in range(2):
@@ -324,9 +338,10 @@ class TestRestarting:
             assert ["n1"] == found.tainted()
             assert 1 == len(found.replacements)
 
+    @pytest.mark.case("V15-D25")
     @pytest.mark.storm
     @in_virtual_time
-    async def test_v15_d25_after_a_day_it_is_restarted_again(self) -> None:
+    async def test_after_a_day_it_is_restarted_again(self) -> None:
         broken = ill("n1", "BadKernel", "True")
         async with scene(broken, policies=(POLICY, REBOOT)) as found:
             for _ in range(2):
@@ -337,8 +352,9 @@ class TestRestarting:
             assert ("True", "RebootRequested") == found.condition("n1", "Rebooting")
             assert [] == found.tainted()
 
+    @pytest.mark.case("V15-D26")
     @in_virtual_time
-    async def test_v15_d26_a_restart_gives_its_whole_toleration_again(self) -> None:
+    async def test_a_restart_gives_its_whole_toleration_again(self) -> None:
         broken = ill("n1", "BadKernel", "True")
         async with scene(broken, policies=(POLICY, REBOOT)) as found:
             await later_look(found)
@@ -365,8 +381,9 @@ class TestRestarting:
 
             assert "" == found.reason("n1")
 
+    @pytest.mark.case("V15-D36")
     @in_virtual_time
-    async def test_v15_d36_nobody_else_picks_a_machine_that_restarts(self) -> None:
+    async def test_nobody_else_picks_a_machine_that_restarts(self) -> None:
         broken = ill("n1", "BadKernel", "True")
         objects = (pool(budget="1"), *crowd(), broken)
         async with disrupting(*objects, cloud=cloud(POLICY, REBOOT), on=["NodeRepair"]) as found:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from autoscaler import FakeCloud
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import FakeCloud
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.provisioning import FACTS
 from karpenter.cloud.provider import RepairPolicy
 from karpenter.controllers.disruption.executor import AbandonedError
 from karpenter.disruption.commands import REPAIR, Command
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import (
     Disrupting,
     Refusing,
@@ -53,8 +53,9 @@ async def decided(found: Disrupting) -> Command:
     return command
 
 
+@pytest.mark.case("V15-D41")
 @in_virtual_time
-async def test_v15_d41_a_repair_of_a_node_that_is_queued_already_costs_no_slot() -> None:
+async def test_a_repair_of_a_node_that_is_queued_already_costs_no_slot() -> None:
     async with static(5, 6, ill=1) as found:
         await found.pass_time(DUE)
         command = await decided(found)
@@ -72,8 +73,9 @@ async def test_v15_d41_a_repair_of_a_node_that_is_queued_already_costs_no_slot()
         assert 1 == len(found.replacements)
 
 
+@pytest.mark.case("V15-D41")
 @in_virtual_time
-async def test_v15_d41_nor_does_one_of_a_node_that_cannot_be_marked() -> None:
+async def test_nor_does_one_of_a_node_that_cannot_be_marked() -> None:
     refused = Refusing("PATCH", "/nodes/n0", 100, 500)
     async with static(5, 6, ill=1, wrap=refused.around) as found:
         await found.pass_time(DUE)

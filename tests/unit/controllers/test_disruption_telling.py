@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler import FakeCloud
-from claiming import at
-from clusters import in_virtual_time
-from disrupting import TYPES
+from helpers.autoscaler import FakeCloud
+from helpers.clusters import in_virtual_time
+from helpers.disruption import TYPES
+from helpers.manifests import at, condition
+from helpers.provisioning import FACTS
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import CloudError
 from karpenter.model import labels
-from provisioning_bench import FACTS
 from unit.controllers.disruption_bench import disrupting, machine, pdb, pool, running, true
 
 BOTH = [("Node", "n1"), ("NodeClaim", "n1-claim")]
@@ -34,34 +34,40 @@ def _with(**options: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("objects", "told"),
     [
-        pytest.param(_claimless(), [], id="97 a node without a claim"),
-        pytest.param(_nodeless(), BOTH[1:], id="98 a claim without a node"),
-        pytest.param(_with(node_labels={labels.INITIALIZED: None}), BOTH, id="99 not initialized"),
-        pytest.param(_with(annotations=PROTECTED), BOTH, id="102 a node that is protected"),
-        pytest.param(_with(node_labels={labels.NODEPOOL: None}), BOTH, id="104 a node of no pool"),
-        pytest.param([machine("n1")], BOTH, id="105 a node whose pool is gone"),
+        pytest.param(_claimless(), [], id="DIS-97 a node without a claim"),
+        pytest.param(_nodeless(), BOTH[1:], id="DIS-98 a claim without a node"),
+        pytest.param(
+            _with(node_labels={labels.INITIALIZED: None}), BOTH, id="DIS-99 not initialized"
+        ),
+        pytest.param(_with(annotations=PROTECTED), BOTH, id="DIS-102 a node that is protected"),
+        pytest.param(
+            _with(node_labels={labels.NODEPOOL: None}), BOTH, id="DIS-104 a node of no pool"
+        ),
+        pytest.param([machine("n1")], BOTH, id="DIS-105 a node whose pool is gone"),
         pytest.param(
             [*_with(), running("a", "n1", annotations=PROTECTED)],
             BOTH,
-            id="107 a pod that is protected",
+            id="DIS-107 a pod that is protected",
         ),
         pytest.param(
             [*_with(), running("a", "n1", owner="DaemonSet", annotations=PROTECTED)],
             BOTH,
-            id="110 a daemon that is protected",
+            id="DIS-110 a daemon that is protected",
         ),
         pytest.param(
             [*_with(), running("a", "n1", annotations={DND: "1h"})],
             BOTH,
-            id="114 a protected pod that has not started",
+            id="DIS-114 a protected pod that has not started",
         ),
         pytest.param(
-            [*_with(), pdb(), running("a", "n1")], BOTH, id="115 a budget of pods that is closed"
+            [*_with(), pdb(), running("a", "n1")],
+            BOTH,
+            id="DIS-115 a budget of pods that is closed",
         ),
         pytest.param(
             [*_with(), pdb("p1", allowed=5), pdb("p2", allowed=5), running("a", "n1")],
             BOTH,
-            id="117 two budgets for one pod",
+            id="DIS-117 two budgets for one pod",
         ),
     ],
 )
@@ -78,8 +84,9 @@ def test_a_machine_that_stays(objects: list[Any], told: list[tuple[str, str]]) -
 
 
 class TestMore:
+    @pytest.mark.case("DIS-101")
     @in_virtual_time
-    async def test_101_a_nominated_node_stays_for_its_window(self) -> None:
+    async def test_a_nominated_node_stays_for_its_window(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
             found.world.state.nominate("n1", found.clock.now().replace(second=20))
             await found.look()
@@ -91,8 +98,9 @@ class TestMore:
 
             assert ["n1"] == found.tainted()
 
+    @pytest.mark.case("DIS-103")
     @pytest.mark.parametrize("value", ["false", "30m"])
-    def test_103_other_values_on_a_node_protect_nothing(self, value: str) -> None:
+    def test_other_values_on_a_node_protect_nothing(self, value: str) -> None:
         async def scene() -> None:
             async with disrupting(pool(), machine("n1", annotations={DND: value})) as found:
                 await found.look()
@@ -101,8 +109,9 @@ class TestMore:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-106")
     @in_virtual_time
-    async def test_106_a_pool_whose_types_cannot_be_listed_keeps_its_nodes(self) -> None:
+    async def test_a_pool_whose_types_cannot_be_listed_keeps_its_nodes(self) -> None:
         cloud = FakeCloud(facts=FACTS, types=TYPES)
         cloud.failures["instance_types"] = [CloudError("busy")] * 10
         drifted = machine("n1", conditions=[true("Drifted")])
@@ -116,7 +125,18 @@ class TestMore:
             assert "busy" == line["error"]
 
     @in_virtual_time
-    async def test_108_drift_takes_a_node_whose_deadline_ends_all_protection(self) -> None:
+    async def test_types_that_cannot_be_listed_before_the_class_is_ready_are_no_error(self) -> None:
+        cloud = FakeCloud(facts=FACTS, types=TYPES)
+        cloud.failures["instance_types"] = [CloudError("no subnets found")] * 10
+        unready = {"status": {"conditions": [condition("NodeClassReady", "False")]}}
+        async with disrupting({**pool(), **unready}, machine("n1"), cloud=cloud) as found:
+            await found.look()
+
+            assert [] == found.lines("listing instance types")
+
+    @pytest.mark.case("DIS-108")
+    @in_virtual_time
+    async def test_drift_takes_a_node_whose_deadline_ends_all_protection(self) -> None:
         drifted = machine("n1", conditions=[true("Drifted")], period="1h")
         protected = running("a", "n1", annotations=PROTECTED)
         async with disrupting(pool(), drifted, protected) as found:
@@ -127,8 +147,9 @@ class TestMore:
             assert [] == found.replacements
             assert "Drifted" == found.reason("n1")
 
+    @pytest.mark.case("DIS-113")
     @in_virtual_time
-    async def test_113_a_protection_that_cannot_be_read_is_pointed_out_once(self) -> None:
+    async def test_a_protection_that_cannot_be_read_is_pointed_out_once(self) -> None:
         odd = running("a", "n1", annotations={DND: "banana"})
         async with disrupting(
             pool(disruption={"consolidateAfter": "Never"}), machine("n1")
@@ -142,8 +163,9 @@ class TestMore:
             (event,) = [e for e in found.bench.events.heard if e.reason.startswith("Invalid")]
             assert "Warning" == event.type
 
+    @pytest.mark.case("DIS-112")
     @in_virtual_time
-    async def test_112_a_protection_for_some_time_is_told_of_with_its_end(self) -> None:
+    async def test_a_protection_for_some_time_is_told_of_with_its_end(self) -> None:
         held = running("a", "n1", annotations={DND: "2h"}, started=at(0))
         async with disrupting(pool(), machine("n1"), held) as found:
             await found.pass_time(7100)
@@ -158,8 +180,9 @@ class TestMore:
             assert [("Pod", "a")] == found.heard("DoNotDisruptGracePeriodElapsed")
             assert ["n1"] == found.tainted()
 
+    @pytest.mark.case("DIS-120")
     @in_virtual_time
-    async def test_120_a_node_in_a_command_is_not_spoken_of(self) -> None:
+    async def test_a_node_in_a_command_is_not_spoken_of(self) -> None:
         async with disrupting(pool(), machine("n1"), running("a", "n1")) as found:
             await found.look()
             await found.launch()
@@ -178,22 +201,22 @@ class TestUnconsolidatable:
             pytest.param(
                 [pool(disruption={"consolidateAfter": "Never"}), machine("n1")],
                 "has consolidation disabled",
-                id="161 a pool that never consolidates",
+                id="DIS-161 a pool that never consolidates",
             ),
             pytest.param(
                 [pool(), machine("n1", node_labels={labels.ZONE: None})],
                 labels.ZONE,
-                id="185 a node without a zone",
+                id="DIS-185 a node without a zone",
             ),
             pytest.param(
                 [pool(disruption={"consolidationPolicy": "WhenEmpty"}), machine("n1")],
                 "but node is not empty",
-                id="186 a pool that consolidates only empty nodes",
+                id="DIS-186 a pool that consolidates only empty nodes",
             ),
             pytest.param(
                 [pool(), machine("n1", kind="s1")],
                 "not below",
-                id="178 nothing that fits is cheaper",
+                id="DIS-178 nothing that fits is cheaper",
             ),
         ],
     )
@@ -209,8 +232,9 @@ class TestUnconsolidatable:
 
         run_virtual(scene())
 
+    @pytest.mark.case("DIS-162")
     @in_virtual_time
-    async def test_162_a_node_that_has_not_come_to_rest_is_not_spoken_of(self) -> None:
+    async def test_a_node_that_has_not_come_to_rest_is_not_spoken_of(self) -> None:
         restless = machine("n1", without=["Consolidatable"])
         waiting = pool(disruption={"consolidateAfter": "1h"})
         async with disrupting(waiting, restless, running("a", "n1")) as found:
@@ -220,8 +244,9 @@ class TestUnconsolidatable:
 
 
 class TestBalanced:
+    @pytest.mark.case("DIS-216")
     @in_virtual_time
-    async def test_216_an_approved_move_is_told_and_counted(self) -> None:
+    async def test_an_approved_move_is_told_and_counted(self) -> None:
         balanced = pool(disruption={"consolidationPolicy": "Balanced"})
         async with disrupting(balanced, machine("n1", kind="s8"), running("a", "n1")) as found:
             await found.look()
@@ -230,8 +255,9 @@ class TestBalanced:
             facts = {"decision": "approved", "nodepool": "np", "policy": "balanced"}
             assert 1 == found.metric("consolidation_moves_total", **facts)
 
+    @pytest.mark.case("DIS-214")
     @in_virtual_time
-    async def test_214_a_rejected_move_is_counted_and_not_told(self) -> None:
+    async def test_a_rejected_move_is_counted_and_not_told(self) -> None:
         balanced = pool(disruption={"consolidationPolicy": "Balanced"})
         busy = [running(f"b{n}", "n1", cpu="10m") for n in range(30)]
         large = [running(f"l{n}", "n2", cpu="15") for n in range(2)]

@@ -10,22 +10,22 @@ from typing import Any, Final
 
 import pytest
 
-from autoscaler import FakeCloud, JsonObject
-from builders import NOW, node, pod
-from clusters import in_virtual_time
-from disrupting import ON_DEMAND_ONLY, TYPES, only, planned, pod_on
-from disrupting import machine as standing
-from disrupting import pool as asked_for
+from helpers.autoscaler import FakeCloud, JsonObject
+from helpers.builders import NOW, node, pod
+from helpers.clusters import in_virtual_time
+from helpers.disruption import ON_DEMAND_ONLY, TYPES, only, planned, pod_on
+from helpers.disruption import machine as standing
+from helpers.disruption import pool as asked_for
+from helpers.provisioning import FACTS, provisioning, ready_pool, waiting_pod
 from karpenter.api.meta import ObjectMeta, ObjectReference
 from karpenter.api.storage import VolumeAttachment
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import RepairPolicy
-from karpenter.controllers.disruption import reports as disruption_reports
-from karpenter.controllers.termination import reports
-from karpenter.disruption.announcing import announced_command
+from karpenter.controllers.disruption import events as disruption_reports
+from karpenter.controllers.termination import events as reports
+from karpenter.disruption.events import announced_command
 from karpenter.kube.events import Event
 from karpenter.model import labels
-from provisioning_bench import FACTS, provisioning, ready_pool, waiting_pod
 from unit.controllers.disruption_bench import (
     Disrupting,
     bad,

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_cloud, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_cloud, kwok_pool
+from helpers.clusters import in_virtual_time
 from karpenter.api.meta import Resource
 from karpenter.clock import Clock
 from karpenter.cloud.provider import CloudProvider
-from karpenter.controllers import everything
-from karpenter.controllers.world import World
+from karpenter.controllers import controllers
+from karpenter.controllers.context import Context
 from karpenter.kube.client import Client
 from karpenter.kube.mirror import Mirror
 from karpenter.runtime import KeyedController, LoopController, Runnable
@@ -129,7 +129,7 @@ async def test_every_constructor_may_raise(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_every_step_may_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     raising = Raising(times=2)
 
-    def make_controllers(world: World) -> list[Runnable]:
+    def make_controllers(world: Context) -> list[Runnable]:
         made = list(real(world))
         for controller in made:
             for name in ("reconcile", "step"):
@@ -146,8 +146,8 @@ async def test_every_step_may_raise(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.setattr(controller, name, hostile)
         return made
 
-    real = everything.make_controllers
-    monkeypatch.setattr(everything, "make_controllers", make_controllers)
+    real = controllers.make_controllers
+    monkeypatch.setattr(controllers, "make_controllers", make_controllers)
     async with autoscaler(kwok_pool(), settings=ALL) as it:
         await serves(it, "web")
 
@@ -173,8 +173,8 @@ async def test_a_controller_that_ends_by_an_error_is_made_anew_within_the_term(
             raising.hit(self.name)
             await asyncio.Event().wait()
 
-    real = everything.make_controllers
-    monkeypatch.setattr(everything, "make_controllers", lambda world: [*real(world), Dying()])
+    real = controllers.make_controllers
+    monkeypatch.setattr(controllers, "make_controllers", lambda world: [*real(world), Dying()])
     async with autoscaler(kwok_pool()) as it:
         it.expects_failures = True
         await serves(it, "web")
@@ -200,7 +200,7 @@ async def test_work_of_a_provider_that_raises_is_begun_anew_and_costs_no_control
 
     async with autoscaler(kwok_pool(), make_cloud=make_cloud) as it:
         it.expects_failures = True
-        await it.until(lambda: it.manager is not None and it.manager.world is not None)
+        await it.until(lambda: it.manager is not None and it.manager.context is not None)
         first = it.world
         await serves(it, "web")
 

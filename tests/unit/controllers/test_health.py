@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoscaler import bench
-from clusters import in_virtual_time
+from helpers.autoscaler import bench
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodePool
 from karpenter.controllers.health import Answer, Checks, answer, liveness, readiness
 from karpenter.kube.errors import ForbiddenError, NotFoundError

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.rewritten_answers import Rewriting
 from karpenter.api.nodes import Node
 from karpenter.api.workloads import Deployment
 from karpenter.clock import run_virtual
 from karpenter.kube.transport import Transport
 from karpenter.settings import Settings
-from rewriting import Rewriting
 
 JsonObject = dict[str, Any]
 

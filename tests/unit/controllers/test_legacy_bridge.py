@@ -1,13 +1,13 @@
 """Provisioners and AWSNodeTemplates on a live cluster are honoured as NodePools and node classes."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from autoscaler import (
+from helpers.autoscaler import (
     Bench,
     FakeCloud,
     JsonObject,
@@ -16,8 +16,10 @@ from autoscaler import (
     deployment,
     kwok_pool,
 )
-from claiming import LossyTransport
-from clusters import in_virtual_time
+from helpers.claims import LossyTransport
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import FACTS
+from karpenter.api import ec2_labels
 from karpenter.api.codec import convert_as
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
@@ -31,11 +33,14 @@ from karpenter.kube.transport import Transport
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from karpenter.settings import Settings
-from provisioning_bench import FACTS
 
 V1 = "karpenter.sh/v1"
 V1ALPHA5 = "karpenter.sh/v1alpha5"
-AWS_FACTS = ProviderFacts("aws", (("karpenter.k8s.aws", "EC2NodeClass"),), labels.well_known("aws"))
+AWS_FACTS = ProviderFacts(
+    "aws",
+    (("karpenter.k8s.aws", "EC2NodeClass"),),
+    (labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN),
+)
 WITH_ROLE = Settings(legacy_node_role="KarpenterNodeRole")
 PROVIDER = {
     "subnetSelector": {"karpenter.sh/discovery": "mz"},
@@ -312,7 +317,7 @@ async def test_a_node_template_becomes_a_class_that_belongs_to_it() -> None:
         assert node_class is not None
         assert ["AWSNodeTemplate"] == [owner.kind for owner in node_class.metadata.owner_references]
         assert "shared" == run.pool.spec.template.spec.node_class_ref.name
-        assert labels.INSTANCE_CATEGORY in {
+        assert ec2_labels.INSTANCE_CATEGORY in {
             entry.key for entry in run.pool.spec.template.spec.requirements
         }
 
@@ -419,6 +424,99 @@ async def test_a_deleted_provisioner_takes_its_pool_and_nodes_with_it() -> None:
         assert ["default"] == classes
 
 
+class TestKubeletSettingsOfTemplates:
+    """Settings of a Provisioner are in the class of its template; the two may come and go apart."""
+
+    KUBELET: Any = {"maxPods": 20}
+
+    @in_virtual_time
+    async def test_an_orphaned_pool_keeps_them(self) -> None:
+        async with self.run(node_template("shared"), self.user()) as run:
+            await run.look()
+            before = self.settings(run)
+
+            await self.orphan(run)
+            await run.look()
+
+            assert (self.KUBELET, self.KUBELET) == (before, self.settings(run))
+
+    @in_virtual_time
+    async def test_a_pool_keeps_them_while_its_provisioner_is_being_deleted(self) -> None:
+        user = self.user()
+        user["metadata"]["finalizers"] = ["example.com/slow"]
+        async with self.run(node_template("shared"), user) as run:
+            await run.look()
+            await run.at.client.delete(V1ALPHA5, "Provisioner", None, "default")
+            await run.at.settle()
+
+            await run.look()
+
+            assert self.KUBELET == self.settings(run)
+
+    @in_virtual_time
+    async def test_they_go_with_the_last_pool_that_counts_on_them(self) -> None:
+        async with self.run(node_template("shared"), self.user()) as run:
+            await run.look()
+            await self.orphan(run)
+            await run.at.client.delete(V1, "NodePool", None, "default")
+            await run.at.settle()
+
+            await run.look()
+
+            assert {} == self.settings(run)
+
+    @in_virtual_time
+    async def test_another_provisioner_is_given_a_class_without_them(self) -> None:
+        other = by_reference("shared")
+        other["metadata"]["name"] = "other"
+        async with self.run(node_template("shared"), self.user(), other) as run:
+            await run.look()
+            await self.orphan(run)
+
+            await run.look()
+
+            pool = run.at.world.mirror(NodePool).get("other")
+            assert pool is not None
+            used = run.at.world.mirror(EC2NodeClass).get(
+                pool.spec.template.spec.node_class_ref.name
+            )
+            assert used is not None
+            assert (self.KUBELET, {}) == (self.settings(run), used.spec.kubelet)
+
+    @in_virtual_time
+    async def test_a_provisioner_that_came_before_its_template_can_change_them(self) -> None:
+        async with self.run(self.user()) as run:
+            await run.look()
+            carried = labels.KEPT_KUBELET in run.pool.metadata.annotations
+            await run.at.put(node_template("shared"))
+            await run.look()
+            change = {"spec": {"kubeletConfiguration": {"maxPods": 30}}}
+            await run.at.change(V1ALPHA5, "Provisioner", "default", change)
+
+            await run.look()
+
+            assert carried
+            assert {"maxPods": 30} == self.settings(run)
+            assert labels.KEPT_KUBELET not in run.pool.metadata.annotations
+
+    def user(self) -> JsonObject:
+        return by_reference("shared", kubeletConfiguration=self.KUBELET)
+
+    def run(self, *objects: JsonObject) -> AbstractAsyncContextManager[Bridge]:
+        return bridged(*objects, facts=AWS_FACTS, settings=WITH_ROLE)
+
+    async def orphan(self, run: Bridge) -> None:
+        """What ``kubectl delete --cascade=orphan`` leads to."""
+        await run.at.change(V1, "NodePool", "default", {"metadata": {"ownerReferences": None}})
+        await run.at.client.delete(V1ALPHA5, "Provisioner", None, "default")
+        await run.at.settle()
+
+    def settings(self, run: Bridge) -> Any:
+        found = run.at.world.mirror(EC2NodeClass).get("shared")
+        assert found is not None
+        return found.spec.kubelet
+
+
 class TestSettingsOnAws:
     @in_virtual_time
     async def test_a_missing_role_is_a_condition_and_makes_nothing(self) -> None:
@@ -475,7 +573,7 @@ class TestSettingsOnAws:
             assert node_class is not None
             assert ["al2023@latest"] == [term.alias for term in node_class.spec.ami_selector_terms]
             keys = {entry.key for entry in run.pool.spec.template.spec.requirements}
-            assert labels.INSTANCE_CATEGORY not in keys  # the late defaults exclude t3a
+            assert ec2_labels.INSTANCE_CATEGORY not in keys  # the late defaults exclude t3a
 
     @pytest.mark.parametrize("names_family", [False, True])
     @in_virtual_time

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from autoscaler import JsonObject
-from builders import daemon_set, expression, managed_node, pod
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject
+from helpers.builders import daemon_set, expression, managed_node, pod
+from helpers.clusters import in_virtual_time
 from karpenter.api.pods import PodAffinityTerm
-from karpenter.controllers.legacy.old_keys import in_current_keys
 from karpenter.model import labels
+from karpenter.scheduling.inputs.old_keys import in_current_keys
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.snapshot import Snapshot
+from unit.controllers.departures import claim, leaving, node
+from unit.controllers.departures import pod as leaving_pod
 from unit.controllers.disruption_bench import disrupting, machine, pool, running, true
-from unit.controllers.leaving import claim, leaving, node
-from unit.controllers.leaving import pod as leaving_pod
 
 PROVISIONER: JsonObject = {
     "apiVersion": "karpenter.sh/v1alpha5",
@@ -118,7 +118,7 @@ async def test_a_drifted_node_is_replaced_for_pods_that_select_a_provisioner() -
             [PROVISIONER], "true", [], id="holds the node while Provisioners are honoured"
         ),
         pytest.param([PROVISIONER], "false", ["n1"], id="any other value means nothing"),
-        pytest.param([], "true", ["n1"], id="286 means nothing without Provisioners"),
+        pytest.param([], "true", ["n1"], id="DIS-286 means nothing without Provisioners"),
     ],
 )
 @in_virtual_time
@@ -136,7 +136,7 @@ async def test_do_not_evict(legacy: list[JsonObject], value: str, going: list[st
     ("legacy", "evicted"),
     [
         pytest.param([PROVISIONER], 0, id="a pod is not drained while Provisioners are honoured"),
-        pytest.param([], 1, id="286 it is without Provisioners"),
+        pytest.param([], 1, id="DIS-286 it is without Provisioners"),
     ],
 )
 @in_virtual_time

@@ -13,22 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoscaler import FakeCloud
-from claiming import (
-    NAME,
-    UNREGISTERED,
-    V1,
-    Lifecycle,
-    claim,
-    lifecycle,
-    node,
-    taint,
-)
+from helpers.autoscaler import FakeCloud
+from helpers.claims import NAME, UNREGISTERED, V1, Lifecycle, claim, lifecycle, node
+from helpers.manifests import taint
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import CreateError, Instance
-from karpenter.controllers.lifecycle.garbage_instances import InstanceGarbageCollector
+from karpenter.controllers.lifecycle.garbage_collection import InstanceGarbageCollector
 from karpenter.kube.errors import KubeError
 from karpenter.kube.transport import Request
 from karpenter.model import labels

@@ -5,14 +5,26 @@ from typing import Any
 
 import pytest
 
-from autoscaler import FakeCloud, bench
-from claiming import NAME, PROVIDER_ID, V1, claim, disrupted, instance, is_going, lifecycle, node
-from clusters import in_virtual_time
+from helpers.autoscaler import FakeCloud, bench
+from helpers.claims import (
+    NAME,
+    PROVIDER_ID,
+    V1,
+    claim,
+    disrupted,
+    instance,
+    is_going,
+    lifecycle,
+    node,
+)
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.clock import EPOCH
-from karpenter.controllers.lifecycle.garbage_claims import ClaimGarbageCollector
-from karpenter.controllers.lifecycle.garbage_instances import InstanceGarbageCollector
+from karpenter.controllers.lifecycle.garbage_collection import (
+    ClaimGarbageCollector,
+    InstanceGarbageCollector,
+)
 from karpenter.controllers.lifecycle.removal import Remover
 from karpenter.kube.errors import ServerError
 
@@ -23,20 +35,24 @@ JsonObject = dict[str, Any]
     ("stage", "nodes", "has_instance", "is_deleted"),
     [
         pytest.param(
-            "Registered", [node(ready="False")], False, True, id="D-41 gone, and not ready: deleted"
+            "Registered",
+            [node(ready="False")],
+            False,
+            True,
+            id="DIS-41 gone, and not ready: deleted",
         ),
         pytest.param(
-            "Registered", [node()], False, False, id="D-42 gone, but a kubelet reports: kept"
+            "Registered", [node()], False, False, id="DIS-42 gone, but a kubelet reports: kept"
         ),
-        pytest.param("Launched", [], False, False, id="D-43 not registered: left to liveness"),
-        pytest.param("Registered", [], False, True, id="D-44 gone, and no Node: deleted"),
-        pytest.param("Registered", [], True, False, id="D-45 no Node, but an instance: kept"),
+        pytest.param("Launched", [], False, False, id="DIS-43 not registered: left to liveness"),
+        pytest.param("Registered", [], False, True, id="DIS-44 gone, and no Node: deleted"),
+        pytest.param("Registered", [], True, False, id="DIS-45 no Node, but an instance: kept"),
         pytest.param(
             "Registered",
             [node(), node("node-2")],
             False,
             True,
-            id="D-41 two Nodes are as good as none",
+            id="DIS-41 two Nodes are as good as none",
         ),
     ],
 )
@@ -59,8 +75,9 @@ def test_claims_without_an_instance(
     check()
 
 
+@pytest.mark.case("DIS-41")
 @in_virtual_time
-async def test_d41_an_instance_on_its_way_out_counts_as_gone() -> None:
+async def test_an_instance_on_its_way_out_counts_as_gone() -> None:
     cloud = FakeCloud(instances=instance(deleting=True))
     async with bench(claim(stage="Registered"), node(ready="False"), cloud=cloud) as at_work:
         await ClaimGarbageCollector(at_work.world, Remover(at_work.world)).step()
@@ -87,8 +104,9 @@ async def test_a_cloud_that_does_not_answer_costs_no_claim() -> None:
         assert not is_going(at_work, NAME)
 
 
+@pytest.mark.case("DIS-41")
 @in_virtual_time
-async def test_d41_a_claim_that_cannot_be_deleted_does_not_keep_the_others() -> None:
+async def test_a_claim_that_cannot_be_deleted_does_not_keep_the_others() -> None:
     names = [f"claim-{number}" for number in range(1, 6)]
     async with lifecycle(*(claim(name, stage="Registered") for name in names)) as run:
         collector = ClaimGarbageCollector(run.bench.world, Remover(run.bench.world))

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from claiming import NAME, V1, claim, condition, lifecycle, node, taint
-from clusters import in_virtual_time
+from helpers.claims import NAME, V1, claim, lifecycle, node
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition, taint
 from karpenter.api.devices import ResourceSlice
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
@@ -41,58 +42,58 @@ def slices(*numbers: tuple[int, int], driver: str = "gpu.example.com") -> list[J
 @pytest.mark.parametrize(
     ("joined", "spec", "reason"),
     [
-        pytest.param(node(ready="False"), {}, "NodeNotReady", id="C-25 the node is not ready"),
-        pytest.param(node(ready="Unknown"), {}, "NodeNotReady", id="C-25 nobody knows"),
+        pytest.param(node(ready="False"), {}, "NodeNotReady", id="DIS-25 the node is not ready"),
+        pytest.param(node(ready="Unknown"), {}, "NodeNotReady", id="DIS-25 nobody knows"),
         pytest.param(
             node(taints=[STARTUP]),
             {"startupTaints": [STARTUP]},
             "StartupTaintsExist",
-            id="C-26 a startup taint is left",
+            id="DIS-26 a startup taint is left",
         ),
         pytest.param(
             node(taints=[taint("example.com/s", value="other")]),
             {"startupTaints": [STARTUP]},
             "StartupTaintsExist",
-            id="C-27 whatever its value",
+            id="DIS-27 whatever its value",
         ),
         pytest.param(
             node(taints=[taint(labels.NODE_NOT_READY, "NoExecute")]),
             {},
             "KnownEphemeralTaintsExist",
-            id="C-28 a taint of the node controller is left",
+            id="DIS-28 a taint of the node controller is left",
         ),
         pytest.param(
             node(taints=[taint("readiness.k8s.io/foo")]),
             {},
             "KnownEphemeralTaintsExist",
-            id="C-29 a readiness taint is left",
+            id="DIS-29 a readiness taint is left",
         ),
         pytest.param(
             node(amounts={GPU: "0"}),
             {"requests": {GPU: "1"}},
             "ResourceNotRegistered",
-            id="C-30 a resource is not there yet",
+            id="DIS-30 a resource is not there yet",
         ),
         pytest.param(
             node(),
             {"requests": {GPU: "1"}},
             "ResourceNotRegistered",
-            id="C-30 a resource is not even named",
+            id="DIS-30 a resource is not even named",
         ),
         pytest.param(
-            node(), {"requests": {GPU: "0"}}, "", id="C-31 nothing asked for, nothing missing"
+            node(), {"requests": {GPU: "0"}}, "", id="DIS-31 nothing asked for, nothing missing"
         ),
         pytest.param(
             node(amounts={GPU: "2"}),
             {"requests": {GPU: "1", "cpu": "1"}, "startupTaints": [STARTUP]},
             "",
-            id="C-32 all is there",
+            id="DIS-32 all is there",
         ),
         pytest.param(
             node(taints=[taint("example.com/s", "NoExecute")]),
             {"startupTaints": [STARTUP]},
             "",
-            id="C-32 a taint with another effect is another taint",
+            id="DIS-32 a taint with another effect is another taint",
         ),
     ],
 )
@@ -112,8 +113,9 @@ def test_what_keeps_a_node_from_being_initialized(
     check()
 
 
+@pytest.mark.case("DIS-29")
 @in_virtual_time
-async def test_c29_a_node_is_initialized_once_the_taint_is_gone() -> None:
+async def test_a_node_is_initialized_once_the_taint_is_gone() -> None:
     joined = node(taints=[taint("readiness.k8s.io/foo")])
     async with lifecycle(claim(stage="Registered"), joined) as run:
         await run.look()
@@ -124,8 +126,9 @@ async def test_c29_a_node_is_initialized_once_the_taint_is_gone() -> None:
         assert ("True", "Initialized") == run.condition("Initialized")
 
 
+@pytest.mark.case("DIS-32")
 @in_virtual_time
-async def test_c32_an_initialized_claim_is_ready() -> None:
+async def test_an_initialized_claim_is_ready() -> None:
     async with lifecycle(claim(stage="Registered"), node()) as run:
         again = await run.look()
 
@@ -136,8 +139,9 @@ async def test_c32_an_initialized_claim_is_ready() -> None:
         assert 1 == told.count("initialized nodeclaim")
 
 
+@pytest.mark.case("DIS-33")
 @in_virtual_time
-async def test_c33_what_was_initialized_stays_so() -> None:
+async def test_what_was_initialized_stays_so() -> None:
     given = claim(stage="Initialized", startupTaints=[STARTUP])
     async with lifecycle(given, node(ready="False", taints=[STARTUP])) as run:
         await run.look()
@@ -145,8 +149,9 @@ async def test_c33_what_was_initialized_stays_so() -> None:
         assert ("True", "Initialized") == run.condition("Initialized")
 
 
+@pytest.mark.case("DIS-34")
 @in_virtual_time
-async def test_c34_without_registration_nothing_is_initialized() -> None:
+async def test_without_registration_nothing_is_initialized() -> None:
     refused = condition("Registered", "False", "MultipleNodesFound")
     async with lifecycle(claim(stage="Launched", conditions=[refused]), node()) as run:
         await run.look()
@@ -166,12 +171,14 @@ async def test_a_registered_claim_whose_node_is_missing_is_not_initialized() -> 
 @pytest.mark.parametrize(
     ("published", "is_done"),
     [
-        pytest.param(slices((1, 2)), False, id="C-35 one of two slices"),
-        pytest.param(slices((1, 2), (1, 2)), True, id="C-35 both slices"),
-        pytest.param(slices((1, 1), (2, 2)), False, id="C-36 only the old generation is complete"),
-        pytest.param(slices((1, 2), (2, 1)), True, id="C-36 the new generation is complete"),
-        pytest.param([], False, id="C-35 no slices"),
-        pytest.param(slices((1, 1), driver="other.example.com"), False, id="C-35 another driver"),
+        pytest.param(slices((1, 2)), False, id="DIS-35 one of two slices"),
+        pytest.param(slices((1, 2), (1, 2)), True, id="DIS-35 both slices"),
+        pytest.param(
+            slices((1, 1), (2, 2)), False, id="DIS-36 only the old generation is complete"
+        ),
+        pytest.param(slices((1, 2), (2, 1)), True, id="DIS-36 the new generation is complete"),
+        pytest.param([], False, id="DIS-35 no slices"),
+        pytest.param(slices((1, 1), driver="other.example.com"), False, id="DIS-35 another driver"),
     ],
 )
 def test_devices_must_be_published(published: list[JsonObject], is_done: bool) -> None:
@@ -197,17 +204,18 @@ THEIRS = OURS | {"name": "node-2", "uid": "uid-2"}
 CLAIM_OF_OURS = OURS | {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim"}
 
 
+@pytest.mark.case("DIS-35")
 @pytest.mark.parametrize(
     ("node_name", "owners", "is_local"),
     [
-        pytest.param("node-1", [], True, id="C-35 a slice that names the node"),
-        pytest.param("node-2", [], False, id="C-35 a slice that names another node"),
-        pytest.param("node-2", [OURS], False, id="C-35 whoever owns it"),
-        pytest.param("", [OURS], True, id="C-35 a slice that the node owns"),
-        pytest.param("", [THEIRS, OURS], True, id="C-35 a slice that two nodes own"),
-        pytest.param("", [THEIRS], False, id="C-35 a slice that another node owns"),
-        pytest.param("", [CLAIM_OF_OURS], False, id="C-35 an owner that is no node"),
-        pytest.param("", [], False, id="C-35 a slice of no node"),
+        pytest.param("node-1", [], True, id="a slice that names the node"),
+        pytest.param("node-2", [], False, id="a slice that names another node"),
+        pytest.param("node-2", [OURS], False, id="whoever owns it"),
+        pytest.param("", [OURS], True, id="a slice that the node owns"),
+        pytest.param("", [THEIRS, OURS], True, id="a slice that two nodes own"),
+        pytest.param("", [THEIRS], False, id="a slice that another node owns"),
+        pytest.param("", [CLAIM_OF_OURS], False, id="an owner that is no node"),
+        pytest.param("", [], False, id="a slice of no node"),
     ],
 )
 def test_whose_devices_a_slice_tells_of(
@@ -224,7 +232,8 @@ def test_whose_devices_a_slice_tells_of(
     assert ([] if is_local else ["gpu.example.com"]) == missing
 
 
-def test_c36_slices_that_disagree_about_their_number_are_not_complete() -> None:
+@pytest.mark.case("DIS-36")
+def test_slices_that_disagree_about_their_number_are_not_complete() -> None:
     published = [msgspec.convert(each, ResourceSlice) for each in slices((1, 2), (1, 3))]
 
     missing = unpublished_drivers(["gpu.example.com"], msgspec.convert(node(), Node), published)
@@ -304,8 +313,9 @@ def test_whom_a_slice_wakes(node_name: str, owners: list[JsonObject], woken: int
     check()
 
 
+@pytest.mark.case("V15-D33")
 @in_virtual_time
-async def test_v15_d33_after_a_reboot_a_node_is_initialized_anew() -> None:
+async def test_after_a_reboot_a_node_is_initialized_anew() -> None:
     given = claim(
         stage="Initialized",
         conditions=[

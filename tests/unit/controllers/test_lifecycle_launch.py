@@ -1,5 +1,6 @@
 """Launch: the finalizer comes first, a claim has one instance, and every failure has its way."""
 
+import asyncio
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -7,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from autoscaler import FakeCloud, run_in_background
-from claiming import (
+from helpers.autoscaler import FakeCloud, run_in_background
+from helpers.claims import (
     NAME,
     V1,
     claim,
@@ -17,7 +18,7 @@ from claiming import (
     lifecycle,
     node,
 )
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodeClaimStatus
 from karpenter.api.meta import Condition, ObjectMeta, Resource
 from karpenter.api.pods import Pod
@@ -28,7 +29,7 @@ from karpenter.cloud.provider import (
     InsufficientCapacityError,
     NodeClassNotReadyError,
 )
-from karpenter.controllers.lifecycle.claims import is_news, summed_up
+from karpenter.controllers.lifecycle.claim_changes import is_news, summed_up
 from karpenter.controllers.lifecycle.launch import Launch, failure, shortened, with_instance
 from karpenter.controllers.lifecycle.removal import Remover
 from karpenter.kube.errors import ConflictError, ServerError
@@ -47,8 +48,9 @@ class AttentiveCloud(FakeCloud):
         return await super().create(claim)
 
 
+@pytest.mark.case("DIS-1")
 @in_virtual_time
-async def test_a01_the_finalizer_is_stored_before_an_instance_is_asked_for() -> None:
+async def test_the_finalizer_is_stored_before_an_instance_is_asked_for() -> None:
     cloud = AttentiveCloud()
     bare = claim(metadata={"finalizers": []})
     async with lifecycle(bare, cloud=cloud) as run:
@@ -58,8 +60,9 @@ async def test_a01_the_finalizer_is_stored_before_an_instance_is_asked_for() -> 
         assert (labels.TERMINATION,) == run.claim.metadata.finalizers
 
 
+@pytest.mark.case("DIS-1")
 @in_virtual_time
-async def test_a01_nothing_is_launched_when_the_finalizer_cannot_be_stored() -> None:
+async def test_nothing_is_launched_when_the_finalizer_cannot_be_stored() -> None:
     async with lifecycle(claim(metadata={"finalizers": []})) as run:
         run.wire.losing = lambda request: 500
 
@@ -69,16 +72,18 @@ async def test_a01_nothing_is_launched_when_the_finalizer_cannot_be_stored() -> 
         assert [] == run.cloud.calls_of("create")
 
 
+@pytest.mark.case("DIS-1")
 @in_virtual_time
-async def test_a01_other_finalizers_stay() -> None:
+async def test_other_finalizers_stay() -> None:
     async with lifecycle(claim(metadata={"finalizers": ["example.com/mine"]})) as run:
         await run.look()
 
         assert ("example.com/mine", labels.TERMINATION) == run.claim.metadata.finalizers
 
 
+@pytest.mark.case("DIS-2")
 @in_virtual_time
-async def test_a02_a_claim_for_another_cloud_is_left_alone() -> None:
+async def test_a_claim_for_another_cloud_is_left_alone() -> None:
     other = claim(metadata={"finalizers": []}, node_class=("example.com", "OtherNodeClass"))
     async with lifecycle(other) as run:
         await run.look()
@@ -88,8 +93,9 @@ async def test_a02_a_claim_for_another_cloud_is_left_alone() -> None:
         assert () == run.claim.status.conditions
 
 
+@pytest.mark.case("DIS-3")
 @in_virtual_time
-async def test_a03_a_launched_claim_says_what_it_got() -> None:
+async def test_a_launched_claim_says_what_it_got() -> None:
     async with lifecycle(claim()) as run:
         await run.look()
 
@@ -103,13 +109,12 @@ async def test_a03_a_launched_claim_says_what_it_got() -> None:
         assert [status.provider_id] == [line["provider-id"] for line in told]
 
 
+@pytest.mark.case("DIS-4")
 @pytest.mark.parametrize(
     ("held", "given", "expected"),
     [
-        pytest.param(
-            {"zone": "z2"}, {"zone": "z1"}, {"zone": "z2"}, id="A-04 the claim's label stays"
-        ),
-        pytest.param({}, {"zone": "z1"}, {"zone": "z1"}, id="A-04 a new label is taken over"),
+        pytest.param({"zone": "z2"}, {"zone": "z1"}, {"zone": "z2"}, id="the claim's label stays"),
+        pytest.param({}, {"zone": "z1"}, {"zone": "z1"}, id="a new label is taken over"),
     ],
 )
 def test_labels_of_an_instance(
@@ -122,7 +127,8 @@ def test_labels_of_an_instance(
     assert expected == after.metadata.labels
 
 
-def test_a05_of_annotations_the_provider_has_the_last_word() -> None:
+@pytest.mark.case("DIS-5")
+def test_of_annotations_the_provider_has_the_last_word() -> None:
     before = NodeClaim(metadata=ObjectMeta(annotations={"a": "c", "b": "c"}))
 
     after = with_instance(before, Instance("i-1", annotations={"a": "p"}))
@@ -130,8 +136,9 @@ def test_a05_of_annotations_the_provider_has_the_last_word() -> None:
     assert {"a": "p", "b": "c"} == after.metadata.annotations
 
 
+@pytest.mark.case("DIS-4", "DIS-5")
 @in_virtual_time
-async def test_a04_a05_labels_and_annotations_are_written() -> None:
+async def test_labels_and_annotations_are_written() -> None:
     cloud = FakeCloud(labels={"zone": "z1", "new": "1"}, annotations={"a": "p"})
     given = claim(metadata={"labels": {"zone": "z2"}, "annotations": {"a": "c"}})
     async with lifecycle(given, cloud=cloud) as run:
@@ -146,14 +153,15 @@ def _status_write(request: Request) -> bool:
     return request.path.endswith(f"{NAME}/status")
 
 
+@pytest.mark.case("DIS-6")
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        pytest.param(500, ServerError, id="A-06 the server fails"),
-        pytest.param(409, ConflictError, id="A-06 somebody else was faster"),
+        pytest.param(500, ServerError, id="the server fails"),
+        pytest.param(409, ConflictError, id="somebody else was faster"),
     ],
 )
-def test_a06_an_instance_is_asked_for_once(code: int, error: type[Exception]) -> None:
+def test_an_instance_is_asked_for_once(code: int, error: type[Exception]) -> None:
     @in_virtual_time
     async def check() -> None:
         async with lifecycle(claim()) as run:
@@ -170,8 +178,9 @@ def test_a06_an_instance_is_asked_for_once(code: int, error: type[Exception]) ->
     check()
 
 
+@pytest.mark.case("DIS-6")
 @in_virtual_time
-async def test_a06_what_could_not_be_written_is_remembered_for_an_hour() -> None:
+async def test_what_could_not_be_written_is_remembered_for_an_hour() -> None:
     async with lifecycle(claim()) as run:
         launch = Launch(run.bench.world, Remover(run.bench.world), run.planned)
         unwritten = summed_up(run.claim, now=run.bench.clock.now())
@@ -203,7 +212,58 @@ async def test_an_instance_is_known_to_the_finalizer_of_a_claim_deleted_meanwhil
 
 
 @in_virtual_time
-async def test_a07_without_capacity_the_claim_is_given_up() -> None:
+async def test_what_is_written_of_a_claim_deleted_meanwhile_says_whether_it_is_ready() -> None:
+    body = claim(metadata={"finalizers": [labels.TERMINATION, "example.com/held"]})
+    async with lifecycle(body) as run:
+        run.wire.losing = lambda request: 500 if _status_write(request) else 0
+        with pytest.raises(ServerError):
+            await run.look()
+        run.wire.mend()
+        await run.bench.client.delete(V1, "NodeClaim", None, NAME)
+        await run.bench.settle()
+
+        await run.look()
+
+        assert ("True", "Launched") == run.condition("Launched")
+        assert ("Unknown", "ReconcilingDependents") == run.condition("Ready")
+
+
+class SlowCloud(FakeCloud):
+    """A cloud that takes its time to launch."""
+
+    async def create(self, claim: NodeClaim) -> Instance:
+        await self.clock.sleep(10)
+        return await super().create(claim)
+
+
+@in_virtual_time
+async def test_a_claim_that_cannot_be_written_meanwhile_is_launched_all_the_same() -> None:
+    async with lifecycle(claim(), cloud=SlowCloud()) as run:
+        run.wire.losing = lambda request: 500 if _status_write(request) else 0
+        looking = asyncio.create_task(run.look())
+        await run.bench.clock.sleep(5)
+        run.wire.mend()
+        await looking
+
+        assert [NAME] == run.cloud.calls_of("create")
+        assert ("True", "Launched") == run.condition("Launched")
+
+
+@in_virtual_time
+async def test_a_process_that_ends_ends_the_launch_it_waits_for() -> None:
+    async with lifecycle(claim(), cloud=SlowCloud()) as run:
+        looking = asyncio.create_task(run.look())
+        await run.bench.clock.sleep(5)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        await run.bench.clock.sleep(60)
+
+        assert [] == run.cloud.calls_of("create")
+
+
+@pytest.mark.case("DIS-7")
+@in_virtual_time
+async def test_without_capacity_the_claim_is_given_up() -> None:
     cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         again = await run.look()
@@ -217,8 +277,9 @@ async def test_a07_without_capacity_the_claim_is_given_up() -> None:
         assert f"NodeClaim {NAME} event: sold out" == run.bench.events.heard[0].message
 
 
+@pytest.mark.case("DIS-7")
 @in_virtual_time
-async def test_a07_a_claim_that_was_given_up_is_not_launched_before_its_deletion_is_seen() -> None:
+async def test_a_claim_that_was_given_up_is_not_launched_before_its_deletion_is_seen() -> None:
     cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         stale = run.claim
@@ -233,8 +294,9 @@ async def test_a07_a_claim_that_was_given_up_is_not_launched_before_its_deletion
         assert {"insufficient_capacity": 1} == disrupted(run.bench)
 
 
+@pytest.mark.case("DIS-8")
 @in_virtual_time
-async def test_a08_without_a_ready_node_class_the_claim_is_given_up_without_an_event() -> None:
+async def test_without_a_ready_node_class_the_claim_is_given_up_without_an_event() -> None:
     cloud = FakeCloud(failures={"create": [NodeClassNotReadyError("not ready")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         await run.look()
@@ -244,8 +306,9 @@ async def test_a08_without_a_ready_node_class_the_claim_is_given_up_without_an_e
         assert [] == run.bench.events.reasons
 
 
+@pytest.mark.case("DIS-9")
 @in_virtual_time
-async def test_a09_a_typed_error_is_shown_and_tried_again() -> None:
+async def test_a_typed_error_is_shown_and_tried_again() -> None:
     cloud = FakeCloud(failures={"create": [CreateError("X", "Y")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         with pytest.raises(CreateError):
@@ -259,8 +322,9 @@ async def test_a09_a_typed_error_is_shown_and_tried_again() -> None:
         assert ("True", "Launched") == run.condition("Launched")
 
 
+@pytest.mark.case("DIS-9")
 @in_virtual_time
-async def test_a09_a_cloud_that_fails_is_asked_ever_more_slowly_whatever_it_says() -> None:
+async def test_a_cloud_that_fails_is_asked_ever_more_slowly_whatever_it_says() -> None:
     @dataclass
     class Wordy(FakeCloud):
         """Never says the same twice, as refusals that carry the id of their request do."""
@@ -314,8 +378,9 @@ def test_what_is_only_said_of_a_claim_calls_for_no_work(
     assert expected is is_news(old, new)
 
 
+@pytest.mark.case("DIS-10")
 @in_virtual_time
-async def test_a10_any_other_error_is_shown_and_tried_again() -> None:
+async def test_any_other_error_is_shown_and_tried_again() -> None:
     cloud = FakeCloud(failures={"create": [RuntimeError("boom")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         with pytest.raises(RuntimeError, match="boom"):
@@ -328,7 +393,7 @@ async def test_a10_any_other_error_is_shown_and_tried_again() -> None:
 @pytest.mark.parametrize(
     ("length", "kept", "ending"),
     [
-        pytest.param(500, 500, "x", id="A-10 as superseded: 500 characters fit"),
+        pytest.param(500, 500, "x", id="DIS-10 500 characters fit"),
         pytest.param(1024, 1024, "x", id="V15-D44 the longest that fits"),
         pytest.param(1025, 1024, "x...", id="V15-D44 one too many"),
         pytest.param(2000, 1024, "x...", id="V15-D44 far too long"),
@@ -370,8 +435,9 @@ async def test_a_cloud_that_never_answers_does_not_hold_its_worker_for_ever() ->
         assert {"launch_timeout": 1} == disrupted(run.bench)
 
 
+@pytest.mark.case("V15-D43")
 @in_virtual_time
-async def test_v15_d43_pods_that_wait_for_the_claim_are_told() -> None:
+async def test_pods_that_wait_for_the_claim_are_told() -> None:
     cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
     async with lifecycle(claim(), node("elsewhere", provider_id="x://1"), cloud=cloud) as run:
         await run.bench.put(*(_pod(name) for name in ("waits", "bound", "replaced", "leaves")))
@@ -397,8 +463,9 @@ async def test_v15_d43_pods_that_wait_for_the_claim_are_told() -> None:
         assert run.bench.events.heard[1].message.startswith(said)
 
 
+@pytest.mark.case("V15-D43")
 @in_virtual_time
-async def test_v15_d43_events_on_pods_are_few() -> None:
+async def test_events_on_pods_are_few() -> None:
     cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         await run.bench.put(*(_pod(f"pod-{number}") for number in range(15)))

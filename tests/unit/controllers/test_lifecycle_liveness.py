@@ -4,17 +4,19 @@ from datetime import timedelta
 
 import pytest
 
-from autoscaler import FakeCloud, run_in_background
-from claiming import NAME, claim, condition, count, disrupted, is_going, lifecycle, node
-from clusters import in_virtual_time
+from helpers.autoscaler import FakeCloud, run_in_background
+from helpers.claims import NAME, claim, count, disrupted, is_going, lifecycle, node
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition
 from karpenter.api.karpenter import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.clock import EPOCH
 from karpenter.cloud.provider import CloudError, CreateError
 from karpenter.controllers.lifecycle.expiration import ExpirationController
 from karpenter.controllers.lifecycle.liveness import Patience, patience_with
-from karpenter.controllers.lifecycle.removal import Remover, termination_mode
-from karpenter.disruption.expiration import expires_at
+from karpenter.controllers.lifecycle.removal import Remover
+from karpenter.disruption.methods.expiration import expires_at
+from karpenter.telemetry.capacity import termination_mode
 
 
 def aged(**since: tuple[str, float]) -> NodeClaim:
@@ -41,49 +43,49 @@ def aged(**since: tuple[str, float]) -> NodeClaim:
             aged(Launched=("Unknown", 0), Registered=("Unknown", 0)),
             299,
             Patience(1.0),
-            id="D-37 launching for 4m59s: kept",
+            id="DIS-37 launching for 4m59s: kept",
         ),
         pytest.param(
             aged(Launched=("Unknown", 0), Registered=("Unknown", 0)),
             300,
             Patience(reason="launch_timeout"),
-            id="D-37 launching for 5m: given up",
+            id="DIS-37 launching for 5m: given up",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 0)),
             899,
             Patience(1.0),
-            id="D-38 no node for 14m59s: kept",
+            id="DIS-38 no node for 14m59s: kept",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 0)),
             900,
             Patience(reason="registration_timeout"),
-            id="D-38 no node for 15m: given up",
+            id="DIS-38 no node for 15m: given up",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("True", 20), Initialized=("Unknown", 0)),
             3 * 3600,
             Patience(),
-            id="D-39 registered and never initialized: kept",
+            id="DIS-39 registered and never initialized: kept",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 600)),
             1499,
             Patience(1.0),
-            id="D-40 measured from the condition, not from creation: kept",
+            id="DIS-40 measured from the condition, not from creation: kept",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 600)),
             1500,
             Patience(reason="registration_timeout"),
-            id="D-40 measured from the condition, not from creation: given up",
+            id="DIS-40 measured from the condition, not from creation: given up",
         ),
         pytest.param(
             aged(),
             300,
             Patience(reason="launch_timeout"),
-            id="D-37 without conditions, from creation",
+            id="DIS-37 without conditions, from creation",
         ),
     ],
 )
@@ -91,8 +93,9 @@ def test_how_long_a_claim_may_take(given: NodeClaim, seconds: float, expected: P
     assert expected == patience_with(given, now=EPOCH + timedelta(seconds=seconds))
 
 
+@pytest.mark.case("DIS-37")
 @in_virtual_time
-async def test_d37_a_claim_that_cannot_launch_is_given_up_after_five_minutes() -> None:
+async def test_a_claim_that_cannot_launch_is_given_up_after_five_minutes() -> None:
     cloud = FakeCloud(failures={"create": [CreateError("NoQuota", "ask for more")] * 1000})
     async with lifecycle(claim(), cloud=cloud) as run:
         task = run_in_background([run.controller])
@@ -107,8 +110,9 @@ async def test_d37_a_claim_that_cannot_launch_is_given_up_after_five_minutes() -
         assert [(NAME, "NoQuota", "ask for more")] == run.health.told
 
 
+@pytest.mark.case("DIS-37")
 @in_virtual_time
-async def test_d37_of_two_errors_the_one_that_is_no_race_is_told_and_the_other_noted() -> None:
+async def test_of_two_errors_the_one_that_is_no_race_is_told_and_the_other_noted() -> None:
     cloud = FakeCloud(failures={"create": [CloudError("no such image")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         await run.bench.clock.sleep(300)
@@ -122,8 +126,9 @@ async def test_d37_of_two_errors_the_one_that_is_no_race_is_told_and_the_other_n
         assert not run.is_gone
 
 
+@pytest.mark.case("DIS-38")
 @in_virtual_time
-async def test_d38_a_claim_whose_node_never_comes_is_given_up_after_fifteen_minutes() -> None:
+async def test_a_claim_whose_node_never_comes_is_given_up_after_fifteen_minutes() -> None:
     async with lifecycle(claim()) as run:
         task = run_in_background([run.controller])
         await run.bench.clock.sleep(899 - run.bench.clock.monotonic())
@@ -137,8 +142,9 @@ async def test_d38_a_claim_whose_node_never_comes_is_given_up_after_fifteen_minu
         assert [(NAME, "RegistrationFailed")] == [told[:2] for told in run.health.told]
 
 
+@pytest.mark.case("DIS-39")
 @in_virtual_time
-async def test_d39_a_registered_node_is_not_given_up() -> None:
+async def test_a_registered_node_is_not_given_up() -> None:
     waiting = condition("Initialized", "Unknown", "NodeNotReady")
     async with lifecycle(
         claim(stage="Registered", conditions=[waiting]), node(ready="False")
@@ -173,8 +179,8 @@ async def test_a_failed_deletion_is_tried_again_and_counted_once() -> None:
     ("reason", "disturbed"),
     [
         pytest.param("garbage_collected", 1, id="a machine that was in use"),
-        pytest.param("registration_timeout", 0, id="D-38 a machine that was never ours"),
-        pytest.param("launch_timeout", 0, id="D-37 a machine that never was"),
+        pytest.param("registration_timeout", 0, id="DIS-38 a machine that was never ours"),
+        pytest.param("launch_timeout", 0, id="DIS-37 a machine that never was"),
     ],
 )
 def test_which_pods_count_as_disturbed(reason: str, disturbed: int) -> None:

@@ -7,21 +7,20 @@ from typing import Any
 
 import pytest
 
-from autoscaler import FakeCloud
-from claiming import (
+from helpers.autoscaler import FakeCloud
+from helpers.claims import (
     NAME,
     PROVIDER_ID,
     UNREGISTERED,
     V1,
     claim,
-    condition,
     count,
     disrupted,
     lifecycle,
     node,
-    taint,
 )
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition, taint
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import HookResult
@@ -52,8 +51,9 @@ def taints_of(found: Node) -> list[tuple[str, str, str]]:
     return [(each.key, each.value, each.effect) for each in found.spec.taints]
 
 
+@pytest.mark.case("DIS-11")
 @in_virtual_time
-async def test_b11_without_a_node_a_claim_waits() -> None:
+async def test_without_a_node_a_claim_waits() -> None:
     async with lifecycle(claim(stage="Launched")) as run:
         await run.look()
 
@@ -61,8 +61,9 @@ async def test_b11_without_a_node_a_claim_waits() -> None:
         assert ("Unknown", "AwaitingReconciliation") == run.condition("Initialized")
 
 
+@pytest.mark.case("DIS-12")
 @in_virtual_time
-async def test_b12_a_node_is_registered() -> None:
+async def test_a_node_is_registered() -> None:
     async with lifecycle(
         claim(stage="Launched"), node(taints=[UNREGISTERED], ready="False")
     ) as run:
@@ -81,8 +82,9 @@ async def test_b12_a_node_is_registered() -> None:
         assert [{"name": "node-1"}] == [line["Node"] for line in told]
 
 
+@pytest.mark.case("DIS-12")
 @in_virtual_time
-async def test_b12_the_node_is_owned_by_its_claim() -> None:
+async def test_the_node_is_owned_by_its_claim() -> None:
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED])) as run:
         await run.look()
 
@@ -92,8 +94,9 @@ async def test_b12_the_node_is_owned_by_its_claim() -> None:
         assert owner.block_owner_deletion
 
 
+@pytest.mark.case("DIS-13")
 @in_virtual_time
-async def test_b13_a_node_without_the_taint_registers_with_a_warning() -> None:
+async def test_a_node_without_the_taint_registers_with_a_warning() -> None:
     async with lifecycle(claim(stage="Launched"), node()) as run:
         await run.look()
 
@@ -108,8 +111,9 @@ async def test_b13_a_node_without_the_taint_registers_with_a_warning() -> None:
         assert run.bench.events.heard[0].message.startswith(said)
 
 
+@pytest.mark.case("DIS-13")
 @in_virtual_time
-async def test_b13_no_warning_when_only_the_claim_does_not_know_of_its_registration() -> None:
+async def test_no_warning_when_only_the_claim_does_not_know_of_its_registration() -> None:
     registered = node(metadata={"labels": {labels.REGISTERED: "true"}})
     async with lifecycle(claim(stage="Launched"), registered) as run:
         await run.look()
@@ -118,8 +122,9 @@ async def test_b13_no_warning_when_only_the_claim_does_not_know_of_its_registrat
         assert [] == run.bench.events.reasons
 
 
+@pytest.mark.case("DIS-14")
 @in_virtual_time
-async def test_b14_two_nodes_of_one_instance_are_not_touched() -> None:
+async def test_two_nodes_of_one_instance_are_not_touched() -> None:
     both = [node(name, taints=[UNREGISTERED]) for name in ("node-2", "node-1")]
     async with lifecycle(claim(stage="Launched"), *both) as run:
         before = [run.bench.node(name) for name in ("node-1", "node-2")]
@@ -131,8 +136,9 @@ async def test_b14_two_nodes_of_one_instance_are_not_touched() -> None:
         assert ("False", "UnhealthyDependents") == run.condition("Ready")
 
 
+@pytest.mark.case("DIS-15")
 @in_virtual_time
-async def test_b15_the_refusal_stands_until_the_claim_is_given_up() -> None:
+async def test_the_refusal_stands_until_the_claim_is_given_up() -> None:
     both = [node(name, taints=[UNREGISTERED]) for name in ("node-1", "node-2")]
     async with lifecycle(claim(stage="Launched"), *both) as run:
         await run.bench.clock.sleep(60)
@@ -151,8 +157,9 @@ async def test_b15_the_refusal_stands_until_the_claim_is_given_up() -> None:
         assert {"registration_timeout": 1} == disrupted(run.bench)
 
 
+@pytest.mark.case("DIS-16")
 @in_virtual_time
-async def test_b16_annotations_and_labels_go_to_the_node() -> None:
+async def test_annotations_and_labels_go_to_the_node() -> None:
     given = claim(
         stage="Launched",
         metadata={
@@ -176,13 +183,13 @@ async def test_b16_annotations_and_labels_go_to_the_node() -> None:
             [],
             {},
             [("example.com/t", "w", "NoSchedule"), ("example.com/s", "", "NoExecute")],
-            id="B-17 taints of the claim are added",
+            id="DIS-17 taints of the claim are added",
         ),
         pytest.param(
             [taint("example.com/t", value="v")],
             {},
             [("example.com/t", "v", "NoSchedule"), ("example.com/s", "", "NoExecute")],
-            id="B-18 a taint that is there keeps its value",
+            id="DIS-18 a taint that is there keeps its value",
         ),
         pytest.param(
             [taint("example.com/t", "NoExecute", "v")],
@@ -192,16 +199,19 @@ async def test_b16_annotations_and_labels_go_to_the_node() -> None:
                 ("example.com/t", "w", "NoSchedule"),
                 ("example.com/s", "", "NoExecute"),
             ],
-            id="B-18 another effect is another taint",
+            id="DIS-18 another effect is another taint",
         ),
         pytest.param(
-            [], {labels.DO_NOT_SYNC_TAINTS: "true"}, [], id="B-19 taints are not synced if told so"
+            [],
+            {labels.DO_NOT_SYNC_TAINTS: "true"},
+            [],
+            id="DIS-19 taints are not synced if told so",
         ),
         pytest.param(
             [],
             {labels.DO_NOT_SYNC_TAINTS: "yes"},
             [("example.com/t", "w", "NoSchedule"), ("example.com/s", "", "NoExecute")],
-            id="B-20 only the word true tells so",
+            id="DIS-20 only the word true tells so",
         ),
     ],
 )
@@ -227,8 +237,9 @@ def test_taints_of_a_registered_node(
     check()
 
 
+@pytest.mark.case("DIS-21")
 @in_virtual_time
-async def test_b21_a_startup_taint_that_was_removed_stays_away() -> None:
+async def test_a_startup_taint_that_was_removed_stays_away() -> None:
     given = claim(stage="Launched", startupTaints=[T])
     async with lifecycle(given, node(taints=[UNREGISTERED], ready="False")) as run:
         await run.look()
@@ -240,8 +251,9 @@ async def test_b21_a_startup_taint_that_was_removed_stays_away() -> None:
         assert [] == taints_of(run.bench.node("node-1"))
 
 
+@pytest.mark.case("DIS-21")
 @in_virtual_time
-async def test_b21_also_when_the_claim_does_not_know_of_its_registration_yet() -> None:
+async def test_also_when_the_claim_does_not_know_of_its_registration_yet() -> None:
     given = claim(stage="Launched", startupTaints=[T])
     registered = node(ready="False", metadata={"labels": {labels.REGISTERED: "true"}})
     async with lifecycle(given, registered) as run:
@@ -250,8 +262,9 @@ async def test_b21_also_when_the_claim_does_not_know_of_its_registration_yet() -
         assert [] == taints_of(run.bench.node("node-1"))
 
 
+@pytest.mark.case("DIS-22")
 @in_virtual_time
-async def test_b22_a_hook_that_is_not_ready_keeps_the_node_closed() -> None:
+async def test_a_hook_that_is_not_ready_keeps_the_node_closed() -> None:
     cloud = FakeCloud(
         registration_hooks=(Hook("a"), Hook("b", [HookResult(False, retry_after=10.0)]))
     )
@@ -269,8 +282,9 @@ async def test_b22_a_hook_that_is_not_ready_keeps_the_node_closed() -> None:
         assert 10.0 == again
 
 
+@pytest.mark.case("DIS-22")
 @in_virtual_time
-async def test_b22_a_hook_that_fails_is_asked_again() -> None:
+async def test_a_hook_that_fails_is_asked_again() -> None:
     cloud = FakeCloud(registration_hooks=(Hook("a", [RuntimeError("boom"), HookResult(True)]),))
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED]), cloud=cloud) as run:
         with pytest.raises(RuntimeError, match="boom"):
@@ -282,8 +296,9 @@ async def test_b22_a_hook_that_fails_is_asked_again() -> None:
         assert ("True", "Registered") == run.condition("Registered")
 
 
+@pytest.mark.case("DIS-23")
 @in_virtual_time
-async def test_b23_a_label_of_a_hook_goes_to_claim_and_node() -> None:
+async def test_a_label_of_a_hook_goes_to_claim_and_node() -> None:
     cloud = FakeCloud(registration_hooks=(Hook("a", [HookResult(True, labels={"rack": "7"})]),))
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED]), cloud=cloud) as run:
         await run.look()
@@ -315,8 +330,9 @@ def test_a_hook_that_is_cancelled_is_no_hook_that_failed() -> None:
         sum_up([("done", HookResult(True)), ("stopped", asyncio.CancelledError())])
 
 
+@pytest.mark.case("DIS-24")
 @in_virtual_time
-async def test_b24_a_node_that_is_as_its_claim_says_needs_nothing() -> None:
+async def test_a_node_that_is_as_its_claim_says_needs_nothing() -> None:
     async with lifecycle(claim(stage="Launched", taints=[T])) as run:
         await run.join(node(taints=[UNREGISTERED]))
         await run.look()
@@ -324,8 +340,9 @@ async def test_b24_a_node_that_is_as_its_claim_says_needs_nothing() -> None:
         assert {} == node_patch(run.claim, run.bench.node("node-1"), is_ready=True)
 
 
+@pytest.mark.case("DIS-24")
 @in_virtual_time
-async def test_b24_the_owner_reference_is_added_once() -> None:
+async def test_the_owner_reference_is_added_once() -> None:
     async with lifecycle(claim(stage="Launched")) as run:
         owner = {
             "apiVersion": "karpenter.sh/v1",

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from autoscaler import KWOK_CLASS, Autoscaler, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import KWOK_CLASS, Autoscaler, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
 from karpenter.model import labels
 
 JsonObject = dict[str, Any]

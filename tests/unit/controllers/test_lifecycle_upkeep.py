@@ -6,9 +6,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from autoscaler import Bench, bench, run_in_background
-from claiming import NAME, V1, at, claim, node
-from clusters import in_virtual_time
+from helpers import manifests
+from helpers.autoscaler import Bench, bench, run_in_background
+from helpers.claims import NAME, V1, claim, node
+from helpers.clusters import in_virtual_time
+from helpers.manifests import at
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodes import Node
@@ -17,7 +20,6 @@ from karpenter.clock import EPOCH
 from karpenter.controllers.lifecycle.consistency import ConsistencyController, shortfalls
 from karpenter.controllers.lifecycle.hydration import ClaimHydration, NodeHydration
 from karpenter.controllers.lifecycle.pod_events import PodEvents, is_event
-from karpenter.model import labels
 from karpenter.model.conditions import find
 
 JsonObject = dict[str, Any]
@@ -25,16 +27,12 @@ JsonObject = dict[str, Any]
 
 def pod(name: str, *, daemon: bool = False, **spec: Any) -> JsonObject:
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d-1"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "ownerReferences": [owner] if daemon else [],
-        },
-        "spec": {"containers": [{"name": "app", "image": "pause"}], **spec},
-    }
+    return manifests.pod(
+        name,
+        containers=[{"name": "app", "image": "pause"}],
+        metadata={"ownerReferences": [owner] if daemon else []},
+        **spec,
+    )
 
 
 def last_event(at_work: Bench) -> str:
@@ -56,9 +54,9 @@ async def handled(at_work: Bench) -> None:
 @pytest.mark.parametrize(
     ("memory", "status"),
     [
-        pytest.param("6963Mi", "False", id="D-46 85 % of what was promised"),
-        pytest.param("7537Mi", "True", id="D-47 92 % of what was promised"),
-        pytest.param("8Gi", "True", id="D-47 all that was promised"),
+        pytest.param("6963Mi", "False", id="DIS-46 85 % of what was promised"),
+        pytest.param("7537Mi", "True", id="DIS-47 92 % of what was promised"),
+        pytest.param("8Gi", "True", id="DIS-47 all that was promised"),
     ],
 )
 def test_consistency(memory: str, status: str) -> None:
@@ -106,10 +104,10 @@ def test_a_node_is_judged_by_what_was_asked_of_it_once_it_is_complete(given: Jso
 @pytest.mark.parametrize(
     ("promised", "found", "is_short"),
     [
-        pytest.param("4", "3599m", True, id="D-46 a little less than nine tenths"),
-        pytest.param("4", "3600m", False, id="D-47 exactly nine tenths"),
-        pytest.param("0", "0", False, id="D-47 nothing was promised"),
-        pytest.param("4", "0", True, id="D-46 nothing is there"),
+        pytest.param("4", "3599m", True, id="DIS-46 a little less than nine tenths"),
+        pytest.param("4", "3600m", False, id="DIS-47 exactly nine tenths"),
+        pytest.param("0", "0", False, id="DIS-47 nothing was promised"),
+        pytest.param("4", "0", True, id="DIS-46 nothing is there"),
     ],
 )
 def test_nine_tenths_of_a_promise_will_do(promised: str, found: str, is_short: bool) -> None:
@@ -160,8 +158,9 @@ async def test_a_claim_that_goes_is_not_judged_any_more() -> None:
         assert [] == at_work.events.reasons
 
 
+@pytest.mark.case("DIS-46")
 @in_virtual_time
-async def test_d46_a_claim_is_judged_every_ten_minutes_and_not_more_often() -> None:
+async def test_a_claim_is_judged_every_ten_minutes_and_not_more_often() -> None:
     given = claim(stage="Initialized", requests={"memory": "1Gi"})
     async with bench(given, node()) as at_work:
         controller = ConsistencyController(at_work.world)
@@ -178,8 +177,9 @@ async def test_d46_a_claim_is_judged_every_ten_minutes_and_not_more_often() -> N
         assert ["FailedConsistencyCheck"] == at_work.events.reasons
 
 
+@pytest.mark.case("DIS-48")
 @in_virtual_time
-async def test_d48_events_shortly_after_each_other_are_one() -> None:
+async def test_events_shortly_after_each_other_are_one() -> None:
     async with bench(claim(stage="Initialized"), node(), pod("a"), pod("b"), pod("c")) as at_work:
         task = run_in_background([PodEvents(at_work.world)])
         heard = []
@@ -193,8 +193,9 @@ async def test_d48_events_shortly_after_each_other_are_one() -> None:
         assert [at(100), at(100), at(111)] == heard
 
 
+@pytest.mark.case("DIS-48")
 @in_virtual_time
-async def test_d48_an_event_dated_by_a_wrong_clock_gives_way_to_the_next() -> None:
+async def test_an_event_dated_by_a_wrong_clock_gives_way_to_the_next() -> None:
     async with bench(claim(stage="Initialized"), node(), pod("a"), pod("b")) as at_work:
         task = run_in_background([PodEvents(at_work.world)])
         heard = []
@@ -211,8 +212,9 @@ async def test_d48_an_event_dated_by_a_wrong_clock_gives_way_to_the_next() -> No
         assert [at(30), at(0)] == heard
 
 
+@pytest.mark.case("DIS-49")
 @in_virtual_time
-async def test_d49_daemons_do_not_count() -> None:
+async def test_daemons_do_not_count() -> None:
     async with bench(claim(stage="Initialized"), node(), pod("a", daemon=True)) as at_work:
         task = run_in_background([PodEvents(at_work.world)])
         await at_work.client.bind("default", "a", "node-1")
@@ -222,8 +224,9 @@ async def test_d49_daemons_do_not_count() -> None:
         assert "" == last_event(at_work)
 
 
+@pytest.mark.case("DIS-50")
 @in_virtual_time
-async def test_d50_the_end_of_a_pod_counts_and_so_does_its_deletion() -> None:
+async def test_the_end_of_a_pod_counts_and_so_does_its_deletion() -> None:
     async with bench(claim(stage="Initialized"), node(), pod("a"), pod("b")) as at_work:
         await at_work.client.bind("default", "a", "node-1")
         await at_work.client.bind("default", "b", "node-1")
@@ -258,14 +261,14 @@ LEAVING = replace(BOUND, metadata=ObjectMeta(name="a", deletion_timestamp=EPOCH)
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        pytest.param(WAITING, BOUND, True, id="D-48 bound"),
-        pytest.param(None, BOUND, True, id="D-48 first seen when bound"),
-        pytest.param(BOUND, BOUND, False, id="D-48 nothing happened"),
-        pytest.param(BOUND, ENDED, True, id="D-50 ended"),
-        pytest.param(BOUND, LEAVING, True, id="D-50 told to go"),
-        pytest.param(BOUND, None, True, id="D-50 removed without notice"),
-        pytest.param(LEAVING, None, False, id="D-50 gone as announced"),
-        pytest.param(ENDED, None, False, id="D-50 cleaned up"),
+        pytest.param(WAITING, BOUND, True, id="DIS-48 bound"),
+        pytest.param(None, BOUND, True, id="DIS-48 first seen when bound"),
+        pytest.param(BOUND, BOUND, False, id="DIS-48 nothing happened"),
+        pytest.param(BOUND, ENDED, True, id="DIS-50 ended"),
+        pytest.param(BOUND, LEAVING, True, id="DIS-50 told to go"),
+        pytest.param(BOUND, None, True, id="DIS-50 removed without notice"),
+        pytest.param(LEAVING, None, False, id="DIS-50 gone as announced"),
+        pytest.param(ENDED, None, False, id="DIS-50 cleaned up"),
     ],
 )
 def test_what_counts_as_an_event(old: Pod | None, new: Pod | None, expected: bool) -> None:
@@ -315,20 +318,22 @@ async def test_a_restart_does_not_lose_what_happened_in_between() -> None:
         assert at(500) == last_event(at_work)
 
 
+@pytest.mark.case("DIS-51")
 @in_virtual_time
-async def test_d51_claim_and_node_get_the_label_of_their_class() -> None:
+async def test_claim_and_node_get_the_label_of_their_class() -> None:
     bare = claim(stage="Launched")
-    del bare["metadata"]["labels"][labels.KWOK_NODE_CLASS]
+    del bare["metadata"]["labels"][kwok_labels.NODE_CLASS]
     async with bench(bare, node()) as at_work:
         await at_work.reconcile(ClaimHydration(at_work.world), NAME)
         await at_work.reconcile(NodeHydration(at_work.world), "node-1")
 
-        assert "default" == at_work.claim(NAME).metadata.labels[labels.KWOK_NODE_CLASS]
-        assert "default" == at_work.node("node-1").metadata.labels[labels.KWOK_NODE_CLASS]
+        assert "default" == at_work.claim(NAME).metadata.labels[kwok_labels.NODE_CLASS]
+        assert "default" == at_work.node("node-1").metadata.labels[kwok_labels.NODE_CLASS]
 
 
+@pytest.mark.case("DIS-51")
 @in_virtual_time
-async def test_d51_nodes_of_others_are_left_alone() -> None:
+async def test_nodes_of_others_are_left_alone() -> None:
     other = claim(stage="Launched", node_class=("example.com", "Other"))
     async with bench(other, node(), node("alone", provider_id="x://1")) as at_work:
         before = [at_work.node(name) for name in ("node-1", "alone")]
@@ -340,8 +345,9 @@ async def test_d51_nodes_of_others_are_left_alone() -> None:
         assert "example.com/other" not in at_work.claim(NAME).metadata.labels
 
 
+@pytest.mark.case("DIS-52")
 @in_virtual_time
-async def test_d52_a_claim_that_vanishes_unlaunched_does_not_hold_up_the_state() -> None:
+async def test_a_claim_that_vanishes_unlaunched_does_not_hold_up_the_state() -> None:
     async with bench() as at_work:
         world = at_work.world
         body = {key: claim(metadata={"finalizers": []})[key] for key in ("metadata", "spec")}
@@ -355,8 +361,9 @@ async def test_d52_a_claim_that_vanishes_unlaunched_does_not_hold_up_the_state()
         assert () == world.state.snapshot().unlaunched
 
 
+@pytest.mark.case("DIS-52")
 @in_virtual_time
-async def test_d52_nor_when_its_removal_is_seen_before_the_answer_to_its_creation() -> None:
+async def test_nor_when_its_removal_is_seen_before_the_answer_to_its_creation() -> None:
     async with bench() as at_work:
         world = at_work.world
         created = await world.kube.create(

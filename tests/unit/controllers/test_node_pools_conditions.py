@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, kwok_class, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, kwok_class, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition
 from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import ProviderFacts
-from karpenter.controllers.node_pools.make import node_pool_controllers
+from karpenter.controllers.context import Controller
+from karpenter.controllers.controllers import node_pool_controllers
 from karpenter.controllers.node_pools.readiness import ReadinessController
 from karpenter.controllers.node_pools.validation import ValidationController
-from karpenter.controllers.runtime import Controller
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from karpenter.settings import FeatureGates, Settings
-from provisioning_bench import condition
 
 V1 = "karpenter.sh/v1"
 
@@ -41,21 +41,22 @@ def class_with(name: str, *conditions: JsonObject) -> JsonObject:
     return {**kwok_class(name), "status": {"conditions": list(conditions)}}
 
 
+@pytest.mark.case("DIS-274")
 @pytest.mark.parametrize(
     ("objects", "expected"),
     [
-        pytest.param([on_class("gone")], ("False", "NodeClassNotFound"), id="T-274 missing"),
+        pytest.param([on_class("gone")], ("False", "NodeClassNotFound"), id="missing"),
         pytest.param(
             [class_with("c", condition("Ready", "Unknown")), on_class("c")],
             ("False", "NodeClassReadinessUnknown"),
-            id="T-274 readiness unknown",
+            id="readiness unknown",
         ),
         pytest.param(
             [class_with("c", condition("Ready", "False", "SubnetsNotFound")), on_class("c")],
             ("False", "SubnetsNotFound"),
-            id="T-274 not ready, in the words of the class",
+            id="not ready, in the words of the class",
         ),
-        pytest.param([on_class("default")], ("True", "NodeClassReady"), id="T-274 ready"),
+        pytest.param([on_class("default")], ("True", "NodeClassReady"), id="ready"),
     ],
 )
 @in_virtual_time
@@ -66,8 +67,9 @@ async def test_the_node_class_decides(objects: list[JsonObject], expected: tuple
         assert expected == told(at, "NodeClassReady")
 
 
+@pytest.mark.case("DIS-274")
 @in_virtual_time
-async def test_t274_a_class_that_is_being_deleted_is_not_used() -> None:
+async def test_a_class_that_is_being_deleted_is_not_used() -> None:
     held = {**kwok_class("c"), "metadata": {"name": "c", "finalizers": ["example.com/hold"]}}
     async with bench(held, on_class("c")) as at:
         await at.client.delete("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", None, "c")
@@ -114,12 +116,12 @@ TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
         pytest.param(
             kwok_pool("default", capacity_types("bogus")),
             ("False", "NodePoolValidationFailed"),
-            id="T-275 only unknown capacity types",
+            id="DIS-275 only unknown capacity types",
         ),
         pytest.param(
             kwok_pool("default", capacity_types("bogus", "spot")),
             ("True", "ValidationSucceeded"),
-            id="T-275 some known capacity types",
+            id="DIS-275 some known capacity types",
         ),
         pytest.param(
             kwok_pool("default", template={"taints": [TAINT], "startupTaints": [TAINT]}),

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, JsonObject, bench, kwok_pool
-from builders import launching_node, managed_node, node_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Bench, JsonObject, bench, kwok_pool
+from helpers.builders import launching_node, managed_node, node_pool
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.controllers.node_pools.counter import CounterController
 from karpenter.controllers.node_pools.hashing import HashController
-from karpenter.controllers.node_pools.usage import exceeded_limit, usage_of
+from karpenter.controllers.node_pools.usage import CounterController, exceeded_limit, usage_of
 from karpenter.model import labels
+from karpenter.model.conditions import find
 from karpenter.model.resources import Resources
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
-from provisioning_bench import condition
 
 V1 = "karpenter.sh/v1"
 
@@ -55,8 +55,9 @@ def stamps(obj: NodeClaim | NodePool) -> tuple[str, str]:
     return held.get(labels.NODEPOOL_HASH, ""), held.get(labels.NODEPOOL_HASH_VERSION, "")
 
 
+@pytest.mark.case("DIS-276")
 @in_virtual_time
-async def test_t276_a_pool_without_nodes_shows_the_usual_resources_as_zero() -> None:
+async def test_a_pool_without_nodes_shows_the_usual_resources_as_zero() -> None:
     async with bench(kwok_pool()) as at:
         again = await at.reconcile(CounterController(at.world), "default")
 
@@ -66,6 +67,16 @@ async def test_t276_a_pool_without_nodes_shows_the_usual_resources_as_zero() -> 
             pool_of(at).status.nodes,
             again,
         )
+
+
+@in_virtual_time
+async def test_a_pool_that_is_counted_before_it_is_judged_says_that_nothing_is_known() -> None:
+    async with bench(kwok_pool()) as at:
+        await at.reconcile(CounterController(at.world), "default")
+
+        ready = find(pool_of(at).status.conditions, "Ready")
+        assert ready is not None
+        assert ("Unknown", "ReconcilingDependents") == (ready.status, ready.reason)
 
 
 @pytest.mark.row("S0-21")
@@ -81,8 +92,9 @@ async def test_what_a_pool_has_is_added_up() -> None:
         )
 
 
+@pytest.mark.case("DIS-277")
 @in_virtual_time
-async def test_t277_what_is_on_its_way_out_is_not_counted() -> None:
+async def test_what_is_on_its_way_out_is_not_counted() -> None:
     async with bench(kwok_pool(), claim("a"), claim("b")) as at:
         controller = CounterController(at.world)
         await at.reconcile(controller, "default")
@@ -105,8 +117,9 @@ async def test_a_resource_that_is_gone_is_no_longer_shown() -> None:
         assert "example.com/gpu" not in pool_of(at).status.resources
 
 
+@pytest.mark.case("DIS-282")
 @in_virtual_time
-async def test_t282_nothing_is_counted_while_a_claim_has_no_machine() -> None:
+async def test_nothing_is_counted_while_a_claim_has_no_machine() -> None:
     unlaunched = {**claim("a"), "status": {}}
     async with bench(kwok_pool(), unlaunched) as at:
         again = await at.reconcile(CounterController(at.world), "default")
@@ -171,9 +184,10 @@ async def test_a_pool_that_is_stamped_is_not_written_again_nor_are_its_claims() 
         assert before == (pool_of(at), at.claim("a"))
 
 
+@pytest.mark.case("DIS-249")
 @pytest.mark.parametrize("version", ["v0", "v3-py1"])  # the latter was our own
 @in_virtual_time
-async def test_q249_a_new_hash_version_restamps_claims_that_have_not_drifted(version: str) -> None:
+async def test_a_new_hash_version_restamps_claims_that_have_not_drifted(version: str) -> None:
     old = {labels.NODEPOOL_HASH_VERSION: version, labels.NODEPOOL_HASH: "1"}
     sound, drifted = claim("sound"), claim("drifted", condition("Drifted"))
     for each in (sound, drifted):

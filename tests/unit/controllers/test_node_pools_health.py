@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoscaler import Bench, JsonObject, bench, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Bench, JsonObject, bench, kwok_pool
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import ObjectMeta, OwnerReference
 from karpenter.controllers.node_pools.registration_health import (
@@ -55,8 +55,8 @@ async def note(at: Bench, health: RegistrationHealth, outcomes: str, **claim: An
     ("outcomes", "status"),
     [
         pytest.param("", "Unknown", id="nothing has happened"),
-        pytest.param("f", "Unknown", id="T-278 one failure"),
-        pytest.param("ff", "False", id="T-278 two failures"),
+        pytest.param("f", "Unknown", id="DIS-278 one failure"),
+        pytest.param("ff", "False", id="DIS-278 two failures"),
         pytest.param("s", "True", id="one success"),
         pytest.param("fs", "True", id="a failure and a success"),
         pytest.param("sfsf", "False", id="two failures among four"),
@@ -97,7 +97,7 @@ async def test_without_a_reason_of_its_own_the_registration_failed() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "status"),
     [
-        pytest.param("ff", "s", "False", id="T-280 one success does not make up for a False"),
+        pytest.param("ff", "s", "False", id="DIS-280 one success does not make up for a False"),
         pytest.param("ff", "sss", "True", id="three successes do"),
         pytest.param("s", "f", "True", id="one failure does not spoil a True"),
         pytest.param("s", "ff", "False", id="two failures do"),
@@ -116,8 +116,9 @@ async def test_a_new_process_begins_with_what_the_condition_says(
         assert status == told(at)[0]
 
 
+@pytest.mark.case("DIS-281")
 @in_virtual_time
-async def test_t281_a_claim_of_an_earlier_pool_of_that_name_says_nothing() -> None:
+async def test_a_claim_of_an_earlier_pool_of_that_name_says_nothing() -> None:
     async with bench(kwok_pool()) as at:
         await note(at, RegistrationHealth(at.world), "ff", uid="of-an-earlier-pool")
 
@@ -132,11 +133,12 @@ CLASS_CHANGE = (
 )
 
 
+@pytest.mark.case("DIS-279")
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(POOL_CHANGE, id="T-279 the pool is edited"),
-        pytest.param(CLASS_CHANGE, id="T-279 the node class is edited"),
+        pytest.param(POOL_CHANGE, id="the pool is edited"),
+        pytest.param(CLASS_CHANGE, id="the node class is edited"),
     ],
 )
 @in_virtual_time
@@ -192,8 +194,9 @@ async def test_nothing_is_known_of_a_pool_whose_class_is_missing() -> None:
         assert ("", "", "") == told(at)
 
 
+@pytest.mark.case("DIS-281")
 @in_virtual_time
-async def test_t281_a_claim_of_a_pool_that_is_gone_says_nothing() -> None:
+async def test_a_claim_of_a_pool_that_is_gone_says_nothing() -> None:
     async with bench(kwok_pool()) as at:
         claim = claim_of(at)
         await at.client.delete(V1, "NodePool", None, "default")

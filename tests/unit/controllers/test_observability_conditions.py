@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from autoscaler import Bench, JsonObject, bench, gates, kwok_pool, run_in_background
-from clusters import in_virtual_time
-from karpenter.controllers.observability.make import observability_controllers
+from helpers.autoscaler import Bench, JsonObject, bench, gates, kwok_pool, run_in_background
+from helpers.clusters import in_virtual_time
+from karpenter.controllers.controllers import observability_controllers
 from karpenter.settings import Settings
 
 FINALIZER = "karpenter.sh/termination"

@@ -3,10 +3,10 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from autoscaler import FAKE_FACTS, Bench, FakeCloud, JsonObject, bench, run_in_background
-from clusters import in_virtual_time
-from karpenter.controllers.observability.make import observability_controllers
-from karpenter.controllers.provisioning.planned import PlannedPods
+from helpers.autoscaler import FAKE_FACTS, Bench, FakeCloud, JsonObject, bench, run_in_background
+from helpers.clusters import in_virtual_time
+from karpenter.controllers.controllers import observability_controllers
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 
 UNBOUND = "karpenter_pods_unbound_time_seconds"
 PROMISED = "karpenter_pods_provisioning_unbound_time_seconds"
@@ -43,12 +43,13 @@ def told(at_work: Bench, name: str) -> list[str]:
     return [sample.labels["dynamic_resources"] for sample in samples]
 
 
+@pytest.mark.case("V15-S40")
 @pytest.mark.parametrize("ends", ["bound", "deleted"])
 @pytest.mark.parametrize(
     ("claims", "devices"),
     [
-        pytest.param([DEVICE], "true", id="V15-S40 a pod that asks for a device"),
-        pytest.param([], "false", id="V15-S40 a pod that does not"),
+        pytest.param([DEVICE], "true", id="a pod that asks for a device"),
+        pytest.param([], "false", id="a pod that does not"),
     ],
 )
 def test_gauges_of_a_pod(claims: list[JsonObject], devices: str, ends: str) -> None:

@@ -8,15 +8,24 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from autoscaler import FAKE_FACTS, Bench, FakeCloud, JsonObject, bench, kwok_pool, run_in_background
-from clusters import in_virtual_time
+from helpers.autoscaler import (
+    FAKE_FACTS,
+    Bench,
+    FakeCloud,
+    JsonObject,
+    bench,
+    kwok_pool,
+    run_in_background,
+)
+from helpers.clusters import in_virtual_time
 from karpenter.api.pods import Container, Pod, PodSpec, ResourceRequirements
 from karpenter.clock import running_clock
+from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType, Offering
-from karpenter.controllers.observability.make import observability_controllers
+from karpenter.controllers.controllers import observability_controllers
 from karpenter.controllers.observability.node_gauges import pod_limits
 from karpenter.controllers.observability.pool_gauges import prices_of
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
@@ -341,6 +350,38 @@ class TestPools:
         errors = "karpenter_nodepools_cost_tracker_errors"
         assert [({"nodepool": "general"}, 1)] == second.samples(errors)
         assert (["general"], ["general"], ["general"] * 2) == (calls, unchanged, later)
+
+    @in_virtual_time
+    async def test_prices_that_cannot_be_told_yet_are_asked_for_when_the_class_is_ready(
+        self,
+    ) -> None:
+        async with observed(kwok_pool("general"), claim("a")) as at_work:
+            cloud = at_work.cloud
+            cloud.types = (machine("large", offering(0.5)),)
+            cloud.failures["instance_types"] = [CloudError("no subnets found")]
+            spec = {"spec": {"weight": 3}}
+            await at_work.change("karpenter.sh/v1", "NodePool", "general", spec)
+            await at_work.clock.sleep(600)
+            asked = len(cloud.calls_of("instance_types"))
+            status = {"status": {"conditions": [condition("NodeClassReady", "True")]}}
+            await at_work.change(
+                "karpenter.sh/v1", "NodePool", "general", status, subresource="status"
+            )
+            await at_work.clock.sleep(1)
+
+            assert asked + 1 == len(cloud.calls_of("instance_types"))
+            costs = Scrape(at_work).amounts("karpenter_nodepools_cost_total", "nodepool")
+            assert {"general": 0.5} == costs
+            assert [] == [line for line in at_work.lines if line["level"] == "error"]
+
+    @in_virtual_time
+    async def test_prices_of_a_pool_of_another_provider_are_not_asked_for(self) -> None:
+        other = {"group": "example.com", "kind": "Other", "name": "default"}
+        foreign = kwok_pool("theirs", template={"nodeClassRef": other})
+        async with observed(foreign) as at_work:
+            await at_work.clock.sleep(4000)
+
+            assert [] == at_work.cloud.calls_of("instance_types")
 
     def test_the_cheapest_of_equal_offerings_counts(self) -> None:
         types = (machine("large", offering(0.5), offering(0.4), offering(0.9, "zone-b")),)

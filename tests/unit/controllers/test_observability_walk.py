@@ -3,8 +3,9 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.scale_walk import LIFE_OF_A_CLAIM
 
 
 def scraped(run: Autoscaler) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -62,14 +63,7 @@ async def test_the_lines_of_a_scale_out_come_in_order() -> None:
         await run.until(lambda: len(run.running) == 1)
         await run.pass_time(10)
 
-    story = [
-        "found provisionable pod(s)",
-        "computed new nodeclaim(s) to fit pod(s)",
-        "created nodeclaim",
-        "launched nodeclaim",
-        "registered nodeclaim",
-        "initialized nodeclaim",
-    ]
+    story = LIFE_OF_A_CLAIM
     told = [line["message"] for line in run.lines if line["message"] in story]
     assert story == list(dict.fromkeys(told))
     assert {"info"} == {line["level"] for line in run.lines if line["message"] in story}

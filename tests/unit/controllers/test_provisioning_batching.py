@@ -18,9 +18,11 @@ IDLE, LONGEST = timedelta(seconds=5), timedelta(seconds=10)
 @pytest.mark.parametrize(
     ("triggers", "closed"),
     [
-        pytest.param([(0, "a"), (3, "a")], 5, id="A-17 the same pod again changes nothing"),
-        pytest.param([(0, "a"), (3, "b")], 8, id="A-18 a new pod restarts the idle time"),
-        pytest.param([(0, "a"), (3, "b"), (6, "c"), (9, "d")], 10, id="A-19 the window has an end"),
+        pytest.param([(0, "a"), (3, "a")], 5, id="SCH-17 the same pod again changes nothing"),
+        pytest.param([(0, "a"), (3, "b")], 8, id="SCH-18 a new pod restarts the idle time"),
+        pytest.param(
+            [(0, "a"), (3, "b"), (6, "c"), (9, "d")], 10, id="SCH-19 the window has an end"
+        ),
         pytest.param([(0, ""), (3, "")], 8, id="a trigger without a name is always news"),
         pytest.param([(0, "a"), (4, "")], 9, id="a trigger without a name restarts the idle time"),
         pytest.param([(2, "")], 7, id="a trigger without a name opens a window"),

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler import JsonObject, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import Provisioning, provisioning, ready_pool, waiting_pod
 from karpenter.api.karpenter import NodeClaim
 from karpenter.controllers.provisioning.binding import EarlyBinder
 from karpenter.model import labels
-from karpenter.sandbox.faults import Timing
 from karpenter.settings import Settings, with_assignments
-from provisioning_bench import Provisioning, provisioning, ready_pool, waiting_pod
+from karpenter_sandbox.kubelet.faults import Timing
 
 EARLY = Settings(early_binding=True)
 UNREGISTERED = {"key": labels.UNREGISTERED, "effect": "NoExecute"}

@@ -5,12 +5,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from builders import node_pool
+from helpers.builders import node_pool
+from helpers.provisioning import FACTS
 from karpenter.api.karpenter import NodeRequirement
 from karpenter.api.meta import OwnerReference
-from karpenter.controllers.provisioning.bodies import static_claim_body
+from karpenter.controllers.provisioning.claim_bodies import static_claim_body
 from karpenter.model import labels
-from provisioning_bench import FACTS
 
 OLD = labels.PROVISIONER_NAME
 

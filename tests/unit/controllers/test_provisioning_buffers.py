@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, JsonObject, autoscaler, bench, deployment, gates, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Bench, JsonObject, autoscaler, bench, deployment, gates, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import Triggers
 from karpenter.api.karpenter import CapacityBuffer
 from karpenter.controllers.provisioning.buffers import BufferController, verdict
 from karpenter.model.conditions import find
 from karpenter.scheduling.provisioning import BufferOutcome
 from karpenter.settings import Settings
-from provisioning_bench import Triggers
 
 SETTINGS = Settings(feature_gates=gates(CapacityBuffer=True))
 V1BETA1 = "autoscaling.x-k8s.io/v1beta1"
@@ -202,8 +202,9 @@ async def test_a_buffer_that_cannot_be_resolved_says_why_and_a_plan_is_made(
         assert [seen(at).metadata.uid] == triggers.uids
 
 
+@pytest.mark.case("V15-S28")
 @in_virtual_time
-async def test_v15_s28_a_deleted_buffer_triggers_without_a_name() -> None:
+async def test_a_deleted_buffer_triggers_without_a_name() -> None:
     async with bench(settings=SETTINGS) as at:
         triggers = Triggers()
         controller = BufferController(at.world, triggers)  # type: ignore[arg-type]
@@ -213,8 +214,9 @@ async def test_v15_s28_a_deleted_buffer_triggers_without_a_name() -> None:
         assert (None, [""]) == (again, triggers.uids)
 
 
+@pytest.mark.case("V15-S30")
 @in_virtual_time
-async def test_v15_s30_only_buffers_that_refer_to_a_workload_are_woken_by_it() -> None:
+async def test_only_buffers_that_refer_to_a_workload_are_woken_by_it() -> None:
     elsewhere = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
     buffers = [
         buffer("with-group", scalableRef=scaling(), percentage=10),
@@ -316,8 +318,9 @@ async def test_nodes_are_made_for_a_buffer_and_it_says_when_it_is_ready() -> Non
         assert 1 == len(run.claims)
 
 
+@pytest.mark.case("V15-S28")
 @in_virtual_time
-async def test_v15_s28_a_pass_runs_when_a_buffer_is_deleted_on_an_idle_cluster() -> None:
+async def test_a_pass_runs_when_a_buffer_is_deleted_on_an_idle_cluster() -> None:
     wanted = buffer(podTemplateRef={"name": "shape"}, replicas=2)
     async with autoscaler(kwok_pool(), template(), wanted, settings=SETTINGS) as run:
         await run.until(lambda: len(run.claims) == 1, seconds=30)

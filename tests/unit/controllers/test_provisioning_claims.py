@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from autoscaler import FakeCloud
-from builders import instance_type
-from clusters import in_virtual_time
+from helpers.autoscaler import FakeCloud
+from helpers.builders import instance_type
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import FACTS, provisioning, ready_pool, waiting_pod
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.provider import CloudError
-from karpenter.controllers.provisioning import creation, passes
+from karpenter.controllers.provisioning import creation, planner
 from karpenter.model import labels
-from karpenter.scheduling import packing
+from karpenter.scheduling.packing import packer
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
-from provisioning_bench import FACTS, provisioning, ready_pool, waiting_pod
 from unit.controllers.disruption_bench import machine, running
 
 KEEP = {"key": "team", "value": "a", "effect": "NoSchedule"}
@@ -27,16 +28,18 @@ async def stored(run: Any, claim: NodeClaim) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.case("SCH-1")
 @in_virtual_time
-async def test_a01_a_pod_that_waits_gets_a_claim_that_can_hold_it() -> None:
+async def test_a_pod_that_waits_gets_a_claim_that_can_hold_it() -> None:
     async with provisioning(ready_pool(), waiting_pod()) as run:
         (claim,) = await run.provision()
 
         assert {"cpu": "1", "memory": "64Mi", "pods": "1"} == claim.spec.resources.requests
 
 
+@pytest.mark.case("SCH-115")
 @in_virtual_time
-async def test_g115_a_claim_says_where_it_comes_from_and_what_it_may_become() -> None:
+async def test_a_claim_says_where_it_comes_from_and_what_it_may_become() -> None:
     async with provisioning(ready_pool(), waiting_pod()) as run:
         (claim,) = await run.provision()
 
@@ -57,7 +60,7 @@ async def test_g115_a_claim_says_where_it_comes_from_and_what_it_may_become() ->
         assert metadata["name"].startswith("np-")
         assert 8 == len(metadata["name"])
         assert [labels.TERMINATION] == metadata["finalizers"]
-        assert {labels.NODEPOOL: "np", labels.KWOK_NODE_CLASS: "default"} == metadata["labels"]
+        assert {labels.NODEPOOL: "np", kwok_labels.NODE_CLASS: "default"} == metadata["labels"]
         assert ["np"] == by_key[labels.NODEPOOL]["values"]
         assert 6 == len(by_key[labels.INSTANCE_TYPE]["values"])
         assert (
@@ -69,8 +72,9 @@ async def test_g115_a_claim_says_where_it_comes_from_and_what_it_may_become() ->
         )
 
 
+@pytest.mark.case("SCH-123")
 @in_virtual_time
-async def test_g123_what_the_template_says_is_on_the_claim() -> None:
+async def test_what_the_template_says_is_on_the_claim() -> None:
     pool = ready_pool(
         "np",
         {"key": "tier", "operator": "In", "values": ["gold"]},
@@ -102,8 +106,9 @@ async def test_g123_what_the_template_says_is_on_the_claim() -> None:
         )
 
 
+@pytest.mark.row("S2-09")
 @in_virtual_time
-async def test_s2_09_pods_that_need_several_nodes_get_them_in_one_pass() -> None:
+async def test_pods_that_need_several_nodes_get_them_in_one_pass() -> None:
     pods = [waiting_pod(f"web-{number}", cpu="3") for number in range(5)]
     types = (instance_type("four", cpu="4", memory="8Gi"),)
     async with provisioning(ready_pool(), *pods, types=types) as run:
@@ -113,8 +118,9 @@ async def test_s2_09_pods_that_need_several_nodes_get_them_in_one_pass() -> None
         assert 5 == len({claim.metadata.name for claim in claims})
 
 
+@pytest.mark.case("SCH-20")
 @in_virtual_time
-async def test_a20_no_pass_is_made_while_a_claim_has_no_machine() -> None:
+async def test_no_pass_is_made_while_a_claim_has_no_machine() -> None:
     async with provisioning(ready_pool(), waiting_pod()) as run:
         (first,) = await run.provision()
         await run.at.put(waiting_pod("later"))
@@ -155,8 +161,9 @@ async def test_pods_are_told_where_they_are_expected() -> None:
         assert f"nodeclaim/{claim.metadata.name}" in message
 
 
+@pytest.mark.case("SCH-21")
 @in_virtual_time
-async def test_a21_without_a_dynamic_pool_pods_are_not_placed_and_not_told() -> None:
+async def test_without_a_dynamic_pool_pods_are_not_placed_and_not_told() -> None:
     async with provisioning(waiting_pod()) as run:
         await run.provision()
         await run.provision()
@@ -331,8 +338,9 @@ async def test_pods_of_one_node_that_goes_are_planned_for_although_nobody_waits(
         assert ["a"] == [pod.metadata.name for pod in run.planned.pods_of(claim.metadata.name)]
 
 
+@pytest.mark.case("SCH-22")
 @in_virtual_time
-async def test_a22_a_pod_that_is_refused_does_not_hold_up_others() -> None:
+async def test_a_pod_that_is_refused_does_not_hold_up_others() -> None:
     refused = waiting_pod("refused", nodeSelector={"kubernetes.io/hostname": "red"})
     async with provisioning(ready_pool(), refused, waiting_pod()) as run:
         (claim,) = await run.provision()
@@ -345,8 +353,8 @@ async def test_a22_a_pod_that_is_refused_does_not_hold_up_others() -> None:
 
 
 def let_time_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "_LONGEST_PLANNING", 0.0)
-    monkeypatch.setattr(packing, "_PODS_BETWEEN_LOOKS_AT_THE_CLOCK", 1)
+    monkeypatch.setattr(planner, "_LONGEST_PLANNING", 0.0)
+    monkeypatch.setattr(packer, "_PODS_BETWEEN_LOOKS_AT_THE_CLOCK", 1)
 
 
 @in_virtual_time

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
-from builders import instance_type
-from clusters import in_virtual_time
-from faulty import CrashingTransport, CrashPoint
+from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
+from helpers.builders import instance_type
+from helpers.clusters import in_virtual_time
+from helpers.faults import CrashingTransport, CrashPoint
+from helpers.provisioning import provisioning, ready_pool, waiting_pod
 from karpenter.kube.errors import ConnectionLostError
 from karpenter.kube.transport import Request, Response, Transport
 from karpenter.model import labels
-from provisioning_bench import provisioning, ready_pool, waiting_pod
 
 pytestmark = pytest.mark.storm
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from autoscaler import JsonObject
-from clusters import in_virtual_time
-from provisioning_bench import provisioning, ready_pool, waiting_pod
+from helpers.autoscaler import JsonObject
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import provisioning, ready_pool, waiting_pod
 
 
 def hostile_pod(name: str, wishes: int = 3000, *, cpu: str = "1") -> JsonObject:

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench, gates
-from builders import fixture_types, instance_type
-from clusters import in_virtual_time
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, gates
+from helpers.builders import fixture_types, instance_type
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import FACTS, provisioning, ready_pool, waiting_pod
 from karpenter.api.karpenter import NodeOverlay
 from karpenter.controllers.provisioning.overlays import OverlayController
 from karpenter.model import labels
 from karpenter.model.conditions import find
 from karpenter.settings import Settings
-from provisioning_bench import FACTS, provisioning, ready_pool, waiting_pod
 
 SETTINGS = Settings(feature_gates=gates(NodeOverlay=True))
 
@@ -38,8 +38,9 @@ def verdicts(at: Bench, name: str) -> dict[str, tuple[str, str]]:
     return {kind: (c.status, c.reason) for kind, c in conditions.items() if c is not None}
 
 
+@pytest.mark.case("SCH-234")
 @in_virtual_time
-async def test_o234_of_two_that_contradict_each_other_the_later_one_is_refused() -> None:
+async def test_of_two_that_contradict_each_other_the_later_one_is_refused() -> None:
     cloud = FakeCloud(facts=FACTS, types=fixture_types())
     objects = [overlay(name, of_type("std"), price="0.1", weight=10) for name in ("a", "b")]
     async with bench(ready_pool(), *objects, cloud=cloud, settings=SETTINGS) as at:

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from builders import NOW, pod
-from karpenter.controllers.provisioning import planned
-from karpenter.controllers.provisioning.planned import PlannedPods
+from helpers.builders import NOW, pod
+from karpenter.controllers.provisioning import planned_pods
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 
 A, B = pod("a"), pod("b")
 UID = A.metadata.uid
@@ -59,7 +59,7 @@ def test_only_the_first_decision_and_the_first_place_count() -> None:
 
 
 def test_the_oldest_is_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned, "_MOST_REMEMBERED", 2)
+    monkeypatch.setattr(planned_pods, "_MOST_REMEMBERED", 2)
     memory = PlannedPods()
     for uid in ("1", "2", "3"):
         memory.see(uid, NOW)

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler import JsonObject
-from builders import pod, pod_term, spread
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject
+from helpers.builders import pod, pod_term, spread
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition
+from helpers.provisioning import provisioning, ready_pool, waiting_pod
 from karpenter.controllers.provisioning.reporting import has_hindering_wishes, listed, paced
 from karpenter.model import labels
 from karpenter.settings import Settings
-from provisioning_bench import condition, provisioning, ready_pool, waiting_pod
 
 ANYWAY: JsonObject = {
     "topologySpreadConstraints": [

@@ -2,10 +2,10 @@
 
 import pytest
 
-from autoscaler import JsonObject, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
 from karpenter.model import labels
-from karpenter.sandbox.faults import Timing
+from karpenter_sandbox.kubelet.faults import Timing
 
 
 def of_size(cpu: int) -> JsonObject:

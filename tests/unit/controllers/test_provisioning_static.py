@@ -8,19 +8,21 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, FakeCloud, JsonObject, bench
-from builders import fixture_types
-from clusters import in_virtual_time
+from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench
+from helpers.builders import fixture_types
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition
+from helpers.provisioning import FACTS, ready_pool, waiting_pod
+from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
-from karpenter.controllers.provisioning.make import provisioning_controllers
-from karpenter.controllers.provisioning.planned import PlannedPods
+from karpenter.controllers.controllers import provisioning_controllers
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.static_pools import (
     StaticDeprovisioning,
     StaticProvisioning,
 )
 from karpenter.model import labels
 from karpenter.settings import Settings
-from provisioning_bench import FACTS, condition, ready_pool, waiting_pod
 
 V1 = "karpenter.sh/v1"
 
@@ -82,16 +84,18 @@ async def static(**spec: Any) -> AsyncIterator[Static]:
         yield Static(at)
 
 
+@pytest.mark.case("DIS-250")
 @in_virtual_time
-async def test_r250_a_pool_without_nodes_gets_all_of_them() -> None:
+async def test_a_pool_without_nodes_gets_all_of_them() -> None:
     async with static(replicas=5) as run:
         again = await run.scale_up()
 
         assert (5, 60.0) == (len(run.claims), again)
 
 
+@pytest.mark.case("DIS-250")
 @in_virtual_time
-async def test_r250_what_is_on_its_way_is_counted() -> None:
+async def test_what_is_on_its_way_is_counted() -> None:
     async with static(replicas=5) as run:
         await run.scale_up()
         await run.scale_up()
@@ -99,19 +103,21 @@ async def test_r250_what_is_on_its_way_is_counted() -> None:
         assert 5 == len(run.claims)
 
 
+@pytest.mark.case("DIS-251")
 @in_virtual_time
-async def test_r251_the_limit_holds_and_is_tried_again() -> None:
+async def test_the_limit_holds_and_is_tried_again() -> None:
     async with static(replicas=5, limits={"nodes": "3"}) as run:
         again = await run.scale_up()
 
         assert (3, 30.0) == (len(run.claims), again)
 
 
+@pytest.mark.case("DIS-252")
 @pytest.mark.parametrize(
     "status",
     [
-        pytest.param({"conditions": [condition("Ready", "False")]}, id="R-252 not ready"),
-        pytest.param({"conditions": []}, id="R-252 not judged so far"),
+        pytest.param({"conditions": [condition("Ready", "False")]}, id="not ready"),
+        pytest.param({"conditions": []}, id="not judged so far"),
     ],
 )
 @in_virtual_time
@@ -124,8 +130,9 @@ async def test_a_pool_that_cannot_be_used_gets_none(status: JsonObject) -> None:
         assert [] == run.claims
 
 
+@pytest.mark.case("DIS-252")
 @in_virtual_time
-async def test_r252_a_pool_that_is_being_deleted_gets_none() -> None:
+async def test_a_pool_that_is_being_deleted_gets_none() -> None:
     async with static(replicas=5) as run:
         finalizers = {"metadata": {"finalizers": ["example.com/hold"]}}
         await run.at.change(V1, "NodePool", "fixed", finalizers)
@@ -137,16 +144,18 @@ async def test_r252_a_pool_that_is_being_deleted_gets_none() -> None:
         assert [] == run.claims
 
 
+@pytest.mark.case("DIS-252")
 @in_virtual_time
-async def test_r252_static_controllers_run_only_behind_their_gate() -> None:
+async def test_static_controllers_run_only_behind_their_gate() -> None:
     async with bench(settings=Settings()) as at:
         names = [each.name for each in provisioning_controllers(at.world, PlannedPods())]
 
         assert ["provisioner.trigger.pod", "provisioner.trigger.node", "provisioner"] == names
 
 
+@pytest.mark.case("DIS-253")
 @in_virtual_time
-async def test_r253_a_claim_deleted_by_hand_is_replaced() -> None:
+async def test_a_claim_deleted_by_hand_is_replaced() -> None:
     async with static(replicas=2) as run:
         await run.scale_up()
         await run.at.client.delete(V1, "NodeClaim", None, run.claims[0].metadata.name)
@@ -157,8 +166,9 @@ async def test_r253_a_claim_deleted_by_hand_is_replaced() -> None:
         assert 2 == len(run.claims)
 
 
+@pytest.mark.case("DIS-254")
 @in_virtual_time
-async def test_r254_nodes_with_nothing_but_daemons_go_first() -> None:
+async def test_nodes_with_nothing_but_daemons_go_first() -> None:
     daemon = waiting_pod("daemon")
     daemon["metadata"]["ownerReferences"] = [
         {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "ds", "uid": "1"}
@@ -176,8 +186,9 @@ async def test_r254_nodes_with_nothing_but_daemons_go_first() -> None:
         assert ({busy.metadata.name, also_busy.metadata.name}, 60.0) == (names, again)
 
 
+@pytest.mark.case("DIS-255")
 @in_virtual_time
-async def test_r255_claims_without_a_machine_go_first() -> None:
+async def test_claims_without_a_machine_go_first() -> None:
     async with static(replicas=3) as run:
         await run.scale_up()
         started = await run.start(run.claims[1])
@@ -190,8 +201,9 @@ async def test_r255_claims_without_a_machine_go_first() -> None:
         assert (2, 0) == (told.count("deleting surplus nodeclaim"), told.count("deleted nodeclaim"))
 
 
+@pytest.mark.case("DIS-256")
 @in_virtual_time
-async def test_r256_protected_nodes_go_too_when_nothing_else_is_left() -> None:
+async def test_protected_nodes_go_too_when_nothing_else_is_left() -> None:
     protected = waiting_pod("a")
     protected["metadata"]["annotations"] = {labels.DO_NOT_DISRUPT: "true"}
     async with static(replicas=1) as run:
@@ -203,8 +215,9 @@ async def test_r256_protected_nodes_go_too_when_nothing_else_is_left() -> None:
         assert [] == run.claims
 
 
+@pytest.mark.case("DIS-257")
 @in_virtual_time
-async def test_r257_budgets_do_not_hold_back_a_smaller_pool() -> None:
+async def test_budgets_do_not_hold_back_a_smaller_pool() -> None:
     async with static(replicas=2, disruption={"budgets": [{"nodes": "0"}]}) as run:
         await run.scale_up()
 
@@ -296,7 +309,7 @@ async def test_a_static_claim_lists_neither_instance_types_nor_capacity_types() 
 
         (claim,) = run.claims
         keys = {entry.key for entry in claim.spec.requirements}
-        assert {labels.NODEPOOL, labels.KWOK_NODE_CLASS} == keys
+        assert {labels.NODEPOOL, kwok_labels.NODE_CLASS} == keys
         assert "30s" == claim.spec.termination_grace_period
         assert {labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION} == (
             claim.metadata.annotations.keys()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from builders import instance_type, reserved
-from clusters import in_virtual_time
+from helpers.builders import instance_type, reserved
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import Provisioning, provisioning, ready_pool, waiting_pod
 from karpenter.model import labels
-from provisioning_bench import Provisioning, provisioning, ready_pool, waiting_pod
 from unit.controllers.disruption_bench import machine
 
 ONE_SLOT = (
@@ -20,10 +20,9 @@ def unschedulable(run: Provisioning) -> float | None:
     return run.world.metrics.registry.get_sample_value(name, {"controller": "provisioner"})
 
 
+@pytest.mark.case("SCH-134")
 @in_virtual_time
-async def test_i134_pods_that_wait_for_a_reservation_are_not_told_that_they_cannot_be_served() -> (
-    None
-):
+async def test_pods_that_wait_for_a_reservation_are_not_told_that_they_cannot_be_served() -> None:
     pods = [waiting_pod(f"p{number}", cpu="1.8") for number in range(3)]
     async with provisioning(ready_pool(), *pods, types=ONE_SLOT) as run:
         (claim,) = await run.provision()
@@ -34,8 +33,9 @@ async def test_i134_pods_that_wait_for_a_reservation_are_not_told_that_they_cann
         assert 0 == unschedulable(run)
 
 
+@pytest.mark.case("SCH-112")
 @in_virtual_time
-async def test_f112_a_pool_that_no_type_suits_is_told_and_so_is_the_pod() -> None:
+async def test_a_pool_that_no_type_suits_is_told_and_so_is_the_pod() -> None:
     nowhere = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["nonexistent"]}
     async with provisioning(ready_pool("np", nowhere), waiting_pod("p")) as run:
         made = await run.provision()
@@ -49,8 +49,9 @@ async def test_f112_a_pool_that_no_type_suits_is_told_and_so_is_the_pod() -> Non
         assert 1 == unschedulable(run)
 
 
+@pytest.mark.case("SCH-125")
 @in_virtual_time
-async def test_h125_a_pod_is_told_of_a_choice_that_cannot_be_had() -> None:
+async def test_a_pod_is_told_of_a_choice_that_cannot_be_had() -> None:
     picky = {"key": labels.INSTANCE_TYPE, "operator": "Exists", "minValues": 11}
     async with provisioning(ready_pool("np", picky), waiting_pod("p")) as run:
         made = await run.provision()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Bench, JsonObject, autoscaler, bench, deployment, kwok_pool
-from clusters import in_virtual_time
-from karpenter.controllers.provisioning.planned import PlannedPods
+from helpers.autoscaler import Bench, JsonObject, autoscaler, bench, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import Triggers, waiting_pod
+from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.triggers import NodeTrigger, PodTrigger
 from karpenter.model import labels
-from provisioning_bench import Triggers, waiting_pod
 
 
 @asynccontextmanager
@@ -35,8 +35,9 @@ def with_status(**status: Any) -> JsonObject:
     return {**pod, "status": {**pod["status"], **status}}
 
 
+@pytest.mark.case("SCH-1")
 @in_virtual_time
-async def test_a01_a_pod_that_waits_triggers_every_ten_seconds() -> None:
+async def test_a_pod_that_waits_triggers_every_ten_seconds() -> None:
     async with pod_trigger(waiting_pod()) as (at, controller, triggers, planned):
         again = await at.reconcile(controller, "web", "default")
         await at.reconcile(controller, "web", "default")
@@ -49,13 +50,13 @@ async def test_a01_a_pod_that_waits_triggers_every_ten_seconds() -> None:
 @pytest.mark.parametrize(
     "pod",
     [
-        pytest.param(waiting_pod(reason="SchedulingGated"), id="A-02 a gated pod"),
-        pytest.param(with_status(conditions=[]), id="A-03 a pod nobody has looked at"),
-        pytest.param(waiting_pod(reason="MATCH_NODE_SELECTOR_FAILED"), id="A-04 another reason"),
-        pytest.param(with_status(nominatedNodeName="n1"), id="A-06 a pod that preempts others"),
-        pytest.param(waiting_pod(nodeName="n1"), id="A-07 a pod that has a node"),
-        pytest.param(owned("DaemonSet", "apps/v1"), id="A-08 a pod of a DaemonSet"),
-        pytest.param(owned("Node", "v1"), id="A-08 a mirror pod"),
+        pytest.param(waiting_pod(reason="SchedulingGated"), id="SCH-2 a gated pod"),
+        pytest.param(with_status(conditions=[]), id="SCH-3 a pod nobody has looked at"),
+        pytest.param(waiting_pod(reason="MATCH_NODE_SELECTOR_FAILED"), id="SCH-4 another reason"),
+        pytest.param(with_status(nominatedNodeName="n1"), id="SCH-6 a pod that preempts others"),
+        pytest.param(waiting_pod(nodeName="n1"), id="SCH-7 a pod that has a node"),
+        pytest.param(owned("DaemonSet", "apps/v1"), id="SCH-8 a pod of a DaemonSet"),
+        pytest.param(owned("Node", "v1"), id="SCH-8 a mirror pod"),
     ],
 )
 @in_virtual_time

@@ -9,15 +9,15 @@ from uuid import UUID
 import pytest
 from structlog.contextvars import get_contextvars
 
-from autoscaler import bench, gates, kwok_pool
-from claiming import NAME, claim, condition, node
-from clusters import in_virtual_time
+from helpers.autoscaler import bench, gates, kwok_pool
+from helpers.claims import NAME, claim, node
+from helpers.clusters import in_virtual_time
+from helpers.manifests import condition
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
-from karpenter.controllers.everything import make_controllers
-from karpenter.controllers.runtime import Controller, Loop
+from karpenter.controllers.context import Context, Controller, Loop
+from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.termination.eviction_queue import EvictionKey, EvictionQueue
-from karpenter.controllers.world import World
 from karpenter.kube.errors import ConflictError
 from karpenter.settings import FeatureGates, Settings
 
@@ -28,7 +28,7 @@ class Slow(Controller):
     name = "slow"
     workers = 3
 
-    def __init__(self, world: World, *, fails: str = "") -> None:
+    def __init__(self, world: Context, *, fails: str = "") -> None:
         super().__init__(world)
         self.running: Counter[str] = Counter()
         self.most = 0
@@ -101,7 +101,7 @@ class Listening(Controller):
     name = "listening"
     kind = NodeClaim
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Context) -> None:
         super().__init__(world)
         self.heard: list[dict[str, Any]] = []
 
@@ -163,7 +163,7 @@ class Ending(Controller):
     name = "ending"
     workers = 1
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Context) -> None:
         super().__init__(world)
         self._begun: set[str] = set()
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.cloud.provider import CloudError
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.kube.transport import Response
 from karpenter.model.conditions import find
-from unit.controllers.leaving import (
+from unit.controllers.departures import (
     FINALIZER,
     TERMINATION_TIMESTAMP,
     claim,
@@ -19,8 +19,9 @@ from unit.controllers.leaving import (
 )
 
 
+@pytest.mark.case("DIS-53")
 @in_virtual_time
-async def test_e_53_a_claim_takes_its_node_its_pods_and_its_machine_with_it() -> None:
+async def test_a_claim_takes_its_node_its_pods_and_its_machine_with_it() -> None:
     async with leaving(claim(), node(), pod()) as run:
         await run.delete("NodeClaim")
         await run.pass_time(2)
@@ -38,8 +39,9 @@ async def test_e_53_a_claim_takes_its_node_its_pods_and_its_machine_with_it() ->
         assert 1 == run.counted("nodeclaims_termination_duration_seconds_count", nodepool="np")
 
 
+@pytest.mark.case("DIS-54")
 @in_virtual_time
-async def test_e_54_a_node_takes_its_claim_with_it() -> None:
+async def test_a_node_takes_its_claim_with_it() -> None:
     async with leaving(claim(), node(), pod()) as run:
         await run.delete("Node")
         await run.pass_time(2)
@@ -52,8 +54,9 @@ async def test_e_54_a_node_takes_its_claim_with_it() -> None:
         assert {} == run.cloud.instances
 
 
+@pytest.mark.case("DIS-55")
 @in_virtual_time
-async def test_e_55_a_claim_that_was_never_launched_goes_at_once() -> None:
+async def test_a_claim_that_was_never_launched_goes_at_once() -> None:
     async with leaving(claim(registered=False, machine="")) as run:
         await run.delete("NodeClaim")
         await run.pass_time(1)
@@ -65,8 +68,9 @@ async def test_e_55_a_claim_that_was_never_launched_goes_at_once() -> None:
         assert 0 == run.counted("nodeclaims_instance_termination_duration_seconds_count", **pool)
 
 
+@pytest.mark.case("DIS-56")
 @in_virtual_time
-async def test_e_56_the_node_of_a_claim_that_has_not_registered_is_left_alone() -> None:
+async def test_the_node_of_a_claim_that_has_not_registered_is_left_alone() -> None:
     async with leaving(claim(registered=False), node()) as run:
         await run.delete("NodeClaim")
         await run.until(lambda: not run.has_claim())
@@ -75,8 +79,9 @@ async def test_e_56_the_node_of_a_claim_that_has_not_registered_is_left_alone() 
         assert ["n", "n"] == run.cloud.calls_of("delete")
 
 
+@pytest.mark.case("DIS-57")
 @in_virtual_time
-async def test_e_57_a_machine_is_ended_only_when_both_of_its_nodes_are_gone() -> None:
+async def test_a_machine_is_ended_only_when_both_of_its_nodes_are_gone() -> None:
     second = node("n2", machine=provider_id("n"))
     async with leaving(claim(), node(), second, pod(on="n2", held="true")) as run:
         await run.delete("NodeClaim")
@@ -92,8 +97,9 @@ async def test_e_57_a_machine_is_ended_only_when_both_of_its_nodes_are_gone() ->
         assert {} == run.cloud.instances
 
 
+@pytest.mark.case("DIS-57")
 @in_virtual_time
-async def test_e_57_no_machine_is_ended_by_the_claim_while_a_node_is_there() -> None:
+async def test_no_machine_is_ended_by_the_claim_while_a_node_is_there() -> None:
     # Without our finalizer nobody drains the nodes, so only the claim could end the machine
     held = ["example.com/slow"]
     nodes = [node(name, machine=provider_id("n"), finalizers=held) for name in ("n", "n2")]
@@ -110,8 +116,9 @@ async def test_e_57_no_machine_is_ended_by_the_claim_while_a_node_is_there() -> 
         assert ["n", "n"] == run.cloud.calls_of("delete")
 
 
+@pytest.mark.case("DIS-58")
 @in_virtual_time
-async def test_e_58_the_claim_goes_five_seconds_after_its_machine_was_told_to() -> None:
+async def test_the_claim_goes_five_seconds_after_its_machine_was_told_to() -> None:
     async with leaving(claim(registered=False)) as run:
         await run.delete("NodeClaim")
         await run.pass_time(1)
@@ -127,8 +134,9 @@ async def test_e_58_the_claim_goes_five_seconds_after_its_machine_was_told_to() 
         )
 
 
+@pytest.mark.case("DIS-58")
 @in_virtual_time
-async def test_e_58_whatever_changes_the_cloud_is_asked_once_in_five_seconds() -> None:
+async def test_whatever_changes_the_cloud_is_asked_once_in_five_seconds() -> None:
     async with leaving(claim(registered=False), gone_after=3) as run:
         await run.delete("NodeClaim")
         for number in range(9):
@@ -142,8 +150,9 @@ async def test_e_58_whatever_changes_the_cloud_is_asked_once_in_five_seconds() -
         assert 5.5 < await run.until(lambda: not run.has_claim()) < 6.5
 
 
+@pytest.mark.case("DIS-59")
 @in_virtual_time
-async def test_e_59_a_cloud_that_fails_is_asked_again_and_the_claim_is_kept() -> None:
+async def test_a_cloud_that_fails_is_asked_again_and_the_claim_is_kept() -> None:
     async with leaving(claim(registered=False)) as run:
         run.cloud.failures["delete"] = [CloudError("not now"), CloudError("not now")]
         await run.delete("NodeClaim")
@@ -156,8 +165,9 @@ async def test_e_59_a_cloud_that_fails_is_asked_again_and_the_claim_is_kept() ->
         assert ["n"] * 4 == run.cloud.calls_of("delete")
 
 
+@pytest.mark.case("DIS-66")
 @in_virtual_time
-async def test_e_66_a_grace_period_becomes_a_deadline_when_the_claim_is_deleted() -> None:
+async def test_a_grace_period_becomes_a_deadline_when_the_claim_is_deleted() -> None:
     async with leaving(claim(period="1h"), node(), pod(held="true")) as run:
         await run.delete("NodeClaim")
         await run.pass_time(1)
@@ -168,8 +178,9 @@ async def test_e_66_a_grace_period_becomes_a_deadline_when_the_claim_is_deleted(
         assert ("Node", "TerminationGracePeriodExpiring") in run.reasons
 
 
+@pytest.mark.case("DIS-67")
 @in_virtual_time
-async def test_e_67_a_deadline_that_is_there_already_stays() -> None:
+async def test_a_deadline_that_is_there_already_stays() -> None:
     earlier = {TERMINATION_TIMESTAMP: "2030-01-01T00:30:00Z"}
     async with leaving(claim(period="1h", annotations=earlier), node(), pod(held="true")) as run:
         await run.delete("NodeClaim")
@@ -179,8 +190,9 @@ async def test_e_67_a_deadline_that_is_there_already_stays() -> None:
         assert "2030-01-01T00:30:00Z" == annotations[TERMINATION_TIMESTAMP]
 
 
+@pytest.mark.case("DIS-68")
 @in_virtual_time
-async def test_e_68_without_a_grace_period_there_is_no_deadline() -> None:
+async def test_without_a_grace_period_there_is_no_deadline() -> None:
     async with leaving(claim(), node(), pod(held="true")) as run:
         await run.delete("NodeClaim")
         await run.pass_time(60)
@@ -189,8 +201,9 @@ async def test_e_68_without_a_grace_period_there_is_no_deadline() -> None:
         assert ("Node", "TerminationGracePeriodExpiring") not in run.reasons
 
 
+@pytest.mark.case("DIS-69")
 @in_virtual_time
-async def test_e_69_ready_does_not_change_when_the_machine_is_told_to_end() -> None:
+async def test_ready_does_not_change_when_the_machine_is_told_to_end() -> None:
     async with leaving(claim(registered=False), gone_after=9) as run:
         before = find(run.bench.claim("n").status.conditions, "Ready")
         await run.delete("NodeClaim")

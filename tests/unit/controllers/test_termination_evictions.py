@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.pods import Pod
+from karpenter.controllers.context import Context
 from karpenter.controllers.termination.eviction_queue import EvictionKey, EvictionQueue
-from karpenter.controllers.termination.orders import Order
-from karpenter.controllers.world import World
+from karpenter.controllers.termination.eviction_requests import EvictionRequest
 from karpenter.kube.transport import Response
 from karpenter.runtime import Runnable
-from unit.controllers.leaving import Leaving, budget, claim, leaving, node, pod, refusal
+from unit.controllers.departures import Leaving, budget, claim, leaving, node, pod, refusal
 
 
 class Alone:
@@ -20,16 +20,16 @@ class Alone:
     def __init__(self) -> None:
         self.queue: EvictionQueue | None = None
 
-    def __call__(self, world: World) -> list[Runnable]:
+    def __call__(self, world: Context) -> list[Runnable]:
         self.queue = EvictionQueue(world)
         return [self.queue]
 
-    def add(self, run: Leaving, *names: str, order: Order | None = None) -> list[Pod]:
+    def add(self, run: Leaving, *names: str, order: EvictionRequest | None = None) -> list[Pod]:
         """Put pods into the queue."""
         assert self.queue is not None
         pods = [run.world.mirror(Pod).get(name, "default") for name in names]
         found = [each for each in pods if each is not None]
-        self.queue.add(found, order or Order())
+        self.queue.add(found, order or EvictionRequest())
         return found
 
     def holds(self, given: Pod) -> bool:
@@ -37,9 +37,10 @@ class Alone:
         return given in self.queue
 
 
+@pytest.mark.case("DIS-78")
 @pytest.mark.row("S2-13")
 @in_virtual_time
-async def test_f_78_a_pod_that_its_budget_holds_is_asked_again_ever_more_slowly() -> None:
+async def test_a_pod_that_its_budget_holds_is_asked_again_ever_more_slowly() -> None:
     alone = Alone()
     async with leaving(node(), pod(), budget(), make=alone) as run:
         alone.add(run, "a")
@@ -55,8 +56,9 @@ async def test_f_78_a_pod_that_its_budget_holds_is_asked_again_ever_more_slowly(
         assert ("Pod", "Evicted") not in run.reasons
 
 
+@pytest.mark.case("DIS-78")
 @in_virtual_time
-async def test_f_78_a_pod_goes_soon_after_its_budget_allows() -> None:
+async def test_a_pod_goes_soon_after_its_budget_allows() -> None:
     alone = Alone()
     async with leaving(node(), pod(), budget(), make=alone) as run:
         (held,) = alone.add(run, "a")
@@ -77,8 +79,9 @@ async def test_f_78_a_pod_goes_soon_after_its_budget_allows() -> None:
         assert not alone.holds(held)
 
 
+@pytest.mark.case("DIS-78")
 @in_virtual_time
-async def test_f_78_a_server_may_ask_for_patience_but_not_for_ever() -> None:
+async def test_a_server_may_ask_for_patience_but_not_for_ever() -> None:
     alone = Alone()
     patience = replace(refusal(429, reason="TooManyRequests"), headers={"retry-after": "3600"})
     async with leaving(node(), pod(), answers={"/eviction": [patience]}, make=alone) as run:
@@ -91,8 +94,9 @@ async def test_f_78_a_server_may_ask_for_patience_but_not_for_ever() -> None:
         assert ["a", "a"] == run.evictions
 
 
+@pytest.mark.case("DIS-79")
 @in_virtual_time
-async def test_f_79_a_pod_of_two_budgets_is_asked_again() -> None:
+async def test_a_pod_of_two_budgets_is_asked_again() -> None:
     alone = Alone()
     budgets = [budget("one", allowed=1), budget("two", allowed=1)]
     async with leaving(node(), pod(), *budgets, make=alone) as run:
@@ -105,11 +109,12 @@ async def test_f_79_a_pod_of_two_budgets_is_asked_again() -> None:
         assert [] == run.errors
 
 
+@pytest.mark.case("DIS-80")
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        pytest.param(refusal(404, reason="NotFound"), "404", id="F-80 the pod is gone"),
-        pytest.param(refusal(409, reason="Conflict"), "409", id="F-80 the pod is another"),
+        pytest.param(refusal(404, reason="NotFound"), "404", id="the pod is gone"),
+        pytest.param(refusal(409, reason="Conflict"), "409", id="the pod is another"),
     ],
 )
 def test_an_eviction_that_has_no_object_is_dropped(answer: Response, code: str) -> None:
@@ -140,7 +145,7 @@ def test_a_deletion_that_has_no_object_is_dropped(answer: Response) -> None:
     async def run_it() -> None:
         alone = Alone()
         async with leaving(node(), pod(), answers={"/pods/a": [answer]}, make=alone) as run:
-            (dropped,) = alone.add(run, "a", order=Order(run.at(-1)))
+            (dropped,) = alone.add(run, "a", order=EvictionRequest(run.at(-1)))
             await run.pass_time(60)
 
             assert not alone.holds(dropped)
@@ -151,8 +156,9 @@ def test_a_deletion_that_has_no_object_is_dropped(answer: Response) -> None:
     run_it()
 
 
+@pytest.mark.case("DIS-81")
 @in_virtual_time
-async def test_f_81_a_pod_that_took_the_place_of_another_is_left_alone() -> None:
+async def test_a_pod_that_took_the_place_of_another_is_left_alone() -> None:
     alone = Alone()
     async with leaving(node(), pod(), budget(), make=alone) as run:
         alone.add(run, "a")
@@ -181,8 +187,9 @@ async def test_a_pod_that_is_no_longer_in_the_queue_is_left_alone() -> None:
         assert [] == run.evictions
 
 
+@pytest.mark.case("DIS-81")
 @in_virtual_time
-async def test_f_81_the_server_is_told_which_pod_is_meant() -> None:
+async def test_the_server_is_told_which_pod_is_meant() -> None:
     alone = Alone()
     async with leaving(node(), pod(), make=alone) as run:
         (meant,) = alone.add(run, "a")
@@ -195,36 +202,39 @@ async def test_f_81_the_server_is_told_which_pod_is_meant() -> None:
         assert not alone.holds(meant)
 
 
+@pytest.mark.case("DIS-89")
 @in_virtual_time
-async def test_f_89_a_deadline_that_comes_later_is_heeded_at_once() -> None:
+async def test_a_deadline_that_comes_later_is_heeded_at_once() -> None:
     alone = Alone()
     async with leaving(node(), pod(held="true", grace=60), make=alone) as run:
         alone.add(run, "a")
         await run.pass_time(60)
-        alone.add(run, "a", order=Order(run.at(30)))
+        alone.add(run, "a", order=EvictionRequest(run.at(30)))
         await run.pass_time(0.1)
 
         assert [("a", 30)] == run.deletions
 
 
+@pytest.mark.case("DIS-90")
 @in_virtual_time
-async def test_f_90_a_looser_deadline_does_not_replace_a_tight_one() -> None:
+async def test_a_looser_deadline_does_not_replace_a_tight_one() -> None:
     alone = Alone()
     async with leaving(node(), pod(held="true", grace=60), make=alone) as run:
-        alone.add(run, "a", order=Order(run.at(120)))
-        alone.add(run, "a", order=Order(run.at(1200)))
-        alone.add(run, "a", order=Order())
+        alone.add(run, "a", order=EvictionRequest(run.at(120)))
+        alone.add(run, "a", order=EvictionRequest(run.at(1200)))
+        alone.add(run, "a", order=EvictionRequest())
         await run.pass_time(61)
 
         assert [("a", 59)] == run.deletions
 
 
+@pytest.mark.case("V15-D29")
 @in_virtual_time
-async def test_v15_d29_after_a_time_out_pods_are_out_of_the_queue_and_alive() -> None:
+async def test_after_a_time_out_pods_are_out_of_the_queue_and_alive() -> None:
     alone = Alone()
     pods = [pod("held", held="true"), pod("guarded", app="db", grace=600)]
     async with leaving(node(), *pods, budget(app="db"), make=alone) as run:
-        both = alone.add(run, "held", "guarded", order=Order(run.at(60), is_timeout=True))
+        both = alone.add(run, "held", "guarded", order=EvictionRequest(run.at(60), is_timeout=True))
         await run.pass_time(59)
         assert [True, True] == [alone.holds(each) for each in both]
 
@@ -237,14 +247,15 @@ async def test_v15_d29_after_a_time_out_pods_are_out_of_the_queue_and_alive() ->
         ]
 
 
+@pytest.mark.case("V15-D42")
 @in_virtual_time
-async def test_v15_d42_a_pod_of_a_node_that_restarts_and_is_then_removed_is_deleted() -> None:
+async def test_a_pod_of_a_node_that_restarts_and_is_then_removed_is_deleted() -> None:
     alone = Alone()
     async with leaving(node(), pod(held="true", grace=60), make=alone) as run:
-        alone.add(run, "a", order=Order(run.at(600), is_timeout=True))
+        alone.add(run, "a", order=EvictionRequest(run.at(600), is_timeout=True))
         await run.pass_time(1)
-        alone.add(run, "a", order=Order(run.at(120)))
-        alone.add(run, "a", order=Order(run.at(5), is_timeout=True))
+        alone.add(run, "a", order=EvictionRequest(run.at(120)))
+        alone.add(run, "a", order=EvictionRequest(run.at(5), is_timeout=True))
         await run.pass_time(61)
 
         assert ["a"] == [name for name, _ in run.deletions]
@@ -276,7 +287,7 @@ def test_a_pod_whose_node_is_gone_goes_all_the_same(
     async def run_it() -> None:
         alone = Alone()
         async with leaving(pod(on="lost"), make=alone) as run:
-            order = Order(run.at(deadline)) if deadline is not None else Order()
+            order = EvictionRequest(run.at(deadline)) if deadline is not None else EvictionRequest()
             alone.add(run, "a", order=order)
             await run.pass_time(1)
 
@@ -286,8 +297,9 @@ def test_a_pod_whose_node_is_gone_goes_all_the_same(
     run_it()
 
 
+@pytest.mark.case("DIS-78")
 @in_virtual_time
-async def test_f_78_a_pod_that_changes_is_not_asked_again_for_that() -> None:
+async def test_a_pod_that_changes_is_not_asked_again_for_that() -> None:
     alone = Alone()
     async with leaving(node(), pod(), budget(), make=alone) as run:
         alone.add(run, "a")

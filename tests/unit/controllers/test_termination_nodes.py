@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from autoscaler import JsonObject
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject
+from helpers.clusters import in_virtual_time
 from karpenter.cloud.provider import Instance
 from karpenter.kube.transport import Response
 from karpenter.model.conditions import timestamp
-from unit.controllers.leaving import (
+from unit.controllers.departures import (
     CLASS_LABEL,
     DISRUPTED,
     TERMINATION_TIMESTAMP,
@@ -31,8 +31,9 @@ def expiring(at: str) -> dict[str, str]:
     return {TERMINATION_TIMESTAMP: at}
 
 
+@pytest.mark.case("DIS-70")
 @in_virtual_time
-async def test_f_70_an_empty_node_is_believed_so_after_five_seconds() -> None:
+async def test_an_empty_node_is_believed_so_after_five_seconds() -> None:
     async with leaving(claim(), node()) as run:
         await run.delete("NodeClaim")
         await run.pass_time(4.9)
@@ -47,8 +48,9 @@ async def test_f_70_an_empty_node_is_believed_so_after_five_seconds() -> None:
         assert 1 == run.counted("nodes_drained_total", nodepool="np")
 
 
+@pytest.mark.case("DIS-70")
 @in_virtual_time
-async def test_f_70_a_pod_that_appears_late_is_still_asked_to_go() -> None:
+async def test_a_pod_that_appears_late_is_still_asked_to_go() -> None:
     async with leaving(claim(), node()) as run:
         await run.delete("NodeClaim")
         await run.pass_time(3)
@@ -62,17 +64,17 @@ async def test_f_70_a_pod_that_appears_late_is_still_asked_to_go() -> None:
 @pytest.mark.parametrize(
     ("stays", "goes"),
     [
-        pytest.param(pod("s", tolerations=STAYS), [], id="F-71 a pod that tolerates the drain"),
-        pytest.param(pod("s", owners=["Node"]), [], id="F-73 a mirrored pod"),
-        pytest.param(pod("s", phase="Succeeded"), [], id="F-75 a finished pod"),
-        pytest.param(pod("s", owners=()), ["s"], id="F-74 a pod of nobody"),
-        pytest.param(pod("s", owners=["DaemonSet"]), ["s"], id="F-76 a daemon"),
+        pytest.param(pod("s", tolerations=STAYS), [], id="DIS-71 a pod that tolerates the drain"),
+        pytest.param(pod("s", owners=["Node"]), [], id="DIS-73 a mirrored pod"),
+        pytest.param(pod("s", phase="Succeeded"), [], id="DIS-75 a finished pod"),
+        pytest.param(pod("s", owners=()), ["s"], id="DIS-74 a pod of nobody"),
+        pytest.param(pod("s", owners=["DaemonSet"]), ["s"], id="DIS-76 a daemon"),
         pytest.param(
             pod(
                 "s", tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
             ),
             ["s"],
-            id="F-72 a pod that tolerates only a cordon",
+            id="DIS-72 a pod that tolerates only a cordon",
         ),
     ],
 )
@@ -91,8 +93,9 @@ def test_who_is_evicted(stays: JsonObject, goes: list[str]) -> None:
     run_it()
 
 
+@pytest.mark.case("DIS-77")
 @in_virtual_time
-async def test_f_77_tiers_go_strictly_one_after_the_other() -> None:
+async def test_tiers_go_strictly_one_after_the_other() -> None:
     pods = [
         pod("critical-daemon", critical=True, owners=["DaemonSet"]),
         pod("critical", critical=True),
@@ -111,8 +114,9 @@ async def test_f_77_tiers_go_strictly_one_after_the_other() -> None:
         assert [order[:1], order[:2], order[:3], order] == seen
 
 
+@pytest.mark.case("DIS-82")
 @in_virtual_time
-async def test_f_82_a_protected_pod_keeps_its_node() -> None:
+async def test_a_protected_pod_keeps_its_node() -> None:
     async with leaving(claim(), node(), pod(held="true")) as run:
         await run.delete("NodeClaim")
         await run.pass_time(600)
@@ -123,8 +127,9 @@ async def test_f_82_a_protected_pod_keeps_its_node() -> None:
         assert ("Node", "FailedDraining") in run.reasons
 
 
+@pytest.mark.case("DIS-82")
 @in_virtual_time
-async def test_f_82_a_pod_goes_as_soon_as_its_protection_is_taken_away() -> None:
+async def test_a_pod_goes_as_soon_as_its_protection_is_taken_away() -> None:
     async with leaving(claim(), node(), pod(held="true")) as run:
         await run.delete("NodeClaim")
         await run.pass_time(605)
@@ -136,8 +141,9 @@ async def test_f_82_a_pod_goes_as_soon_as_its_protection_is_taken_away() -> None
         assert ["a"] == run.evictions
 
 
+@pytest.mark.case("DIS-83")
 @in_virtual_time
-async def test_f_83_a_protection_in_time_ends_by_itself() -> None:
+async def test_a_protection_in_time_ends_by_itself() -> None:
     async with leaving(claim(), node()) as run:
         await run.pass_time(540)
         await run.put(pod(held="10m", started="2030-01-01T00:00:00Z"))
@@ -152,8 +158,9 @@ async def test_f_83_a_protection_in_time_ends_by_itself() -> None:
         assert ("Pod", "DoNotDisruptGracePeriodElapsed") in run.reasons
 
 
+@pytest.mark.case("DIS-84")
 @in_virtual_time
-async def test_f_84_a_pod_whose_grace_is_the_whole_period_goes_at_once() -> None:
+async def test_a_pod_whose_grace_is_the_whole_period_goes_at_once() -> None:
     async with leaving(claim(period="300s"), node(), pod(grace=300, held="true"), budget()) as run:
         await run.delete("NodeClaim")
         await run.pass_time(1.5)
@@ -164,8 +171,9 @@ async def test_f_84_a_pod_whose_grace_is_the_whole_period_goes_at_once() -> None
         assert 1 == run.counted("pods_drained_total", reason="Forceful Termination")
 
 
+@pytest.mark.case("DIS-85")
 @in_virtual_time
-async def test_f_85_a_protected_pod_is_left_alone_until_its_grace_no_longer_fits() -> None:
+async def test_a_protected_pod_is_left_alone_until_its_grace_no_longer_fits() -> None:
     async with leaving(claim(period="300s"), node(), pod(grace=60, held="true")) as run:
         await run.delete("NodeClaim")
         await run.pass_time(239.9)
@@ -176,8 +184,9 @@ async def test_f_85_a_protected_pod_is_left_alone_until_its_grace_no_longer_fits
         assert [("a", 59)] == run.deletions
 
 
+@pytest.mark.case("DIS-86")
 @in_virtual_time
-async def test_f_86_a_pod_past_the_deadline_is_given_one_second() -> None:
+async def test_a_pod_past_the_deadline_is_given_one_second() -> None:
     async with leaving(node(), pod()) as run:
         await run.pass_time(3600)
         run.cloud.instances[provider_id("n")] = Instance(provider_id("n"))
@@ -188,8 +197,9 @@ async def test_f_86_a_pod_past_the_deadline_is_given_one_second() -> None:
         assert [("a", 1)] == run.deletions
 
 
+@pytest.mark.case("DIS-87")
 @in_virtual_time
-async def test_f_87_a_pod_that_goes_too_late_is_told_again() -> None:
+async def test_a_pod_that_goes_too_late_is_told_again() -> None:
     async with leaving(claim(period="300s"), node(), pod(grace=600)) as run:
         await run.delete("Pod", "a")
         await run.delete("NodeClaim")
@@ -200,8 +210,9 @@ async def test_f_87_a_pod_that_goes_too_late_is_told_again() -> None:
         assert stored["metadata"]["deletionTimestamp"] <= "2030-01-01T00:05:00Z"
 
 
+@pytest.mark.case("DIS-88")
 @in_virtual_time
-async def test_f_88_a_tier_that_is_held_does_not_hold_who_has_no_time_left() -> None:
+async def test_a_tier_that_is_held_does_not_hold_who_has_no_time_left() -> None:
     pods = [pod("app"), pod("critical", critical=True, grace=600, app="other")]
     async with leaving(claim(period="300s"), node(), budget(), *pods) as run:
         await run.delete("NodeClaim")
@@ -212,8 +223,9 @@ async def test_f_88_a_tier_that_is_held_does_not_hold_who_has_no_time_left() -> 
         assert run.has_pod("app")
 
 
+@pytest.mark.case("DIS-91")
 @in_virtual_time
-async def test_f_91_a_pod_that_does_not_go_is_waited_for_a_minute_past_its_time() -> None:
+async def test_a_pod_that_does_not_go_is_waited_for_a_minute_past_its_time() -> None:
     async with leaving(claim(), node(), pod(grace=30)) as run:
         await run.delete("NodeClaim")
         await run.pass_time(89)
@@ -224,8 +236,9 @@ async def test_f_91_a_pod_that_does_not_go_is_waited_for_a_minute_past_its_time(
         assert run.has_pod("a")
 
 
+@pytest.mark.case("DIS-92")
 @in_virtual_time
-async def test_f_92_a_machine_waits_until_its_volumes_are_detached() -> None:
+async def test_a_machine_waits_until_its_volumes_are_detached() -> None:
     async with leaving(claim(), node(), *bound_volume("data")) as run:
         await run.delete("NodeClaim")
         await run.pass_time(60)
@@ -243,8 +256,9 @@ async def test_f_92_a_machine_waits_until_its_volumes_are_detached() -> None:
         assert ["n"] == run.cloud.calls_of("delete")
 
 
+@pytest.mark.case("DIS-93")
 @in_virtual_time
-async def test_f_93_the_volume_of_a_pod_that_stays_is_not_waited_for() -> None:
+async def test_the_volume_of_a_pod_that_stays_is_not_waited_for() -> None:
     stays = pod(tolerations=STAYS, claims=["data"])
     async with leaving(claim(), node(), stays, *bound_volume("data")) as run:
         await run.delete("NodeClaim")
@@ -253,8 +267,9 @@ async def test_f_93_the_volume_of_a_pod_that_stays_is_not_waited_for() -> None:
         assert run.has_pod("a")
 
 
+@pytest.mark.case("DIS-94")
 @in_virtual_time
-async def test_f_94_after_the_deadline_volumes_are_not_waited_for() -> None:
+async def test_after_the_deadline_volumes_are_not_waited_for() -> None:
     async with leaving(claim(period="60s"), node(), *bound_volume("data"), gone_after=3) as run:
         await run.delete("NodeClaim")
         await run.pass_time(59)
@@ -271,8 +286,8 @@ async def test_f_94_after_the_deadline_volumes_are_not_waited_for() -> None:
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        pytest.param("Drifted", "Drifted", id="F-95 during a drift command"),
-        pytest.param("", "Forceful Termination", id="F-96 after a manual deletion"),
+        pytest.param("Drifted", "Drifted", id="DIS-95 during a drift command"),
+        pytest.param("", "Forceful Termination", id="DIS-96 after a manual deletion"),
     ],
 )
 def test_evictions_are_counted_by_their_cause(told: str, reason: str) -> None:

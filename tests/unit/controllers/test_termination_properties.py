@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoscaler import JsonObject, deployment
-from builders import NOW
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject, deployment
+from helpers.builders import NOW
+from helpers.clusters import in_virtual_time
 from karpenter.api.codec import convert_as
 from karpenter.api.pods import Pod
 from karpenter.clock import run_virtual
 from karpenter.controllers.termination.drain import plan_drain, tier
 from karpenter.kube.transport import Transport
-from unit.controllers.leaving import FINALIZER, Halting, Living, living, pod
+from unit.controllers.departures import FINALIZER, Halting, Living, living, pod
 
 pytestmark = pytest.mark.storm
 

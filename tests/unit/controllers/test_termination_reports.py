@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from builders import NOW, node, pod
+from helpers.builders import NOW, node, pod
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.storage import VolumeAttachment
-from karpenter.controllers.termination import reports
-from karpenter.controllers.termination.visit import Visit
+from karpenter.controllers.termination import events
+from karpenter.controllers.termination.nodes import Visit
 from karpenter.model.labels import DO_NOT_DISRUPT
 
 BEGAN = NOW - timedelta(minutes=10)
@@ -23,7 +23,7 @@ BEGAN = NOW - timedelta(minutes=10)
     ],
 )
 def test_how_many_pods_are_waited_for(count: int, sentence: str) -> None:
-    assert sentence == reports.waiting(node(), count).message
+    assert sentence == events.waiting(node(), count).message
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_how_many_pods_are_waited_for(count: int, sentence: str) -> None:
 def test_which_volumes_are_waited_for(count: int, listed: str) -> None:
     attached = [VolumeAttachment(metadata=ObjectMeta(name=f"v{each}")) for each in range(count)]
 
-    told = reports.volumes_attached(node(), attached)
+    told = events.volumes_attached(node(), attached)
 
     assert f"Awaiting deletion of bound volumeattachments ({listed})" == told.message
 
@@ -62,22 +62,23 @@ def test_what_an_annotation_of_a_pod_does_now(
     given = pod(annotations={DO_NOT_DISRUPT: value}, node_name="n")
     given = replace(given, status=replace(given.status, start_time=started))
 
-    told = reports.protection(given, now=NOW)
+    told = events.protection(given, now=NOW)
 
     assert reason == (told.reason if told is not None else None)
 
 
 def test_a_pod_without_the_annotation_needs_no_word() -> None:
-    assert reports.protection(pod(node_name="n", started=BEGAN), now=NOW) is None
+    assert events.protection(pod(node_name="n", started=BEGAN), now=NOW) is None
 
 
+@pytest.mark.case("DIS-94")
 @pytest.mark.parametrize(
     ("deadline", "is_overdue"),
     [
-        pytest.param(None, False, id="F-94 a node without a deadline has all the time"),
-        pytest.param(NOW + timedelta(seconds=1), False, id="F-94 a second before the deadline"),
-        pytest.param(NOW, False, id="F-94 the deadline itself is in time"),
-        pytest.param(NOW - timedelta(seconds=1), True, id="F-94 a second after it is too late"),
+        pytest.param(None, False, id="a node without a deadline has all the time"),
+        pytest.param(NOW + timedelta(seconds=1), False, id="a second before the deadline"),
+        pytest.param(NOW, False, id="the deadline itself is in time"),
+        pytest.param(NOW - timedelta(seconds=1), True, id="a second after it is too late"),
     ],
 )
 def test_when_volumes_are_no_longer_waited_for(deadline: datetime | None, is_overdue: bool) -> None:

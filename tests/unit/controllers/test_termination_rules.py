@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 import pytest
 
-from builders import NOW, condition, node_claim, owner, pod, toleration
+from helpers.builders import NOW, condition, node_claim, owner, pod, toleration
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.pods import Pod
 from karpenter.controllers.termination.deadline import (
@@ -20,9 +20,9 @@ from karpenter.controllers.termination.deadline import (
     tightened,
 )
 from karpenter.controllers.termination.drain import plan_drain, reason_of
-from karpenter.controllers.termination.orders import (
-    Order,
-    Step,
+from karpenter.controllers.termination.eviction_requests import (
+    EvictionRequest,
+    EvictionStep,
     combined,
     next_step,
     seconds_until_due,
@@ -93,78 +93,78 @@ ALL = (CRITICAL_DAEMON, CRITICAL, DAEMON, APP)
 @pytest.mark.parametrize(
     ("pods", "waiting", "going"),
     [
-        pytest.param([], [], [], id="F-70 a node with no pods is empty"),
+        pytest.param([], [], [], id="DIS-70 a node with no pods is empty"),
         pytest.param(
             [bound(tolerates=[toleration(DISRUPTED, "Exists", effect="NoSchedule")])],
             [],
             [],
-            id="F-71 a pod that tolerates the drain by key stays",
+            id="DIS-71 a pod that tolerates the drain by key stays",
         ),
         pytest.param(
             [bound(tolerates=[toleration(DISRUPTED, "Equal", "", effect="NoSchedule")])],
             [],
             [],
-            id="F-71 a pod that tolerates the drain by value stays",
+            id="DIS-71 a pod that tolerates the drain by value stays",
         ),
         pytest.param(
             [bound(tolerates=[toleration("", "Exists")])],
             [],
             [],
-            id="F-71 a pod that tolerates everything stays",
+            id="DIS-71 a pod that tolerates everything stays",
         ),
         pytest.param(
             [bound(tolerates=[toleration("node.kubernetes.io/unschedulable", "Exists")])],
             ["a"],
             ["a"],
-            id="F-72 a pod that tolerates only a cordon goes",
+            id="DIS-72 a pod that tolerates only a cordon goes",
         ),
-        pytest.param([bound(mirror=True)], [], [], id="F-73 a mirrored pod is ignored"),
+        pytest.param([bound(mirror=True)], [], [], id="DIS-73 a mirrored pod is ignored"),
         pytest.param(
-            [pod("a", node_name="n")], ["a"], ["a"], id="F-74 a pod that nobody owns goes"
+            [pod("a", node_name="n")], ["a"], ["a"], id="DIS-74 a pod that nobody owns goes"
         ),
-        pytest.param([bound(phase="Succeeded")], [], [], id="F-75 a finished pod is ignored"),
-        pytest.param([bound(phase="Failed")], [], [], id="F-75 a failed pod is ignored"),
-        pytest.param([DAEMON], ["daemon"], ["daemon"], id="F-76 a daemon goes"),
+        pytest.param([bound(phase="Succeeded")], [], [], id="DIS-75 a finished pod is ignored"),
+        pytest.param([bound(phase="Failed")], [], [], id="DIS-75 a failed pod is ignored"),
+        pytest.param([DAEMON], ["daemon"], ["daemon"], id="DIS-76 a daemon goes"),
         pytest.param(
-            [APP, DAEMON], ["app", "daemon"], ["app"], id="F-76 a daemon goes in the second tier"
+            [APP, DAEMON], ["app", "daemon"], ["app"], id="DIS-76 a daemon goes in the second tier"
         ),
         pytest.param(
             ALL,
             ["app", "critical", "critical-daemon", "daemon"],
             ["app"],
-            id="F-77 applications go first",
+            id="DIS-77 applications go first",
         ),
-        pytest.param(ALL[:3], sorted(names(ALL[:3])), ["daemon"], id="F-77 then daemons"),
-        pytest.param(ALL[:2], sorted(names(ALL[:2])), ["critical"], id="F-77 then critical pods"),
+        pytest.param(ALL[:3], sorted(names(ALL[:3])), ["daemon"], id="DIS-77 then daemons"),
+        pytest.param(ALL[:2], sorted(names(ALL[:2])), ["critical"], id="DIS-77 then critical pods"),
         pytest.param(
-            ALL[:1], ["critical-daemon"], ["critical-daemon"], id="F-77 critical daemons go last"
+            ALL[:1], ["critical-daemon"], ["critical-daemon"], id="DIS-77 critical daemons go last"
         ),
         pytest.param(
             [bound("app", going=20), DAEMON],
             ["app", "daemon"],
             [],
-            id="F-77 a tier that is going holds the next one",
+            id="DIS-77 a tier that is going holds the next one",
         ),
         pytest.param(
             [bound("app", phase="Succeeded"), DAEMON],
             ["daemon"],
             ["daemon"],
-            id="F-77 a tier that has ended holds nobody",
+            id="DIS-77 a tier that has ended holds nobody",
         ),
         pytest.param(
             [bound("app", going=-61), DAEMON],
             ["daemon"],
             ["daemon"],
-            id="F-91 a pod 61 s past its time counts as gone",
+            id="DIS-91 a pod 61 s past its time counts as gone",
         ),
         pytest.param(
             [bound("app", going=-60), DAEMON],
             ["app", "daemon"],
             [],
-            id="F-91 a pod 60 s past its time does not",
+            id="DIS-91 a pod 60 s past its time does not",
         ),
         pytest.param(
-            [bound(held="true")], ["a"], ["a"], id="F-82 a protected pod is waited for and queued"
+            [bound(held="true")], ["a"], ["a"], id="DIS-82 a protected pod is waited for and queued"
         ),
     ],
 )
@@ -181,21 +181,21 @@ def test_drain_without_a_deadline(
     ("pods", "deadline", "forced", "following"),
     [
         pytest.param(
-            [bound(grace=300)], after(299), ["a"], [], id="F-84 a grace beyond the deadline"
+            [bound(grace=300)], after(299), ["a"], [], id="DIS-84 a grace beyond the deadline"
         ),
         pytest.param(
             [bound(grace=60, held="true")],
             after(300),
             [],
             ["a"],
-            id="F-85 there is time for the grace",
+            id="DIS-85 there is time for the grace",
         ),
         pytest.param(
             [bound(grace=60, held="true")],
             after(60),
             [],
             ["a"],
-            id="F-85 exactly time enough is enough",
+            id="DIS-85 exactly time enough is enough",
         ),
         pytest.param([bound(grace=None)], after(-9), [], ["a"], id="a pod without a grace period"),
         pytest.param(
@@ -203,14 +203,14 @@ def test_drain_without_a_deadline(
             after(300),
             ["critical"],
             ["app"],
-            id="F-88 a pod whose time is up is not held by its tier",
+            id="DIS-88 a pod whose time is up is not held by its tier",
         ),
         pytest.param(
             [bound(going=400, told=400)],
             after(300),
             ["a"],
             [],
-            id="F-87 a pod that goes too late is told again",
+            id="DIS-87 a pod that goes too late is told again",
         ),
         pytest.param(
             [bound(going=1, told=1)],
@@ -224,7 +224,7 @@ def test_drain_without_a_deadline(
             after(300),
             ["a"],
             [],
-            id="F-87 a pod of which nobody knows its time",
+            id="DIS-87 a pod of which nobody knows its time",
         ),
         pytest.param(
             [bound(going=300, told=400)], after(300), [], [], id="a pod that goes at the deadline"
@@ -246,10 +246,10 @@ def test_drain_with_a_deadline(
 @pytest.mark.parametrize(
     ("deadline", "seconds"),
     [
-        pytest.param(after(-3600), 1, id="F-86 an hour late"),
+        pytest.param(after(-3600), 1, id="DIS-86 an hour late"),
         pytest.param(NOW, 1, id="right now"),
         pytest.param(after(1.9), 1, id="part of a second is none"),
-        pytest.param(after(300), 300, id="F-84 in five minutes"),
+        pytest.param(after(300), 300, id="DIS-84 in five minutes"),
     ],
 )
 def test_grace_of_a_pod_whose_time_is_up(deadline: datetime, seconds: int) -> None:
@@ -259,9 +259,9 @@ def test_grace_of_a_pod_whose_time_is_up(deadline: datetime, seconds: int) -> No
 @pytest.mark.parametrize(
     ("grace", "deadline"),
     [
-        pytest.param(2**40, after(60), id="F-84 a grace longer than time itself"),
-        pytest.param(2**62, after(60), id="F-84 a grace that is no length of time"),
-        pytest.param(30, datetime.min.replace(tzinfo=UTC), id="F-86 a deadline before all times"),
+        pytest.param(2**40, after(60), id="DIS-84 a grace longer than time itself"),
+        pytest.param(2**62, after(60), id="DIS-84 a grace that is no length of time"),
+        pytest.param(30, datetime.min.replace(tzinfo=UTC), id="DIS-86 a deadline before all times"),
     ],
 )
 def test_what_no_calendar_holds_is_overdue_and_holds_no_node(
@@ -272,8 +272,8 @@ def test_what_no_calendar_holds_is_overdue_and_holds_no_node(
     planned = plan_drain([held], deadline=deadline, now=NOW)
 
     assert (held,) == planned.forced
-    assert Step.DELETE is next_step(held, Order(deadline), now=NOW)
-    assert 0 < (seconds_until_due(held, Order(deadline), now=NOW) or 0) < 1
+    assert EvictionStep.DELETE is next_step(held, EvictionRequest(deadline), now=NOW)
+    assert 0 < (seconds_until_due(held, EvictionRequest(deadline), now=NOW) or 0) < 1
 
 
 def test_a_pod_going_after_the_deadline_is_overdue_even_when_telling_it_again_changes_nothing() -> (
@@ -298,12 +298,12 @@ def claim(period: str | None = None, written: str | None = None) -> NodeClaim:
 @pytest.mark.parametrize(
     ("deleted", "written"),
     [
-        pytest.param(claim("1h"), "2026-08-01T13:00:00Z", id="E-66 an hour after the deletion"),
+        pytest.param(claim("1h"), "2026-08-01T13:00:00Z", id="DIS-66 an hour after the deletion"),
         pytest.param(claim("0s"), "2026-08-01T12:00:00Z", id="at once"),
-        pytest.param(claim("1h", "2026-08-01T12:05:00Z"), None, id="E-67 one that is written"),
-        pytest.param(claim("1h", "nonsense"), None, id="E-67 even when it cannot be read"),
-        pytest.param(claim(), None, id="E-68 no grace period"),
-        pytest.param(claim("soon"), None, id="E-68 a grace period that is no length of time"),
+        pytest.param(claim("1h", "2026-08-01T12:05:00Z"), None, id="DIS-67 one that is written"),
+        pytest.param(claim("1h", "nonsense"), None, id="DIS-67 even when it cannot be read"),
+        pytest.param(claim(), None, id="DIS-68 no grace period"),
+        pytest.param(claim("soon"), None, id="DIS-68 a grace period that is no length of time"),
     ],
 )
 def test_first_deadline(deleted: NodeClaim, written: str | None) -> None:
@@ -343,74 +343,110 @@ def test_a_node_of_no_claim_has_no_deadline() -> None:
     assert deadline_of(None) is None
 
 
-FORCE, LOOSE = Order(after(10)), Order(after(500))
-TIMEOUT, LOOSE_TIMEOUT = Order(after(10), is_timeout=True), Order(after(500), is_timeout=True)
+FORCE, LOOSE = EvictionRequest(after(10)), EvictionRequest(after(500))
+TIMEOUT, LOOSE_TIMEOUT = (
+    EvictionRequest(after(10), is_timeout=True),
+    EvictionRequest(after(500), is_timeout=True),
+)
 
 
 @pytest.mark.parametrize(
     ("known", "new", "stands"),
     [
-        pytest.param(Order(), FORCE, FORCE, id="F-89 a deadline after none"),
-        pytest.param(FORCE, Order(), FORCE, id="F-90 none after a deadline"),
-        pytest.param(FORCE, LOOSE, FORCE, id="F-90 tight, then loose"),
-        pytest.param(LOOSE, FORCE, FORCE, id="F-89 loose, then tight"),
+        pytest.param(EvictionRequest(), FORCE, FORCE, id="DIS-89 a deadline after none"),
+        pytest.param(FORCE, EvictionRequest(), FORCE, id="DIS-90 none after a deadline"),
+        pytest.param(FORCE, LOOSE, FORCE, id="DIS-90 tight, then loose"),
+        pytest.param(LOOSE, FORCE, FORCE, id="DIS-89 loose, then tight"),
         pytest.param(TIMEOUT, LOOSE, LOOSE, id="V15-D42 deleting replaces giving up"),
-        pytest.param(TIMEOUT, Order(), Order(), id="V15-D42 even without a deadline"),
+        pytest.param(
+            TIMEOUT, EvictionRequest(), EvictionRequest(), id="V15-D42 even without a deadline"
+        ),
         pytest.param(LOOSE, TIMEOUT, LOOSE, id="V15-D42 and is never replaced by it"),
         pytest.param(LOOSE_TIMEOUT, TIMEOUT, TIMEOUT, id="the earlier of two time-outs"),
         pytest.param(
-            Order(is_timeout=True), TIMEOUT, TIMEOUT, id="a time-out after an unbounded one"
+            EvictionRequest(is_timeout=True),
+            TIMEOUT,
+            TIMEOUT,
+            id="a time-out after an unbounded one",
         ),
     ],
 )
-def test_the_stricter_order_stands(known: Order, new: Order, stands: Order) -> None:
+def test_the_stricter_order_stands(
+    known: EvictionRequest, new: EvictionRequest, stands: EvictionRequest
+) -> None:
     assert stands == combined(known, new)
 
 
 @pytest.mark.parametrize(
     ("given", "order", "step"),
     [
-        pytest.param(bound(), Order(), Step.EVICT, id="a running pod"),
-        pytest.param(bound(held="true"), Order(), Step.WAIT, id="F-82 a protected pod"),
-        pytest.param(bound(held="no"), Order(), Step.EVICT, id="a value that protects nothing"),
-        pytest.param(bound(going=9), Order(), Step.DROP, id="a pod that goes"),
-        pytest.param(bound(phase="Failed"), Order(), Step.DROP, id="a pod that has ended"),
+        pytest.param(bound(), EvictionRequest(), EvictionStep.EVICT, id="a running pod"),
         pytest.param(
-            bound(tolerates=[toleration("", "Exists")]), Order(), Step.DROP, id="one that may stay"
+            bound(held="true"), EvictionRequest(), EvictionStep.WAIT, id="DIS-82 a protected pod"
         ),
-        pytest.param(bound(held="true", grace=11), FORCE, Step.DELETE, id="F-84 time is up"),
-        pytest.param(bound(held="true", grace=10), FORCE, Step.WAIT, id="F-85 time is not up"),
-        pytest.param(bound(going=99, told=99), FORCE, Step.DELETE, id="F-87 it goes too late"),
-        pytest.param(bound(grace=11), TIMEOUT, Step.EVICT, id="a time-out deletes nobody"),
         pytest.param(
-            bound(), Order(NOW, is_timeout=True), Step.EVICT, id="a time-out that is just reached"
+            bound(held="no"),
+            EvictionRequest(),
+            EvictionStep.EVICT,
+            id="a value that protects nothing",
+        ),
+        pytest.param(bound(going=9), EvictionRequest(), EvictionStep.DROP, id="a pod that goes"),
+        pytest.param(
+            bound(phase="Failed"), EvictionRequest(), EvictionStep.DROP, id="a pod that has ended"
+        ),
+        pytest.param(
+            bound(tolerates=[toleration("", "Exists")]),
+            EvictionRequest(),
+            EvictionStep.DROP,
+            id="one that may stay",
+        ),
+        pytest.param(
+            bound(held="true", grace=11), FORCE, EvictionStep.DELETE, id="DIS-84 time is up"
+        ),
+        pytest.param(
+            bound(held="true", grace=10), FORCE, EvictionStep.WAIT, id="DIS-85 time is not up"
+        ),
+        pytest.param(
+            bound(going=99, told=99), FORCE, EvictionStep.DELETE, id="DIS-87 it goes too late"
+        ),
+        pytest.param(bound(grace=11), TIMEOUT, EvictionStep.EVICT, id="a time-out deletes nobody"),
+        pytest.param(
+            bound(),
+            EvictionRequest(NOW, is_timeout=True),
+            EvictionStep.EVICT,
+            id="a time-out that is just reached",
         ),
         pytest.param(
             bound(held="true"),
-            Order(after(-1), is_timeout=True),
-            Step.DROP,
+            EvictionRequest(after(-1), is_timeout=True),
+            EvictionStep.DROP,
             id="V15-D29 after a time-out the pod is left alone",
         ),
     ],
 )
-def test_next_step(given: Pod, order: Order, step: Step) -> None:
+def test_next_step(given: Pod, order: EvictionRequest, step: EvictionStep) -> None:
     assert step == next_step(given, order, now=NOW)
 
 
 @pytest.mark.parametrize(
     ("grace", "order", "seconds"),
     [
-        pytest.param(30, Order(), None, id="no deadline"),
-        pytest.param(30, Order(after(300)), 270.001, id="F-85 just after the grace no longer fits"),
-        pytest.param(30, Order(after(-9)), 0.001, id="it is over"),
+        pytest.param(30, EvictionRequest(), None, id="no deadline"),
+        pytest.param(
+            30,
+            EvictionRequest(after(300)),
+            270.001,
+            id="DIS-85 just after the grace no longer fits",
+        ),
+        pytest.param(30, EvictionRequest(after(-9)), 0.001, id="it is over"),
         pytest.param(30, TIMEOUT, 10.001, id="a time-out knows no grace"),
-        pytest.param(None, Order(after(300)), None, id="no grace that could be too long"),
+        pytest.param(None, EvictionRequest(after(300)), None, id="no grace that could be too long"),
         pytest.param(None, TIMEOUT, 10.001, id="a time-out needs no grace"),
-        pytest.param(30, Order(is_timeout=True), None, id="a time-out that never comes"),
+        pytest.param(30, EvictionRequest(is_timeout=True), None, id="a time-out that never comes"),
     ],
 )
 def test_seconds_until_the_deadline_matters(
-    grace: int | None, order: Order, seconds: float | None
+    grace: int | None, order: EvictionRequest, seconds: float | None
 ) -> None:
     assert seconds == seconds_until_due(bound(grace=grace), order, now=NOW)
 
@@ -419,11 +455,11 @@ def test_seconds_until_the_deadline_matters(
     ("given", "reason"),
     [
         pytest.param(None, "", id="no claim"),
-        pytest.param(node_claim("c"), "Forceful Termination", id="F-96 nobody said why"),
+        pytest.param(node_claim("c"), "Forceful Termination", id="DIS-96 nobody said why"),
         pytest.param(
             node_claim("c", conditions=[condition("DisruptionReason", reason="Drifted")]),
             "Drifted",
-            id="F-95 the reason of the disruption",
+            id="DIS-95 the reason of the disruption",
         ),
         pytest.param(
             node_claim("c", conditions=[condition("DisruptionReason", "False", "Drifted")]),

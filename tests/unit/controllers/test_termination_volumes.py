@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from builders import NOW, pod, pvc, toleration
+from helpers.builders import NOW, pod, pvc, toleration
 from karpenter.api.pods import EphemeralVolumeSource, Pod, Volume
 from karpenter.api.storage import (
     PersistentVolumeClaim,
@@ -50,25 +50,25 @@ def with_volume(given: Pod, volume: Volume) -> Pod:
             [attachment("b", "pv-2"), attachment("a", "pv-1")],
             [],
             ["a", "b"],
-            id="F-92 volumes of pods that have gone",
+            id="DIS-92 volumes of pods that have gone",
         ),
         pytest.param(
             [attachment("a", "pv-1")],
             [pod("user", node_name="n", claims=["data"])],
             ["a"],
-            id="F-92 the volume of a pod that goes",
+            id="DIS-92 the volume of a pod that goes",
         ),
         pytest.param(
             [attachment("a", "pv-1"), attachment("b", "pv-2")],
             [pod("user", node_name="n", claims=["data"], tolerations=STAYS)],
             ["b"],
-            id="F-93 the volume of a pod that stays",
+            id="DIS-93 the volume of a pod that stays",
         ),
         pytest.param(
             [attachment("b", "pv-2")],
             [with_volume(pod("user", node_name="n", tolerations=STAYS), SCRATCH)],
             [],
-            id="F-93 a volume that was made for a pod that stays",
+            id="DIS-93 a volume that was made for a pod that stays",
         ),
         pytest.param(
             [attachment("a", "pv-1")],

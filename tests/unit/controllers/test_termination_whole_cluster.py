@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
-from karpenter.sandbox.faults import SHUTDOWN_DELAY
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from karpenter_sandbox.kubelet.faults import SHUTDOWN_DELAY
 
 FAILED_DRAINING = ("Node", "FailedDraining")
 
@@ -194,8 +194,9 @@ async def test_a_node_whose_time_is_over_ends_as_one_that_was_deleted() -> None:
         assert names(run.nodes) == list(_nodes_of_claims(run))
 
 
+@pytest.mark.case("DIS-78")
 @in_virtual_time
-async def test_f_78_users_read_on_the_node_which_pod_its_budget_holds() -> None:
+async def test_users_read_on_the_node_which_pod_its_budget_holds() -> None:
     async with autoscaler(kwok_pool(), deployment("web", 1), budget("web", 1)) as run:
         name = await ours(run, 1)
         (held,) = names(run.pods)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from autoscaler import JsonObject
-from clusters import in_virtual_time
+from helpers.autoscaler import JsonObject
+from helpers.clusters import in_virtual_time
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.nodes import NodeTermination
-from unit.controllers.leaving import (
+from unit.controllers.departures import (
     DISRUPTED,
     budget,
     claim,
@@ -23,8 +23,9 @@ from unit.controllers.leaving import (
 TAINT = {"key": DISRUPTED, "effect": "NoSchedule"}
 
 
+@pytest.mark.case("DIS-60")
 @in_virtual_time
-async def test_e_60_a_node_of_no_claim_is_emptied_and_let_go() -> None:
+async def test_a_node_of_no_claim_is_emptied_and_let_go() -> None:
     async with leaving(node(), pod()) as run:
         await run.delete("Node")
         await run.pass_time(0.5)
@@ -42,8 +43,9 @@ async def test_e_60_a_node_of_no_claim_is_emptied_and_let_go() -> None:
         assert 1 == run.counted("pods_drained_total", reason="")
 
 
+@pytest.mark.case("DIS-61")
 @in_virtual_time
-async def test_e_61_a_node_of_two_claims_is_a_node_of_none() -> None:
+async def test_a_node_of_two_claims_is_a_node_of_none() -> None:
     second = claim("n2", machine=provider_id("n"))
     async with leaving(claim(), second, node()) as run:
         await run.delete("Node")
@@ -54,8 +56,9 @@ async def test_e_61_a_node_of_two_claims_is_a_node_of_none() -> None:
         assert [] == run.cloud.calls_of("delete")
 
 
+@pytest.mark.case("DIS-61")
 @in_virtual_time
-async def test_e_61_a_claim_of_another_cloud_is_no_second_claim() -> None:
+async def test_a_claim_of_another_cloud_is_no_second_claim() -> None:
     foreign = claim("foreign", machine=provider_id("n"))
     foreign["spec"]["nodeClassRef"] |= {"group": "example.com", "kind": "OtherClass"}
     async with leaving(claim(), foreign, node()) as run:
@@ -66,8 +69,9 @@ async def test_e_61_a_claim_of_another_cloud_is_no_second_claim() -> None:
         assert run.bench.claim("foreign").metadata.deletion_timestamp is None
 
 
+@pytest.mark.case("DIS-61")
 @in_virtual_time
-async def test_e_61_a_node_of_no_machine_is_not_that_of_a_claim_without_one() -> None:
+async def test_a_node_of_no_machine_is_not_that_of_a_claim_without_one() -> None:
     async with leaving(claim("unlaunched", machine=""), node(machine="")) as run:
         await run.delete("Node")
         await run.until(lambda: not run.has_node())
@@ -75,8 +79,9 @@ async def test_e_61_a_node_of_no_machine_is_not_that_of_a_claim_without_one() ->
         assert run.bench.claim("unlaunched").metadata.deletion_timestamp is None
 
 
+@pytest.mark.case("DIS-62")
 @in_virtual_time
-async def test_e_62_a_node_has_one_class_of_all_that_a_cloud_knows() -> None:
+async def test_a_node_has_one_class_of_all_that_a_cloud_knows() -> None:
     async with leaving(claim(), node()) as run:
         known = run.cloud.facts.node_classes
         run.cloud.facts = replace(
@@ -86,8 +91,9 @@ async def test_e_62_a_node_has_one_class_of_all_that_a_cloud_knows() -> None:
         await run.until(lambda: not run.has_node())
 
 
+@pytest.mark.case("DIS-62")
 @in_virtual_time
-async def test_e_62_a_node_that_waits_for_others_only_is_left_to_them() -> None:
+async def test_a_node_that_waits_for_others_only_is_left_to_them() -> None:
     theirs = node(finalizers=["example.com/audit"])
     async with leaving(claim(), theirs, pod(), pod("b", on="lost")) as run:
         await run.delete("Node")
@@ -96,8 +102,9 @@ async def test_e_62_a_node_that_waits_for_others_only_is_left_to_them() -> None:
         assert [] == run.transport.writes
 
 
+@pytest.mark.case("DIS-62")
 @in_virtual_time
-async def test_e_62_a_node_that_was_not_deleted_is_left_as_it_is() -> None:
+async def test_a_node_that_was_not_deleted_is_left_as_it_is() -> None:
     async with leaving(claim(), node(), pod()) as run:
         termination = NodeTermination(run.world, EvictionQueue(run.world))
 
@@ -107,8 +114,9 @@ async def test_e_62_a_node_that_was_not_deleted_is_left_as_it_is() -> None:
         assert [] == run.transport.writes
 
 
+@pytest.mark.case("DIS-62")
 @in_virtual_time
-async def test_e_62_a_node_of_somebody_else_is_ignored() -> None:
+async def test_a_node_of_somebody_else_is_ignored() -> None:
     async with leaving(node(labels={"karpenter.sh/nodepool": "np"}), pod()) as run:
         await run.delete("Node")
         await run.pass_time(60)
@@ -118,8 +126,9 @@ async def test_e_62_a_node_of_somebody_else_is_ignored() -> None:
         assert run.has_node()
 
 
+@pytest.mark.case("DIS-63")
 @in_virtual_time
-async def test_e_63_a_node_whose_machine_is_gone_is_let_go_at_once() -> None:
+async def test_a_node_whose_machine_is_gone_is_let_go_at_once() -> None:
     async with leaving(claim(), node(ready=False), pod(), budget()) as run:
         run.cloud.instances.clear()
         await run.delete("Node")
@@ -129,8 +138,9 @@ async def test_e_63_a_node_whose_machine_is_gone_is_let_go_at_once() -> None:
         assert [] == run.evictions
 
 
+@pytest.mark.case("DIS-63")
 @in_virtual_time
-async def test_e_63_a_node_whose_end_somebody_else_has_seen_to_is_not_counted() -> None:
+async def test_a_node_whose_end_somebody_else_has_seen_to_is_not_counted() -> None:
     gone = {"/nodes/n": [refusal(404, reason="NotFound")]}
     async with leaving(node(ready=False), answers=gone) as run:
         await run.delete("Node")
@@ -140,8 +150,9 @@ async def test_e_63_a_node_whose_end_somebody_else_has_seen_to_is_not_counted() 
         assert [] == run.errors
 
 
+@pytest.mark.case("DIS-63")
 @in_virtual_time
-async def test_e_63_a_node_that_only_seems_lost_is_emptied() -> None:
+async def test_a_node_that_only_seems_lost_is_emptied() -> None:
     async with leaving(claim(), node(ready=False), pod()) as run:
         await run.delete("Node")
         await run.pass_time(1)
@@ -150,8 +161,9 @@ async def test_e_63_a_node_that_only_seems_lost_is_emptied() -> None:
         assert [provider_id("n")] == list(dict.fromkeys(run.cloud.calls_of("get")))
 
 
+@pytest.mark.case("DIS-63")
 @in_virtual_time
-async def test_e_63_a_node_that_names_no_machine_has_lost_none() -> None:
+async def test_a_node_that_names_no_machine_has_lost_none() -> None:
     async with leaving(node(machine="", ready=False), pod()) as run:
         await run.delete("Node")
         await run.pass_time(1)
@@ -161,8 +173,9 @@ async def test_e_63_a_node_that_names_no_machine_has_lost_none() -> None:
         assert [] == run.cloud.calls
 
 
+@pytest.mark.case("DIS-64")
 @in_virtual_time
-async def test_e_64_a_ready_node_is_emptied_whatever_the_cloud_says() -> None:
+async def test_a_ready_node_is_emptied_whatever_the_cloud_says() -> None:
     async with leaving(claim(), node(), pod()) as run:
         run.cloud.instances.clear()
         await run.delete("Node")
@@ -172,25 +185,26 @@ async def test_e_64_a_ready_node_is_emptied_whatever_the_cloud_says() -> None:
         assert [] == run.cloud.calls_of("get")
 
 
+@pytest.mark.case("DIS-65")
 @pytest.mark.parametrize(
     ("taints", "after"),
     [
-        pytest.param([], [TAINT], id="E-65 an ordinary node"),
-        pytest.param([TAINT], [TAINT], id="E-65 a node that is tainted already"),
+        pytest.param([], [TAINT], id="an ordinary node"),
+        pytest.param([TAINT], [TAINT], id="a node that is tainted already"),
         pytest.param(
             [{"key": DISRUPTED, "effect": "NoExecute"}],
             [TAINT],
-            id="E-65 another effect is replaced",
+            id="another effect is replaced",
         ),
         pytest.param(
             [{"key": DISRUPTED, "effect": "NoExecute"}, TAINT],
             [TAINT],
-            id="E-65 another effect beside ours goes",
+            id="another effect beside ours goes",
         ),
         pytest.param(
             [{"key": "a", "value": "b", "effect": "NoExecute"}],
             [{"key": "a", "value": "b", "effect": "NoExecute"}, TAINT],
-            id="E-65 other taints stay",
+            id="other taints stay",
         ),
     ],
 )

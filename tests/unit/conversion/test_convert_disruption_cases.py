@@ -1,12 +1,12 @@
-"""Older ways to say when nodes go, in the words of today: the last cases of group T."""
+"""Older ways to say when nodes go, in the words of today: DIS-288 to DIS-290."""
 
 from typing import Any
 
 import pytest
 
+from helpers.crd_cases import errors_of, replaced, wrong_fields
+from helpers.small_objects import POOL
 from karpenter.conversion.provisioner import ClassSource, node_pool_of
-from unit.api.crd_cases import errors_of, replaced, wrong_fields
-from unit.api.small_objects import POOL
 
 POLICY = "spec.disruption.consolidationPolicy"
 
@@ -26,25 +26,28 @@ def converted(**spec: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.case("DIS-288")
 @pytest.mark.parametrize(
     ("policy", "wrong"),
     [
-        pytest.param("WhenUnderutilized", {POLICY}, id="288 the word of v1beta1 is refused"),
-        pytest.param("WhenEmptyOrUnderutilized", set(), id="288 the word of v1 is accepted"),
+        pytest.param("WhenUnderutilized", {POLICY}, id="the word of v1beta1 is refused"),
+        pytest.param("WhenEmptyOrUnderutilized", set(), id="the word of v1 is accepted"),
     ],
 )
 def test_policies_of_a_pool(policy: str, wrong: set[str]) -> None:
     assert wrong == wrong_fields(replaced(POOL, POLICY, policy))
 
 
-def test_289_a_time_for_empty_nodes_becomes_a_policy() -> None:
+@pytest.mark.case("DIS-289")
+def test_a_time_for_empty_nodes_becomes_a_policy() -> None:
     spec = converted(ttlSecondsAfterEmpty=30)
 
     expected = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"}
     assert expected == spec["disruption"]
 
 
-def test_290_consolidation_and_expiry_keep_their_meaning() -> None:
+@pytest.mark.case("DIS-290")
+def test_consolidation_and_expiry_keep_their_meaning() -> None:
     spec = converted(consolidation={"enabled": True}, ttlSecondsUntilExpired=3600)
 
     expected = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from karpenter.admission.errors import ErrorKind
-from karpenter.admission.legacy_provisioner import EMPTINESS_EXCLUDES_CONSOLIDATION
+from karpenter.admission.legacy.provisioner import EMPTINESS_EXCLUDES_CONSOLIDATION
 from karpenter.conversion.placement import Assignment, Carrier, KnownClass, User, assign
 from karpenter.conversion.provisioner import (
     ClassSource,

@@ -27,6 +27,22 @@ ROOT = {
 }
 
 
+def alike() -> dict[str, Any]:
+    """What both versions of a pool write alike."""
+    return {
+        "template": {
+            "metadata": {"labels": {"team": "a"}, "annotations": {"x": "y"}},
+            "spec": {
+                "requirements": [{"key": "z", "operator": "In", "values": ["a"], "minValues": 1}],
+                "taints": [{"key": "t", "effect": "NoSchedule"}],
+                "startupTaints": [{"key": "s", "effect": "NoExecute"}],
+            },
+        },
+        "limits": {"cpu": "1000"},
+        "weight": 10,
+    }
+
+
 def pool(version: str, spec: dict[str, Any], **annotations: str) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": "p"}
     if annotations:
@@ -185,36 +201,14 @@ ROUND_TRIPS = [
         pool(
             "v1beta1",
             {
-                "template": {
-                    "metadata": {"labels": {"team": "a"}, "annotations": {"x": "y"}},
-                    "spec": {
-                        "requirements": [
-                            {"key": "z", "operator": "In", "values": ["a"], "minValues": 1}
-                        ],
-                        "taints": [{"key": "t", "effect": "NoSchedule"}],
-                        "startupTaints": [{"key": "s", "effect": "NoExecute"}],
-                    },
-                },
-                "limits": {"cpu": "1000"},
-                "weight": 10,
+                **alike(),
                 "disruption": {"budgets": [{"nodes": "10%"}]},
             },
         ),
         pool(
             "v1",
             {
-                "template": {
-                    "metadata": {"labels": {"team": "a"}, "annotations": {"x": "y"}},
-                    "spec": {
-                        "requirements": [
-                            {"key": "z", "operator": "In", "values": ["a"], "minValues": 1}
-                        ],
-                        "taints": [{"key": "t", "effect": "NoSchedule"}],
-                        "startupTaints": [{"key": "s", "effect": "NoExecute"}],
-                    },
-                },
-                "limits": {"cpu": "1000"},
-                "weight": 10,
+                **alike(),
                 "disruption": {"budgets": [{"nodes": "10%"}], "consolidateAfter": "0s"},
             },
         ),

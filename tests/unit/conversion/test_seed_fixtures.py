@@ -5,20 +5,18 @@ skipped by name.
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 import yaml
 
+from helpers.seeds import ABSENT, SEEDS
 from karpenter.admission.check import check
 from karpenter.admission.errors import FieldError
 from karpenter.conversion.convert import Conversion, Options, convert_all
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import read
 
-SEEDS = Path(__file__).parents[4] / "shared" / "fixtures" / "seeds"
-ABSENT = f"seed fixtures are absent: {SEEDS}"
 INDEX = SEEDS / "index.yaml"
 ENTRIES: list[dict[str, Any]] = (
     yaml.safe_load(INDEX.read_text("utf-8"))["files"] if INDEX.exists() else []

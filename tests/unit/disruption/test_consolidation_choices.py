@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from builders import NOW, READY, condition, reserved, unmanaged_node
-from disrupting import (
+from helpers.builders import NOW, READY, condition, reserved, unmanaged_node
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     catalogue_of,
@@ -31,9 +31,9 @@ from karpenter.api.storage import PersistentVolumeClaim, PersistentVolumeClaimSp
 from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.disruption.commands import Finding
-from karpenter.disruption.passes import DisruptionSettings, Pass
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings
+from karpenter.disruption.methods.replacements import Refused
 from karpenter.disruption.plan import METHODS, Search
-from karpenter.disruption.replacements import Refused
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
 
@@ -47,7 +47,8 @@ FIRST: Final = DisruptionSettings(
 )
 
 
-def test_180_a_type_that_is_dear_in_one_zone_may_be_the_only_one() -> None:
+@pytest.mark.case("DIS-180")
+def test_a_type_that_is_dear_in_one_zone_may_be_the_only_one() -> None:
     types = [
         kind("now", 4, ways=[on_demand(1.0)]),
         kind("uneven", 4, ways=[on_demand(0.5), on_demand(2.0, "z2")]),
@@ -63,7 +64,8 @@ def test_180_a_type_that_is_dear_in_one_zone_may_be_the_only_one() -> None:
     ) == found.verdicts["n1"].detail
 
 
-def test_205_of_two_machines_of_a_type_the_cheaper_could_have_stayed() -> None:
+@pytest.mark.case("DIS-205")
+def test_of_two_machines_of_a_type_the_cheaper_could_have_stayed() -> None:
     types = [
         kind("big", 8, ways=[on_demand(1.0, "z1"), on_demand(3.0, "z2")]),
         kind("mid", 8, ways=[on_demand(2.0, "z1"), on_demand(2.0, "z2")]),
@@ -86,17 +88,17 @@ def test_205_of_two_machines_of_a_type_the_cheaper_could_have_stayed() -> None:
         pytest.param(
             [spot(0.4, available=False), on_demand(0.1)],
             "no instance type that fits has spot capacity",
-            id="195 spot is sold out",
+            id="DIS-195 spot is sold out",
         ),
         pytest.param(
             [spot(0.4), on_demand(1.0)],
             "the cheapest replacement is s4 (spot, z1) at $0.4/h, not below $0.4/h",
-            id="178 spot costs the same",
+            id="DIS-178 spot costs the same",
         ),
         pytest.param(
             [spot(0.00001), on_demand(1.0)],
             "the cheapest replacement is s4 (spot, z1) at $0.00001/h, not below $0.00001/h",
-            id="178 a price of next to nothing is written out",
+            id="DIS-178 a price of next to nothing is written out",
         ),
     ],
 )
@@ -115,27 +117,27 @@ def test_when_spot_does_not_replace_spot(ways: list[Any], detail: str) -> None:
         pytest.param(
             pool("to", requirements=ON_DEMAND_ONLY, after="1h"),
             False,
-            id="187 within the window of its pool",
+            id="DIS-187 within the window of its pool",
         ),
         pytest.param(
             pool("to", requirements=ON_DEMAND_ONLY, after="0s"),
             True,
-            id="188 a pool without a window",
+            id="DIS-188 a pool without a window",
         ),
         pytest.param(
             pool("to", requirements=ON_DEMAND_ONLY, after="Never"),
             True,
-            id="188 a pool that never consolidates",
+            id="DIS-188 a pool that never consolidates",
         ),
         pytest.param(
             pool("to", requirements=ON_DEMAND_ONLY, after="1h", replicas=1),
             True,
-            id="187 a static pool",
+            id="DIS-187 a static pool",
         ),
         pytest.param(
             pool("to", requirements=ON_DEMAND_ONLY, after="1h", conditions=[]),
             True,
-            id="187 a pool not ready",
+            id="DIS-187 a pool not ready",
         ),
         pytest.param(
             pool(
@@ -145,9 +147,9 @@ def test_when_spot_does_not_replace_spot(ways: list[Any], detail: str) -> None:
                 conditions=[condition("Ready", "False"), condition("Other")],
             ),
             True,
-            id="187 one that says it is not ready",
+            id="DIS-187 one that says it is not ready",
         ),
-        pytest.param(pool("gone", after="1h"), True, id="187 a pool that is gone"),
+        pytest.param(pool("gone", after="1h"), True, id="DIS-187 a pool that is gone"),
     ],
 )
 def test_whether_a_machine_that_changed_just_now_takes_running_pods(
@@ -161,7 +163,8 @@ def test_whether_a_machine_that_changed_just_now_takes_running_pods(
     assert moves == ("from" in going(found))
 
 
-def test_187_a_node_without_a_claim_has_no_window() -> None:
+@pytest.mark.case("DIS-187")
+def test_a_node_without_a_claim_has_no_window() -> None:
     target = replace(machine("to", *pods_on(2, "q"), last_pod_event=NOW), node_claim=None)
     slow = pool(after="1h", requirements=ON_DEMAND_ONLY)
 
@@ -186,12 +189,13 @@ def found_without_a_volume(method: str, *nodes: StateNode, **world: Any) -> Find
     view = look(*nodes, unmanaged_node("other"), **world)
     cluster = replace(view.snapshot, pvcs={"default/lost": LOST})
     return METHODS[method](
-        Search(Pass(cluster, catalogue_of({}), view.facts, view.settings, now=NOW))
+        Search(DisruptionContext(cluster, catalogue_of({}), view.facts, view.settings, now=NOW))
     )
 
 
+@pytest.mark.case("DIS-173")
 @pytest.mark.parametrize("method", ["single", "drift"])
-def test_173_a_pod_whose_volume_is_lost_keeps_its_machine(method: str) -> None:
+def test_a_pod_whose_volume_is_lost_keeps_its_machine(method: str) -> None:
     nodes = [
         machine("a", without_its_volume(pod_on("p")), claim_conditions=[DRIFTED]),
         machine("b", *pods_on(2, "q"), claim_conditions=[DRIFTED]),
@@ -215,17 +219,19 @@ def test_a_pod_of_a_machine_on_its_way_out_whose_volume_is_lost_holds_up_everybo
     assert ([], "no place for default/p") == (going(found), found.verdicts["b"].detail)
 
 
-def test_174_a_waiting_pod_whose_volume_is_lost_holds_up_nobody() -> None:
+@pytest.mark.case("DIS-174")
+def test_a_waiting_pod_whose_volume_is_lost_holds_up_nobody() -> None:
     waits = without_its_volume(pod_on("p", node_name=""))
 
     assert ["b"] == going(found_without_a_volume("single", machine("b", pod_on("q")), pods=[waits]))
 
 
+@pytest.mark.case("V15-D38")
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        pytest.param("drift", {"claim_conditions": [DRIFTED]}, id="V15-D38 drift"),
-        pytest.param("repair", {"node_conditions": [READY, BAD]}, id="V15-D38 repair"),
+        pytest.param("drift", {"claim_conditions": [DRIFTED]}, id="drift"),
+        pytest.param("repair", {"node_conditions": [READY, BAD]}, id="repair"),
     ],
 )
 def test_a_slot_that_is_given_back_must_be_enough_for_all_who_could_use_it(

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     NOW,
     condition,
     min_values,
@@ -16,7 +16,7 @@ from builders import (
     spread,
     unmanaged_node,
 )
-from disrupting import (
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     SPOT_ONLY,
@@ -39,7 +39,7 @@ from karpenter.api.karpenter import NodePool, NodeRequirement
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.candidates import Blocked, Why
-from karpenter.disruption.passes import DisruptionSettings
+from karpenter.disruption.context import DisruptionSettings
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.problem import Options
@@ -62,7 +62,8 @@ def replaced(claim: PlannedClaim) -> tuple[tuple[str, ...], set[str]]:
     return claim.instance_types, set(claim.requirements[keys.CAPACITY_TYPE].values)
 
 
-def test_169_pods_that_fit_elsewhere_leave_their_machine_empty() -> None:
+@pytest.mark.case("DIS-169")
+def test_pods_that_fit_elsewhere_leave_their_machine_empty() -> None:
     nodes = [machine("n1", *pods_on(5, "a")), machine("n2", pod_on("b"))]
 
     command = only(found_by("single", *nodes, pools=[OD_POOL]))
@@ -75,13 +76,15 @@ def test_169_pods_that_fit_elsewhere_leave_their_machine_empty() -> None:
     assert 0.4 == pytest.approx(command.savings)
 
 
-def test_170_the_machine_with_fewer_pods_goes() -> None:
+@pytest.mark.case("DIS-170")
+def test_the_machine_with_fewer_pods_goes() -> None:
     nodes = [machine("n1", *pods_on(2, "a")), machine("n2", pod_on("b"))]
 
     assert ["n2"] == going(found_by("single", *nodes, pools=[OD_POOL]))
 
 
-def test_171_somebody_elses_machine_takes_pods_too() -> None:
+@pytest.mark.case("DIS-171")
+def test_somebody_elses_machine_takes_pods_too() -> None:
     nodes = [machine("n1", pod_on("a")), unmanaged_node("other")]
 
     command = only(found_by("single", *nodes))
@@ -89,7 +92,8 @@ def test_171_somebody_elses_machine_takes_pods_too() -> None:
     assert ("delete", ("n1",)) == (command.decision, command.names)
 
 
-def test_172_a_machine_that_is_still_starting_is_nothing_to_count_on() -> None:
+@pytest.mark.case("DIS-172")
+def test_a_machine_that_is_still_starting_is_nothing_to_count_on() -> None:
     nodes = [
         machine("n1", pod_on("a", cpu="3"), instance_type="s4"),
         machine("n2", initialized=False),
@@ -102,7 +106,8 @@ def test_172_a_machine_that_is_still_starting_is_nothing_to_count_on() -> None:
     assert Blocked("n1", Why.UNCONSOLIDATABLE, detail) == found.verdicts["n1"]
 
 
-def test_173_a_pod_that_fits_nowhere_else_keeps_its_machine() -> None:
+@pytest.mark.case("DIS-173")
+def test_a_pod_that_fits_nowhere_else_keeps_its_machine() -> None:
     nodes = [machine("n1", pod_on("a", node_selector={keys.ZONE: "z9"}))]
 
     found = found_by("single", *nodes)
@@ -114,7 +119,8 @@ def test_173_a_pod_that_fits_nowhere_else_keeps_its_machine() -> None:
     )
 
 
-def test_174_a_pod_that_waits_for_good_stands_in_nobodys_way() -> None:
+@pytest.mark.case("DIS-174")
+def test_a_pod_that_waits_for_good_stands_in_nobodys_way() -> None:
     nodes = [machine("n1", *pods_on(5, "a")), machine("n2", pod_on("b"))]
 
     step = decided(*nodes, pods=[pod("huge", cpu="1000")], pools=[OD_POOL])
@@ -143,7 +149,8 @@ def test_a_pod_of_a_machine_on_its_way_out_that_fits_nowhere_holds_up_everybody(
         assert "no place for default/stuck" == beside.verdicts["n2"].detail
 
 
-def test_175_a_pod_that_waits_for_the_free_space_counts() -> None:
+@pytest.mark.case("DIS-175")
+def test_a_pod_that_waits_for_the_free_space_counts() -> None:
     nodes = machine("n1", pod_on("a"), instance_type="s8")
 
     alone = found_by("single", nodes, pools=[OD_POOL])
@@ -153,7 +160,8 @@ def test_175_a_pod_that_waits_for_the_free_space_counts() -> None:
     assert [] == going(beside)
 
 
-def test_176_two_machines_for_one_are_no_bargain() -> None:
+@pytest.mark.case("DIS-176")
+def test_two_machines_for_one_are_no_bargain() -> None:
     apart = pod_term(WEB)
     crowd = [pod_on(f"p{n}", anti_affinity=[apart]) for n in range(2)]
 
@@ -163,7 +171,8 @@ def test_176_two_machines_for_one_are_no_bargain() -> None:
     assert "2 nodes" in found.verdicts["n1"].detail
 
 
-def test_177_a_cheaper_type_that_fits_takes_over() -> None:
+@pytest.mark.case("DIS-177")
+def test_a_cheaper_type_that_fits_takes_over() -> None:
     nodes = machine("n1", pod_on("a", cpu="1500m"), instance_type="s8")
 
     command = only(found_by("single", nodes, pools=[OD_POOL]))
@@ -174,7 +183,8 @@ def test_177_a_cheaper_type_that_fits_takes_over() -> None:
     assert "Underutilized" == command.reason
 
 
-def test_178_an_equal_price_is_no_reason() -> None:
+@pytest.mark.case("DIS-178")
+def test_an_equal_price_is_no_reason() -> None:
     nodes = machine("n1", pod_on("a", cpu="1500m"), instance_type="s2")
 
     found = found_by("single", nodes, pools=[OD_POOL])
@@ -183,7 +193,8 @@ def test_178_an_equal_price_is_no_reason() -> None:
     assert "s2 (on-demand, z1) at $0.2/h, not below $0.2/h" in found.verdicts["n1"].detail
 
 
-def test_179_where_both_can_be_had_it_is_spot() -> None:
+@pytest.mark.case("DIS-179")
+def test_where_both_can_be_had_it_is_spot() -> None:
     nodes = machine("n1", pod_on("a", cpu="1500m"), instance_type="s2")
 
     command = only(found_by("single", nodes))
@@ -192,7 +203,8 @@ def test_179_where_both_can_be_had_it_is_spot() -> None:
     assert "spot" == command.replacements[0].launch.capacity_type  # type: ignore[union-attr]
 
 
-def test_180_a_type_that_is_dear_in_one_zone_is_left_out() -> None:
+@pytest.mark.case("DIS-180")
+def test_a_type_that_is_dear_in_one_zone_is_left_out() -> None:
     types = [
         kind("old", 4, ways=[on_demand(1.0)]),
         kind("risky", 4, ways=[spot(0.1, "z1"), spot(2.0, "z2")]),
@@ -209,7 +221,8 @@ def test_180_a_type_that_is_dear_in_one_zone_is_left_out() -> None:
     )
 
 
-def test_181_a_pool_without_spot_has_no_use_for_its_price() -> None:
+@pytest.mark.case("DIS-181")
+def test_a_pool_without_spot_has_no_use_for_its_price() -> None:
     types = [
         kind("old", 4, ways=[on_demand(1.0)]),
         kind("new", 4, ways=[on_demand(1.5), spot(0.1)]),
@@ -219,7 +232,8 @@ def test_181_a_pool_without_spot_has_no_use_for_its_price() -> None:
     assert [] == going(found_by("single", nodes, types=types, pools=[OD_POOL]))
 
 
-def test_182_what_is_sold_out_still_has_its_price() -> None:
+@pytest.mark.case("DIS-182")
+def test_what_is_sold_out_still_has_its_price() -> None:
     types = [
         kind("old", 4, ways=[on_demand(1.0, available=False)]),
         kind("new", 4, ways=[on_demand(0.9)]),
@@ -229,13 +243,21 @@ def test_182_what_is_sold_out_still_has_its_price() -> None:
     assert ["n1"] == going(found_by("single", nodes, types=types, pools=[OD_POOL]))
 
 
-def test_183_what_nobody_can_price_is_never_replaced() -> None:
+@pytest.mark.case("DIS-183")
+def test_what_nobody_can_price_is_never_replaced() -> None:
     priceless = machine("n1", pod_on("a"), zone="z9", instance_type="s32")
 
-    assert [] == going(found_by("single", priceless))
+    found = found_by("single", priceless)
+
+    assert [] == going(found)
+    assert (
+        "at $0.03/h, and the price of what it would replace is unknown"
+        in found.verdicts["n1"].detail
+    )
 
 
-def test_183_what_nobody_can_price_is_deleted_all_the_same() -> None:
+@pytest.mark.case("DIS-183")
+def test_what_nobody_can_price_is_deleted_all_the_same() -> None:
     priceless = machine("n1", pod_on("a"), zone="z9", instance_type="s32")
 
     command = only(found_by("single", priceless, unmanaged_node("big")))
@@ -243,8 +265,9 @@ def test_183_what_nobody_can_price_is_deleted_all_the_same() -> None:
     assert ("delete", ("n1",), 0.0) == (command.decision, command.names, command.savings)
 
 
+@pytest.mark.case("DIS-184")
 @pytest.mark.parametrize("best_effort", [False, True])
-def test_184_prices_must_leave_the_choice_a_pool_asks_for(best_effort: bool) -> None:
+def test_prices_must_leave_the_choice_a_pool_asks_for(best_effort: bool) -> None:
     wishes: list[NodeSelectorRequirement | NodeRequirement] = [
         *ON_DEMAND_ONLY,
         min_values(3, keys.INSTANCE_TYPE),
@@ -266,10 +289,12 @@ def test_184_prices_must_leave_the_choice_a_pool_asks_for(best_effort: bool) -> 
 @pytest.mark.parametrize(
     ("options", "settings", "detail"),
     [
-        pytest.param({"capacity_type": ""}, pool(), "capacity-type", id="185 no capacity type"),
-        pytest.param({"zone": ""}, pool(), "zone", id="185 no zone"),
+        pytest.param({"capacity_type": ""}, pool(), "capacity-type", id="DIS-185 no capacity type"),
+        pytest.param({"zone": ""}, pool(), "zone", id="DIS-185 no zone"),
         pytest.param({"instance_type": "odd"}, pool(), "'odd' is not known", id="unknown type"),
-        pytest.param({}, pool(policy="WhenEmpty"), "only empty nodes", id="186 only empty nodes"),
+        pytest.param(
+            {}, pool(policy="WhenEmpty"), "only empty nodes", id="DIS-186 only empty nodes"
+        ),
         pytest.param({}, pool(after="Never"), "turned off", id="never"),
     ],
 )
@@ -294,7 +319,8 @@ def test_reasons_come_in_order() -> None:
     assert "instance type 'odd' is not known" == found.verdicts["n1"].detail
 
 
-def test_187_a_machine_that_changed_just_now_takes_no_running_pods() -> None:
+@pytest.mark.case("DIS-187")
+def test_a_machine_that_changed_just_now_takes_no_running_pods() -> None:
     nodes = [
         machine("n1", pod_on("a"), pool="slow", last_pod_event=NOW, without=["Consolidatable"]),
         machine("n2", pod_on("b", cpu="3"), instance_type="s4"),
@@ -309,7 +335,8 @@ def test_187_a_machine_that_changed_just_now_takes_no_running_pods() -> None:
     assert ["n2"] == going(found_by("single", *nodes, pools=pools, now=later))
 
 
-def test_187_but_a_pod_that_does_not_run_yet_may_go_there() -> None:
+@pytest.mark.case("DIS-187")
+def test_but_a_pod_that_does_not_run_yet_may_go_there() -> None:
     fresh = machine("n1", pod_on("a"), pool="slow", last_pod_event=NOW)
     nodes = [fresh, machine("n2", pod_on("b", cpu="3", phase="Pending"), instance_type="s4")]
     pools = [
@@ -320,7 +347,8 @@ def test_187_but_a_pod_that_does_not_run_yet_may_go_there() -> None:
     assert ["n2"] == going(found_by("single", *nodes, pools=pools))
 
 
-def test_188_a_pool_that_never_consolidates_may_take_pods() -> None:
+@pytest.mark.case("DIS-188")
+def test_a_pool_that_never_consolidates_may_take_pods() -> None:
     quiet = machine("n1", pod_on("a"), pool="quiet", last_pod_event=NOW)
     nodes = [quiet, machine("n2", pod_on("b", cpu="3"), instance_type="s4")]
     pools = [pool(requirements=ON_DEMAND_ONLY), pool("quiet", after="Never")]
@@ -328,7 +356,8 @@ def test_188_a_pool_that_never_consolidates_may_take_pods() -> None:
     assert ["n2"] == going(found_by("single", *nodes, pools=pools))
 
 
-def test_189_a_cheaper_new_machine_needs_no_patience() -> None:
+@pytest.mark.case("DIS-189")
+def test_a_cheaper_new_machine_needs_no_patience() -> None:
     fresh = machine("n1", *pods_on(5, "a"), pool="slow", last_pod_event=NOW)
     nodes = [fresh, machine("n2", pod_on("b"), instance_type="s8")]
     pools = [
@@ -341,7 +370,8 @@ def test_189_a_cheaper_new_machine_needs_no_patience() -> None:
     assert ("replace", ("n2",)) == (command.decision, command.names)
 
 
-def test_190_spread_pods_keep_their_zones() -> None:
+@pytest.mark.case("DIS-190")
+def test_spread_pods_keep_their_zones() -> None:
     rule = spread(selector=selector(WEB))
     nodes = [
         machine("n1", pod_on("a", spread=[rule]), instance_type="s2", zone="z1"),
@@ -354,7 +384,8 @@ def test_190_spread_pods_keep_their_zones() -> None:
     assert {"z2"} == set(command.replacements[0].requirements[keys.ZONE].values)
 
 
-def test_191_pods_that_keep_apart_are_not_merged() -> None:
+@pytest.mark.case("DIS-191")
+def test_pods_that_keep_apart_are_not_merged() -> None:
     apart = pod_term(WEB)
     nodes = [
         machine(f"n{n}", pod_on(f"p{n}", anti_affinity=[apart]), instance_type="s1")
@@ -364,11 +395,12 @@ def test_191_pods_that_keep_apart_are_not_merged() -> None:
     assert [] == going(decided(*nodes, pools=[OD_POOL]))
 
 
+@pytest.mark.case("DIS-192")
 @pytest.mark.parametrize(
     ("respect", "count"),
     [
-        pytest.param(True, 0, id="192 wishes are respected"),
-        pytest.param(False, 1, id="192 unless they are ignored"),
+        pytest.param(True, 0, id="wishes are respected"),
+        pytest.param(False, 1, id="unless they are ignored"),
     ],
 )
 def test_wishes(respect: bool, count: int) -> None:
@@ -387,7 +419,8 @@ def test_wishes(respect: bool, count: int) -> None:
     assert count == len(going(step))
 
 
-def test_193_a_pool_whose_types_cannot_be_listed_harms_no_other() -> None:
+@pytest.mark.case("DIS-193")
+def test_a_pool_whose_types_cannot_be_listed_harms_no_other() -> None:
     nodes = [machine("n1", pod_on("a"), instance_type="s8"), machine("n2", pool="bad")]
 
     found = found_by("single", *nodes, pools=[OD_POOL, pool("bad")], types_of={"bad": ()})
@@ -395,8 +428,9 @@ def test_193_a_pool_whose_types_cannot_be_listed_harms_no_other() -> None:
     assert ["n1"] == going(found)
 
 
+@pytest.mark.case("DIS-194")
 @pytest.mark.parametrize("way", [keys.ON_DEMAND, keys.SPOT])
-def test_194_a_reservation_costs_next_to_nothing(way: str) -> None:
+def test_a_reservation_costs_next_to_nothing(way: str) -> None:
     types = [kind("s4", 4, reservations=[reserved("r-1", 1)])]
     nodes = machine("n1", pod_on("a"), capacity_type=way)
 
@@ -405,14 +439,16 @@ def test_194_a_reservation_costs_next_to_nothing(way: str) -> None:
     assert (("s4",), {"reserved"}) == replaced(command.replacements[0])
 
 
-def test_194_a_reservation_that_is_used_up_does_not() -> None:
+@pytest.mark.case("DIS-194")
+def test_a_reservation_that_is_used_up_does_not() -> None:
     types = [kind("s4", 4, reservations=[reserved("r-1", 0)])]
     nodes = machine("n1", pod_on("a"))
 
     assert [] == going(found_by("single", nodes, types=types, pools=[OD_POOL]))
 
 
-def test_195_spot_does_not_replace_spot_unless_told_to() -> None:
+@pytest.mark.case("DIS-195")
+def test_spot_does_not_replace_spot_unless_told_to() -> None:
     nodes = machine("n1", pod_on("a"), instance_type="s8", capacity_type=keys.SPOT)
 
     found = found_by("single", nodes)
@@ -422,7 +458,8 @@ def test_195_spot_does_not_replace_spot_unless_told_to() -> None:
     assert found.verdicts["n1"].has_event
 
 
-def test_196_but_a_spot_machine_nobody_needs_goes() -> None:
+@pytest.mark.case("DIS-196")
+def test_but_a_spot_machine_nobody_needs_goes() -> None:
     nodes = [
         machine("n1", pod_on("a"), capacity_type=keys.SPOT),
         machine("n2", *pods_on(4, "b"), capacity_type=keys.SPOT),
@@ -436,9 +473,9 @@ def test_196_but_a_spot_machine_nobody_needs_goes() -> None:
 @pytest.mark.parametrize(
     ("cheaper", "listed"),
     [
-        pytest.param(14, None, id="197 fourteen cheaper types are too few"),
+        pytest.param(14, None, id="DIS-197 fourteen cheaper types are too few"),
         pytest.param(15, 15, id="fifteen are enough"),
-        pytest.param(40, 15, id="198 of forty the fifteen cheapest are asked for"),
+        pytest.param(40, 15, id="DIS-198 of forty the fifteen cheapest are asked for"),
     ],
 )
 def test_spot_for_spot_needs_a_choice(cheaper: int, listed: int | None) -> None:
@@ -464,7 +501,8 @@ def test_spot_for_spot_needs_a_choice(cheaper: int, listed: int | None) -> None:
         assert (names, {"spot"}) == replaced(only(found).replacements[0])
 
 
-def test_199_min_values_may_ask_for_more() -> None:
+@pytest.mark.case("DIS-199")
+def test_min_values_may_ask_for_more() -> None:
     types = ladder_of(41)
     nodes = machine("n1", pod_on("a"), instance_type="t40", capacity_type=keys.SPOT, types=types)
     picky = pool(requirements=[*SPOT_ONLY, min_values(20, keys.INSTANCE_TYPE)])
@@ -474,7 +512,8 @@ def test_199_min_values_may_ask_for_more() -> None:
     assert 20 == len(only(found).replacements[0].instance_types)
 
 
-def test_200_a_machine_among_the_cheapest_stays() -> None:
+@pytest.mark.case("DIS-200")
+def test_a_machine_among_the_cheapest_stays() -> None:
     types = ladder_of(40)
     nodes = machine("n1", pod_on("a"), instance_type="t10", capacity_type=keys.SPOT, types=types)
 
@@ -483,7 +522,8 @@ def test_200_a_machine_among_the_cheapest_stays() -> None:
     assert [] == going(found)
 
 
-def test_201_several_spot_machines_merge_without_that_choice() -> None:
+@pytest.mark.case("DIS-201")
+def test_several_spot_machines_merge_without_that_choice() -> None:
     types = [
         kind("old", 4, ways=[spot(1.0)]),
         kind("big", 8, ways=[spot(1.8)]),
@@ -506,7 +546,8 @@ def test_201_several_spot_machines_merge_without_that_choice() -> None:
     assert (("big", "bigger"), {"spot"}) == replaced(command.replacements[0])
 
 
-def test_202_spot_and_on_demand_together_are_not_spot_for_spot() -> None:
+@pytest.mark.case("DIS-202")
+def test_spot_and_on_demand_together_are_not_spot_for_spot() -> None:
     types = [
         kind("old", 4, ways=[on_demand(1.0), spot(1.0)]),
         kind("big", 8, ways=[on_demand(2.9), spot(1.2)]),

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from builders import condition, unmanaged_node
-from disrupting import (
+from helpers.builders import condition, unmanaged_node
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     TYPES,
@@ -26,13 +26,13 @@ from disrupting import (
     pool,
     spot,
 )
-from karpenter.disruption.balanced import best_score, score, score_of
 from karpenter.disruption.candidates import Candidate, Kind
 from karpenter.disruption.commands import Command, Decision
-from karpenter.disruption.passes import Memory, Pass
+from karpenter.disruption.context import DisruptionContext, Memory
+from karpenter.disruption.methods.balanced import best_score, score, score_of
+from karpenter.disruption.methods.replacements import Refused
+from karpenter.disruption.methods.single_node import in_turns
 from karpenter.disruption.plan import Search, next_commands
-from karpenter.disruption.replacements import Refused
-from karpenter.disruption.single import in_turns
 from karpenter.scheduling.solve import HasTime
 from karpenter.state.nodes import StateNode
 
@@ -50,11 +50,12 @@ def expiring_after(looks: int, method: str) -> Callable[[str], HasTime]:
     return lambda name: has_time if name == method else (lambda: True)
 
 
-def candidates_of(view: Pass) -> dict[str, Candidate]:
+def candidates_of(view: DisruptionContext) -> dict[str, Candidate]:
     return {each.name: each for each in view.candidates(Kind.GRACEFUL)}
 
 
-def test_203_three_half_empty_machines_become_one() -> None:
+@pytest.mark.case("DIS-203")
+def test_three_half_empty_machines_become_one() -> None:
     nodes = [machine(f"n{n}", pod_on(f"p{n}", cpu="9"), instance_type="s16") for n in range(3)]
     types = [kind("s16", 16), kind("s20", 20), kind("s32", 32)]
 
@@ -66,14 +67,16 @@ def test_203_three_half_empty_machines_become_one() -> None:
     assert 1.6 == pytest.approx(command.savings)
 
 
-def test_204_two_of_the_cheapest_do_not_become_one_of_the_same() -> None:
+@pytest.mark.case("DIS-204")
+def test_two_of_the_cheapest_do_not_become_one_of_the_same() -> None:
     nodes = [machine(f"n{n}", pod_on(f"p{n}", cpu="400m"), instance_type="s1") for n in range(2)]
 
     assert [] == going(found_by("multi", *nodes, pools=[OD_POOL]))
     assert "delete" == only(found_by("single", *nodes, pools=[OD_POOL])).decision
 
 
-def test_205_what_could_have_stayed_is_no_replacement() -> None:
+@pytest.mark.case("DIS-205")
+def test_what_could_have_stayed_is_no_replacement() -> None:
     types = [kind("small", 4, ways=[on_demand(1.0)]), kind("big", 8, ways=[on_demand(2.0)])]
     nodes = [
         machine("b1", pod_on("p1", cpu="1"), instance_type="big", types=types),
@@ -106,7 +109,8 @@ def test_a_machine_that_nobody_can_price_may_go_together_with_others() -> None:
     assert together.detail.endswith("big (on-demand, z1) at $2/h, not below $2/h")
 
 
-def test_206_unless_there_is_something_cheaper_still() -> None:
+@pytest.mark.case("DIS-206")
+def test_unless_there_is_something_cheaper_still() -> None:
     types = [
         kind("nano", 4, ways=[on_demand(0.5)]),
         kind("small", 4, ways=[on_demand(1.0)]),
@@ -144,8 +148,8 @@ def test_what_is_sold_on_demand_alone_could_have_stayed_too() -> None:
 @pytest.mark.parametrize(
     ("looks", "count"),
     [
-        pytest.param(0, 0, id="207 without any time nothing is found"),
-        pytest.param(1, 5, id="207 what was found before the end is used"),
+        pytest.param(0, 0, id="DIS-207 without any time nothing is found"),
+        pytest.param(1, 5, id="DIS-207 what was found before the end is used"),
         pytest.param(9, 8, id="given time, all go"),
     ],
 )
@@ -199,7 +203,8 @@ def stuck(name: str, node_pool: str) -> StateNode:
     return machine(name, pod_on(f"p-{name}", cpu="800m"), instance_type="s1", pool=node_pool)
 
 
-def test_208_pools_that_were_not_reached_come_first_next_time() -> None:
+@pytest.mark.case("DIS-208")
+def test_pools_that_were_not_reached_come_first_next_time() -> None:
     pools = [pool(name, requirements=ON_DEMAND_ONLY) for name in ("a", "b")]
     nodes = [stuck("a1", "a"), stuck("b1", "b")]
 
@@ -216,7 +221,8 @@ def test_208_pools_that_were_not_reached_come_first_next_time() -> None:
     assert frozenset("a") == again.unseen_pools
 
 
-def test_209_a_small_pool_does_not_wait_for_a_large_one() -> None:
+@pytest.mark.case("DIS-209")
+def test_a_small_pool_does_not_wait_for_a_large_one() -> None:
     nodes = [stuck(f"a{n:03}", "a") for n in range(100)] + [stuck("b", "b")]
     view = look(*nodes, pools=[pool("a"), pool("b")])
 
@@ -229,8 +235,8 @@ def test_209_a_small_pool_does_not_wait_for_a_large_one() -> None:
 @pytest.mark.parametrize(
     ("budget", "is_constrained"),
     [
-        pytest.param("100%", False, id="210 what found nothing may be remembered"),
-        pytest.param("0", True, id="211 what budgets kept from looking may not"),
+        pytest.param("100%", False, id="DIS-210 what found nothing may be remembered"),
+        pytest.param("0", True, id="DIS-211 what budgets kept from looking may not"),
     ],
 )
 def test_whether_nothing_to_do_may_be_remembered(budget: str, is_constrained: bool) -> None:
@@ -254,13 +260,13 @@ def test_methods_can_be_skipped() -> None:
 @pytest.mark.parametrize(
     ("savings", "disruption", "cost", "total", "worth"),
     [
-        pytest.param(7.26, 3, 58.08, 80, 3.33, id="213 much for little"),
-        pytest.param(2.42, 8, 58.08, 80, 0.42, id="214 little for much"),
-        pytest.param(2.42, 8, 48.40, 80, 0.50, id="215 just enough"),
-        pytest.param(1.0, 3, 1.0, 3, 1.0, id="216 all of a pool of one"),
-        pytest.param(0.0, 3, 58.08, 80, 0.0, id="217 nothing saved"),
-        pytest.param(-1.0, 3, 58.08, 80, 0.0, id="217 less than nothing saved"),
-        pytest.param(-0.5, 3, 1.0, 80, 0.0, id="217 a little less than nothing saved"),
+        pytest.param(7.26, 3, 58.08, 80, 3.33, id="DIS-213 much for little"),
+        pytest.param(2.42, 8, 58.08, 80, 0.42, id="DIS-214 little for much"),
+        pytest.param(2.42, 8, 48.40, 80, 0.50, id="DIS-215 just enough"),
+        pytest.param(1.0, 3, 1.0, 3, 1.0, id="DIS-216 all of a pool of one"),
+        pytest.param(0.0, 3, 58.08, 80, 0.0, id="DIS-217 nothing saved"),
+        pytest.param(-1.0, 3, 58.08, 80, 0.0, id="DIS-217 less than nothing saved"),
+        pytest.param(-0.5, 3, 1.0, 80, 0.0, id="DIS-217 a little less than nothing saved"),
         pytest.param(1.0, 3, 0.0, 80, 0.0, id="a pool that costs nothing"),
         pytest.param(1.0, 3, 58.08, 0, 0.0, id="a pool that nobody would miss"),
         pytest.param(0.5, 0.5, 0.5, 1, 2.0, id="parts of a dollar, of one that a pod costs"),
@@ -271,7 +277,8 @@ def test_scores(savings: float, disruption: float, cost: float, total: float, wo
     assert worth == pytest.approx(score(savings, disruption, cost, total), abs=0.005)
 
 
-def test_215_half_is_enough() -> None:
+@pytest.mark.case("DIS-215")
+def test_half_is_enough() -> None:
     pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
     nodes = [machine("n1", pod_on("p"), instance_type="s2"), machine("n2", pod_on("q"))]
     nodes += [machine("n3", pod_on("r"), instance_type="s2")]
@@ -283,7 +290,8 @@ def test_215_half_is_enough() -> None:
     assert found.is_approved
 
 
-def test_215_exactly_enough_is_enough_in_floats() -> None:
+@pytest.mark.case("DIS-215")
+def test_exactly_enough_is_enough_in_floats() -> None:
     """A fifth of the cost for two fifths of the trouble: 0.49999999999999994 as floats go."""
     types = [kind("cent", 4, price=0.01)]
     loads = [pods_on(3, "a"), pods_on(1, "b"), pods_on(1, "c"), [], []]
@@ -312,7 +320,8 @@ def test_what_the_whole_of_a_pool_costs() -> None:
     assert 2.0 == pytest.approx(best_score(view, candidates_of(view)["n1"]).value)
 
 
-def test_217_what_nobody_can_price_saves_nothing() -> None:
+@pytest.mark.case("DIS-217")
+def test_what_nobody_can_price_saves_nothing() -> None:
     pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
     nodes = [machine(f"n{n}", pod_on(f"p{n}"), zone="z9") for n in range(2)]
 
@@ -322,7 +331,8 @@ def test_217_what_nobody_can_price_saves_nothing() -> None:
     assert [("np", 0.0, False)] == [(s.node_pool, s.value, s.is_approved) for s in found.scores]
 
 
-def test_216_the_only_machine_of_a_pool_may_go() -> None:
+@pytest.mark.case("DIS-216")
+def test_the_only_machine_of_a_pool_may_go() -> None:
     pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY), pool("other", after="Never")]
     nodes = [machine("n1", pod_on("p")), machine("big", pool="other", instance_type="s32")]
 
@@ -332,7 +342,8 @@ def test_216_the_only_machine_of_a_pool_may_go() -> None:
     assert 1.0 == pytest.approx(command.score)
 
 
-def test_218_one_pool_that_refuses_is_enough() -> None:
+@pytest.mark.case("DIS-218")
+def test_one_pool_that_refuses_is_enough() -> None:
     pools = [pool(name, policy="Balanced", requirements=ON_DEMAND_ONLY) for name in ("a", "b")]
     nodes = [
         machine("a1", pod_on("p"), pool="a", instance_type="s8"),
@@ -351,7 +362,8 @@ def test_218_one_pool_that_refuses_is_enough() -> None:
     assert [("a", True), ("b", False)] == [(s.node_pool, s.is_approved) for s in scores]
 
 
-def test_219_pools_of_other_policies_are_not_asked() -> None:
+@pytest.mark.case("DIS-219")
+def test_pools_of_other_policies_are_not_asked() -> None:
     pools = [pool("a", policy="Balanced"), pool("b")]
     nodes = [machine("a1", pod_on("p"), pool="a"), machine("b1", pod_on("q"), pool="b")]
     view = look(*nodes, pools=pools)
@@ -367,7 +379,8 @@ def test_219_pools_of_other_policies_are_not_asked() -> None:
     assert 1.0 == pytest.approx(judged.score)
 
 
-def test_220_what_could_never_be_worth_it_is_not_even_tried() -> None:
+@pytest.mark.case("DIS-220")
+def test_what_could_never_be_worth_it_is_not_even_tried() -> None:
     pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
     nodes = [
         machine("busy", *pods_on(9, "p", cpu="90m"), instance_type="s1"),
@@ -382,7 +395,8 @@ def test_220_what_could_never_be_worth_it_is_not_even_tried() -> None:
     assert not found.verdicts["busy"].has_event
 
 
-def test_231_what_is_empty_and_drifted_goes_as_empty() -> None:
+@pytest.mark.case("DIS-231")
+def test_what_is_empty_and_drifted_goes_as_empty() -> None:
     drifted = condition("Drifted", at=LONG_AGO)
 
     command = only(decided(machine("n1", claim_conditions=[drifted])))

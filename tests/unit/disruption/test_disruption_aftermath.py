@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     NOW,
     RESERVATION_ID,
@@ -19,7 +19,7 @@ from builders import (
     taint,
     unmanaged_node,
 )
-from disrupting import (
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     catalogue_of,
@@ -35,8 +35,8 @@ from disrupting import (
     spot,
 )
 from karpenter.cloud.types import InstanceType, Offering
-from karpenter.disruption.aftermath import Aftermath
 from karpenter.disruption.commands import Command, Decision
+from karpenter.disruption.projected_state import ProjectedState
 from karpenter.model import labels as keys
 from karpenter.model.requirement import Operator, requirement
 from karpenter.scheduling.plan import Launch
@@ -47,14 +47,14 @@ UNTIL: Final = NOW + timedelta(seconds=20)
 OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
 
 
-def after(command: Command, *nodes: StateNode, **world: Any) -> Aftermath:
+def after(command: Command, *nodes: StateNode, **world: Any) -> ProjectedState:
     """A cluster in which one command was begun."""
-    found = Aftermath(snapshot(*nodes, **world), FACTS_F, catalogue_of(world))  # type: ignore[arg-type]
+    found = ProjectedState(snapshot(*nodes, **world), FACTS_F, catalogue_of(world))  # type: ignore[arg-type]
     found.begin(command, until=UNTIL)
     return found
 
 
-def begun(*nodes: StateNode, **world: Any) -> tuple[Command, Aftermath]:
+def begun(*nodes: StateNode, **world: Any) -> tuple[Command, ProjectedState]:
     """What drift decides about a cluster, and the cluster after that."""
     command = only(found_by("drift", *nodes, **world))
     return command, after(command, *nodes, **world)
@@ -64,7 +64,7 @@ def drifted(name: str = "n1", cpu: str = "3", **options: Any) -> StateNode:
     return machine(name, pod_on(f"p-{name}", cpu=cpu), claim_conditions=[DRIFTED], **options)
 
 
-def on_its_way(found: Aftermath) -> StateNode:
+def on_its_way(found: ProjectedState) -> StateNode:
     (made,) = [each for each in found.snapshot.nodes if each.node is None]
     return made
 

@@ -6,8 +6,18 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, READY, condition
-from disrupting import LONG_AGO, decided, found_by, going, look, machine, planned, pod_on, pool
+from helpers.builders import NOW, READY, condition
+from helpers.disruption import (
+    LONG_AGO,
+    decided,
+    found_by,
+    going,
+    look,
+    machine,
+    planned,
+    pod_on,
+    pool,
+)
 from karpenter.api.karpenter import Budget
 from karpenter.disruption.budgets import UNLIMITED, allowance, budget_value, next_opening
 from karpenter.state.nodes import StateNode
@@ -26,10 +36,10 @@ def empties(count: int, pool: str = "np") -> list[StateNode]:
 @pytest.mark.parametrize(
     ("budget", "count"),
     [
-        pytest.param("3", 3, id="121 a number"),
-        pytest.param("30%", 3, id="122 30% of ten"),
-        pytest.param("100%", 10, id="122 all of ten"),
-        pytest.param("0", 0, id="122 none"),
+        pytest.param("3", 3, id="DIS-121 a number"),
+        pytest.param("30%", 3, id="DIS-122 30% of ten"),
+        pytest.param("100%", 10, id="DIS-122 all of ten"),
+        pytest.param("0", 0, id="DIS-122 none"),
         pytest.param("21%", 3, id="a percentage is rounded up"),
         pytest.param("5%", 1, id="however small it is"),
     ],
@@ -44,30 +54,30 @@ def test_empty_machines_go_in_one_command_within_the_budget(budget: str, count: 
 @pytest.mark.parametrize(
     ("nodes", "budget", "remaining"),
     [
-        pytest.param(empties(3), "10%", 1, id="123 10% of three is one"),
+        pytest.param(empties(3), "10%", 1, id="DIS-123 10% of three is one"),
         pytest.param(
             [*empties(8), *(machine(f"x{n}", node_conditions=[UNREADY]) for n in range(2))],
             "100%",
             8,
-            id="124 those that are not ready count as disrupted",
+            id="DIS-124 those that are not ready count as disrupted",
         ),
         pytest.param(
             [*empties(8), *(machine(f"x{n}", deleted=NOW) for n in range(2))],
             "10%",
             0,
-            id="125 never less than nothing",
+            id="DIS-125 never less than nothing",
         ),
         pytest.param(
             [*empties(10), *(machine(f"x{n}", initialized=False) for n in range(5))],
             "100%",
             10,
-            id="126 those that are not initialized do not count",
+            id="DIS-126 those that are not initialized do not count",
         ),
         pytest.param(
             [*empties(4), machine("x", claim_conditions=[condition("InstanceTerminating")])],
             "100%",
             4,
-            id="127 nor does one whose instance terminates",
+            id="DIS-127 nor does one whose instance terminates",
         ),
     ],
 )
@@ -83,12 +93,14 @@ def test_what_is_left_of_a_budget(nodes: list[StateNode], budget: str, remaining
         pytest.param(
             machine("x", claim_conditions=[condition("InstanceTerminating")]),
             (4, 0),
-            id="127 one whose instance terminates is neither of the total nor disrupted",
+            id="DIS-127 one whose instance terminates is neither of the total nor disrupted",
         ),
-        pytest.param(machine("x", initialized=False), (4, 0), id="126 nor is one that starts"),
-        pytest.param(machine("x", deleted=NOW), (5, 1), id="125 one that goes is both"),
+        pytest.param(machine("x", initialized=False), (4, 0), id="DIS-126 nor is one that starts"),
+        pytest.param(machine("x", deleted=NOW), (5, 1), id="DIS-125 one that goes is both"),
         pytest.param(machine("x", marked=True), (5, 1), id="one of a command is both"),
-        pytest.param(machine("x", node_conditions=[UNREADY]), (5, 1), id="124 one not ready too"),
+        pytest.param(
+            machine("x", node_conditions=[UNREADY]), (5, 1), id="DIS-124 one not ready too"
+        ),
         pytest.param(
             replace(machine("x"), node_claim=None), (4, 0), id="one without a claim is not ours"
         ),
@@ -107,7 +119,8 @@ def test_percentages_of_large_pools_are_exact() -> None:
     ]
 
 
-def test_130_a_window_of_two_days_that_opens_daily_never_closes() -> None:
+@pytest.mark.case("DIS-130")
+def test_a_window_of_two_days_that_opens_daily_never_closes() -> None:
     budget = Budget(nodes="0", schedule="@daily", duration="48h")
     moments = [TUESDAY + timedelta(minutes=37 * step) for step in range(100)]
 
@@ -119,7 +132,8 @@ def test_130_a_window_of_two_days_that_opens_daily_never_closes() -> None:
     assert [0] * len(moments) == found
 
 
-def test_128_the_strictest_budget_for_a_reason_decides() -> None:
+@pytest.mark.case("DIS-128")
+def test_the_strictest_budget_for_a_reason_decides() -> None:
     budgets = [
         Budget(nodes="10"),
         Budget(nodes="4", reasons=("Empty",)),
@@ -135,15 +149,15 @@ def test_128_the_strictest_budget_for_a_reason_decides() -> None:
 @pytest.mark.parametrize(
     ("budget", "now", "allowed"),
     [
-        pytest.param(OFFICE_HOURS, TUESDAY, 0, id="129 within its window"),
-        pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=18), 2147483647, id="129 after it"),
+        pytest.param(OFFICE_HOURS, TUESDAY, 0, id="DIS-129 within its window"),
+        pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=18), 2147483647, id="DIS-129 after it"),
         pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=9), 0, id="its start belongs to it"),
         pytest.param(OFFICE_HOURS, TUESDAY.replace(hour=17), UNLIMITED, id="its end does not"),
         pytest.param(
             Budget(nodes="0", schedule="@daily", duration="48h"),
             TUESDAY.replace(hour=23, minute=59),
             0,
-            id="130 windows that overlap never close",
+            id="DIS-130 windows that overlap never close",
         ),
     ],
 )
@@ -153,7 +167,8 @@ def test_windows(budget: Budget, now: datetime, allowed: int) -> None:
     assert allowed == found.allowed
 
 
-def test_131_a_budget_that_cannot_be_read_closes_every_reason() -> None:
+@pytest.mark.case("DIS-131")
+def test_a_budget_that_cannot_be_read_closes_every_reason() -> None:
     bad = Budget(nodes="1", reasons=("Empty",), schedule="banana", duration="1h")
     view = look(*empties(3), pools=[pool(budgets=["100%", bad])])
 
@@ -166,7 +181,8 @@ def test_131_a_budget_that_cannot_be_read_closes_every_reason() -> None:
     )
 
 
-def test_131_of_several_that_cannot_be_read_the_first_is_named() -> None:
+@pytest.mark.case("DIS-131")
+def test_of_several_that_cannot_be_read_the_first_is_named() -> None:
     found = allowance(pool(budgets=["100%", "x", "y%"]), empties(2), "Empty", now=NOW)
 
     assert (0, "spec.disruption.budgets[1]: 'x' is neither a number of nodes nor a percentage") == (
@@ -204,7 +220,8 @@ def test_no_number_of_nodes_allows_none(nodes: str) -> None:
     assert found.problem.endswith(f"{nodes!r} is neither a number of nodes nor a percentage")
 
 
-def test_132_a_budget_without_reasons_is_about_all_of_them() -> None:
+@pytest.mark.case("DIS-132")
+def test_a_budget_without_reasons_is_about_all_of_them() -> None:
     view = look(*empties(3), pools=[pool(budgets=["2"])])
 
     reasons = ("Empty", "Drifted", "Underutilized", "Unhealthy")
@@ -218,7 +235,8 @@ def test_a_budget_with_no_reasons_at_all_is_about_none() -> None:
     assert UNLIMITED == view.allowance("np", "Empty").allowed
 
 
-def test_133_every_pool_has_budgets_of_its_own() -> None:
+@pytest.mark.case("DIS-133")
+def test_every_pool_has_budgets_of_its_own() -> None:
     nodes = [*empties(3, "a"), *empties(3, "b")]
 
     step = decided(*nodes, pools=[pool("a", budgets=["2"]), pool("b", budgets=["2"])])
@@ -227,13 +245,15 @@ def test_133_every_pool_has_budgets_of_its_own() -> None:
     assert 1 == len(step.commands)
 
 
-def test_134_what_another_method_disrupts_counts() -> None:
+@pytest.mark.case("DIS-134")
+def test_what_another_method_disrupts_counts() -> None:
     nodes = [machine("n1", pod_on("p"), marked=True), machine("n2")]
 
     assert [] == going(found_by("empty", *nodes, pools=[pool(budgets=["1"])]))
 
 
-def test_135_an_expired_claim_goes_whatever_budgets_say() -> None:
+@pytest.mark.case("DIS-135")
+def test_an_expired_claim_goes_whatever_budgets_say() -> None:
     plan = planned(machine("n1", expire_after="1h"), pools=[pool(budgets=["0"])])
 
     assert [("expiration", "Expired", ("n1",))] == [
@@ -244,12 +264,12 @@ def test_135_an_expired_claim_goes_whatever_budgets_say() -> None:
 @pytest.mark.parametrize(
     ("budget", "culprit"),
     [
-        pytest.param("0", "blocking budget", id="136 one that allows nothing"),
+        pytest.param("0", "blocking budget", id="DIS-136 one that allows nothing"),
         pytest.param(
             "many",
             "blocking budget, which cannot be read: spec.disruption.budgets[0]:"
             " 'many' is neither a number of nodes nor a percentage",
-            id="131 one that cannot be read",
+            id="DIS-131 one that cannot be read",
         ),
     ],
 )
@@ -262,11 +282,12 @@ def test_users_are_told_of_a_pool_that_allows_nothing(budget: str, culprit: str)
     assert found.is_constrained
 
 
+@pytest.mark.case("V15-D06")
 @pytest.mark.parametrize(
     ("reason", "remaining"),
     [
-        pytest.param("Unhealthy", 1, id="V15-D06 a node that is not ready may be repaired"),
-        pytest.param("Drifted", 0, id="V15-D06 and uses up the budget of other reasons"),
+        pytest.param("Unhealthy", 1, id="a node that is not ready may be repaired"),
+        pytest.param("Drifted", 0, id="and uses up the budget of other reasons"),
     ],
 )
 def test_nodes_that_are_not_ready(reason: str, remaining: int) -> None:
@@ -275,8 +296,9 @@ def test_nodes_that_are_not_ready(reason: str, remaining: int) -> None:
     assert remaining == look(*nodes, pools=[pool(budgets=["1"])]).allowance("np", reason).remaining
 
 
+@pytest.mark.case("V15-D36")
 @pytest.mark.parametrize("reason", ["Empty", "Drifted", "Underutilized", "Unhealthy"])
-def test_v15_d36_a_restart_counts_as_a_disruption_for_every_reason(reason: str) -> None:
+def test_a_restart_counts_as_a_disruption_for_every_reason(reason: str) -> None:
     restarting = machine("x", claim_conditions=[condition("Rebooting")], initialized=False)
 
     found = look(machine("n1"), restarting, pools=[pool(budgets=["2"])]).allowance("np", reason)
@@ -296,12 +318,13 @@ def test_when_a_window_opens_next() -> None:
     assert next_opening(Budget(nodes="1"), now=TUESDAY) is None
 
 
+@pytest.mark.case("V15-S02")
 @pytest.mark.parametrize(
     ("reason", "remaining"),
     [
-        pytest.param("Unhealthy", 0, id="V15-S02 the stricter one for its own reason"),
-        pytest.param("Drifted", 2, id="V15-S02 the general one for another"),
-        pytest.param("Empty", 2, id="V15-S02 and for a third"),
+        pytest.param("Unhealthy", 0, id="the stricter one for its own reason"),
+        pytest.param("Drifted", 2, id="the general one for another"),
+        pytest.param("Empty", 2, id="and for a third"),
     ],
 )
 def test_a_budget_for_one_reason_beside_one_for_all(reason: str, remaining: int) -> None:

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, condition, launching_node, owner, unmanaged_node
-from disrupting import (
+from helpers.builders import NOW, condition, launching_node, owner, unmanaged_node
+from helpers.disruption import (
     LONG_AGO,
     Standing,
     blocked,
@@ -34,27 +34,27 @@ HOUR: Final = timedelta(hours=1)
     ("found", "why"),
     [
         pytest.param(
-            unmanaged_node("n1"), "NotManaged", id="97 a node without a claim is no candidate"
+            unmanaged_node("n1"), "NotManaged", id="DIS-97 a node without a claim is no candidate"
         ),
         pytest.param(
-            launching_node("n1"), "NodeNotFound", id="98 a claim without a node is no candidate"
+            launching_node("n1"), "NodeNotFound", id="DIS-98 a claim without a node is no candidate"
         ),
         pytest.param(
-            machine("n1", initialized=False), "NotInitialized", id="99 nor one not initialized"
+            machine("n1", initialized=False), "NotInitialized", id="DIS-99 nor one not initialized"
         ),
-        pytest.param(machine("n1", deleted=NOW), "Deleting", id="100 nor one that is deleting"),
+        pytest.param(machine("n1", deleted=NOW), "Deleting", id="DIS-100 nor one that is deleting"),
         pytest.param(
-            machine("n1", marked=True), "Deleting", id="100 nor one that is marked for deletion"
+            machine("n1", marked=True), "Deleting", id="DIS-100 nor one that is marked for deletion"
         ),
         pytest.param(
             machine("n1", claim_conditions=[condition("InstanceTerminating")]),
             "Deleting",
-            id="100 nor one whose instance terminates",
+            id="DIS-100 nor one whose instance terminates",
         ),
         pytest.param(
             machine("n1", nominated_until=NOW + timedelta(seconds=15)),
             "Nominated",
-            id="101 a machine nominated 5s ago waits for its pods",
+            id="DIS-101 a machine nominated 5s ago waits for its pods",
         ),
         pytest.param(
             machine("n1", initialized=False, nominated_until=NOW + timedelta(seconds=15)),
@@ -62,19 +62,23 @@ HOUR: Final = timedelta(hours=1)
             id="V15-S33 that it is not initialized goes before its nomination",
         ),
         pytest.param(
-            machine("n1", nominated_until=NOW), "", id="101 20s after its nomination it may go"
+            machine("n1", nominated_until=NOW), "", id="DIS-101 20s after its nomination it may go"
         ),
         pytest.param(
-            machine("n1", annotations=DND), "DoNotDisrupt", id="102 do-not-disrupt on a node holds"
+            machine("n1", annotations=DND),
+            "DoNotDisrupt",
+            id="DIS-102 do-not-disrupt on a node holds",
         ),
         pytest.param(
-            machine("n1", annotations={keys.DO_NOT_DISRUPT: "false"}), "", id="103 false does not"
+            machine("n1", annotations={keys.DO_NOT_DISRUPT: "false"}),
+            "",
+            id="DIS-103 false does not",
         ),
         pytest.param(
-            machine("n1", annotations={keys.DO_NOT_DISRUPT: "30m"}), "", id="103 nor does 30m"
+            machine("n1", annotations={keys.DO_NOT_DISRUPT: "30m"}), "", id="DIS-103 nor does 30m"
         ),
-        pytest.param(machine("n1", pool=""), "NodePoolNotFound", id="104 no label of a pool"),
-        pytest.param(machine("n1", pool="gone"), "NodePoolNotFound", id="105 no such pool"),
+        pytest.param(machine("n1", pool=""), "NodePoolNotFound", id="DIS-104 no label of a pool"),
+        pytest.param(machine("n1", pool="gone"), "NodePoolNotFound", id="DIS-105 no such pool"),
         pytest.param(
             machine("n1", claim_conditions=[condition("Rebooting")]),
             "Rebooting",
@@ -103,14 +107,16 @@ def test_a_machine_is_a_candidate_or_has_a_reason(found: StateNode, why: str) ->
     assert why == blocked("n1", found)
 
 
-def test_106_a_pool_without_types_blocks_every_method() -> None:
+@pytest.mark.case("DIS-106")
+def test_a_pool_without_types_blocks_every_method() -> None:
     nodes = machine("n1", claim_conditions=[DRIFTED])
 
     assert "NoInstanceTypes" == blocked("n1", nodes, types=())
     assert "NoInstanceTypes" == blocked("n1", nodes, types=(), kind=Kind.EVENTUAL)
 
 
-def test_120_a_machine_in_a_command_is_no_candidate_and_nobody_is_told() -> None:
+@pytest.mark.case("DIS-120")
+def test_a_machine_in_a_command_is_no_candidate_and_nobody_is_told() -> None:
     found = look(machine("n1"), in_progress=["n1"]).standing(Kind.GRACEFUL)["n1"]
 
     assert isinstance(found, Blocked)
@@ -125,91 +131,91 @@ def test_120_a_machine_in_a_command_is_no_candidate_and_nobody_is_told() -> None
             {},
             Kind.EVENTUAL,
             "PodDoNotDisrupt",
-            id="107 a protected pod holds a drifted machine",
+            id="DIS-107 a protected pod holds a drifted machine",
         ),
         pytest.param(
             pod_on("p", annotations=DND),
             {"grace_period": "1h"},
             Kind.EVENTUAL,
             "",
-            id="108 unless its claim has a deadline",
+            id="DIS-108 unless its claim has a deadline",
         ),
         pytest.param(
             pod_on("p", annotations=DND),
             {"grace_period": "1h"},
             Kind.GRACEFUL,
             "PodDoNotDisrupt",
-            id="109 consolidation waits nevertheless",
+            id="DIS-109 consolidation waits nevertheless",
         ),
         pytest.param(
             pod_on("p", annotations=DND, owners=DAEMON),
             {},
             Kind.GRACEFUL,
             "PodDoNotDisrupt",
-            id="110 a protected daemon holds",
+            id="DIS-110 a protected daemon holds",
         ),
         pytest.param(
             pod_on("p", annotations=DND, owners=MIRROR),
             {},
             Kind.GRACEFUL,
             "PodDoNotDisrupt",
-            id="110 a protected mirror pod holds",
+            id="DIS-110 a protected mirror pod holds",
         ),
         pytest.param(
             pod_on("p", annotations=DND, deleted=NOW),
             {},
             Kind.GRACEFUL,
             "",
-            id="111 a pod on its way out does not hold",
+            id="DIS-111 a pod on its way out does not hold",
         ),
         pytest.param(
             pod_on("p", annotations=DND, phase="Succeeded"),
             {},
             Kind.GRACEFUL,
             "",
-            id="111 nor does one that has finished",
+            id="DIS-111 nor does one that has finished",
         ),
         pytest.param(
             pod_on("p", annotations={keys.DO_NOT_DISRUPT: "2h"}, started=NOW - 1.99 * HOUR),
             {},
             Kind.GRACEFUL,
             "PodDoNotDisrupt",
-            id="112 a pod is protected for two hours",
+            id="DIS-112 a pod is protected for two hours",
         ),
         pytest.param(
             pod_on("p", annotations={keys.DO_NOT_DISRUPT: "2h"}, started=NOW - 2 * HOUR),
             {},
             Kind.GRACEFUL,
             "",
-            id="112 and not any longer",
+            id="DIS-112 and not any longer",
         ),
         pytest.param(
             pod_on("p", annotations={keys.DO_NOT_DISRUPT: "banana"}),
             {},
             Kind.GRACEFUL,
             "",
-            id="113 a banana protects nobody",
+            id="DIS-113 a banana protects nobody",
         ),
         pytest.param(
             pod_on("p", annotations={keys.DO_NOT_DISRUPT: "1h"}),
             {},
             Kind.GRACEFUL,
             "PodDoNotDisrupt",
-            id="114 a pod that has not started is protected",
+            id="DIS-114 a pod that has not started is protected",
         ),
         pytest.param(
             pod_on("p", annotations={"karpenter.sh/do-not-evict": "true"}),
             {},
             Kind.GRACEFUL,
             "",
-            id="286 the old annotation of pods is passed over",
+            id="DIS-286 the old annotation of pods is passed over",
         ),
         pytest.param(
             pod_on("p"),
             {"annotations": {"karpenter.sh/do-not-consolidate": "true"}},
             Kind.GRACEFUL,
             "",
-            id="287 the old annotation of nodes is passed over",
+            id="DIS-287 the old annotation of nodes is passed over",
         ),
     ],
 )
@@ -222,43 +228,46 @@ def test_protected_pods(on: Pod, options: Standing, kind: Kind, why: str) -> Non
     ("on", "pdbs", "why"),
     [
         pytest.param(
-            pod_on("p"), [pdb_of(0)], "PodDisruptionBudget", id="115 a spent budget holds a pod"
+            pod_on("p"), [pdb_of(0)], "PodDisruptionBudget", id="DIS-115 a spent budget holds a pod"
         ),
         pytest.param(
             pod_on("p", owners=DAEMON),
             [pdb_of(0)],
             "PodDisruptionBudget",
-            id="115 and a daemon as well",
+            id="DIS-115 and a daemon as well",
         ),
         pytest.param(
-            pod_on("p", owners=MIRROR), [pdb_of(0)], "", id="116 a mirror pod asks no budget"
+            pod_on("p", owners=MIRROR), [pdb_of(0)], "", id="DIS-116 a mirror pod asks no budget"
         ),
         pytest.param(
-            pod_on("p", phase="Failed"), [pdb_of(0)], "", id="116 nor does a finished pod"
+            pod_on("p", phase="Failed"), [pdb_of(0)], "", id="DIS-116 nor does a finished pod"
         ),
         pytest.param(
-            pod_on("p", deleted=NOW), [pdb_of(0)], "", id="116 nor does one on its way out"
+            pod_on("p", deleted=NOW), [pdb_of(0)], "", id="DIS-116 nor does one on its way out"
         ),
         pytest.param(
             pod_on("p"),
             [pdb_of(5, name="a"), pdb_of(5, name="b")],
             "PodDisruptionBudget",
-            id="117 two budgets for one pod hold it, whatever they allow",
+            id="DIS-117 two budgets for one pod hold it, whatever they allow",
         ),
         pytest.param(
             pod_on("p", conditions=[condition("Ready", "False")]),
             [pdb_of(0, unhealthy_policy="AlwaysAllow")],
             "",
-            id="118 an unhealthy pod may always go if its budget says so",
+            id="DIS-118 an unhealthy pod may always go if its budget says so",
         ),
         pytest.param(
             pod_on("p"),
             [pdb_of(0, unhealthy_policy="AlwaysAllow")],
             "PodDisruptionBudget",
-            id="118 a pod that says nothing of its health is not unhealthy",
+            id="DIS-118 a pod that says nothing of its health is not unhealthy",
         ),
         pytest.param(
-            pod_on("p"), [pdb_of(0, namespace="other")], "", id="119 a budget of another namespace"
+            pod_on("p"),
+            [pdb_of(0, namespace="other")],
+            "",
+            id="DIS-119 a budget of another namespace",
         ),
         pytest.param(pod_on("p"), [pdb_of(1)], "", id="a budget that allows one"),
     ],

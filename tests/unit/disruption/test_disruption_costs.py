@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 import pytest
 
-from builders import NOW
-from disrupting import LONG_AGO, TYPES, kind, machine, on_demand, pod_on, pods_on, snapshot
+from helpers.builders import NOW
+from helpers.disruption import LONG_AGO, TYPES, kind, machine, on_demand, pod_on, pods_on, snapshot
 from karpenter.disruption.candidates import Inspection
 from karpenter.disruption.costs import lifetime_cost, price_of, reschedule_cost
-from karpenter.state.eviction import POD_DELETION_COST, eviction_cost
+from karpenter.state.eviction_cost import POD_DELETION_COST, eviction_cost
 
 DISRUPTION_COST: Final = "karpenter.sh/disruption-cost"
 BY_NAME: Final = {each.name: each for each in TYPES}
@@ -45,7 +45,8 @@ def test_what_a_pod_costs(annotations: dict[str, str], ours: bool, cost: float) 
     assert cost == found
 
 
-def test_v15_d45_what_we_wrote_ourselves_makes_no_machine_dearer() -> None:
+@pytest.mark.case("V15-D45")
+def test_what_we_wrote_ourselves_makes_no_machine_dearer() -> None:
     found = machine("n1", pod_on("p", annotations={POD_DELETION_COST: "134217728"}))
     cluster = snapshot(found)
 

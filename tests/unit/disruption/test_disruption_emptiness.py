@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, condition, owner, pod_template
-from disrupting import (
+from helpers.builders import NOW, condition, owner, pod_template
+from helpers.disruption import (
     Standing,
     decided,
     found_by,
@@ -22,7 +22,7 @@ from karpenter.api.karpenter import CapacityBuffer, CapacityBufferSpec, PodTempl
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.pods import Pod, PodTemplate
 from karpenter.model import labels as keys
-from karpenter.state.eviction import POD_DELETION_COST
+from karpenter.state.eviction_cost import POD_DELETION_COST
 
 DAEMON: Final = [owner("DaemonSet", "logs")]
 STATEFUL: Final = [owner("StatefulSet", "db")]
@@ -32,19 +32,21 @@ STATEFUL: Final = [owner("StatefulSet", "db")]
     ("on", "is_empty"),
     [
         pytest.param([], True, id="no pods"),
-        pytest.param([pod_on("p", owners=DAEMON)], True, id="157 only daemons"),
-        pytest.param([pod_on("p", deleted=NOW)], True, id="158 only pods on their way out"),
+        pytest.param([pod_on("p", owners=DAEMON)], True, id="DIS-157 only daemons"),
+        pytest.param([pod_on("p", deleted=NOW)], True, id="DIS-158 only pods on their way out"),
         pytest.param(
             [pod_on("p", deleted=NOW, owners=STATEFUL)],
             False,
-            id="159 the next pod of a StatefulSet needs room",
+            id="DIS-159 the next pod of a StatefulSet needs room",
         ),
         pytest.param(
             [pod_on("p", annotations={POD_DELETION_COST: "-2147483647"})],
             True,
-            id="164 a pod that is glad to go does not count",
+            id="DIS-164 a pod that is glad to go does not count",
         ),
-        pytest.param([pod_on("p", priority=-10)], False, id="165 a low priority is no such wish"),
+        pytest.param(
+            [pod_on("p", priority=-10)], False, id="DIS-165 a low priority is no such wish"
+        ),
         pytest.param([pod_on("p")], False, id="a pod"),
     ],
 )
@@ -54,8 +56,9 @@ def test_what_is_empty(on: list[Pod], is_empty: bool) -> None:
     assert (["n1"] if is_empty else []) == going(found)
 
 
+@pytest.mark.case("DIS-160")
 @pytest.mark.parametrize("policy", ["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"])
-def test_160_every_policy_lets_empty_machines_go(policy: str) -> None:
+def test_every_policy_lets_empty_machines_go(policy: str) -> None:
     command = only(decided(machine("n1"), pools=[pool(policy=policy)]))
 
     assert ("empty", "Empty", "delete") == (command.method, command.reason, command.decision)
@@ -63,7 +66,8 @@ def test_160_every_policy_lets_empty_machines_go(policy: str) -> None:
     assert () == command.replacements
 
 
-def test_161_a_pool_that_never_consolidates_keeps_them_and_says_so() -> None:
+@pytest.mark.case("DIS-161")
+def test_a_pool_that_never_consolidates_keeps_them_and_says_so() -> None:
     plan = planned(machine("n1"), pools=[pool(after="Never")])
 
     assert [] == going(plan)
@@ -77,10 +81,10 @@ def test_161_a_pool_that_never_consolidates_keeps_them_and_says_so() -> None:
     ("options", "goes"),
     [
         pytest.param(
-            {"last_pod_event": NOW - timedelta(seconds=20)}, False, id="162 a pod left 20s ago"
+            {"last_pod_event": NOW - timedelta(seconds=20)}, False, id="DIS-162 a pod left 20s ago"
         ),
         pytest.param(
-            {"last_pod_event": NOW - timedelta(seconds=30)}, True, id="162 a pod left 30s ago"
+            {"last_pod_event": NOW - timedelta(seconds=30)}, True, id="DIS-162 a pod left 30s ago"
         ),
         pytest.param(
             {
@@ -89,7 +93,7 @@ def test_161_a_pool_that_never_consolidates_keeps_them_and_says_so() -> None:
                 ]
             },
             True,
-            id="163 no pod ever came, and it started 40s ago",
+            id="DIS-163 no pod ever came, and it started 40s ago",
         ),
     ],
 )
@@ -104,17 +108,20 @@ def test_a_machine_is_left_in_peace_for_as_long_as_its_pool_wishes(
     assert (["n1"] if goes else []) == going(plan)
 
 
-def test_162_without_the_condition_a_pass_does_nothing() -> None:
+@pytest.mark.case("DIS-162")
+def test_without_the_condition_a_pass_does_nothing() -> None:
     nodes = machine("n1", without=["Consolidatable"])
 
     assert [] == going(decided(nodes))
 
 
-def test_166_an_unknown_type_does_not_matter() -> None:
+@pytest.mark.case("DIS-166")
+def test_an_unknown_type_does_not_matter() -> None:
     assert ["n1"] == going(decided(machine("n1", instance_type="unknown")))
 
 
-def test_167_a_machine_kept_for_a_buffer_stays() -> None:
+@pytest.mark.case("DIS-167")
+def test_a_machine_kept_for_a_buffer_stays() -> None:
     template = PodTemplate(
         metadata=ObjectMeta(name="unit", namespace="default"), template=pod_template(cpu="1")
     )
@@ -133,7 +140,8 @@ def test_167_a_machine_kept_for_a_buffer_stays() -> None:
     )
 
 
-def test_167_a_machine_that_a_waiting_pod_would_come_to_is_not_kept_for_a_buffer() -> None:
+@pytest.mark.case("DIS-167")
+def test_a_machine_that_a_waiting_pod_would_come_to_is_not_kept_for_a_buffer() -> None:
     spare = ObjectMeta(name="spare", namespace="default")
     template = PodTemplate(metadata=spare, template=pod_template(cpu="1"))
     buffer = CapacityBuffer(
@@ -153,7 +161,8 @@ def test_167_a_machine_that_a_waiting_pod_would_come_to_is_not_kept_for_a_buffer
     assert (frozenset({"n1"}), frozenset({"n2"})) == (view.buffered, view.awaited)
 
 
-def test_168_a_static_pool_keeps_its_nodes() -> None:
+@pytest.mark.case("DIS-168")
+def test_a_static_pool_keeps_its_nodes() -> None:
     plan = planned(machine("n1"), pools=[pool(replicas=1)])
 
     assert [] == going(plan)

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from builders import condition, expression, owner, reserved, unmanaged_node
-from disrupting import (
+from helpers.builders import condition, expression, owner, reserved, unmanaged_node
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     World,
@@ -23,8 +23,8 @@ from disrupting import (
     reserved_on,
 )
 from karpenter.api.karpenter import NodePool, NodeRequirement
-from karpenter.disruption.passes import DisruptionSettings, Pass
-from karpenter.disruption.static_drift import find_static_drift
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings
+from karpenter.disruption.methods.static_drift import find_static_drift
 from karpenter.model import labels as keys
 from karpenter.scheduling.problem import Options
 from karpenter.state.nodes import StateNode
@@ -51,8 +51,9 @@ def pool_for(method: str, budget: str) -> NodePool:
     return pool(budgets=[budget], requirements=ON_DEMAND_ONLY)
 
 
+@pytest.mark.case("DIS-136")
 @pytest.mark.parametrize("method", METHODS)
-def test_136_a_closed_budget_is_told_by_whom_it_holds_up(method: str) -> None:
+def test_a_closed_budget_is_told_by_whom_it_holds_up(method: str) -> None:
     found = found_by(method, *eligible_for(method), pools=[pool_for(method, "0")])
 
     assert ([], 3) == (going(found), found.eligible)
@@ -64,7 +65,8 @@ def test_136_a_closed_budget_is_told_by_whom_it_holds_up(method: str) -> None:
     ]
 
 
-def test_136_pools_with_closed_budgets_are_told_by_name_unless_they_have_no_nodes() -> None:
+@pytest.mark.case("DIS-136")
+def test_pools_with_closed_budgets_are_told_by_name_unless_they_have_no_nodes() -> None:
     nodes = [machine(f"{name}1", pool=name) for name in "abc"]
     pools = [pool("c", budgets=["0"]), pool("b"), pool("a", budgets=["0"])]
 
@@ -74,8 +76,9 @@ def test_136_pools_with_closed_budgets_are_told_by_name_unless_they_have_no_node
     assert ["NodePool/a", "NodePool/c"] == [event.target for event in found.events]
 
 
+@pytest.mark.case("DIS-136")
 @pytest.mark.parametrize("method", METHODS)
-def test_136_a_closed_budget_that_holds_up_nobody_is_not_told(method: str) -> None:
+def test_a_closed_budget_that_holds_up_nobody_is_not_told(method: str) -> None:
     kept = machine("n1", pod_on("p"), annotations={keys.DO_NOT_DISRUPT: "true"})
 
     found = found_by(method, kept, pools=[pool_for(method, "0")])
@@ -83,18 +86,19 @@ def test_136_a_closed_budget_that_holds_up_nobody_is_not_told(method: str) -> No
     assert ((), (), 0) == (found.commands, found.events, found.eligible)
 
 
+@pytest.mark.case("DIS-211")
 @pytest.mark.parametrize(
     ("method", "budget", "count", "is_constrained"),
     [
-        pytest.param("empty", "3", 3, False, id="121 empty machines within the budget"),
-        pytest.param("empty", "2", 2, True, id="121 more of them than the budget allows"),
+        pytest.param("empty", "3", 3, False, id="DIS-121 empty machines within the budget"),
+        pytest.param("empty", "2", 2, True, id="DIS-121 more of them than the budget allows"),
         pytest.param("multi", "3", 3, False, id="several machines within the budget"),
         pytest.param("multi", "2", 2, True, id="more of them than the budget allows"),
         pytest.param("multi", "1", 0, True, id="one is not several"),
         pytest.param("single", "1", 1, False, id="one at a time within the budget"),
     ],
 )
-def test_211_what_a_budget_kept_from_looking_says_so(
+def test_what_a_budget_kept_from_looking_says_so(
     method: str, budget: str, count: int, is_constrained: bool
 ) -> None:
     nodes = [*eligible_for(method), unmanaged_node("other")]
@@ -104,7 +108,8 @@ def test_211_what_a_budget_kept_from_looking_says_so(
     assert (count, is_constrained) == (len(going(found)), found.is_constrained)
 
 
-def test_133_several_machines_of_several_pools_go_within_the_budget_of_each() -> None:
+@pytest.mark.case("DIS-133")
+def test_several_machines_of_several_pools_go_within_the_budget_of_each() -> None:
     nodes = [
         machine(f"{name}{n}", pod_on(f"p-{name}{n}"), pool=name) for name in "ab" for n in range(3)
     ]
@@ -118,14 +123,16 @@ def test_133_several_machines_of_several_pools_go_within_the_budget_of_each() ->
     }
 
 
-def test_224_daemons_are_nobody_to_move() -> None:
+@pytest.mark.case("DIS-224")
+def test_daemons_are_nobody_to_move() -> None:
     daemon = machine("b", pod_on("d", owners=DAEMON), claim_conditions=[DRIFTED])
     nodes = [machine("a", pod_on("p"), claim_conditions=[DRIFTED]), daemon]
 
     assert ["b"] == going(found_by("drift", *nodes))
 
 
-def test_226_the_pods_of_every_next_machine_need_a_place_too() -> None:
+@pytest.mark.case("DIS-226")
+def test_the_pods_of_every_next_machine_need_a_place_too() -> None:
     stuck = [
         machine(name, pod_on(name, cpu="3", node_selector=NOWHERE), claim_conditions=[DRIFTED])
         for name in ("a", "b")
@@ -138,7 +145,8 @@ def test_226_the_pods_of_every_next_machine_need_a_place_too() -> None:
     assert ("replace", ("c",)) == (only(found).decision, only(found).names)
 
 
-def test_225_what_drifted_at_no_known_time_did_so_first() -> None:
+@pytest.mark.case("DIS-225")
+def test_what_drifted_at_no_known_time_did_so_first() -> None:
     nodes = [
         machine("a", pod_on("p"), claim_conditions=[DRIFTED]),
         machine("b", pod_on("q"), claim_conditions=[condition("Drifted")]),
@@ -162,8 +170,9 @@ def test_without_a_pool_that_is_ready_nobody_moves(method: str, why: str) -> Non
     assert (why, "no dynamic node pool is ready") == (verdict.why, verdict.detail)
 
 
+@pytest.mark.case("DIS-184")
 @pytest.mark.parametrize("method", ["drift", "single"])
-def test_184_a_replacement_must_leave_as_much_choice_as_its_pool_asks_for(method: str) -> None:
+def test_a_replacement_must_leave_as_much_choice_as_its_pool_asks_for(method: str) -> None:
     """The claim could be any of six types, but only one is written on it."""
     choice = NodeRequirement(keys.INSTANCE_TYPE, "Exists", min_values=2)
     world: World = {
@@ -178,7 +187,8 @@ def test_184_a_replacement_must_leave_as_much_choice_as_its_pool_asks_for(method
     assert "choice" in found.verdicts["n1"].detail
 
 
-def test_v15_d37_only_a_reservation_can_be_given_back() -> None:
+@pytest.mark.case("V15-D37")
+def test_only_a_reservation_can_be_given_back() -> None:
     stuck = machine("n1", pod_on("p", node_selector=NOWHERE), claim_conditions=[DRIFTED])
 
     found = found_by("drift", stuck, settings=DisruptionSettings(terminate_first_drift=True))
@@ -186,7 +196,8 @@ def test_v15_d37_only_a_reservation_can_be_given_back() -> None:
     assert ([], "Unschedulable") == (going(found), found.verdicts["n1"].why)
 
 
-def test_v15_d37_pods_that_fit_elsewhere_have_their_place_there() -> None:
+@pytest.mark.case("V15-D37")
+def test_pods_that_fit_elsewhere_have_their_place_there() -> None:
     going_first = reserved_on(
         "n1", "r-1", pod_on("a", cpu="3"), pod_on("b"), claim_conditions=[DRIFTED]
     )
@@ -229,7 +240,8 @@ def test_what_metrics_call_a_method(method: str) -> None:
     }
 
 
-def test_208_what_was_looked_at_in_time_keeps_its_verdict() -> None:
+@pytest.mark.case("DIS-208")
+def test_what_was_looked_at_in_time_keeps_its_verdict() -> None:
     looks = iter([True, False])
     nodes = [machine(name, pod_on(f"p-{name}", node_selector=NOWHERE)) for name in ("a", "b")]
 
@@ -241,7 +253,8 @@ def test_208_what_was_looked_at_in_time_keeps_its_verdict() -> None:
     } == {name: (each.why, each.detail, each.has_event) for name, each in found.verdicts.items()}
 
 
-def test_208_a_pool_whose_turn_was_not_needed_is_not_unseen() -> None:
+@pytest.mark.case("DIS-208")
+def test_a_pool_whose_turn_was_not_needed_is_not_unseen() -> None:
     nodes = [machine(f"{name}1", pod_on(f"p-{name}"), pool=name) for name in "ab"]
 
     found = found_by("single", *nodes, unmanaged_node("other"), pools=[pool("a"), pool("b")])
@@ -252,8 +265,8 @@ def test_208_a_pool_whose_turn_was_not_needed_is_not_unseen() -> None:
 @pytest.mark.parametrize(
     ("other_type", "scores"),
     [
-        pytest.param("s32", [(0.22, False)], id="220 what could not be worth it"),
-        pytest.param("s4", [(1.0, True)], id="216 what is worth it"),
+        pytest.param("s32", [(0.22, False)], id="DIS-220 what could not be worth it"),
+        pytest.param("s4", [(1.0, True)], id="DIS-216 what is worth it"),
     ],
 )
 def test_every_move_that_is_weighed_is_reported(
@@ -274,12 +287,13 @@ def static_nodes(*names: str, pool: str = "np") -> list[StateNode]:
     ]
 
 
-def test_252_static_drift_has_a_gate() -> None:
+@pytest.mark.case("DIS-252")
+def test_static_drift_has_a_gate() -> None:
     view = look(*static_nodes("n1"), pools=[pool(replicas=1)])
     closed = replace(view.settings, planning=replace(view.settings.planning, static=False))
 
     found = find_static_drift(
-        Pass(view.snapshot, catalogue_of({}), view.facts, closed, now=view.now)
+        DisruptionContext(view.snapshot, catalogue_of({}), view.facts, closed, now=view.now)
     )
 
     assert ([], 0) == (going(found), found.eligible)
@@ -294,7 +308,8 @@ def test_static_pools_drift_by_name_and_each_node_has_its_price() -> None:
     assert [0.37, 0.37] == [round(command.savings, 6) for command in found.commands]
 
 
-def test_259_what_the_limit_leaves_no_room_for_waits_in_silence() -> None:
+@pytest.mark.case("DIS-259")
+def test_what_the_limit_leaves_no_room_for_waits_in_silence() -> None:
     fixed = pool(replicas=3, limits={"nodes": "4"}, budgets=["2"])
 
     found = found_by("static-drift", *static_nodes("n1", "n2", "n3"), pools=[fixed])
@@ -306,7 +321,8 @@ def test_259_what_the_limit_leaves_no_room_for_waits_in_silence() -> None:
     } == {name: (each.why, each.detail, each.has_event) for name, each in found.verdicts.items()}
 
 
-def test_260_scaling_down_comes_before_drift_in_silence() -> None:
+@pytest.mark.case("DIS-260")
+def test_scaling_down_comes_before_drift_in_silence() -> None:
     found = found_by("static-drift", *static_nodes("n1", "n2"), pools=[pool(replicas=1)])
 
     assert {
@@ -318,11 +334,12 @@ def test_260_scaling_down_comes_before_drift_in_silence() -> None:
     } == {(each.why, each.detail, each.has_event) for each in found.verdicts.values()}
 
 
+@pytest.mark.case("V15-D40")
 @pytest.mark.parametrize(
     ("is_gate_on", "decision", "verdicts"),
     [
-        pytest.param(True, "terminate-first", {"n2": "Budget"}, id="V15-D40 one holder at a time"),
-        pytest.param(False, "replace", {"n2": "Budget"}, id="V15-D40 the gate is off"),
+        pytest.param(True, "terminate-first", {"n2": "Budget"}, id="one holder at a time"),
+        pytest.param(False, "replace", {"n2": "Budget"}, id="the gate is off"),
     ],
 )
 def test_a_static_pool_that_lives_on_a_full_reservation(

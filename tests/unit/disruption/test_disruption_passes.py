@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from builders import FACTS_F, NOW, pod, unmanaged_node
-from disrupting import (
+from helpers.builders import FACTS_F, NOW, pod, unmanaged_node
+from helpers.disruption import (
     catalogue_of,
     found_by,
     going,
@@ -27,20 +27,20 @@ from karpenter.api.karpenter import (
 )
 from karpenter.api.meta import ObjectMeta
 from karpenter.disruption.candidates import Blocked, Candidate, Kind
-from karpenter.disruption.outlook import Outlook
-from karpenter.disruption.passes import DisruptionSettings, Pass
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings
+from karpenter.disruption.forecast import DisruptionForecast
 from karpenter.model import labels as keys
 from karpenter.scheduling.provisioning import PassSettings
-from karpenter.state.eviction import POD_DELETION_COST
+from karpenter.state.eviction_cost import POD_DELETION_COST
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
 
 NOT_READY: Final = pool(conditions=[])
 
 
-def passing(cluster: Snapshot, facts: Any = FACTS_F, **planning: bool) -> Pass:
+def passing(cluster: Snapshot, facts: Any = FACTS_F, **planning: bool) -> DisruptionContext:
     settings = DisruptionSettings(PassSettings(**planning))  # type: ignore[arg-type]
-    return Pass(cluster, catalogue_of({}), facts, settings, now=NOW)
+    return DisruptionContext(cluster, catalogue_of({}), facts, settings, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,9 @@ def test_the_price_of_a_machine_under_an_overlay(
     assert price == pytest.approx(found.price)
 
 
+@pytest.mark.case("V15-D45")
 @pytest.mark.parametrize(("is_ours", "cost"), [(False, 3.0), (True, 2.0)])
-def test_v15_d45_what_we_wrote_ourselves_does_not_count_for_a_pool(
-    is_ours: bool, cost: float
-) -> None:
+def test_what_we_wrote_ourselves_does_not_count_for_a_pool(is_ours: bool, cost: float) -> None:
     dear = machine("n1", pod_on("p", annotations={POD_DELETION_COST: "134217728"}))
 
     view = passing(snapshot(dear), deletion_cost_is_ours=is_ours)
@@ -125,13 +124,14 @@ def test_v15_d45_what_we_wrote_ourselves_does_not_count_for_a_pool(
     assert cost == view.totals("np")[1]
 
 
-def outlook_of(*nodes: StateNode, **world: Any) -> Outlook:
-    return Outlook(
+def outlook_of(*nodes: StateNode, **world: Any) -> DisruptionForecast:
+    return DisruptionForecast(
         snapshot(*nodes, **world), catalogue_of({}), FACTS_F, DisruptionSettings(), now=NOW
     )
 
 
-def test_120_a_machine_whose_command_has_begun_is_in_progress() -> None:
+@pytest.mark.case("DIS-120")
+def test_a_machine_whose_command_has_begun_is_in_progress() -> None:
     nodes = [machine("n1", pod_on("p")), unmanaged_node("other")]
     outlook = outlook_of(*nodes)
 
@@ -142,7 +142,8 @@ def test_120_a_machine_whose_command_has_begun_is_in_progress() -> None:
     assert "DisruptionInProgress" == standing.why
 
 
-def test_101_machines_that_are_to_take_pods_wait_for_them() -> None:
+@pytest.mark.case("DIS-101")
+def test_machines_that_are_to_take_pods_wait_for_them() -> None:
     outlook = outlook_of(machine("n1"), machine("n2"), pods=[pod("waits", cpu="3")])
 
     before, now = outlook.before.standing(Kind.GRACEFUL), outlook.look().standing(Kind.GRACEFUL)

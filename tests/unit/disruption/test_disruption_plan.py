@@ -5,8 +5,9 @@ from datetime import timedelta
 from typing import Final
 
 import msgspec
+import pytest
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     NOW,
     READY,
@@ -20,7 +21,7 @@ from builders import (
     reserved,
     unmanaged_node,
 )
-from disrupting import (
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     WEB,
@@ -46,7 +47,7 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.pods import PodTemplate
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
-from karpenter.disruption.passes import DisruptionSettings
+from karpenter.disruption.context import DisruptionSettings
 from karpenter.disruption.plan import plan_disruption
 from karpenter.model import labels as keys
 
@@ -83,7 +84,8 @@ def test_a_machine_that_is_to_take_pods_stays() -> None:
     assert [("n1", "Nominated")] == [(b.node, b.why) for b in plan.blocked]
 
 
-def test_101_a_machine_that_a_waiting_pod_would_come_to_stays() -> None:
+@pytest.mark.case("DIS-101")
+def test_a_machine_that_a_waiting_pod_would_come_to_stays() -> None:
     nodes = [machine("n1"), machine("n2", pod_on("b", cpu="3500m"), instance_type="s4")]
 
     plan = planned(*nodes, pods=[pod("waits", cpu="3")], pools=[OD_POOL])
@@ -92,13 +94,15 @@ def test_101_a_machine_that_a_waiting_pod_would_come_to_stays() -> None:
     assert ("n1", "Nominated") in [(b.node, b.why) for b in plan.blocked]
 
 
-def test_101_a_pod_that_fits_nowhere_keeps_nothing() -> None:
+@pytest.mark.case("DIS-101")
+def test_a_pod_that_fits_nowhere_keeps_nothing() -> None:
     plan = planned(machine("n1"), pods=[pod("huge", cpu="1000")], pools=[OD_POOL])
 
     assert ["n1"] == going(plan)
 
 
-def test_101_a_machine_that_the_pods_of_one_on_its_way_out_would_come_to_stays() -> None:
+@pytest.mark.case("DIS-101")
+def test_a_machine_that_the_pods_of_one_on_its_way_out_would_come_to_stays() -> None:
     leaving = machine("n2", pod_on("b", cpu="3"), deleted=NOW)
 
     plan = planned(machine("n1"), leaving, pools=[OD_POOL])
@@ -107,7 +111,8 @@ def test_101_a_machine_that_the_pods_of_one_on_its_way_out_would_come_to_stays()
     assert [("n1", "Nominated"), ("n2", "Deleting")] == [(b.node, b.why) for b in plan.blocked]
 
 
-def test_101_spare_room_promises_nothing() -> None:
+@pytest.mark.case("DIS-101")
+def test_spare_room_promises_nothing() -> None:
     unit = ObjectMeta(name="unit", namespace="default")
     template = PodTemplate(metadata=unit, template=pod_template(cpu="1"))
     buffer = CapacityBuffer(
@@ -121,7 +126,8 @@ def test_101_spare_room_promises_nothing() -> None:
     assert ["n1"] == going(plan)
 
 
-def test_282_nothing_is_decided_before_every_claim_has_launched() -> None:
+@pytest.mark.case("DIS-282")
+def test_nothing_is_decided_before_every_claim_has_launched() -> None:
     nodes = [machine("empty"), machine("kept", annotations={keys.DO_NOT_DISRUPT: "true"})]
     expired = machine("expired", expire_after="1h")
 
@@ -133,7 +139,8 @@ def test_282_nothing_is_decided_before_every_claim_has_launched() -> None:
     }
 
 
-def test_282_a_claim_of_another_provider_holds_up_nothing() -> None:
+@pytest.mark.case("DIS-282")
+def test_a_claim_of_another_provider_holds_up_nothing() -> None:
     claim = node_claim("theirs", provider_id="")
     other = NodeClassReference(group="other.sh", kind="OtherNodeClass", name="default")
     spec = msgspec.structs.replace(claim.spec, node_class_ref=other)
@@ -143,7 +150,8 @@ def test_282_a_claim_of_another_provider_holds_up_nothing() -> None:
     assert ["n1"] == going(plan)
 
 
-def test_113_users_are_told_of_a_wish_that_nobody_understands() -> None:
+@pytest.mark.case("DIS-113")
+def test_users_are_told_of_a_wish_that_nobody_understands() -> None:
     wish = {keys.DO_NOT_DISRUPT: "banana"}
     elsewhere = replace(unmanaged_node("foreign"), pods=(pod_on("c", annotations=wish),))
 
@@ -252,7 +260,8 @@ def test_what_users_are_told_about_a_replacement() -> None:
     assert not any(event.is_warning for event in plan.events)
 
 
-def test_219_a_move_of_several_is_told_to_the_pools_that_weigh_it() -> None:
+@pytest.mark.case("DIS-219")
+def test_a_move_of_several_is_told_to_the_pools_that_weigh_it() -> None:
     pools = [pool("a", requirements=ON_DEMAND_ONLY, policy="Balanced"), pool("b")]
     nodes = [
         machine(f"{name}{n}", pod_on(f"{name}-p{n}"), instance_type="s8", pool=name)
@@ -286,7 +295,8 @@ def test_nodes_of_a_pool_that_is_being_deleted_go_with_it() -> None:
     )
 
 
-def test_285_orphans_of_a_pool_that_is_gone_stay() -> None:
+@pytest.mark.case("DIS-285")
+def test_orphans_of_a_pool_that_is_gone_stay() -> None:
     plan = planned(machine("n1", pool="gone"))
 
     assert [("n1", "NodePoolNotFound")] == [(b.node, b.why) for b in plan.blocked]
@@ -334,7 +344,8 @@ def test_repair_the_old_way_asks_nobody() -> None:
     ]
 
 
-def test_268_repair_the_old_way_says_when_too_many_fail() -> None:
+@pytest.mark.case("DIS-268")
+def test_repair_the_old_way_says_when_too_many_fail() -> None:
     broken = condition("BadNode", at=LONG_AGO)
     ill = [machine(f"b{n}", node_conditions=[READY, broken]) for n in range(3)]
     well = [machine(f"n{n}") for n in range(7)]

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from builders import FACTS_F, NOW, RESERVATION_ID, expression, offering, reserved
-from disrupting import (
+from helpers.builders import FACTS_F, NOW, RESERVATION_ID, expression, offering, reserved
+from helpers.disruption import (
     ON_DEMAND_ONLY,
     Standing,
     World,
@@ -26,13 +26,13 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.disruption.candidates import Candidate, Kind
-from karpenter.disruption.passes import DisruptionSettings, Pass
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings
+from karpenter.disruption.methods.terminate_first import credit_for, holds_slot, is_full
 from karpenter.disruption.static_pools import static_replacement, strength_of
-from karpenter.disruption.terminate_first import credit_for, holds_slot, is_full
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Launch, PlannedClaim
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
-from karpenter.state.static_count import count_static
+from karpenter.state.static_node_counts import count_static
 
 FIXED: Final = pool(replicas=3, limits={"nodes": "5"})
 RESERVED_ONLY: Final = (expression(keys.CAPACITY_TYPE, "In", keys.RESERVED),)
@@ -70,7 +70,7 @@ def test_the_grace_period_of_a_static_replacement(
     fixed = _with_template(pool(replicas=1), termination_grace_period=stated)
     facts = replace(FACTS_F, default_termination_grace_period=usual)
     cluster = snapshot(machine("n1", pod_on("p")), pools=[fixed])
-    view = Pass(cluster, catalogue_of({}), facts, DisruptionSettings(), now=NOW)
+    view = DisruptionContext(cluster, catalogue_of({}), facts, DisruptionSettings(), now=NOW)
 
     claim = static_replacement(view, view.candidates(Kind.GRACEFUL)[0])
 
@@ -125,6 +125,7 @@ def test_a_static_replacement_is_of_a_type_that_the_pool_allows() -> None:
     assert "s8" == found.launch.instance_type
 
 
+@pytest.mark.case("V15-D40")
 @pytest.mark.parametrize(
     ("ways", "full"),
     [
@@ -136,15 +137,16 @@ def test_a_static_replacement_is_of_a_type_that_the_pool_allows() -> None:
         pytest.param([], True, id="nothing at all"),
     ],
 )
-def test_v15_d40_when_a_pool_is_full(ways: list[Offering], full: bool) -> None:
+def test_when_a_pool_is_full(ways: list[Offering], full: bool) -> None:
     assert full == is_full(pool(), {"s4": kind("s4", 4, ways=ways)})
 
 
+@pytest.mark.case("V15-D40")
 @pytest.mark.parametrize(
     "requirements",
     [
-        pytest.param(RESERVED_ONLY, id="V15-D40 offerings that a pool does not allow"),
-        pytest.param([expression(keys.INSTANCE_TYPE, "In", "s4")], id="V15-D40 nor types"),
+        pytest.param(RESERVED_ONLY, id="offerings that a pool does not allow"),
+        pytest.param([expression(keys.INSTANCE_TYPE, "In", "s4")], id="nor types"),
     ],
 )
 def test_what_a_pool_does_not_allow_does_not_count(
@@ -164,6 +166,7 @@ GONE: Final = offering(
 HOLDER: Final = {RESERVATION_ID: "r-1"}
 
 
+@pytest.mark.case("V15-D37")
 @pytest.mark.parametrize(
     ("options", "ways", "credit", "holds"),
     [
@@ -204,7 +207,7 @@ HOLDER: Final = {RESERVATION_ID: "r-1"}
         ),
     ],
 )
-def test_v15_d37_who_holds_a_slot(
+def test_who_holds_a_slot(
     options: Standing, ways: list[Offering], credit: Mapping[str, int], holds: bool
 ) -> None:
     types = {"s4": kind("s4", 4, ways=ways)}

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from builders import FACTS_F, NOW, condition, node_claim, owner
-from disrupting import (
+from helpers.builders import FACTS_F, NOW, condition, node_claim, owner
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     catalogue_of,
@@ -19,7 +19,7 @@ from disrupting import (
 )
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import OwnerReference
-from karpenter.disruption.passes import DisruptionSettings
+from karpenter.disruption.context import DisruptionSettings
 from karpenter.disruption.plan import DisruptionPlan, plan_disruption
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
@@ -43,7 +43,7 @@ def why(plan: DisruptionPlan) -> tuple[str, str, bool]:
             machine("n1", pod_on("p", node_selector=NOWHERE), claim_conditions=[DRIFTED]),
             pool(),
             ("Unschedulable", "no place for default/p", True),
-            id="226 drift goes before consolidation",
+            id="DIS-226 drift goes before consolidation",
         ),
         pytest.param(
             machine("n1", pod_on("p"), claim_conditions=[DRIFTED]),
@@ -61,7 +61,7 @@ def why(plan: DisruptionPlan) -> tuple[str, str, bool]:
             ),
             pool(),
             ("Unschedulable", "no place for default/q", True),
-            id="108 and before pods that a deadline ends",
+            id="DIS-108 and before pods that a deadline ends",
         ),
         pytest.param(
             machine("n1", pod_on("p", annotations=PROTECTED), claim_conditions=[DRIFTED]),
@@ -71,13 +71,13 @@ def why(plan: DisruptionPlan) -> tuple[str, str, bool]:
                 "pod default/p has the annotation karpenter.sh/do-not-disrupt",
                 True,
             ),
-            id="107 but not before pods that nothing ends",
+            id="DIS-107 but not before pods that nothing ends",
         ),
         pytest.param(
             machine("n1", pod_on("p", node_selector=NOWHERE)),
             pool(),
             ("Unconsolidatable", "no place for default/p", True),
-            id="173 consolidation",
+            id="DIS-173 consolidation",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def owned(found: StateNode, *owners: OwnerReference) -> StateNode:
             [owner("NodePool", "np"), owner("Other", "np")],
             pool(deleted=NOW, after="Never"),
             "Deleting",
-            id="285 a claim of a pool that is being deleted goes with it",
+            id="DIS-285 a claim of a pool that is being deleted goes with it",
         ),
         pytest.param(
             [owner("NodePool", "np")],
@@ -112,16 +112,16 @@ def owned(found: StateNode, *owners: OwnerReference) -> StateNode:
             [owner("NodePool", "other")],
             pool(deleted=NOW, after="Never"),
             "Unconsolidatable",
-            id="285 nor does a claim go that another pool owns",
+            id="DIS-285 nor does a claim go that another pool owns",
         ),
         pytest.param(
             [owner("Other", "np")],
             pool(deleted=NOW, after="Never"),
             "Unconsolidatable",
-            id="285 or something else of that name",
+            id="DIS-285 or something else of that name",
         ),
         pytest.param(
-            [], pool(deleted=NOW, after="Never"), "Unconsolidatable", id="285 or nobody at all"
+            [], pool(deleted=NOW, after="Never"), "Unconsolidatable", id="DIS-285 or nobody at all"
         ),
     ],
 )
@@ -140,7 +140,8 @@ def test_a_node_without_a_claim_does_not_go_with_its_pool() -> None:
     assert "NotManaged" == why(planned(bare, pools=[pool(deleted=NOW)]))[0]
 
 
-def test_282_before_every_claim_has_launched_nothing_is_decided() -> None:
+@pytest.mark.case("DIS-282")
+def test_before_every_claim_has_launched_nothing_is_decided() -> None:
     plan = planned(machine("n1"), unlaunched=[node_claim("young", provider_id="")])
 
     detail = "nothing is decided about it before every NodeClaim has launched"
@@ -164,7 +165,8 @@ def test_a_plan_that_is_long_enough_says_so_of_the_others() -> None:
     assert ("NotEvaluated", "the plan ended before its turn came", False) == why(plan)
 
 
-def test_136_a_plan_tells_of_closed_budgets() -> None:
+@pytest.mark.case("DIS-136")
+def test_a_plan_tells_of_closed_budgets() -> None:
     plan = planned(machine("n1"), pools=[pool(budgets=["0"])])
 
     assert [("NodePool/np", "DisruptionBlocked")] == [(e.target, e.reason) for e in plan.events]

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, unmanaged_node
-from disrupting import (
+from helpers.builders import NOW, unmanaged_node
+from helpers.disruption import (
     ON_DEMAND_ONLY,
     decided,
     found_by,
@@ -62,7 +62,8 @@ def test_a_cluster_at_rest_confirms_a_command() -> None:
     assert (("n1", "n2"), "", ()) == (found.command.names, found.failure, found.lost)
 
 
-def test_150_an_empty_machine_that_got_a_pod_stays_and_the_other_goes() -> None:
+@pytest.mark.case("DIS-150")
+def test_an_empty_machine_that_got_a_pod_stays_and_the_other_goes() -> None:
     fresh = look(machine("n1", pod_on("new")), machine("n2"), now=LATER)
 
     found = validated(two_empty(), fresh)
@@ -72,7 +73,8 @@ def test_150_an_empty_machine_that_got_a_pod_stays_and_the_other_goes() -> None:
     assert 0.4 == pytest.approx(found.command.savings)
 
 
-def test_151_an_empty_machine_that_pods_are_expected_on_stays() -> None:
+@pytest.mark.case("DIS-151")
+def test_an_empty_machine_that_pods_are_expected_on_stays() -> None:
     command = only(decided(machine("n1")))
 
     found = validated(command, look(machine("n1", nominated_until=SOON), now=LATER))
@@ -162,7 +164,8 @@ def test_of_several_reasons_churn_is_counted() -> None:
     assert ("churn", "none of its nodes is empty any more") == (found.failure, found.detail)
 
 
-def test_155_a_budget_that_allows_some_of_several_is_not_enough() -> None:
+@pytest.mark.case("DIS-155")
+def test_a_budget_that_allows_some_of_several_is_not_enough() -> None:
     nodes = [machine(name, pod_on(f"p-{name}")) for name in ("n1", "n2")]
     command = only(found_by("multi", *nodes, unmanaged_node("other"), pools=[OD_POOL]))
     tight = pool(requirements=ON_DEMAND_ONLY, budgets=["1"])
@@ -177,7 +180,8 @@ def test_155_a_budget_that_allows_some_of_several_is_not_enough() -> None:
     )
 
 
-def test_154_pods_came_that_need_several_machines() -> None:
+@pytest.mark.case("DIS-154")
+def test_pods_came_that_need_several_machines() -> None:
     came = [pod_on(f"new{zone}", node_selector={keys.ZONE: zone}) for zone in ("z1", "z2")]
     fresh = look(machine("n1", pod_on("a"), *came, instance_type="s8"), pools=[OD_POOL], now=LATER)
 
@@ -186,7 +190,8 @@ def test_154_pods_came_that_need_several_machines() -> None:
     assert ("scheduling", "2 new nodes would be needed now") == (found.failure, found.detail)
 
 
-def test_152_a_protected_pod_came() -> None:
+@pytest.mark.case("DIS-152")
+def test_a_protected_pod_came() -> None:
     came = pod_on("new", annotations={keys.DO_NOT_DISRUPT: "true"})
     fresh = look(machine("n1", pod_on("a"), came, instance_type="s8"), pools=[OD_POOL], now=LATER)
 
@@ -196,7 +201,8 @@ def test_152_a_protected_pod_came() -> None:
     assert "default/new" in found.detail
 
 
-def test_153_a_pod_came_whose_budget_is_spent() -> None:
+@pytest.mark.case("DIS-153")
+def test_a_pod_came_whose_budget_is_spent() -> None:
     came = pod_on("new", labels={"app": "held"})
     fresh = look(
         machine("n1", pod_on("a"), came, instance_type="s8"),
@@ -210,7 +216,8 @@ def test_153_a_pod_came_whose_budget_is_spent() -> None:
     assert (None, "churn") == (found.command, found.failure)
 
 
-def test_154_a_pod_came_that_does_not_fit_what_was_decided() -> None:
+@pytest.mark.case("DIS-154")
+def test_a_pod_came_that_does_not_fit_what_was_decided() -> None:
     fresh = look(
         machine("n1", pod_on("a"), pod_on("new", cpu="3"), instance_type="s8"),
         pools=[OD_POOL],
@@ -253,7 +260,8 @@ def test_a_pod_that_fits_nowhere_fails_it() -> None:
     assert "no place for default/new" == validated(replacement(), fresh).detail
 
 
-def test_155_the_budget_was_closed() -> None:
+@pytest.mark.case("DIS-155")
+def test_the_budget_was_closed() -> None:
     shut = pool(requirements=ON_DEMAND_ONLY, budgets=["0"])
     fresh = look(machine("n1", pod_on("a"), instance_type="s8"), pools=[shut], now=LATER)
 
@@ -262,7 +270,8 @@ def test_155_the_budget_was_closed() -> None:
     assert (None, "budget", ("n1",)) == (found.command, found.failure, found.lost)
 
 
-def test_156_after_several_one_is_tried_in_the_same_pass() -> None:
+@pytest.mark.case("DIS-156")
+def test_after_several_one_is_tried_in_the_same_pass() -> None:
     nodes = [machine(f"n{n}", pod_on(f"p{n}"), instance_type="s8") for n in range(3)]
     search = Search(look(*nodes, pools=[OD_POOL]))
 

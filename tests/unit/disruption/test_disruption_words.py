@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, condition, launching_node, unmanaged_node
-from disrupting import (
+from helpers.builders import NOW, condition, launching_node, unmanaged_node
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     found_by,
@@ -23,8 +23,8 @@ from disrupting import (
 )
 from karpenter.api.karpenter import NodePool
 from karpenter.api.policy import PodDisruptionBudget
-from karpenter.disruption.announcing import announced_command
 from karpenter.disruption.candidates import Blocked, Kind
+from karpenter.disruption.events import announced_command, saved
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
 
@@ -35,29 +35,31 @@ NOWHERE: Final = {keys.ZONE: "z9"}
 @pytest.mark.parametrize(
     ("found", "detail"),
     [
-        pytest.param(unmanaged_node("n1"), "it has no NodeClaim, so it is not ours", id="97"),
-        pytest.param(launching_node("n1"), "its node has not appeared yet", id="98"),
-        pytest.param(machine("n1", initialized=False), "it is not initialized", id="99 registered"),
+        pytest.param(unmanaged_node("n1"), "it has no NodeClaim, so it is not ours", id="DIS-97"),
+        pytest.param(launching_node("n1"), "its node has not appeared yet", id="DIS-98"),
+        pytest.param(
+            machine("n1", initialized=False), "it is not initialized", id="DIS-99 registered"
+        ),
         pytest.param(
             machine("n1", registered=False, initialized=False),
             "it is neither initialized nor registered",
-            id="99 not even registered",
+            id="DIS-99 not even registered",
         ),
-        pytest.param(machine("n1", deleted=NOW), "it is on its way out", id="100"),
+        pytest.param(machine("n1", deleted=NOW), "it is on its way out", id="DIS-100"),
         pytest.param(
             machine("n1", nominated_until=NOW + timedelta(seconds=15)),
             "pods are expected on it",
-            id="101",
+            id="DIS-101",
         ),
         pytest.param(
             machine("n1", annotations={keys.DO_NOT_DISRUPT: "true"}),
             "the node has the annotation karpenter.sh/do-not-disrupt",
-            id="102",
+            id="DIS-102",
         ),
         pytest.param(
-            machine("n1", pool=""), "it has no label karpenter.sh/nodepool", id="104 of no pool"
+            machine("n1", pool=""), "it has no label karpenter.sh/nodepool", id="DIS-104 of no pool"
         ),
-        pytest.param(machine("n1", pool="gone"), "there is no NodePool gone", id="105"),
+        pytest.param(machine("n1", pool="gone"), "there is no NodePool gone", id="DIS-105"),
         pytest.param(
             machine("n1", claim_conditions=[condition("Rebooting")]),
             "it is being rebooted",
@@ -69,7 +71,8 @@ def test_why_a_machine_is_no_candidate(found: StateNode, detail: str) -> None:
     assert detail == _said_of(found)
 
 
-def test_120_a_machine_in_a_command_is_said_to_be() -> None:
+@pytest.mark.case("DIS-120")
+def test_a_machine_in_a_command_is_said_to_be() -> None:
     found = look(machine("n1"), in_progress=["n1"]).standing(Kind.GRACEFUL)["n1"]
 
     assert isinstance(found, Blocked)
@@ -82,12 +85,12 @@ def test_120_a_machine_in_a_command_is_said_to_be() -> None:
         pytest.param(
             [pdb_of(0, namespace="")],
             "PDB default/pdb allows 0 of 2 for pod default/p",
-            id="115 a budget of no namespace is one of the default namespace",
+            id="DIS-115 a budget of no namespace is one of the default namespace",
         ),
         pytest.param(
             [pdb_of(5, name="b"), pdb_of(5, name="a")],
             "pod default/p is selected by several budgets: a, b",
-            id="117 several budgets are all named",
+            id="DIS-117 several budgets are all named",
         ),
     ],
 )
@@ -101,6 +104,7 @@ def test_a_budget_of_pods_is_named_with_its_namespace() -> None:
     assert "PDB prod/pdb allows 0 of 2 for pod prod/p" == found
 
 
+@pytest.mark.case("DIS-173")
 @pytest.mark.parametrize(
     ("count", "detail"),
     [
@@ -110,7 +114,7 @@ def test_a_budget_of_pods_is_named_with_its_namespace() -> None:
         ),
     ],
 )
-def test_173_pods_without_a_place_are_named(count: int, detail: str) -> None:
+def test_pods_without_a_place_are_named(count: int, detail: str) -> None:
     crowd = reversed(pods_on(count, "p", cpu="100m", node_selector=NOWHERE))
 
     found = found_by("single", machine("n1", *crowd))
@@ -118,7 +122,8 @@ def test_173_pods_without_a_place_are_named(count: int, detail: str) -> None:
     assert ([], detail) == (going(found), found.verdicts["n1"].detail)
 
 
-def test_214_what_is_not_worth_it_is_refused_in_silence() -> None:
+@pytest.mark.case("DIS-214")
+def test_what_is_not_worth_it_is_refused_in_silence() -> None:
     weighing = pool(requirements=ON_DEMAND_ONLY, policy="Balanced")
     busy = machine("n1", *pods_on(8, "p", cpu="800m"), instance_type="s8")
 
@@ -138,13 +143,13 @@ def test_214_what_is_not_worth_it_is_refused_in_silence() -> None:
             NOW - timedelta(seconds=10),
             "its pods changed too lately; NodePool np waits until",
             False,
-            id="162 within its window",
+            id="DIS-162 within its window",
         ),
         pytest.param(
             NOW - timedelta(hours=1),
             "it is not marked as consolidatable yet",
             False,
-            id="163 after its window, before somebody said so",
+            id="DIS-163 after its window, before somebody said so",
         ),
         pytest.param(
             NOW + timedelta(minutes=1),
@@ -220,7 +225,8 @@ def test_only_consolidation_is_announced(method: str) -> None:
     assert [] == announced_command(command)
 
 
-def test_219_what_pools_are_told_of_a_move_of_several() -> None:
+@pytest.mark.case("DIS-219")
+def test_what_pools_are_told_of_a_move_of_several() -> None:
     pools = [pool(name, requirements=ON_DEMAND_ONLY, policy="Balanced") for name in ("b", "a")]
     nodes = [machine(f"{name}1", pod_on(f"p-{name}"), pool=name) for name in ("a", "b")]
 
@@ -244,3 +250,21 @@ def _said_of(found: StateNode, pdbs: list[PodDisruptionBudget] | None = None) ->
     verdict = look(found, pdbs=pdbs or []).standing(Kind.GRACEFUL)["n1"]
     assert isinstance(verdict, Blocked)
     return verdict.detail
+
+
+def test_what_nobody_can_price_saves_nobody_knows_what() -> None:
+    priceless = machine("n1", pod_on("a"), labels=NOWHERE)
+
+    command = only(found_by("single", priceless, unmanaged_node("big")))
+
+    assert "(savings: unknown)" == saved(command)
+
+
+def test_a_pool_that_weighs_savings_says_that_it_knows_none() -> None:
+    weighing = [pool(policy="Balanced")]
+    priceless = machine("n1", pod_on("a"), labels=NOWHERE)
+
+    found = found_by("single", priceless, unmanaged_node("big"), pools=weighing)
+
+    said = "even removing it would score 0.00, below 0.50, because its price is unknown"
+    assert [said] == [verdict.detail for verdict in found.verdicts.values()]

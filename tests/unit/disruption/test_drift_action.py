@@ -5,8 +5,18 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, READY, condition, expression, node_claim, offering, owner, pod, reserved
-from disrupting import (
+from helpers.builders import (
+    NOW,
+    READY,
+    condition,
+    expression,
+    node_claim,
+    offering,
+    owner,
+    pod,
+    reserved,
+)
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     decided,
@@ -26,9 +36,9 @@ from disrupting import (
 from karpenter.api.meta import Condition
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.candidates import Blocked, Why
-from karpenter.disruption.passes import DisruptionSettings
+from karpenter.disruption.context import DisruptionSettings
 from karpenter.model import labels as keys
-from karpenter.scheduling.static import plan_static
+from karpenter.scheduling.static_pools import plan_static
 from karpenter.state.nodes import StateNode
 
 FIRST: Final = DisruptionSettings(terminate_first_drift=True)
@@ -40,7 +50,8 @@ def drifted(minutes: int = 60) -> Condition:
     return condition("Drifted", at=NOW - timedelta(minutes=minutes))
 
 
-def test_221_pods_that_fit_elsewhere_need_no_replacement() -> None:
+@pytest.mark.case("DIS-221")
+def test_pods_that_fit_elsewhere_need_no_replacement() -> None:
     nodes = [machine("n1", pod_on("a"), claim_conditions=[drifted()]), machine("n2", pod_on("b"))]
 
     command = only(found_by("drift", *nodes))
@@ -49,7 +60,8 @@ def test_221_pods_that_fit_elsewhere_need_no_replacement() -> None:
     assert {"n2": ("default/a",)} == command.placements
 
 
-def test_222_a_replacement_may_cost_anything() -> None:
+@pytest.mark.case("DIS-222")
+def test_a_replacement_may_cost_anything() -> None:
     types = [kind("dear", 4, price=99.0)]
     nodes = machine("n1", pod_on("a"), claim_conditions=[drifted()])
 
@@ -58,7 +70,8 @@ def test_222_a_replacement_may_cost_anything() -> None:
     assert ("replace", ("dear",)) == (command.decision, command.replacements[0].instance_types)
 
 
-def test_223_one_machine_may_need_three() -> None:
+@pytest.mark.case("DIS-223")
+def test_one_machine_may_need_three() -> None:
     nodes = machine(
         "n1", *pods_on(3, "a", cpu="3"), instance_type="s16", claim_conditions=[drifted()]
     )
@@ -68,7 +81,8 @@ def test_223_one_machine_may_need_three() -> None:
     assert 3 == len(command.replacements)
 
 
-def test_224_a_machine_without_pods_goes_first() -> None:
+@pytest.mark.case("DIS-224")
+def test_a_machine_without_pods_goes_first() -> None:
     nodes = [
         machine("old", pod_on("a"), claim_conditions=[drifted(90)]),
         machine("empty", claim_conditions=[drifted(5)]),
@@ -77,7 +91,8 @@ def test_224_a_machine_without_pods_goes_first() -> None:
     assert ["empty"] == going(found_by("drift", *nodes))
 
 
-def test_225_else_the_one_that_drifted_first() -> None:
+@pytest.mark.case("DIS-225")
+def test_else_the_one_that_drifted_first() -> None:
     nodes = [
         machine("a", pod_on("p"), claim_conditions=[drifted(30)]),
         machine("b", pod_on("q"), claim_conditions=[drifted(90)]),
@@ -86,7 +101,8 @@ def test_225_else_the_one_that_drifted_first() -> None:
     assert ["b"] == going(found_by("drift", *nodes))
 
 
-def test_226_one_that_cannot_go_does_not_hold_up_the_next() -> None:
+@pytest.mark.case("DIS-226")
+def test_one_that_cannot_go_does_not_hold_up_the_next() -> None:
     nodes = [
         machine("a", pod_on("p", node_selector={keys.ZONE: "z9"}), claim_conditions=[drifted(90)]),
         machine("b", pod_on("q"), claim_conditions=[drifted(30)]),
@@ -137,20 +153,23 @@ def test_a_machine_does_not_wait_for_one_that_is_taken_by_pods(waiting: bool, na
     assert {"new": (f"default/{name}",)} == command.placements
 
 
+@pytest.mark.case("DIS-227")
 @pytest.mark.parametrize("said", [[], [condition("Drifted", "False", at=LONG_AGO)]])
-def test_227_what_has_not_drifted_is_passed_over(said: list[Condition]) -> None:
+def test_what_has_not_drifted_is_passed_over(said: list[Condition]) -> None:
     found = found_by("drift", machine("n1", pod_on("p"), claim_conditions=said))
 
     assert ([], 0) == (going(found), found.eligible)
 
 
-def test_228_drift_does_not_ask_about_consolidation() -> None:
+@pytest.mark.case("DIS-228")
+def test_drift_does_not_ask_about_consolidation() -> None:
     nodes = machine("n1", pod_on("p"), claim_conditions=[drifted()], without=["Consolidatable"])
 
     assert ["n1"] == going(decided(nodes, pools=[pool(after="Never")]))
 
 
-def test_229_a_protected_pod_gets_no_room_beforehand() -> None:
+@pytest.mark.case("DIS-229")
+def test_a_protected_pod_gets_no_room_beforehand() -> None:
     nodes = machine(
         "n1",
         pod_on("p", annotations=PROTECTED),
@@ -163,7 +182,8 @@ def test_229_a_protected_pod_gets_no_room_beforehand() -> None:
     assert ("delete", ()) == (command.decision, command.replacements)
 
 
-def test_230_nor_does_one_whose_budget_never_gives_way() -> None:
+@pytest.mark.case("DIS-230")
+def test_nor_does_one_whose_budget_never_gives_way() -> None:
     nodes = machine("n1", pod_on("p"), claim_conditions=[drifted()], grace_period="1h")
 
     command = only(found_by("drift", nodes, pdbs=[pdb_of(0, max_unavailable=0)]))
@@ -171,7 +191,8 @@ def test_230_nor_does_one_whose_budget_never_gives_way() -> None:
     assert ("delete", ()) == (command.decision, command.replacements)
 
 
-def test_232_no_more_at_a_time_than_budgets_allow() -> None:
+@pytest.mark.case("DIS-232")
+def test_no_more_at_a_time_than_budgets_allow() -> None:
     nodes = [
         machine(f"n{n}", pod_on(f"p{n}", cpu="3"), claim_conditions=[drifted()]) for n in range(10)
     ]
@@ -198,11 +219,12 @@ def full(capacity: int = 0, **ways: float) -> list[InstanceType]:
     return [kind("s4", 4, ways=also, reservations=[reserved("r-1", capacity)])]
 
 
+@pytest.mark.case("V15-D37")
 @pytest.mark.parametrize(
     ("settings", "decision"),
     [
-        pytest.param(DisruptionSettings(), None, id="V15-D37 without the gate it stays"),
-        pytest.param(FIRST, "terminate-first", id="V15-D37 with it, it goes first"),
+        pytest.param(DisruptionSettings(), None, id="without the gate it stays"),
+        pytest.param(FIRST, "terminate-first", id="with it, it goes first"),
     ],
 )
 def test_a_full_reservation(settings: DisruptionSettings, decision: str | None) -> None:
@@ -222,7 +244,8 @@ def test_a_full_reservation(settings: DisruptionSettings, decision: str | None) 
         )
 
 
-def test_v15_d38_what_can_be_had_on_demand_is_replaced_first() -> None:
+@pytest.mark.case("V15-D38")
+def test_what_can_be_had_on_demand_is_replaced_first() -> None:
     nodes = reserved_on("n1", "r-1", pod_on("p"), claim_conditions=[drifted()])
 
     command = only(found_by("drift", nodes, types=full(on_demand=1.0), settings=FIRST))
@@ -230,7 +253,8 @@ def test_v15_d38_what_can_be_had_on_demand_is_replaced_first() -> None:
     assert ("replace", 1) == (command.decision, len(command.replacements))
 
 
-def test_v15_d38_one_slot_is_not_enough_for_two_machines() -> None:
+@pytest.mark.case("V15-D38")
+def test_one_slot_is_not_enough_for_two_machines() -> None:
     nodes = reserved_on(
         "n1",
         "r-1",
@@ -244,7 +268,8 @@ def test_v15_d38_one_slot_is_not_enough_for_two_machines() -> None:
     assert [] == going(found)
 
 
-def test_v15_d38_a_reservation_that_is_not_on_offer_gives_nothing_back() -> None:
+@pytest.mark.case("V15-D38")
+def test_a_reservation_that_is_not_on_offer_gives_nothing_back() -> None:
     gone = offering(
         "z1", keys.RESERVED, 0.1, available=False, reservation_id="r-1", reservation_capacity=0
     )
@@ -261,9 +286,9 @@ def static_nodes(count: int) -> list[StateNode]:
 @pytest.mark.parametrize(
     ("limit", "replicas", "budget", "count"),
     [
-        pytest.param("5", 5, "100%", 0, id="258 at its limit nothing can be replaced"),
-        pytest.param("7", 5, "100%", 2, id="259 as many as the limit leaves"),
-        pytest.param("7", 4, "100%", 0, id="260 what is too many goes first"),
+        pytest.param("5", 5, "100%", 0, id="DIS-258 at its limit nothing can be replaced"),
+        pytest.param("7", 5, "100%", 2, id="DIS-259 as many as the limit leaves"),
+        pytest.param("7", 4, "100%", 0, id="DIS-260 what is too many goes first"),
         pytest.param(None, 5, "100%", 5, id="without a limit all at once"),
         pytest.param(None, 5, "2", 2, id="within budgets"),
     ],
@@ -314,7 +339,8 @@ def test_dynamic_drift_leaves_static_pools_alone() -> None:
     assert [] == going(found_by("drift", *static_nodes(2), pools=[pool(replicas=2)]))
 
 
-def test_260_a_static_pool_waits_for_the_replacements_it_has_begun() -> None:
+@pytest.mark.case("DIS-260")
+def test_a_static_pool_waits_for_the_replacements_it_has_begun() -> None:
     nodes = static_nodes(3)
     leaving = machine("x", pod_on("x"), claim_conditions=[drifted()], marked=True)
     replacement = machine("new", without=["Drifted"])
@@ -336,16 +362,13 @@ def test_claims_without_a_machine_take_up_slots() -> None:
     assert 1 == len(found.commands)
 
 
+@pytest.mark.case("V15-D39")
 @pytest.mark.parametrize(
     ("settings", "conditions", "decisions", "has_event"),
     [
-        pytest.param(
-            DisruptionSettings(), (READY,), [], True, id="V15-D39 without the gate they stay"
-        ),
-        pytest.param(
-            FIRST, (READY,), ["static-at-limit"] * 3, False, id="V15-D39 with it they go first"
-        ),
-        pytest.param(FIRST, (), [], True, id="V15-D39 unless the pool is not ready"),
+        pytest.param(DisruptionSettings(), (READY,), [], True, id="without the gate they stay"),
+        pytest.param(FIRST, (READY,), ["static-at-limit"] * 3, False, id="with it they go first"),
+        pytest.param(FIRST, (), [], True, id="unless the pool is not ready"),
     ],
 )
 def test_a_static_pool_at_its_limit(
@@ -362,7 +385,8 @@ def test_a_static_pool_at_its_limit(
     assert has_event == any(verdict.has_event for verdict in found.verdicts.values())
 
 
-def test_v15_d40_who_holds_a_slot_goes_and_who_does_not_stays() -> None:
+@pytest.mark.case("V15-D40")
+def test_who_holds_a_slot_goes_and_who_does_not_stays() -> None:
     fixed = pool(replicas=2, requirements=RESERVED_ONLY)
     nodes = [
         machine("a", claim_conditions=[drifted(90)]),
@@ -376,7 +400,8 @@ def test_v15_d40_who_holds_a_slot_goes_and_who_does_not_stays() -> None:
     assert "reservations" in found.verdicts["a"].detail
 
 
-def test_v15_d40_the_holder_comes_first_within_a_budget() -> None:
+@pytest.mark.case("V15-D40")
+def test_the_holder_comes_first_within_a_budget() -> None:
     fixed = pool(replicas=2, requirements=RESERVED_ONLY, budgets=["1"])
     nodes = [
         machine("a", claim_conditions=[drifted(90)]),
@@ -393,7 +418,8 @@ def shrunk(replicas: int, *nodes: StateNode) -> list[str]:
     return list(outcome.delete)
 
 
-def test_254_nodes_without_pods_but_daemons_go_first() -> None:
+@pytest.mark.case("DIS-254")
+def test_nodes_without_pods_but_daemons_go_first() -> None:
     daemon = [owner("DaemonSet", "logs")]
     busy = [machine(f"b{n}", pod_on(f"p{n}")) for n in range(6)]
     idle = [machine(f"i{n}", pod_on(f"d{n}", owners=daemon)) for n in range(2)]
@@ -401,7 +427,8 @@ def test_254_nodes_without_pods_but_daemons_go_first() -> None:
     assert ["i0", "i1"] == shrunk(6, *busy, *idle)
 
 
-def test_255_claims_without_a_machine_go_before_every_node() -> None:
+@pytest.mark.case("DIS-255")
+def test_claims_without_a_machine_go_before_every_node() -> None:
     idle = machine("idle")
     fixed = pool(replicas=2)
     coming = [node_claim("b-coming"), node_claim("a-coming")]
@@ -416,7 +443,8 @@ def test_255_claims_without_a_machine_go_before_every_node() -> None:
     assert ["a-coming", "b-coming", "idle"] == shrunk_to(1)
 
 
-def test_256_in_the_end_protected_nodes_go_too() -> None:
+@pytest.mark.case("DIS-256")
+def test_in_the_end_protected_nodes_go_too() -> None:
     nodes = [
         machine("a", pod_on("p", annotations=PROTECTED)),
         machine("b", pod_on("q")),
@@ -425,7 +453,8 @@ def test_256_in_the_end_protected_nodes_go_too() -> None:
     assert ["b", "a"] == shrunk(0, *nodes)
 
 
-def test_257_no_budget_keeps_a_static_pool_from_shrinking() -> None:
+@pytest.mark.case("DIS-257")
+def test_no_budget_keeps_a_static_pool_from_shrinking() -> None:
     fixed = pool(replicas=1, budgets=["0"])
 
     plan = planned(machine("a", pod_on("p")), machine("b"), pools=[fixed])
@@ -433,7 +462,8 @@ def test_257_no_budget_keeps_a_static_pool_from_shrinking() -> None:
     assert [("static", ("b",))] == [(c.method, c.names) for c in plan.commands]
 
 
-def test_261_a_static_node_is_never_consolidated() -> None:
+@pytest.mark.case("DIS-261")
+def test_a_static_node_is_never_consolidated() -> None:
     plan = planned(machine("a", pod_on("p"), instance_type="s32"), pools=[pool(replicas=1)])
 
     assert ([], [("StaticNodePool", False)]) == (

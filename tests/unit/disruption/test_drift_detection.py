@@ -7,12 +7,22 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from builders import NOW, condition, expression, reserved, taint
-from disrupting import LONG_AGO, Standing, kind, machine, on_demand, planned, pod_on, pool, spot
+from helpers.builders import NOW, condition, expression, reserved, taint
+from helpers.disruption import (
+    LONG_AGO,
+    Standing,
+    kind,
+    machine,
+    on_demand,
+    planned,
+    pod_on,
+    pool,
+    spot,
+)
 from karpenter.api.karpenter import Budget, NodeClaim, NodePool
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType
-from karpenter.disruption.detection import Patience, drift_reason, patience
+from karpenter.disruption.claim_conditions import Patience, drift_reason, patience
 from karpenter.model import labels as keys
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
 
@@ -76,24 +86,23 @@ def reason(claim: NodeClaim, wanted: NodePool, **more: Any) -> str:
     return drift_reason(claim, wanted, types, now=more.pop("now", NOW), **more)
 
 
+@pytest.mark.case("DIS-233")
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(with_metadata(labels={"a": "b"}), id="233 a label"),
-        pytest.param(with_metadata(annotations={"a": "b"}), id="233 an annotation"),
-        pytest.param(with_template(taints=(taint("a:NoSchedule"),)), id="233 a taint"),
-        pytest.param(
-            with_template(startup_taints=(taint("a:NoSchedule"),)), id="233 a start taint"
-        ),
-        pytest.param(with_template(expire_after="1h"), id="233 when it expires"),
-        pytest.param(with_template(termination_grace_period="1h"), id="233 its deadline"),
+        pytest.param(with_metadata(labels={"a": "b"}), id="a label"),
+        pytest.param(with_metadata(annotations={"a": "b"}), id="an annotation"),
+        pytest.param(with_template(taints=(taint("a:NoSchedule"),)), id="a taint"),
+        pytest.param(with_template(startup_taints=(taint("a:NoSchedule"),)), id="a start taint"),
+        pytest.param(with_template(expire_after="1h"), id="when it expires"),
+        pytest.param(with_template(termination_grace_period="1h"), id="its deadline"),
         pytest.param(
             with_template(
                 node_class_ref=msgspec.structs.replace(
                     BASE.spec.template.spec.node_class_ref, name="other"
                 )
             ),
-            id="233 its class",
+            id="its class",
         ),
     ],
 )
@@ -104,9 +113,9 @@ def test_another_template_is_drift(change: Callable[[NodePool], NodePool]) -> No
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(with_template(expire_after="43200m"), id="234 the same time otherwise"),
-        pytest.param(with_spec(limits={"cpu": "1"}), id="235 limits"),
-        pytest.param(with_spec(weight=7), id="235 weight"),
+        pytest.param(with_template(expire_after="43200m"), id="DIS-234 the same time otherwise"),
+        pytest.param(with_spec(limits={"cpu": "1"}), id="DIS-235 limits"),
+        pytest.param(with_spec(weight=7), id="DIS-235 weight"),
         pytest.param(
             with_spec(
                 disruption=msgspec.structs.replace(
@@ -116,7 +125,7 @@ def test_another_template_is_drift(change: Callable[[NodePool], NodePool]) -> No
                     budgets=(Budget(nodes="1"),),
                 )
             ),
-            id="235 disruption",
+            id="DIS-235 disruption",
         ),
     ],
 )
@@ -126,7 +135,8 @@ def test_what_does_not_make_another_node_is_no_drift(
     assert "" == reason(claim_of(), stamped(change(BASE)))
 
 
-def test_234_the_order_of_taints_does_not_matter() -> None:
+@pytest.mark.case("DIS-234")
+def test_the_order_of_taints_does_not_matter() -> None:
     one, other = taint("a:NoSchedule"), taint("b:NoSchedule")
     before = with_template(taints=(one, other))(BASE)
     after = with_template(taints=(other, one))(BASE)
@@ -137,16 +147,20 @@ def test_234_the_order_of_taints_does_not_matter() -> None:
 @pytest.mark.parametrize(
     ("wanted", "drifts"),
     [
-        pytest.param(expression(keys.CAPACITY_TYPE, "In", "spot"), True, id="236 other values"),
+        pytest.param(expression(keys.CAPACITY_TYPE, "In", "spot"), True, id="DIS-236 other values"),
         pytest.param(
-            expression(keys.CAPACITY_TYPE, "In", "spot", "on-demand"), False, id="237 more values"
+            expression(keys.CAPACITY_TYPE, "In", "spot", "on-demand"),
+            False,
+            id="DIS-237 more values",
         ),
-        pytest.param(expression(keys.CAPACITY_TYPE, "Exists"), False, id="237 any value"),
-        pytest.param(expression("team", "In", "a"), True, id="238 a label it lacks"),
-        pytest.param(expression("team", "Exists"), True, id="238 any value of a label it lacks"),
-        pytest.param(expression("team", "NotIn", "a"), False, id="239 not that value"),
-        pytest.param(expression("team", "DoesNotExist"), False, id="239 no such label"),
-        pytest.param(expression("cores", "Gt", "10"), True, id="240 more than it has"),
+        pytest.param(expression(keys.CAPACITY_TYPE, "Exists"), False, id="DIS-237 any value"),
+        pytest.param(expression("team", "In", "a"), True, id="DIS-238 a label it lacks"),
+        pytest.param(
+            expression("team", "Exists"), True, id="DIS-238 any value of a label it lacks"
+        ),
+        pytest.param(expression("team", "NotIn", "a"), False, id="DIS-239 not that value"),
+        pytest.param(expression("team", "DoesNotExist"), False, id="DIS-239 no such label"),
+        pytest.param(expression("cores", "Gt", "10"), True, id="DIS-240 more than it has"),
         pytest.param(expression("cores", "Lt", "10"), False, id="less than a bound"),
     ],
 )
@@ -158,9 +172,10 @@ def test_requirements(wanted: NodeSelectorRequirement, drifts: bool) -> None:
     assert ("RequirementsDrifted" if drifts else "") == found
 
 
+@pytest.mark.case("DIS-241")
 @pytest.mark.parametrize("side", ["claim", "pool"])
 @pytest.mark.parametrize("missing", [keys.NODEPOOL_HASH, keys.NODEPOOL_HASH_VERSION])
-def test_241_without_both_hashes_there_is_nothing_to_compare(side: str, missing: str) -> None:
+def test_without_both_hashes_there_is_nothing_to_compare(side: str, missing: str) -> None:
     changed = stamped(with_template(expire_after="1h")(BASE))
     made = dict(stamped(BASE).metadata.annotations)
     if side == "claim":
@@ -174,7 +189,8 @@ def test_241_without_both_hashes_there_is_nothing_to_compare(side: str, missing:
     assert "" == reason(claim_of(claim_annotations=made), changed)
 
 
-def test_241_hashes_of_different_versions_are_not_compared() -> None:
+@pytest.mark.case("DIS-241")
+def test_hashes_of_different_versions_are_not_compared() -> None:
     made = {keys.NODEPOOL_HASH: "1", keys.NODEPOOL_HASH_VERSION: "v0"}
 
     assert "" == reason(claim_of(claim_annotations=made), stamped(BASE))
@@ -183,9 +199,9 @@ def test_241_hashes_of_different_versions_are_not_compared() -> None:
 @pytest.mark.parametrize(
     ("minutes", "more", "expected"),
     [
-        pytest.param(59, {}, "", id="242 it may not be listed everywhere yet"),
-        pytest.param(60, {}, "", id="242 an hour is not more than an hour"),
-        pytest.param(61, {}, "InstanceTypeNotFound", id="242 its type is gone"),
+        pytest.param(59, {}, "", id="DIS-242 it may not be listed everywhere yet"),
+        pytest.param(60, {}, "", id="DIS-242 an hour is not more than an hour"),
+        pytest.param(61, {}, "InstanceTypeNotFound", id="DIS-242 its type is gone"),
         pytest.param(61, {"is_type_known": True}, "", id="it was seen a short while ago"),
     ],
 )
@@ -195,7 +211,8 @@ def test_a_type_that_is_gone(minutes: int, more: dict[str, bool], expected: str)
     assert expected == reason(claim, stamped(BASE), **more)
 
 
-def test_242_what_nobody_knows_the_age_of_may_be_new() -> None:
+@pytest.mark.case("DIS-242")
+def test_what_nobody_knows_the_age_of_may_be_new() -> None:
     claim = claim_of(instance_type="gone")
     metadata = msgspec.structs.replace(claim.metadata, creation_timestamp=None)
 
@@ -205,30 +222,32 @@ def test_242_what_nobody_knows_the_age_of_may_be_new() -> None:
 @pytest.mark.parametrize(
     ("options", "ways", "drifts"),
     [
-        pytest.param({}, [on_demand(1.0, "z2")], True, id="243 not in its zone any more"),
+        pytest.param({}, [on_demand(1.0, "z2")], True, id="DIS-243 not in its zone any more"),
         pytest.param({}, [on_demand(1.0, "z1", available=False)], False, id="only sold out"),
         pytest.param({}, [spot(1.0)], True, id="not in its way any more"),
         pytest.param(
             {"capacity_type": "reserved", "labels": {"karpenter.test.sh/reservation-id": "r-1"}},
             [on_demand(1.0)],
             False,
-            id="244 a reservation that ended runs on demand",
+            id="DIS-244 a reservation that ended runs on demand",
         ),
         pytest.param(
             {"capacity_type": "reserved", "labels": {"karpenter.test.sh/reservation-id": "r-1"}},
             [reserved("r-2", 1)],
             False,
-            id="244 another reservation",
+            id="DIS-244 another reservation",
         ),
-        pytest.param({"capacity_type": "reserved"}, [spot(1.0)], True, id="244 but not on spot"),
         pytest.param(
-            {"capacity_type": "reserved"}, [on_demand(1.0, "z2")], True, id="244 nor elsewhere"
+            {"capacity_type": "reserved"}, [spot(1.0)], True, id="DIS-244 but not on spot"
+        ),
+        pytest.param(
+            {"capacity_type": "reserved"}, [on_demand(1.0, "z2")], True, id="DIS-244 nor elsewhere"
         ),
         pytest.param(
             {"capacity_type": "reserved", "zone": ""},
             [on_demand(1.0, "z2")],
             False,
-            id="244 unless nobody knows where it is",
+            id="DIS-244 unless nobody knows where it is",
         ),
     ],
 )
@@ -239,17 +258,20 @@ def test_offerings_that_are_gone(options: Standing, ways: list[Any], drifts: boo
     assert ("InstanceTypeNotFound" if drifts else "") == reason(claim, stamped(BASE), types=types)
 
 
-def test_245_the_provider_has_the_last_word() -> None:
+@pytest.mark.case("DIS-245")
+def test_the_provider_has_the_last_word() -> None:
     assert "ImageDrifted" == reason(claim_of(), stamped(BASE), provider_reason="ImageDrifted")
 
 
-def test_246_the_pool_has_the_first() -> None:
+@pytest.mark.case("DIS-246")
+def test_the_pool_has_the_first() -> None:
     changed = stamped(with_template(expire_after="1h")(BASE))
 
     assert "NodePoolDrifted" == reason(claim_of(), changed, provider_reason="ImageDrifted")
 
 
-def test_247_what_has_not_launched_has_not_drifted() -> None:
+@pytest.mark.case("DIS-247")
+def test_what_has_not_launched_has_not_drifted() -> None:
     changed = stamped(with_template(expire_after="1h")(BASE))
     claims = [
         claim_of(claim_conditions=[condition("Launched", "Unknown")]),
@@ -259,7 +281,8 @@ def test_247_what_has_not_launched_has_not_drifted() -> None:
     assert ["", ""] == [reason(claim, changed) for claim in claims]
 
 
-def test_248_what_is_changed_back_is_no_drift() -> None:
+@pytest.mark.case("DIS-248")
+def test_what_is_changed_back_is_no_drift() -> None:
     changed = with_template(expire_after="1h")(BASE)
 
     assert "" == reason(claim_of(), stamped(with_template(expire_after="720h")(changed)))
@@ -276,20 +299,20 @@ def test_a_pool_nobody_can_read_makes_nothing_drift() -> None:
     [
         pytest.param("0s", {}, True, id="at once"),
         pytest.param(
-            "30s", {"last_pod_event": NOW - timedelta(seconds=29)}, False, id="162 not yet"
+            "30s", {"last_pod_event": NOW - timedelta(seconds=29)}, False, id="DIS-162 not yet"
         ),
         pytest.param("30s", {"last_pod_event": NOW - timedelta(seconds=30)}, True, id="just now"),
         pytest.param(
             "30s",
             {"claim_conditions": [condition("Initialized", at=NOW - timedelta(seconds=40))]},
             True,
-            id="163 since it started",
+            id="DIS-163 since it started",
         ),
         pytest.param(
             "30s",
             {"claim_conditions": [condition("Initialized", at=NOW - timedelta(seconds=20))]},
             False,
-            id="163 not since it was asked for",
+            id="DIS-163 not since it was asked for",
         ),
         pytest.param(
             "30s",
@@ -328,7 +351,8 @@ def test_patience_with_what_has_no_past_at_all_is_over() -> None:
     assert Patience(is_over=True) == found
 
 
-def test_261_there_is_no_patience_with_static_pools() -> None:
+@pytest.mark.case("DIS-261")
+def test_there_is_no_patience_with_static_pools() -> None:
     claim = machine("n1").node_claim
     assert claim is not None
 

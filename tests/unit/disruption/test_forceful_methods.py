@@ -8,8 +8,8 @@ from typing import Final, Unpack
 import msgspec
 import pytest
 
-from builders import FACTS_F, NOW, READY, condition, launching_node, node, node_claim
-from disrupting import (
+from helpers.builders import FACTS_F, NOW, READY, condition, launching_node, node, node_claim
+from helpers.disruption import (
     Standing,
     catalogue_of,
     going,
@@ -23,13 +23,13 @@ from disrupting import (
 from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
-from karpenter.disruption.expiration import expires_at, has_expired
-from karpenter.disruption.legacy_repair import deadline, diagnosis, too_many_fail
-from karpenter.disruption.passes import DisruptionSettings
+from karpenter.disruption.context import DisruptionSettings
+from karpenter.disruption.methods.expiration import expires_at, has_expired
+from karpenter.disruption.methods.legacy_repair import deadline, diagnosis, too_many_fail
 from karpenter.disruption.plan import plan_disruption
 from karpenter.model import labels as keys
 from karpenter.scheduling.provisioning import PassSettings
-from karpenter.state.eviction import POD_DELETION_COST
+from karpenter.state.eviction_cost import POD_DELETION_COST
 from karpenter.state.nodes import StateNode
 
 FOREIGN: Final = NodeClassReference(group="other.sh", kind="OtherNodeClass", name="default")
@@ -43,9 +43,9 @@ POLICIES: Final = [
 @pytest.mark.parametrize(
     ("age", "expire_after", "expired"),
     [
-        pytest.param(timedelta(hours=1, seconds=-1), "1h", False, id="262 a second too early"),
-        pytest.param(timedelta(hours=1), "1h", True, id="262 to the second"),
-        pytest.param(timedelta(days=3650), "Never", False, id="263 never"),
+        pytest.param(timedelta(hours=1, seconds=-1), "1h", False, id="DIS-262 a second too early"),
+        pytest.param(timedelta(hours=1), "1h", True, id="DIS-262 to the second"),
+        pytest.param(timedelta(days=3650), "Never", False, id="DIS-263 never"),
         pytest.param(timedelta(days=3650), "banana", False, id="what is no time never ends"),
         pytest.param(timedelta(days=3650), "-1h", False, id="nor does less than no time"),
         pytest.param(timedelta(0), "0s", True, id="no time at all is over at once"),
@@ -59,7 +59,8 @@ def test_expiry(age: timedelta, expire_after: str, expired: bool) -> None:
     assert expired == has_expired(claim, now=NOW)
 
 
-def test_262_when_it_will_be() -> None:
+@pytest.mark.case("DIS-262")
+def test_when_it_will_be() -> None:
     claim = machine("n1", created=NOW, expire_after="1h").node_claim
     assert claim is not None
 
@@ -77,7 +78,8 @@ def test_what_has_no_end_never_expires(born: datetime | None) -> None:
     assert expires_at(msgspec.structs.replace(claim, metadata=metadata)) is None
 
 
-def test_264_nothing_stands_in_the_way_of_expiry() -> None:
+@pytest.mark.case("DIS-264")
+def test_nothing_stands_in_the_way_of_expiry() -> None:
     nodes = machine("n1", pod_on("p"), expire_after="1h", annotations={keys.DO_NOT_DISRUPT: "true"})
 
     plan = planned(nodes, pdbs=[pdb_of(0)], pools=[pool(budgets=["0"])])
@@ -91,14 +93,16 @@ def test_those_that_expire_go_by_name() -> None:
     assert ["a", "b", "c"] == going(plan)
 
 
-def test_265_what_is_being_deleted_has_not_expired() -> None:
+@pytest.mark.case("DIS-265")
+def test_what_is_being_deleted_has_not_expired() -> None:
     claim = machine("n1", expire_after="1h", deleted=NOW).node_claim
     assert claim is not None
 
     assert not has_expired(claim, now=NOW)
 
 
-def test_265_what_is_being_deleted_does_not_expire_again() -> None:
+@pytest.mark.case("DIS-265")
+def test_what_is_being_deleted_does_not_expire_again() -> None:
     plan = planned(machine("n1", expire_after="1h", deleted=NOW))
 
     assert ([], ["Deleting"]) == (going(plan), [b.why for b in plan.blocked])
@@ -155,8 +159,9 @@ def failing(minutes: int, kind: str = "BadNode", status: str = "False") -> objec
     return condition(kind, status, at=NOW - minutes * MINUTE)
 
 
+@pytest.mark.case("DIS-266")
 @pytest.mark.parametrize("minutes", [20, 30])
-def test_266_when_a_broken_node_is_due(minutes: int) -> None:
+def test_when_a_broken_node_is_due(minutes: int) -> None:
     found = diagnosis(bad("x", failing(minutes)), POLICIES)
 
     assert found is not None
@@ -172,11 +177,12 @@ def test_the_older_way_does_not_ask_when_the_node_was_created() -> None:
     assert found.due < NOW
 
 
+@pytest.mark.case("DIS-267")
 @pytest.mark.parametrize(
     "said",
     [
-        pytest.param(failing(99, status="True"), id="267 another status"),
-        pytest.param(failing(99, kind="Other"), id="267 another condition"),
+        pytest.param(failing(99, status="True"), id="another status"),
+        pytest.param(failing(99, kind="Other"), id="another condition"),
     ],
 )
 def test_conditions_nobody_asked_about(said: object) -> None:
@@ -186,9 +192,9 @@ def test_conditions_nobody_asked_about(said: object) -> None:
 @pytest.mark.parametrize(
     ("count", "total", "node_pool", "is_blocked"),
     [
-        pytest.param(3, 10, "np", True, id="268 three of ten are too many"),
-        pytest.param(1, 3, "np", False, id="269 one of three is not"),
-        pytest.param(3, 10, "", True, id="270 without a pool the cluster counts"),
+        pytest.param(3, 10, "np", True, id="DIS-268 three of ten are too many"),
+        pytest.param(1, 3, "np", False, id="DIS-269 one of three is not"),
+        pytest.param(3, 10, "", True, id="DIS-270 without a pool the cluster counts"),
     ],
 )
 def test_the_health_of_the_others(count: int, total: int, node_pool: str, is_blocked: bool) -> None:
@@ -205,13 +211,13 @@ def test_the_health_of_the_others(count: int, total: int, node_pool: str, is_blo
             "np",
             "more than 20% nodes are unhealthy in the nodepool:"
             " 3 of 5 nodes of NodePool np are unhealthy, more than 1",
-            id="268",
+            id="DIS-268",
         ),
         pytest.param(
             "",
             "more then 20% nodes are unhealthy in the cluster:"
             " 3 of 10 nodes of the cluster are unhealthy, more than 2",
-            id="270",
+            id="DIS-270",
         ),
     ],
 )
@@ -226,13 +232,15 @@ def test_how_many_of_whom_are_unhealthy(node_pool: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [
-        pytest.param((NOW + 5 * MINUTE).isoformat(), NOW, id="271 a later deadline is moved"),
-        pytest.param((NOW - 5 * MINUTE).isoformat(), NOW - 5 * MINUTE, id="272 an earlier stays"),
+        pytest.param((NOW + 5 * MINUTE).isoformat(), NOW, id="DIS-271 a later deadline is moved"),
         pytest.param(
-            "2001-01-01T02:00:00+02:00", datetime(2001, 1, 1, tzinfo=UTC), id="272 elsewhere"
+            (NOW - 5 * MINUTE).isoformat(), NOW - 5 * MINUTE, id="DIS-272 an earlier stays"
         ),
-        pytest.param("2001-01-01T00:00:00", datetime(2001, 1, 1, tzinfo=UTC), id="272 in UTC"),
-        pytest.param("banana", NOW, id="271 what nobody can read is replaced"),
+        pytest.param(
+            "2001-01-01T02:00:00+02:00", datetime(2001, 1, 1, tzinfo=UTC), id="DIS-272 elsewhere"
+        ),
+        pytest.param("2001-01-01T00:00:00", datetime(2001, 1, 1, tzinfo=UTC), id="DIS-272 in UTC"),
+        pytest.param("banana", NOW, id="DIS-271 what nobody can read is replaced"),
         pytest.param(None, NOW, id="none is set"),
     ],
 )
@@ -240,12 +248,13 @@ def test_deadlines(stated: str | None, expected: datetime) -> None:
     assert expected == deadline(stated, now=NOW)
 
 
+@pytest.mark.case("DIS-273")
 @pytest.mark.parametrize(
     ("bad_node", "disk", "first"),
     [
-        pytest.param(10, 10, ("BadNode", 20), id="273 the shorter time"),
-        pytest.param(10, 50, ("Disk", 10), id="273 the longer one when it is over sooner"),
-        pytest.param(10, 40, ("BadNode", 20), id="273 by name when both are over together"),
+        pytest.param(10, 10, ("BadNode", 20), id="the shorter time"),
+        pytest.param(10, 50, ("Disk", 10), id="the longer one when it is over sooner"),
+        pytest.param(10, 40, ("BadNode", 20), id="by name when both are over together"),
     ],
 )
 def test_the_condition_that_is_due_first_counts(
@@ -263,7 +272,8 @@ def test_a_condition_that_nobody_knows_the_age_of_is_never_due() -> None:
     assert diagnosis(bad("x", condition("BadNode", "False")), POLICIES) is None
 
 
-def test_v15_d22_restarts_are_not_known_to_the_old_way() -> None:
+@pytest.mark.case("V15-D22")
+def test_restarts_are_not_known_to_the_old_way() -> None:
     policies = [RepairPolicy("BadNode", "False", 30 * MINUTE, action=REBOOT_NODE)]
 
     assert diagnosis(bad("x", failing(99)), policies) is None
@@ -304,11 +314,13 @@ WELL: Final = [machine(f"well-{n}", pod_on(f"q{n}")) for n in range(8)]
     ("nodes", "commands"),
     [
         pytest.param([sick("b"), sick("a")], [("repair", "a"), ("repair", "b")], id="by name"),
-        pytest.param([sick("a", 29)], [], id="266 not a minute too early"),
+        pytest.param([sick("a", 29)], [], id="DIS-266 not a minute too early"),
         pytest.param(
-            [sick("a", expire_after="1h")], [("expiration", "a")], id="265 what expires goes once"
+            [sick("a", expire_after="1h")],
+            [("expiration", "a")],
+            id="DIS-265 what expires goes once",
         ),
-        pytest.param([sick("a", deleted=NOW)], [], id="265 what is being deleted goes once"),
+        pytest.param([sick("a", deleted=NOW)], [], id="DIS-265 what is being deleted goes once"),
         pytest.param([replace(sick("a"), node_claim=None)], [], id="what has no claim is not ours"),
         pytest.param([foreign(sick("a"))], [], id="nor is what another provider made"),
         pytest.param(
@@ -335,8 +347,9 @@ def test_static_pools_shrink_only_with_their_gate(is_static: bool) -> None:
     assert is_static == bool(found)
 
 
+@pytest.mark.case("V15-D45")
 @pytest.mark.parametrize(("is_ours", "name"), [(False, "n2"), (True, "n1")])
-def test_v15_d45_what_we_wrote_ourselves_does_not_say_which_static_node_goes(
+def test_what_we_wrote_ourselves_does_not_say_which_static_node_goes(
     is_ours: bool, name: str
 ) -> None:
     glad = pod_on("q", annotations={POD_DELETION_COST: "-134217728"})

@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, condition
-from disrupting import LONG_AGO, TYPES, catalogue_of, machine, pool, snapshot
+from helpers.builders import NOW, condition
+from helpers.disruption import LONG_AGO, TYPES, catalogue_of, machine, pool, snapshot
 from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import InstanceType
-from karpenter.disruption.foreseen import with_conditions
+from karpenter.disruption.forecast import with_conditions
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
 
@@ -37,15 +37,18 @@ def foreseen(
             machine("n1", without=UNMARKED), pool(), ("True", "Consolidatable"), id="at once"
         ),
         pytest.param(
-            machine("n1", without=UNMARKED, last_pod_event=NOW), pool(after="30s"), None, id="162"
+            machine("n1", without=UNMARKED, last_pod_event=NOW),
+            pool(after="30s"),
+            None,
+            id="DIS-162",
         ),
-        pytest.param(machine("n1", without=UNMARKED), pool(after="Never"), None, id="161"),
-        pytest.param(machine("n1", without=UNMARKED), pool(replicas=1), None, id="261"),
+        pytest.param(machine("n1", without=UNMARKED), pool(after="Never"), None, id="DIS-161"),
+        pytest.param(machine("n1", without=UNMARKED), pool(replicas=1), None, id="DIS-261"),
         pytest.param(
             machine("n1", without=UNMARKED, initialized=False), pool(), None, id="not initialized"
         ),
         pytest.param(
-            machine("n1", without=UNMARKED, pool="gone"), pool(), None, id="105 no pool to ask"
+            machine("n1", without=UNMARKED, pool="gone"), pool(), None, id="DIS-105 no pool to ask"
         ),
         pytest.param(
             machine("n1", claim_conditions=[condition("Consolidatable", "False")]),
@@ -65,7 +68,7 @@ def test_consolidatable(
     ("found", "types", "expected"),
     [
         pytest.param(
-            machine("n1", claim_annotations=MADE_BEFORE), TYPES, "NodePoolDrifted", id="233"
+            machine("n1", claim_annotations=MADE_BEFORE), TYPES, "NodePoolDrifted", id="DIS-233"
         ),
         pytest.param(machine("n1", claim_annotations=ANOTHER), TYPES, "", id="no drift"),
         pytest.param(
@@ -76,7 +79,7 @@ def test_consolidatable(
             ),
             TYPES,
             "",
-            id="247 what has not launched has not drifted",
+            id="DIS-247 what has not launched has not drifted",
         ),
         pytest.param(
             machine("n1", claim_annotations=MADE_BEFORE, without=["Launched"]),
@@ -88,7 +91,7 @@ def test_consolidatable(
             machine("n1", instance_type="gone"),
             TYPES,
             "InstanceTypeNotFound",
-            id="242 sold no more",
+            id="DIS-242 sold no more",
         ),
         pytest.param(
             machine("n1", instance_type="gone"), (), "", id="without a catalogue nobody can tell"

@@ -1,4 +1,4 @@
-"""Repair as a method of disruption: V15-D02 to D26 as far as they are decisions, and D36 to D41."""
+"""Repair as a method of disruption: V15-D02 to V15-D26 as far as they are decisions, and V15-D36 to V15-D41."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from builders import NOW, READY, condition, expression, reserved
-from disrupting import (
+from helpers.builders import NOW, READY, condition, expression, reserved
+from helpers.disruption import (
     LONG_AGO,
     found_by,
     going,
@@ -25,7 +25,7 @@ from karpenter.api.karpenter import NodePool
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.cloud.repair import RepairPolicies, violations
 from karpenter.disruption.commands import Finding
-from karpenter.disruption.passes import DisruptionSettings, Memory
+from karpenter.disruption.context import DisruptionSettings, Memory
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
 
@@ -55,7 +55,8 @@ def repaired(
     return found_by("repair", *nodes, policies=RepairPolicies(policies), **world)
 
 
-def test_v15_d02_an_unhealthy_machine_is_replaced_first() -> None:
+@pytest.mark.case("V15-D02")
+def test_an_unhealthy_machine_is_replaced_first() -> None:
     command = only(repaired(sick("x", pod_on("p", cpu="3")), *well(9)))
 
     assert ("repair", "Unhealthy", "replace", ("x",)) == (
@@ -68,17 +69,19 @@ def test_v15_d02_an_unhealthy_machine_is_replaced_first() -> None:
     assert "BadNode" == command.repair.governing.condition.type
 
 
-def test_v15_d03_an_empty_one_is_just_deleted() -> None:
+@pytest.mark.case("V15-D03")
+def test_an_empty_one_is_just_deleted() -> None:
     command = only(repaired(sick("x"), *well(9)))
 
     assert ("delete", (), "Unhealthy") == (command.decision, command.replacements, command.reason)
 
 
+@pytest.mark.case("V15-D05")
 @pytest.mark.parametrize(
     ("initialized", "names"),
     [
-        pytest.param(True, [], id="V15-D05 a closed budget keeps it"),
-        pytest.param(False, ["x"], id="V15-D05 unless it never came up"),
+        pytest.param(True, [], id="a closed budget keeps it"),
+        pytest.param(False, ["x"], id="unless it never came up"),
     ],
 )
 def test_budgets(initialized: bool, names: list[str]) -> None:
@@ -89,18 +92,20 @@ def test_budgets(initialized: bool, names: list[str]) -> None:
     assert names == going(found)
 
 
-def test_v15_d06_a_node_that_is_not_ready_does_not_use_up_its_own_budget() -> None:
+@pytest.mark.case("V15-D06")
+def test_a_node_that_is_not_ready_does_not_use_up_its_own_budget() -> None:
     bad = machine("x", node_conditions=[condition("Ready", "False"), BAD_LONG])
 
     assert ["x"] == going(repaired(bad, *well(9), pools=[pool(budgets=["1"])]))
 
 
+@pytest.mark.case("V15-D07")
 @pytest.mark.parametrize(
     ("annotations", "why"),
     [
-        pytest.param(PROTECTED, "", id="V15-D07 do-not-disrupt is no veto"),
-        pytest.param({keys.DO_NOT_REPAIR: "true"}, "DoNotRepair", id="V15-D07 do-not-repair is"),
-        pytest.param({keys.DO_NOT_REPAIR: "yes"}, "", id="V15-D07 only true is true"),
+        pytest.param(PROTECTED, "", id="do-not-disrupt is no veto"),
+        pytest.param({keys.DO_NOT_REPAIR: "true"}, "DoNotRepair", id="do-not-repair is"),
+        pytest.param({keys.DO_NOT_REPAIR: "yes"}, "", id="only true is true"),
     ],
 )
 def test_vetoes(annotations: dict[str, str], why: str) -> None:
@@ -110,7 +115,8 @@ def test_vetoes(annotations: dict[str, str], why: str) -> None:
     assert ([why] if why else []) == [verdict.why for verdict in found.verdicts.values()]
 
 
-def test_v15_d08_nobody_is_told_of_a_veto_before_its_time() -> None:
+@pytest.mark.case("V15-D08")
+def test_nobody_is_told_of_a_veto_before_its_time() -> None:
     found = repaired(
         sick("x", bad=[BAD_JUST_NOW], annotations={keys.DO_NOT_REPAIR: "true"}), *well(9)
     )
@@ -118,12 +124,13 @@ def test_v15_d08_nobody_is_told_of_a_veto_before_its_time() -> None:
     assert ([], {}) == (going(found), found.verdicts)
 
 
+@pytest.mark.case("V15-D09")
 @pytest.mark.parametrize(
     ("bound", "grace_period", "is_repaired"),
     [
-        pytest.param(None, None, False, id="V15-D09 nothing ends the wait for a protected pod"),
-        pytest.param(5 * MINUTE, None, True, id="V15-D09 the policy does"),
-        pytest.param(None, "10m", True, id="V15-D09 the claim does"),
+        pytest.param(None, None, False, id="nothing ends the wait for a protected pod"),
+        pytest.param(5 * MINUTE, None, True, id="the policy does"),
+        pytest.param(None, "10m", True, id="the claim does"),
     ],
 )
 def test_pods_that_stand_in_the_way(
@@ -181,7 +188,8 @@ def test_the_breaker(failing: int, total: int, names: list[str]) -> None:
         assert ("RepairBlocked", True) == (found.verdicts["x"].why, found.verdicts["x"].has_event)
 
 
-def test_v15_d12_everybody_concerned_is_told() -> None:
+@pytest.mark.case("V15-D12")
+def test_everybody_concerned_is_told() -> None:
     others = [sick(f"y{n}", pod_on(f"y{n}"), bad=[BAD_JUST_NOW]) for n in range(2)]
     plan = planned(
         sick("x", pod_on("x")),
@@ -197,7 +205,8 @@ def test_v15_d12_everybody_concerned_is_told() -> None:
     assert {"Node/x", "NodeClaim/x", "NodePool/np"} == told
 
 
-def test_v15_d14_waiting_long_enough_is_worth_a_rank() -> None:
+@pytest.mark.case("V15-D14")
+def test_waiting_long_enough_is_worth_a_rank() -> None:
     policies = [
         RepairPolicy("A", "True", timedelta(0)),
         RepairPolicy("B", "True", timedelta(0), reason_regex="b", priority=50),
@@ -228,7 +237,8 @@ def test_a_broken_machine_does_not_wait_for_one_that_is_taken() -> None:
     )
 
 
-def test_v15_d15_between_equals_the_name_decides() -> None:
+@pytest.mark.case("V15-D15")
+def test_between_equals_the_name_decides() -> None:
     assert ["a"] == going(repaired(sick("b"), sick("a"), *well(8)))
 
 
@@ -268,14 +278,16 @@ def test_who_is_not_repaired(bad: StateNode, why: str) -> None:
     assert ([], why, True) == (going(found), verdict.why, verdict.has_event)
 
 
-def test_v15_d21_no_pods_are_expected_on_what_never_came_up() -> None:
+@pytest.mark.case("V15-D21")
+def test_no_pods_are_expected_on_what_never_came_up() -> None:
     bad = sick("x", initialized=False, nominated_until=NOW + MINUTE)
 
     assert ["x"] == going(repaired(bad, *well(9)))
 
 
+@pytest.mark.case("V15-D22")
 @pytest.mark.parametrize("settings", [DisruptionSettings(), DisruptionSettings(legacy_repair=True)])
-def test_v15_d22_without_the_gate_or_with_the_old_way_there_is_no_such_method(
+def test_without_the_gate_or_with_the_old_way_there_is_no_such_method(
     settings: DisruptionSettings,
 ) -> None:
     assert [] == going(repaired(sick("x"), *well(9), settings=settings))
@@ -291,7 +303,8 @@ def rebooting(bound: timedelta | None = None) -> list[RepairPolicy]:
 HUNG: Final = condition("BadNode", reason="Hung", at=NOW - HOUR)
 
 
-def test_v15_d23_a_restart_needs_no_replacement() -> None:
+@pytest.mark.case("V15-D23")
+def test_a_restart_needs_no_replacement() -> None:
     bad = sick("x", pod_on("p"), bad=[HUNG])
 
     command = only(repaired(bad, *well(9), policies=rebooting(5 * MINUTE)))
@@ -303,7 +316,8 @@ def test_v15_d23_a_restart_needs_no_replacement() -> None:
     )
 
 
-def test_v15_d24_without_a_bound_a_restart_waits_for_its_pods() -> None:
+@pytest.mark.case("V15-D24")
+def test_without_a_bound_a_restart_waits_for_its_pods() -> None:
     command = only(repaired(sick("x", bad=[HUNG]), *well(9), policies=rebooting()))
 
     assert command.drain_bound is None
@@ -329,8 +343,9 @@ def test_restarts_that_did_not_help(hours: list[int], decision: str) -> None:
     assert decision == command.decision
 
 
+@pytest.mark.case("V15-D26")
 @pytest.mark.parametrize(("minutes", "names"), [(29, []), (30, ["x"])])
-def test_v15_d26_a_restart_gives_it_all_of_its_time_again(minutes: int, names: list[str]) -> None:
+def test_a_restart_gives_it_all_of_its_time_again(minutes: int, names: list[str]) -> None:
     ended = condition("Rebooting", "False", at=NOW - minutes * MINUTE)
 
     assert names == going(repaired(sick("x", claim_conditions=[ended]), *well(9)))
@@ -421,18 +436,17 @@ def test_repair_comes_before_everything_else() -> None:
     assert "Budget" == {b.node: b.why for b in plan.blocked}["empty"]
 
 
+@pytest.mark.case("V15-D01")
 @pytest.mark.parametrize(
     "policies",
     [
-        pytest.param([], id="V15-D01 no policy at all"),
-        pytest.param([FALLBACK, RepairPolicy("Disk", "True", MINUTE)], id="V15-D01 two fallbacks"),
+        pytest.param([], id="no policy at all"),
+        pytest.param([FALLBACK, RepairPolicy("Disk", "True", MINUTE)], id="two fallbacks"),
         pytest.param(
             [RepairPolicy("BadNode", "True", MINUTE, action=REBOOT_NODE)],
-            id="V15-D01 a fallback that restarts",
+            id="a fallback that restarts",
         ),
-        pytest.param(
-            [RepairPolicy("BadNode", "True", MINUTE, priority=101)], id="V15-D01 beyond 100"
-        ),
+        pytest.param([RepairPolicy("BadNode", "True", MINUTE, priority=101)], id="beyond 100"),
     ],
 )
 def test_policies_that_cannot_be_used(policies: list[RepairPolicy]) -> None:
@@ -456,7 +470,8 @@ def test_special_policies_and_the_fallback(reason: str, names: list[str]) -> Non
     assert names == going(repaired(sick("x", bad=[said]), *well(9), policies=policies))
 
 
-def test_v15_d18_replacing_goes_before_restarting_within_the_shorter_time() -> None:
+@pytest.mark.case("V15-D18")
+def test_replacing_goes_before_restarting_within_the_shorter_time() -> None:
     policies = [
         FALLBACK,
         RepairPolicy("Boot", "True", MINUTE, "r", MINUTE, priority=90, action=REBOOT_NODE),
@@ -471,8 +486,9 @@ def test_v15_d18_replacing_goes_before_restarting_within_the_shorter_time() -> N
     assert "Disk" == command.repair.governing.condition.type
 
 
+@pytest.mark.case("V15-D19")
 @pytest.mark.parametrize(("minutes", "names"), [(29, []), (30, ["x"])])
-def test_v15_d19_without_a_time_the_age_of_the_node_counts(minutes: int, names: list[str]) -> None:
+def test_without_a_time_the_age_of_the_node_counts(minutes: int, names: list[str]) -> None:
     bad = sick("x", bad=[condition("BadNode")], created=NOW - minutes * MINUTE)
 
     assert names == going(repaired(bad, *well(9)))

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from builders import FACTS_F, NOW, READY, condition, expression, launching_node, reserved
-from disrupting import (
+from helpers.builders import FACTS_F, NOW, READY, condition, expression, launching_node, reserved
+from helpers.disruption import (
     ON_DEMAND_ONLY,
     catalogue_of,
     found_by,
@@ -27,12 +27,12 @@ from karpenter.api.karpenter import NodePool, NodeRequirement
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.disruption.commands import Finding
-from karpenter.disruption.passes import DisruptionSettings, Memory, Pass
-from karpenter.disruption.repair import find_repair
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings, Memory
+from karpenter.disruption.methods.repair import find_repair
 from karpenter.model import labels as keys
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.provisioning import PassSettings
-from karpenter.state.eviction import POD_DELETION_COST
+from karpenter.state.eviction_cost import POD_DELETION_COST
 from karpenter.state.nodes import StateNode
 
 HOUR: Final = timedelta(hours=1)
@@ -81,14 +81,16 @@ def test_what_is_not_for_repair(found: StateNode, why: str | None) -> None:
     assert why == (None if verdict is None else verdict.why)
 
 
-def test_v15_d22_without_policies_nothing_is_repaired() -> None:
+@pytest.mark.case("V15-D22")
+def test_without_policies_nothing_is_repaired() -> None:
     found = found_by("repair", sick("x"), *well(), settings=ON)
 
     assert ((), {}) == (found.commands, found.verdicts)
 
 
+@pytest.mark.case("V15-D45")
 @pytest.mark.parametrize(("is_ours", "name"), [(False, "b"), (True, "a")])
-def test_v15_d45_what_we_wrote_ourselves_does_not_say_who_is_repaired_first(
+def test_what_we_wrote_ourselves_does_not_say_who_is_repaired_first(
     is_ours: bool, name: str
 ) -> None:
     glad = pod_on("q", annotations={POD_DELETION_COST: "-134217728"})
@@ -96,19 +98,21 @@ def test_v15_d45_what_we_wrote_ourselves_does_not_say_who_is_repaired_first(
     settings = replace(ON, planning=PassSettings(deletion_cost_is_ours=is_ours))
 
     found = find_repair(
-        Pass(cluster, catalogue_of({}), FACTS_F, settings, now=NOW, policies=POLICIES)
+        DisruptionContext(cluster, catalogue_of({}), FACTS_F, settings, now=NOW, policies=POLICIES)
     )
 
     assert [name] == going(found)
 
 
-def test_106_a_pool_without_types_repairs_nothing() -> None:
+@pytest.mark.case("DIS-106")
+def test_a_pool_without_types_repairs_nothing() -> None:
     found = repaired(sick("x"), *well(), types=())
 
     assert ([], "NoInstanceTypes") == (going(found), found.verdicts["x"].why)
 
 
-def test_v15_d12_every_node_with_the_label_of_a_pool_counts() -> None:
+@pytest.mark.case("V15-D12")
+def test_every_node_with_the_label_of_a_pool_counts() -> None:
     broken = [replace(sick(f"y{n}"), node_claim=None) for n in range(2)]
 
     found = repaired(sick("x"), *broken, *well(7))
@@ -116,13 +120,15 @@ def test_v15_d12_every_node_with_the_label_of_a_pool_counts() -> None:
     assert "3 of 10 nodes of NodePool np are unhealthy" in found.verdicts["x"].detail
 
 
-def test_v15_d26_only_the_end_of_a_restart_starts_the_time_again() -> None:
+@pytest.mark.case("V15-D26")
+def test_only_the_end_of_a_restart_starts_the_time_again() -> None:
     other = condition("ConsistentStateFound", "False", at=NOW)
 
     assert ["x"] == going(repaired(sick("x", claim_conditions=[other]), *well()))
 
 
-def test_v15_d25_restarts_of_a_healthy_machine_are_no_reason_to_repair_it() -> None:
+@pytest.mark.case("V15-D25")
+def test_restarts_of_a_healthy_machine_are_no_reason_to_repair_it() -> None:
     healthy = machine("x")
     assert healthy.node_claim is not None
     memory = Memory(reboots={healthy.node_claim.metadata.uid: [NOW - HOUR, NOW - HOUR]})
@@ -130,7 +136,8 @@ def test_v15_d25_restarts_of_a_healthy_machine_are_no_reason_to_repair_it() -> N
     assert [] == going(repaired(healthy, *well(), memory=memory))
 
 
-def test_v15_d25_a_plan_remembers_restarts() -> None:
+@pytest.mark.case("V15-D25")
+def test_a_plan_remembers_restarts() -> None:
     bad = sick("x")
     assert bad.node_claim is not None
     restarting = RepairPolicy("BadNode", "True", HOUR / 2, "Hung", action=REBOOT_NODE)
@@ -153,7 +160,8 @@ def test_v15_d25_a_plan_remembers_restarts() -> None:
     assert ["reboot", "delete"] == decisions
 
 
-def test_136_a_closed_budget_is_told() -> None:
+@pytest.mark.case("DIS-136")
+def test_a_closed_budget_is_told() -> None:
     closed = [pool(budgets=["0"])]
 
     found = repaired(sick("x"), *well(), pools=closed)
@@ -193,7 +201,7 @@ def test_where_pods_go_and_what_it_costs() -> None:
         pytest.param(
             {"types": [kind("s1", 1)], "pools": [pool(requirements=ON_DEMAND_ONLY)]},
             "no place for default/p",
-            id="173 no type that is large enough",
+            id="DIS-173 no type that is large enough",
         ),
     ],
 )
@@ -203,7 +211,8 @@ def test_why_nothing_takes_its_place(world: dict[str, Any], detail: str) -> None
     assert ([], detail) == (going(found), found.verdicts["x"].detail)
 
 
-def test_v15_d38_one_slot_is_not_enough_for_two_machines() -> None:
+@pytest.mark.case("V15-D38")
+def test_one_slot_is_not_enough_for_two_machines() -> None:
     bad = reserved_on(
         "x", "r-1", *pods_on(2, "p", cpu="3"), node_conditions=[READY, BAD], instance_type="s8"
     )
@@ -213,7 +222,8 @@ def test_v15_d38_one_slot_is_not_enough_for_two_machines() -> None:
     assert [] == going(found)
 
 
-def test_v15_d37_pods_that_fit_elsewhere_keep_their_place_there() -> None:
+@pytest.mark.case("V15-D37")
+def test_pods_that_fit_elsewhere_keep_their_place_there() -> None:
     bad = reserved_on("x", "r-1", pod_on("a", cpu="3"), pod_on("b"), node_conditions=[READY, BAD])
 
     command = only(repaired(bad, *well(), types=FULL, settings=FIRST))

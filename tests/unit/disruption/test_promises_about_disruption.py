@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from builders import NOW, condition, owner
-from disrupting import (
+from helpers.builders import NOW, condition, owner
+from helpers.disruption import (
     LONG_AGO,
     ON_DEMAND_ONLY,
     decided,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from builders import node_pool
+from helpers.builders import node_pool
+from helpers.cluster_texts import CLASS_REF, machine, planned, pod, pool, put
+from helpers.commands import run
 from karpenter.api.karpenter import NodeClassReference
-from karpenter.cli.cluster_live import provider_of
-from unit.cli.cluster_texts import CLASS_REF, machine, planned, pod, pool, put
-from unit.cli.commands import run
+from karpenter.inquiry.offline import provider_of
 
 EC2 = NodeClassReference("karpenter.k8s.aws", "EC2NodeClass", "shop")
 KWOK = NodeClassReference("karpenter.kwok.sh", "KWOKNodeClass", "default")

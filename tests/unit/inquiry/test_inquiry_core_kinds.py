@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from karpenter.cli.core_kinds import CoreKinds
-from seeds import SEEDS, each_entry
-from unit.cli.cluster_texts import pool, text_of
-from unit.cli.commands import Ran, run
+from helpers.cluster_texts import pool, text_of
+from helpers.commands import Ran, run
+from helpers.seeds import SEEDS, each_entry
+from karpenter.inquiry.core_kinds import CoreKinds
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 POD = """\

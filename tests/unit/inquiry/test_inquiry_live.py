@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from unit.cli.commands import run
+from helpers.commands import run
 
 COMMANDS = [
     pytest.param(["plan"], id="plan"),

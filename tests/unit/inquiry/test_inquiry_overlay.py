@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from helpers.cluster_texts import document, machine, node, pod, pool, put, running
+from helpers.commands import run
 from karpenter.api.codec import convert
 from karpenter.api.pods import Pod
-from karpenter.cli.cluster_overlay import overlaid
-from unit.cli.cluster_texts import document, node, pod, pool, put, running
-from unit.cli.commands import run
+from karpenter.inquiry.overlay import overlaid
 
 ON_DEMAND = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]
 SPOT = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]
@@ -165,3 +165,125 @@ def test_a_stateful_set_loses_its_last_ordinals() -> None:
     after = overlaid([convert(each) for each in (stateful, *pods)], [convert(smaller)])
 
     assert ["web-0"] == [each.metadata.name for each in after.objects if isinstance(each, Pod)]
+
+
+def fixed(replicas: int, way: str = "on-demand", name: str = "fixed", **spec: Any) -> Any:
+    wanted = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [SMALL]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-a"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [way]},
+    ]
+    return pool(name, replicas=replicas, requirements=wanted, **spec)
+
+
+SMALL = "c-4x-amd64-linux"
+PRICE = 4 * 0.025 + 8 * 2**30 / 10**9 * 0.001  # of 4 cpus and 8 GiB, on demand
+ON_ITS_OWN = [["--only", "provisioning"], []]
+
+
+@pytest.mark.parametrize("args", ON_ITS_OWN)
+def test_more_replicas_of_a_static_pool_are_nodes_to_create(args: list[str]) -> None:
+    base = put("base.json", fixed(1), *machine("n1", SMALL, node_pool="fixed"))
+
+    said = document(base, *args, "--with", put("more.json", fixed(3)))["difference"]
+
+    assert (0, 2) == (said["nodesToCreate"]["before"], said["nodesToCreate"]["after"])
+    assert [
+        {
+            "nodePool": "fixed",
+            "instanceType": SMALL,
+            "zone": "test-zone-a",
+            "capacityType": "on-demand",
+            "count": 2,
+        }
+    ] == said["nodesToCreate"]["added"]
+    assert pytest.approx(2 * PRICE) == said["cost"]["hourlyChange"]
+
+
+@pytest.mark.parametrize("args", ON_ITS_OWN)
+def test_fewer_replicas_of_a_static_pool_are_nodes_to_remove(args: list[str]) -> None:
+    nodes = [*machine("n1", SMALL, node_pool="fixed"), *machine("n2", SMALL, node_pool="fixed")]
+    base = put("base.json", fixed(2), *nodes, running("web", "n1"))
+
+    said = document(base, *args, "--with", put("fewer.json", fixed(1)))["difference"]
+
+    assert {"added": ["n2"], "removed": []} == said["nodesToRemove"]
+    assert pytest.approx(-PRICE) == said["cost"]["hourlyChange"]
+
+
+def test_a_new_static_pool_is_told_to_people_with_what_it_costs() -> None:
+    base = put("base.json", pool())
+
+    out = run("plan", base, "--with", put("new.json", fixed(2))).out
+
+    assert out.startswith("2 nodes to create for static pools: $0.2172 per hour, $158.54 per month")
+    told = out[out.index("What --with changes") :]
+    assert "The plan costs $0.2172 per hour more, $158.54 per month\n" in told
+    assert f"node to create  +2  {SMALL} test-zone-a on-demand of fixed" in told
+
+
+def test_nodes_for_pods_and_for_static_pools_are_told_apart() -> None:
+    out = run("plan", put("base.json", pool(), fixed(1), pod())).out
+
+    first, _, second = out.splitlines()[:3]
+    assert first.startswith("1 node to create: $")
+    assert second == "1 more node to create for static pools: $0.1086 per hour, $79.27 per month"
+
+
+def test_what_cannot_be_launched_has_no_price_and_the_change_none_either() -> None:
+    base = put("base.json", pool())
+    change = put("new.json", fixed(2, way="reserved"))
+
+    said = document(base, "--with", change)["difference"]
+    out = run("plan", base, "--with", change).out
+
+    assert {"hourlyBefore": 0.0, "hourlyAfter": None, "hourlyChange": None} == said["cost"]
+    assert [("", 2)] == [
+        (each["instanceType"], each["count"]) for each in said["nodesToCreate"]["added"]
+    ]
+    assert out.startswith("2 nodes to create for static pools, which cannot be launched now\n")
+    assert "because the price of a new node of fixed is" in out
+
+
+def test_a_price_that_both_plans_lack_makes_no_difference() -> None:
+    gone = machine("n1", SMALL, zone="elsewhere", spec={"expireAfter": "1h"})
+    base = [pool(), *gone]
+
+    same = difference(*base, web(1), change=[web(1)])["cost"]
+    new = difference(pool(), *gone, change=[fixed(1)])["cost"]
+
+    assert {"hourlyBefore": None, "hourlyAfter": None, "hourlyChange": 0.0} == same
+    assert (None, pytest.approx(PRICE)) == (new["hourlyAfter"], new["hourlyChange"])
+
+
+def test_a_price_that_one_plan_lacks_leaves_the_change_unknown() -> None:
+    nodes = [
+        *machine("n1", SMALL, node_pool="fixed"),
+        *machine("n2", SMALL, node_pool="fixed", zone="elsewhere"),
+    ]
+    base = put("base.json", fixed(2), *nodes, running("web", "n1"))
+    change = put("fewer.json", fixed(1))
+
+    said = document(base, "--only", "provisioning", "--with", change)["difference"]
+    out = run("plan", base, "--only", "provisioning", "--with", change).out
+
+    assert {"hourlyBefore": 0.0, "hourlyAfter": None, "hourlyChange": None} == said["cost"]
+    assert "Whether the plan costs more or less is unknown, because the price of n2 is" in out
+
+
+def test_pods_of_a_replica_set_that_is_named_like_its_own_are_not_a_deployments() -> None:
+    others = {**web(1), "kind": "ReplicaSet", "metadata": {"name": "web-api"}}
+    theirs = running("theirs", "n1")
+    theirs["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "web-api",
+            "uid": "r",
+            "controller": True,
+        }
+    ]
+
+    after = overlaid([convert(each) for each in (web(0), others, theirs)], [convert(web(0))])
+
+    assert ["theirs"] == [each.metadata.name for each in after.objects if isinstance(each, Pod)]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from builders import NOW, condition, pdb, pod
+from helpers.builders import NOW, condition, pdb, pod
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
-from karpenter.cli.cluster_budgets import judged
+from karpenter.inquiry.pdb_status import judged
 
 WEB = {"app": "web"}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from unit.cli.cluster_texts import planned, pod, pool, put
-from unit.cli.commands import run
+from helpers.cluster_texts import planned, pod, pool, put
+from helpers.commands import run
 
 
 @pytest.fixture(autouse=True)

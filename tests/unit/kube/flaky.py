@@ -14,13 +14,13 @@ from karpenter.clock import Clock, running_clock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import ConnectionLostError
 from karpenter.kube.transport import Request, Response, Stream, Transport
-from karpenter.sandbox.api import Api
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.crds import CustomKinds
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client as DirectClient
-from karpenter.sandbox.store import Store
-from karpenter.sandbox.transport import MemoryTransport
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client as DirectClient
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.server.api import Api
+from karpenter_sandbox.server.crds import CustomKinds
+from karpenter_sandbox.server.transport import MemoryTransport
+from karpenter_sandbox.store.store import Store
 
 
 class Break(StrEnum):

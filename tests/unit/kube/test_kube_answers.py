@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Status
 from karpenter.clock import running_clock

@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from karpenter.kube.access import Certificate, ClusterConfig, Tls
-from karpenter.kube.config import load_config, own_namespace
+from helpers.kubeconfigs import V1, V1BETA1, kubeconfig
+from karpenter.kube.access.config import load_config, own_namespace
+from karpenter.kube.access.proxies import proxy_for
+from karpenter.kube.access.types import Certificate, ClusterConfig, Tls
 from karpenter.kube.errors import ConfigError
-from karpenter.kube.proxies import proxy_for
-from unit.kube.kubeconfigs import V1, V1BETA1, kubeconfig
 
 
 def encoded(text: str) -> str:
@@ -344,7 +344,7 @@ EXEC = {"apiVersion": V1, "command": "login", "interactiveMode": "Never"}
         pytest.param(
             {"certificate-authority": "~no-such-user/ca.crt"},
             {},
-            "names ~no-such-user/ca.crt, but nobody here has such a home folder",
+            "names ~no-such-user/ca.crt, but this machine has no user of that name",
             id="somebody else's home folder",
         ),
         pytest.param(

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.cluster import Namespace
 from karpenter.kube.client import Client
 from karpenter.kube.errors import KubeError

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from helpers.kubeconfigs import V1, V1BETA1, plugin, saying
 from karpenter.clock import SystemClock
-from karpenter.kube.access import Certificate, ExecCommand, Identity
-from karpenter.kube.credentials import Credentials, Proof
+from karpenter.kube.access.credentials import Credentials, Proof
+from karpenter.kube.access.exec_plugin import run_plugin
+from karpenter.kube.access.types import Certificate, ExecCommand, Identity
 from karpenter.kube.errors import CredentialsError
-from karpenter.kube.exec_plugin import run_plugin
-from unit.kube.kubeconfigs import V1, V1BETA1, plugin, saying
 
 COUNTING = """
 count = int(open(sys.argv[1]).read()) + 1 if os.path.exists(sys.argv[1]) else 1

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time, running
+from helpers.clusters import in_virtual_time, running
+from helpers.server import pod as pod_manifest
 from karpenter.api.codec import convert_as
 from karpenter.api.meta import ObjectReference
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
-from karpenter.kube.event_limits import MOST_REMEMBERED
-from karpenter.kube.events import NOMINATED, NORMAL, WARNING, Event, Recorder
-from serving import pod as pod_manifest
+from karpenter.kube.events import MOST_REMEMBERED, NOMINATED, NORMAL, WARNING, Event, Recorder
 from unit.kube.flaky import FlakyCluster, Refusal
 
 

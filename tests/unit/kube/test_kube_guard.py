@@ -11,7 +11,9 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from clusters import in_virtual_time, running
+from helpers.clusters import in_virtual_time, running
+from helpers.rewritten_answers import Rewriting
+from helpers.server import config_map
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.devices import ResourceSlice
 from karpenter.api.nodes import Node
@@ -24,10 +26,8 @@ from karpenter.kube.kinds import resource_of
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
 from karpenter.kube.transport import Request
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings, parse_gates
-from rewriting import Rewriting
-from serving import config_map
+from karpenter_sandbox.server.transport import MemoryTransport
 from unit.kube.flaky import Break, FlakyCluster, FlakyTransport, Refusal
 from unit.kube.test_kube_mirror import node
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.api.cluster import Lease
 from karpenter.clock import SystemClock, run_virtual
 from karpenter.kube.client import Client

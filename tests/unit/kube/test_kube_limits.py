@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.clock import run_virtual, running_clock
 from karpenter.kube.errors import (
     ConflictError,

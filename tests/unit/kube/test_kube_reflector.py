@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time, running
+from helpers.clusters import in_virtual_time, running
+from helpers.server import config_map, crd
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.codec import convert_as
 from karpenter.api.karpenter import CapacityBuffer
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
 from karpenter.kube.transport import Request
-from serving import config_map, crd
 from unit.kube.flaky import Break, FlakyCluster, Refusal
 
 

@@ -9,7 +9,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters import running
+from helpers.clusters import running
+from helpers.server import config_map
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.codec import WatchEvent, convert_as
 from karpenter.api.meta import ObjectList, Resource
@@ -17,7 +18,6 @@ from karpenter.clock import run_virtual
 from karpenter.kube.client import Client
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
-from serving import config_map
 from unit.kube.flaky import Break, FlakyCluster, Refusal
 
 R = TypeVar("R", bound=Resource)

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import pytest
 
+from helpers.server import config_map
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.codec import WatchEvent, convert_as
 from karpenter.api.meta import ListMeta, ObjectList, Resource
 from karpenter.clock import SystemClock
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
-from serving import config_map
 
 S = TypeVar("S", bound=Resource)
 MANY = 500

@@ -4,12 +4,12 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from clusters import in_virtual_time
+from helpers.clusters import in_virtual_time
 from karpenter.clock import running_clock
 from karpenter.kube.client import Client
 from karpenter.kube.errors import ForbiddenError, KubeError
 from karpenter.kube.transport import Request, Response, Stream
-from karpenter.sandbox.discovery import version_info
+from karpenter_sandbox.kinds.served import version_info
 from unit.kube.flaky import FlakyCluster
 
 

@@ -1,18 +1,16 @@
 """The manifests people really wrote are read, or refused with the line to mend."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
+from helpers.seeds import ABSENT, SEEDS
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.reader import read
 
-SEEDS = Path(__file__).resolve().parents[4] / "shared" / "fixtures" / "seeds"
 INDEX = SEEDS / "index.yaml"
 
 if not INDEX.exists():
-    pytest.skip(f"the seed manifests are absent: {INDEX}", allow_module_level=True)
+    pytest.skip(ABSENT, allow_module_level=True)
 
 FILES = yaml.safe_load(INDEX.read_text("utf-8"))["files"]
 GOOD = [entry["file"] for entry in FILES if entry.get("parse") != "error"]

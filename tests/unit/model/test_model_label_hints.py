@@ -2,10 +2,11 @@
 
 import pytest
 
+from karpenter.api import ec2_labels
 from karpenter.model import labels
-from karpenter.model.label_hints import closest_label, edit_distance, nearest_key
+from karpenter.model.suggestions import closest_label, edit_distance, nearest_key
 
-KNOWN = labels.well_known("aws")
+KNOWN = labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,9 @@ KNOWN = labels.well_known("aws")
         pytest.param("node.kubernetes.io/instance-typ", labels.INSTANCE_TYPE, id="a letter lost"),
         pytest.param("topology.kubernetes.io/zones", labels.ZONE, id="a letter too much"),
         pytest.param("karpentar.sh/capacity-type", labels.CAPACITY_TYPE, id="a wrong letter"),
-        pytest.param("karpenter.k8s.aws/instance-famlly", labels.INSTANCE_FAMILY, id="wrong again"),
+        pytest.param(
+            "karpenter.k8s.aws/instance-famlly", ec2_labels.INSTANCE_FAMILY, id="wrong again"
+        ),
         pytest.param("kubernetes.io/arhc", labels.ARCH, id="a short name, one slip"),
         pytest.param("kubernetes.io/id", None, id="a short name, two slips: another word"),
         pytest.param("kubernetes.io/os", None, id="a known key needs no correction"),
@@ -37,12 +40,12 @@ def test_the_nearest_of_several_wins_and_ties_go_by_the_alphabet() -> None:
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
-        pytest.param("zone", labels.ZONE, id="43 the name alone"),
-        pytest.param("node.io/zone", labels.ZONE, id="43 a wrong domain"),
-        pytest.param("karpenter/nodepool", labels.NODEPOOL, id="43 half a domain"),
-        pytest.param("deployment", None, id="44 nothing like it is known"),
-        pytest.param("karpenter.sh/instance-cpu", labels.INSTANCE_CPU, id="the wrong domain"),
-        pytest.param("example.com/gpu-name", labels.INSTANCE_GPU_NAME, id="the end of a name"),
+        pytest.param("zone", labels.ZONE, id="SCH-43 the name alone"),
+        pytest.param("node.io/zone", labels.ZONE, id="SCH-43 a wrong domain"),
+        pytest.param("karpenter/nodepool", labels.NODEPOOL, id="SCH-43 half a domain"),
+        pytest.param("deployment", None, id="SCH-44 nothing like it is known"),
+        pytest.param("karpenter.sh/instance-cpu", ec2_labels.INSTANCE_CPU, id="the wrong domain"),
+        pytest.param("example.com/gpu-name", ec2_labels.INSTANCE_GPU_NAME, id="the end of a name"),
         pytest.param("instance-type", labels.INSTANCE_TYPE, id="a name without its domain"),
         pytest.param("topology.kubernetes.io", labels.ZONE, id="contained in the shortest"),
         pytest.param("node.kubernetes.io/instnace-type", labels.INSTANCE_TYPE, id="misspelt"),

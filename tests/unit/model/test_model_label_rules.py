@@ -2,6 +2,8 @@
 
 import pytest
 
+from karpenter.admission.provider_keys import keys_of
+from karpenter.api import ec2_labels, kwok_labels
 from karpenter.model import labels
 from karpenter.model.label_rules import (
     Place,
@@ -99,25 +101,27 @@ EVERYWHERE = set(Place)
         pytest.param(labels.INITIALIZED, set(), id="a label Karpenter sets"),
         pytest.param(labels.PROVISIONER_NAME, set(), id="the owner label of the alpha API"),
         pytest.param(labels.EMPTINESS_TIMESTAMP, set(), id="the emptiness timestamp"),
-        pytest.param(labels.INSTANCE_FAMILY, EVERYWHERE, id="a well-known AWS key"),
-        pytest.param(labels.ZONE_ID, EVERYWHERE, id="the AWS zone id"),
+        pytest.param(ec2_labels.INSTANCE_FAMILY, EVERYWHERE, id="a well-known AWS key"),
+        pytest.param(ec2_labels.ZONE_ID, EVERYWHERE, id="the AWS zone id"),
         *(
             pytest.param(key, EVERYWHERE - {OVERLAY}, id=f"launch fact {key}")
             for key in (
-                labels.INSTANCE_TENANCY,
-                labels.CAPACITY_RESERVATION_ID,
-                labels.CAPACITY_RESERVATION_TYPE,
-                labels.CAPACITY_RESERVATION_INTERRUPTIBLE,
-                labels.PLACEMENT_GROUP_ID,
-                labels.PLACEMENT_GROUP_PARTITION,
+                ec2_labels.INSTANCE_TENANCY,
+                ec2_labels.CAPACITY_RESERVATION_ID,
+                ec2_labels.CAPACITY_RESERVATION_TYPE,
+                ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE,
+                ec2_labels.PLACEMENT_GROUP_ID,
+                ec2_labels.PLACEMENT_GROUP_PARTITION,
             )
         ),
         pytest.param("karpenter.k8s.aws/foo", PODS, id="another key of karpenter.k8s.aws"),
         pytest.param("x.karpenter.k8s.aws/foo", PODS, id="a key below karpenter.k8s.aws"),
         pytest.param(
-            labels.EC2_NODE_CLASS, {CLAIM, BETA_CLAIM} | PODS, id="node class only on claims"
+            ec2_labels.NODE_CLASS, {CLAIM, BETA_CLAIM} | PODS, id="node class only on claims"
         ),
-        pytest.param(labels.INSTANCE_PODS, PODS | ALPHA, id="a well-known key of the alpha API"),
+        pytest.param(
+            ec2_labels.INSTANCE_PODS, PODS | ALPHA, id="a well-known key of the alpha API"
+        ),
         pytest.param("kubernetes.io/foo", V1 | PODS, id="kubernetes.io is free only in v1"),
         pytest.param("apps.kubernetes.io/foo", V1 | PODS, id="below kubernetes.io"),
         pytest.param("k8s.io/foo", V1 | PODS, id="k8s.io is free only in v1"),
@@ -133,7 +137,11 @@ EVERYWHERE = set(Place)
     ],
 )
 def test_where_a_key_may_be_used(key: str, allowed: set[Place]) -> None:
-    actual = {place for place in Place if restricted_reason(key, place=place) is None}
+    actual = {
+        place
+        for place in Place
+        if restricted_reason(key, place=place, provider=keys_of("aws")) is None
+    }
 
     assert allowed == actual
 
@@ -141,9 +149,9 @@ def test_where_a_key_may_be_used(key: str, allowed: set[Place]) -> None:
 @pytest.mark.parametrize(
     ("key", "allowed"),
     [
-        pytest.param(labels.KWOK_INSTANCE_SIZE, EVERYWHERE, id="a well-known KWOK key"),
+        pytest.param(kwok_labels.INSTANCE_SIZE, EVERYWHERE, id="a well-known KWOK key"),
         pytest.param(
-            labels.KWOK_NODE_CLASS, {CLAIM, BETA_CLAIM} | PODS, id="node class only on claims"
+            kwok_labels.NODE_CLASS, {CLAIM, BETA_CLAIM} | PODS, id="node class only on claims"
         ),
         pytest.param("karpenter.kwok.sh/foo", PODS, id="another key of karpenter.kwok.sh"),
         pytest.param("karpenter.k8s.aws/foo", EVERYWHERE, id="a key of a provider not in use"),
@@ -151,7 +159,9 @@ def test_where_a_key_may_be_used(key: str, allowed: set[Place]) -> None:
 )
 def test_the_provider_decides_which_domain_is_its_own(key: str, allowed: set[Place]) -> None:
     actual = {
-        place for place in Place if restricted_reason(key, place=place, provider="kwok") is None
+        place
+        for place in Place
+        if restricted_reason(key, place=place, provider=keys_of("kwok")) is None
     }
 
     assert allowed == actual

@@ -2,6 +2,8 @@
 
 import pytest
 
+from karpenter.admission.provider_keys import keys_of
+from karpenter.api import ec2_labels, kwok_labels
 from karpenter.model import labels
 from karpenter.model.label_rules import label_key_problem
 
@@ -26,15 +28,15 @@ def test_older_spellings_mean_the_stable_key(key: str, stable: str) -> None:
 @pytest.mark.parametrize(
     ("provider", "known", "unknown"),
     [
-        pytest.param("aws", labels.INSTANCE_FAMILY, labels.KWOK_INSTANCE_SIZE, id="aws"),
-        pytest.param("kwok", labels.KWOK_INSTANCE_SIZE, labels.INSTANCE_FAMILY, id="kwok"),
-        pytest.param("other", labels.ZONE, labels.INSTANCE_FAMILY, id="any other provider"),
+        pytest.param("aws", ec2_labels.INSTANCE_FAMILY, kwok_labels.INSTANCE_SIZE, id="aws"),
+        pytest.param("kwok", kwok_labels.INSTANCE_SIZE, ec2_labels.INSTANCE_FAMILY, id="kwok"),
+        pytest.param("other", labels.ZONE, ec2_labels.INSTANCE_FAMILY, id="any other provider"),
     ],
 )
 def test_each_provider_adds_its_own_well_known_keys(
     provider: str, known: str, unknown: str
 ) -> None:
-    keys = labels.well_known(provider)
+    keys = keys_of(provider).well_known
 
     assert keys >= labels.CORE_WELL_KNOWN
     assert known in keys
@@ -45,19 +47,26 @@ def test_each_provider_adds_its_own_well_known_keys(
     ("provider", "count"), [("core", 8), ("kwok", 8 + 4 + 1), ("aws", 8 + 22 + 6 + 1)]
 )
 def test_the_well_known_lists_are_complete(provider: str, count: int) -> None:
-    assert count == len(labels.well_known(provider))
+    assert count == len(keys_of(provider).well_known)
 
 
 def test_node_classes_and_hostnames_are_not_well_known() -> None:
-    for key in (labels.EC2_NODE_CLASS, labels.KWOK_NODE_CLASS, labels.HOSTNAME):
-        assert key not in labels.well_known("aws") | labels.well_known("kwok")
+    for key in (ec2_labels.NODE_CLASS, kwok_labels.NODE_CLASS, labels.HOSTNAME):
+        assert key not in (labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN) | (
+            labels.CORE_WELL_KNOWN | kwok_labels.WELL_KNOWN
+        )
 
 
 def test_every_key_in_the_registry_is_a_valid_key() -> None:
-    not_keys = {labels.READINESS_PREFIX, labels.CLUSTER_TAG_PREFIX, labels.EKS_CLUSTER_NAME_TAG}
+    not_keys = {
+        labels.READINESS_PREFIX,
+        ec2_labels.CLUSTER_TAG_PREFIX,
+        ec2_labels.EKS_CLUSTER_NAME_TAG,
+    }
     keys = {
         value
-        for name, value in vars(labels).items()
+        for module in (labels, ec2_labels, kwok_labels)
+        for name, value in vars(module).items()
         if name.isupper() and isinstance(value, str) and value not in not_keys
     }
 

@@ -24,7 +24,7 @@ TYPES = [instance_type("i1", "z1", "z2"), instance_type("i2", "z2", "z3")]
         pytest.param(
             [requirement(TYPE, "Exists", min_values=3)],
             [Shortfall(TYPE, 3, 2)],
-            id="129 one type short",
+            id="SCH-129 one type short",
         ),
         pytest.param([requirement(ZONE, "Exists", min_values=3)], [], id="zones count once each"),
         pytest.param(
@@ -40,7 +40,7 @@ TYPES = [instance_type("i1", "z1", "z2"), instance_type("i2", "z2", "z3")]
         pytest.param(
             [requirement(TYPE, "Exists", min_values=1), requirement(TYPE, "In", ["i1", "x"], 2)],
             [Shortfall(TYPE, 2, 1)],
-            id="126 the larger minValues is enforced",
+            id="SCH-126 the larger minValues is enforced",
         ),
         pytest.param(
             [requirement("size", "Exists", min_values=1)],
@@ -73,11 +73,12 @@ def test_a_shortfall_is_readable() -> None:
     assert text == "minValues of k asks for 3 distinct values, 1 left"
 
 
+@pytest.mark.case("SCH-129")
 @pytest.mark.parametrize(
     ("found", "left"),
     [
-        pytest.param(1, 1, id="129 what there is remains as the minimum"),
-        pytest.param(0, None, id="129 where there is nothing no minimum remains"),
+        pytest.param(1, 1, id="what there is remains as the minimum"),
+        pytest.param(0, None, id="where there is nothing no minimum remains"),
     ],
 )
 def test_a_minimum_is_lowered_to_what_was_found(found: int, left: int | None) -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from karpenter.model.remembered import ORDINARY, remembered
+from karpenter.model.memo import ORDINARY, remembered
 
 
 def test_short_texts_are_worked_out_once_and_long_ones_each_time() -> None:

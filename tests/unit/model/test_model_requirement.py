@@ -101,21 +101,25 @@ def test_a_provider_may_rewrite_values_of_a_key() -> None:
 @pytest.mark.parametrize(
     ("left", "right", "expected"),
     [
-        pytest.param(req("Exists"), req("In A"), req("In A"), id="23 Exists and In"),
-        pytest.param(req("In A B"), req("NotIn A"), req("In B"), id="24 In and NotIn"),
-        pytest.param(req("NotIn A"), req("NotIn 1 2"), req("NotIn 1 2 A"), id="25 NotIn twice"),
-        pytest.param(req("In A"), req("Gt 1"), req("DoesNotExist"), id="26 a word has no bounds"),
-        pytest.param(req("In 1 9"), req("Lt 9"), req("In 1"), id="27 concrete sets lose bounds"),
+        pytest.param(req("Exists"), req("In A"), req("In A"), id="SCH-23 Exists and In"),
+        pytest.param(req("In A B"), req("NotIn A"), req("In B"), id="SCH-24 In and NotIn"),
+        pytest.param(req("NotIn A"), req("NotIn 1 2"), req("NotIn 1 2 A"), id="SCH-25 NotIn twice"),
         pytest.param(
-            req("NotIn 1 2"), req("Gt 1"), bounded(2, None, "2"), id="28 exclusions are pruned"
+            req("In A"), req("Gt 1"), req("DoesNotExist"), id="SCH-26 a word has no bounds"
         ),
-        pytest.param(req("Gt 1"), req("Lt 9"), bounded(2, 8), id="29 both bounds"),
-        pytest.param(req("Gt 9"), req("Lt 1"), req("DoesNotExist"), id="30 bounds cross"),
-        pytest.param(req("Gt 4"), req("Gte 5"), bounded(5), id="31 the same bound twice"),
-        pytest.param(req("Gt 5"), req("Gte 5"), bounded(6), id="32 the tighter bound"),
+        pytest.param(
+            req("In 1 9"), req("Lt 9"), req("In 1"), id="SCH-27 concrete sets lose bounds"
+        ),
+        pytest.param(
+            req("NotIn 1 2"), req("Gt 1"), bounded(2, None, "2"), id="SCH-28 exclusions are pruned"
+        ),
+        pytest.param(req("Gt 1"), req("Lt 9"), bounded(2, 8), id="SCH-29 both bounds"),
+        pytest.param(req("Gt 9"), req("Lt 1"), req("DoesNotExist"), id="SCH-30 bounds cross"),
+        pytest.param(req("Gt 4"), req("Gte 5"), bounded(5), id="SCH-31 the same bound twice"),
+        pytest.param(req("Gt 5"), req("Gte 5"), bounded(6), id="SCH-32 the tighter bound"),
         pytest.param(req("Lt 5"), req("Lte 5"), bounded(None, 4), id="the tighter upper bound"),
         pytest.param(
-            req("In A B", 2), req("Exists", 1), req("In A B", 2), id="33 the larger minValues"
+            req("In A B", 2), req("Exists", 1), req("In A B", 2), id="SCH-33 the larger minValues"
         ),
         pytest.param(
             req("Gt 9", 3), req("Lt 1"), req("DoesNotExist", 3), id="crossed bounds keep minValues"
@@ -161,8 +165,8 @@ def test_has_intersection(left: Requirement, right: Requirement, expected: bool)
 @pytest.mark.parametrize(
     ("held", "value", "expected"),
     [
-        pytest.param(req("Gte 0"), "A", False, id="34 a word is outside any bound"),
-        pytest.param(req("Gte 0"), "-1", False, id="34 below the bound"),
+        pytest.param(req("Gte 0"), "A", False, id="SCH-34 a word is outside any bound"),
+        pytest.param(req("Gte 0"), "-1", False, id="SCH-34 below the bound"),
         pytest.param(req("Gte 0"), "0", True, id="on the lower bound"),
         pytest.param(req("Lte 9"), "9", True, id="on the upper bound"),
         pytest.param(req("Lte 9"), "10", False, id="above the bound"),
@@ -209,9 +213,9 @@ def test_integers_are_read_as_go_reads_them(text: str, number: int | None) -> No
 @pytest.mark.parametrize(
     ("held", "chosen"),
     [
-        pytest.param(req("Lt 1"), "0", id="35 the only integer"),
-        pytest.param(req("DoesNotExist"), "", id="35 absence"),
-        pytest.param(req("NotIn 0 1 2"), "3", id="35 an integer that is not excluded"),
+        pytest.param(req("Lt 1"), "0", id="SCH-35 the only integer"),
+        pytest.param(req("DoesNotExist"), "", id="SCH-35 absence"),
+        pytest.param(req("NotIn 0 1 2"), "3", id="SCH-35 an integer that is not excluded"),
         pytest.param(req("In b a"), "a", id="the first value"),
         pytest.param(req("Exists"), "0", id="integers start at zero"),
         pytest.param(req("Gt 5"), "6", id="or at the lower bound"),
@@ -259,9 +263,11 @@ def entry(operator: str, *values: str, min_values: int | None = None) -> NodeReq
         pytest.param(req("DoesNotExist"), [entry("DoesNotExist")], id="DoesNotExist"),
         pytest.param(req("Gt 1"), [entry("Gte", "2")], id="Gt appears as Gte"),
         pytest.param(req("Lt 9"), [entry("Lte", "8")], id="Lt appears as Lte"),
-        pytest.param(bounded(2, 8), [entry("Gte", "2"), entry("Lte", "8")], id="29 two entries"),
         pytest.param(
-            req("Gt 4").intersection(req("Gte 5")), [entry("Gte", "5")], id="31 a single entry"
+            bounded(2, 8), [entry("Gte", "2"), entry("Lte", "8")], id="SCH-29 two entries"
+        ),
+        pytest.param(
+            req("Gt 4").intersection(req("Gte 5")), [entry("Gte", "5")], id="SCH-31 a single entry"
         ),
         pytest.param(bounded(2, None, "3"), [entry("Gte", "2")], id="exclusions yield to bounds"),
         pytest.param(

@@ -2,13 +2,14 @@
 
 import pytest
 
+from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeRequirement
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.model import labels
 from karpenter.model.requirement import RequirementError, requirement
 from karpenter.model.requirements import Incompatibility, Requirements
 
-WELL_KNOWN = labels.well_known("aws")
+WELL_KNOWN = labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN
 NOTHING = Requirements()
 
 
@@ -82,18 +83,24 @@ def test_entries_are_written_sorted_by_key() -> None:
 @pytest.mark.parametrize(
     ("node", "pod", "allow_undefined", "compatible"),
     [
-        pytest.param(NOTHING, reqs("zone In a"), WELL_KNOWN, True, id="36 well-known is allowed"),
-        pytest.param(NOTHING, reqs("zone In a"), frozenset(), False, id="36 strict"),
-        pytest.param(NOTHING, reqs("c Exists"), WELL_KNOWN, False, id="37 a custom key must be"),
+        pytest.param(
+            NOTHING, reqs("zone In a"), WELL_KNOWN, True, id="SCH-36 well-known is allowed"
+        ),
+        pytest.param(NOTHING, reqs("zone In a"), frozenset(), False, id="SCH-36 strict"),
+        pytest.param(
+            NOTHING, reqs("c Exists"), WELL_KNOWN, False, id="SCH-37 a custom key must be"
+        ),
         pytest.param(NOTHING, reqs("c In x"), WELL_KNOWN, False, id="a custom In must be defined"),
         pytest.param(NOTHING, reqs("c Gt 1"), WELL_KNOWN, False, id="a custom Gt must be defined"),
         pytest.param(NOTHING, reqs("c Lt 1"), WELL_KNOWN, False, id="a custom Lt must be defined"),
-        pytest.param(NOTHING, reqs("c NotIn x"), WELL_KNOWN, True, id="38 NotIn allows absence"),
-        pytest.param(NOTHING, reqs("c DoesNotExist"), WELL_KNOWN, True, id="38 absence"),
-        pytest.param(reqs("k DoesNotExist"), reqs("k NotIn x"), frozenset(), True, id="39"),
+        pytest.param(
+            NOTHING, reqs("c NotIn x"), WELL_KNOWN, True, id="SCH-38 NotIn allows absence"
+        ),
+        pytest.param(NOTHING, reqs("c DoesNotExist"), WELL_KNOWN, True, id="SCH-38 absence"),
+        pytest.param(reqs("k DoesNotExist"), reqs("k NotIn x"), frozenset(), True, id="SCH-39"),
         pytest.param(reqs("k DoesNotExist"), reqs("k DoesNotExist"), frozenset(), True, id="both"),
-        pytest.param(reqs("k Exists"), reqs("k DoesNotExist"), frozenset(), False, id="40"),
-        pytest.param(reqs("k In A"), reqs("k NotIn A"), frozenset(), False, id="41"),
+        pytest.param(reqs("k Exists"), reqs("k DoesNotExist"), frozenset(), False, id="SCH-40"),
+        pytest.param(reqs("k In A"), reqs("k NotIn A"), frozenset(), False, id="SCH-41"),
         pytest.param(reqs("k In A"), reqs("k In A B"), frozenset(), True, id="a value in common"),
         pytest.param(reqs("k In A"), reqs("k In B"), frozenset(), False, id="nothing in common"),
         pytest.param(reqs("k In A"), NOTHING, frozenset(), True, id="the pod does not care"),
@@ -143,9 +150,9 @@ def why(
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        pytest.param("node.io/zone", labels.ZONE, id="43 a wrong domain"),
-        pytest.param("karpenter/nodepool", labels.NODEPOOL, id="43 half a domain"),
-        pytest.param("deployment", None, id="44 nothing like it"),
+        pytest.param("node.io/zone", labels.ZONE, id="SCH-43 a wrong domain"),
+        pytest.param("karpenter/nodepool", labels.NODEPOOL, id="SCH-43 half a domain"),
+        pytest.param("deployment", None, id="SCH-44 nothing like it"),
         pytest.param("team", "example.com/team", id="a label of the pool"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import selector
+from helpers.builders import selector
 from karpenter.api.selectors import LabelSelector
 from karpenter.model.selectors import format_selector
 

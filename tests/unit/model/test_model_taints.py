@@ -19,15 +19,23 @@ TAINT = Taint(key="k", value="v", effect="NoSchedule")
 @pytest.mark.parametrize(
     ("toleration", "tolerated"),
     [
-        pytest.param(Toleration(key="k", operator="Exists"), True, id="211 key exists, any effect"),
         pytest.param(
-            Toleration(key="k", operator="Exists", effect="NoSchedule"), True, id="211 key exists"
+            Toleration(key="k", operator="Exists"), True, id="SCH-211 key exists, any effect"
         ),
-        pytest.param(Toleration(operator="Exists"), True, id="211 everything is tolerated"),
-        pytest.param(Toleration(key="k", operator="Equal", value="v"), True, id="211 equal value"),
+        pytest.param(
+            Toleration(key="k", operator="Exists", effect="NoSchedule"),
+            True,
+            id="SCH-211 key exists",
+        ),
+        pytest.param(Toleration(operator="Exists"), True, id="SCH-211 everything is tolerated"),
+        pytest.param(
+            Toleration(key="k", operator="Equal", value="v"), True, id="SCH-211 equal value"
+        ),
         pytest.param(Toleration(key="k", value="v"), True, id="no operator means Equal"),
-        pytest.param(Toleration(key="x", operator="Exists"), False, id="211 wrong key"),
-        pytest.param(Toleration(key="k", operator="Equal", value="w"), False, id="211 wrong value"),
+        pytest.param(Toleration(key="x", operator="Exists"), False, id="SCH-211 wrong key"),
+        pytest.param(
+            Toleration(key="k", operator="Equal", value="w"), False, id="SCH-211 wrong value"
+        ),
         pytest.param(Toleration(key="k"), False, id="no value is not any value"),
         pytest.param(
             Toleration(key="k", operator="Exists", effect="NoExecute"), False, id="wrong effect"
@@ -48,8 +56,8 @@ def test_tolerates(toleration: Toleration, tolerated: bool) -> None:
 @pytest.mark.parametrize(
     ("operator", "value", "limit", "tolerated"),
     [
-        pytest.param("Gt", "5", "3", True, id="212 five is more than three"),
-        pytest.param("Lt", "5", "3", False, id="212 five is not less than three"),
+        pytest.param("Gt", "5", "3", True, id="SCH-212 five is more than three"),
+        pytest.param("Lt", "5", "3", False, id="SCH-212 five is not less than three"),
         pytest.param("Gt", "3", "3", False, id="equal is not more"),
         pytest.param("Lt", "3", "3", False, id="equal is not less"),
         pytest.param("Lt", "-5", "3", True, id="a negative number is less"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from karpenter.cli.turns import WatchedSelector, watched_loop
+from karpenter.operator.event_loop import WatchedSelector, watched_loop
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from karpenter.cli.serving import Endpoints, Ports, ServingError, serving
 from karpenter.controllers.health import liveness
+from karpenter.operator.serving import Endpoints, Ports, ServingError, serving
 
 HERE = "127.0.0.1"
 

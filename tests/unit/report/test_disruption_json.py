@@ -1,17 +1,23 @@
 """The ``disruption`` part of a plan keeps its contract: every field, every reason, every node."""
 
 import json
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Unpack
 
 import jsonschema_rs
 import pytest
 
-from disrupting import World, machine, planned, pod_on, pool
+from helpers.builders import READY, condition
+from helpers.disruption import LONG_AGO, World, kind, machine, on_demand, planned, pod_on, pool
+from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
+from karpenter.cloud.repair import RepairPolicies
 from karpenter.disruption import commands
 from karpenter.disruption.candidates import Why
 from karpenter.disruption.commands import Decision
+from karpenter.disruption.context import DisruptionSettings
 from karpenter.report.disruption import disruption_document
-from karpenter.report.schema import plan_schema
+from karpenter.report.provisioning import plan_schema
 from karpenter.state.nodes import StateNode
 
 SCHEMA = json.loads(plan_schema())
@@ -77,6 +83,42 @@ def test_a_replacement_is_written_as_a_claim_that_would_be_created() -> None:
     assert ["default/a"] == claim["pods"]
     assert claim["launch"]["price"] < 3.2
     assert pytest.approx(3.2 - claim["launch"]["price"]) == command["savingsHourly"]
+
+
+def test_what_a_replacement_saves_that_nobody_sells_is_unknown() -> None:
+    sold_out = [kind("s4", 4, ways=[on_demand(0.4, available=False)])]
+    drifted = machine("n1", claim_conditions=[condition("Drifted")])
+
+    made = document(drifted, pools=[pool(replicas=1)], types=sold_out)
+
+    (command,) = made["commands"]
+    assert [None] == [claim["launch"] for claim in command["replacements"]]
+    assert command["savingsHourly"] is None
+
+
+def test_an_estimate_of_a_part_is_no_mark_of_what_nobody_knows() -> None:
+    guessed = replace(on_demand(0.4), is_estimate=True)
+
+    made = document(machine("n1"), machine("n2", zone="z9"), types=[kind("s4", 4, ways=[guessed])])
+
+    (command,) = made["commands"]
+    assert command["savingsHourly"] is None
+    assert "isEstimate" not in command
+
+
+def test_a_restart_saves_nothing_whatever_the_node_costs() -> None:
+    hung, soon = condition("BadNode", reason="Hung", at=LONG_AGO), timedelta(minutes=30)
+    restart = RepairPolicy("BadNode", "True", soon, "Hung", action=REBOOT_NODE)
+    policies = RepairPolicies([restart, RepairPolicy("BadNode", "True", soon)])
+
+    made = document(
+        machine("n1", pod_on("a"), zone="z9", node_conditions=[READY, hung]),
+        *(machine(f"well-{n}", pod_on(f"w-{n}", cpu="4")) for n in range(9)),
+        policies=policies,
+        settings=DisruptionSettings(repair=True),
+    )
+
+    assert ("reboot", 0.0) == tuple(made["commands"][0][k] for k in ("decision", "savingsHourly"))
 
 
 def test_budgets_are_what_is_left_for_each_reason() -> None:

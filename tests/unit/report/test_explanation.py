@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     FACTS_F,
     NOW,
@@ -25,17 +25,17 @@ from builders import (
     toleration,
     unmanaged_node,
 )
+from helpers.solver import FIXTURE_F
 from karpenter.api.meta import Resource
 from karpenter.api.pods import PodResourceClaim
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.report.explanation import explain_pod, explanation_document
-from karpenter.scheduling.look_back import LookBack
+from karpenter.report.pod_explanation import explain_pod, explanation_document
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.provisioning import PassSettings, plan_provisioning
+from karpenter.scheduling.reasons.look_back import LookBack
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.nodes import StateNode
-from solving import FIXTURE_F
 
 
 def explained(

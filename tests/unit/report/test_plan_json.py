@@ -8,7 +8,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     NOW,
     condition,
@@ -26,7 +26,8 @@ from builders import (
     taint,
     toleration,
 )
-from building.workloads import pod_template
+from helpers.builders.workloads import pod_template
+from helpers.solver import FIXTURE_F
 from karpenter.api.karpenter import (
     CapacityBuffer,
     CapacityBufferSpec,
@@ -38,14 +39,12 @@ from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.api.pods import PodTemplate
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.report.provisioning import WhyDeferred, provisioning_document
-from karpenter.report.schema import plan_schema
-from karpenter.scheduling.ignored import WhyIgnored
+from karpenter.report.provisioning import WhyDeferred, plan_schema, provisioning_document
+from karpenter.scheduling.inputs.ignored_pods import WhyIgnored
 from karpenter.scheduling.plan import Why
 from karpenter.scheduling.provisioning import PassSettings, plan_provisioning
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.nodes import StateNode
-from solving import FIXTURE_F
 
 SCHEMA = json.loads(plan_schema())
 VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)

@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from builders import FACTS_F, NOW, expression, pod
-from disrupting import (
+from helpers.builders import FACTS_F, NOW, expression, pod
+from helpers.disruption import (
     ON_DEMAND_ONLY,
     TYPES,
     kind,
@@ -24,24 +24,23 @@ from disrupting import (
 )
 from karpenter.api.karpenter import NodeOverlay, NodeOverlaySpec, NodeRequirement
 from karpenter.api.meta import ObjectMeta
-from karpenter.cli.explain_node_view import node_parts
-from karpenter.cli.explain_nodepool_view import pool_parts
-from karpenter.cli.explain_view import explanation_parts
-from karpenter.cli.plan_disruption_view import disruption_parts
-from karpenter.cli.plan_view import plan_parts
-from karpenter.cli.screen import ESTIMATES, laid_out
+from karpenter.cli.explain.node_view import node_parts
+from karpenter.cli.explain.nodepool_view import pool_parts
+from karpenter.cli.explain.pod_view import explanation_parts
+from karpenter.cli.plan.disruption_view import disruption_parts
+from karpenter.cli.plan.provisioning_view import plan_parts
 from karpenter.cloud.types import InstanceType
+from karpenter.console.screen import ESTIMATES, laid_out
 from karpenter.model import labels
 from karpenter.report.disruption import disruption_document, reasons_told
-from karpenter.report.explanation import explain_pod, explanation_document
-from karpenter.report.node_story import explain_node, node_document
-from karpenter.report.pool_story import explain_pool, pool_document
-from karpenter.report.provisioning import provisioning_document
-from karpenter.report.schema import plan_schema
-from karpenter.scheduling.look_back import LookBack
-from karpenter.scheduling.overlays import apply_overlays
+from karpenter.report.node_explanation import explain_node, node_document
+from karpenter.report.nodepool_explanation import explain_pool, pool_document
+from karpenter.report.pod_explanation import explain_pod, explanation_document
+from karpenter.report.provisioning import plan_schema, provisioning_document
+from karpenter.scheduling.inputs.overlays import apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue
 from karpenter.scheduling.provisioning import PassSettings, ProvisioningPlan, plan_provisioning
+from karpenter.scheduling.reasons.look_back import LookBack
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(json.loads(plan_schema()))
 REASONS = reasons_told(with_repair=False)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from serving import MERGE, Cluster, cluster, config_map, deployment, manifest, pod
+from helpers.server import MERGE, Cluster, cluster, config_map, deployment, manifest, pod
 
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -272,6 +272,15 @@ class TestSurroundings:
         spec = api.create(pod(priorityClassName="high"))["spec"]
 
         assert (1000, "Never") == (spec["priority"], spec["preemptionPolicy"])
+
+    def test_a_preemption_policy_that_is_not_that_of_its_class_is_refused(
+        self, api: Cluster
+    ) -> None:
+        answer = api.call("POST", "/api/v1/namespaces/default/pods", pod(preemptionPolicy="Never"))
+
+        assert 403 == answer.status
+        told = "the string value of PreemptionPolicy (Never) must not be provided in pod spec"
+        assert told in answer.body["message"]
 
     def test_system_priorities_need_no_class(self, api: Cluster) -> None:
         spec = api.create(pod(priorityClassName="system-node-critical"))["spec"]

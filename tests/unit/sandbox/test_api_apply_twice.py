@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from serving import APPLY, MERGE, Answer, Cluster, cluster, manifest
+from helpers.server import APPLY, MERGE, Answer, Cluster, cluster, manifest
+from karpenter.admission.schemas.crds import builtin_crds
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 CLASS: dict[str, Any] = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}

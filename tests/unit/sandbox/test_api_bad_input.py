@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from serving import JSON_PATCH, MERGE, STRATEGIC, Cluster, cluster, config_map, deployment, pod
+from helpers.server import (
+    JSON_PATCH,
+    MERGE,
+    STRATEGIC,
+    Cluster,
+    cluster,
+    config_map,
+    deployment,
+    pod,
+)
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

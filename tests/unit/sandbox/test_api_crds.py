@@ -4,8 +4,18 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from serving import APPLY, JSON_PATCH, MERGE, STRATEGIC, TABLE, Cluster, cluster, crd, manifest
+from helpers.server import (
+    APPLY,
+    JSON_PATCH,
+    MERGE,
+    STRATEGIC,
+    TABLE,
+    Cluster,
+    cluster,
+    crd,
+    manifest,
+)
+from karpenter.admission.schemas.crds import builtin_crds
 
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

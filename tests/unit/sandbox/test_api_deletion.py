@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from serving import MERGE, Cluster, cluster, config_map, deployment, manifest, pod
+from helpers.server import MERGE, Cluster, cluster, config_map, deployment, manifest, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

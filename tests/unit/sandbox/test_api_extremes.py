@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from karpenter.sandbox.depth import DEEPEST
-from karpenter.sandbox.store import LARGEST_OBJECT
-from serving import (
+from helpers.server import (
     APPLY,
     JSON_PATCH,
     MERGE,
@@ -23,6 +21,8 @@ from serving import (
     manifest,
     pod,
 )
+from karpenter.api.depth import DEEPEST
+from karpenter_sandbox.store.store import LARGEST_OBJECT
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -279,7 +279,8 @@ class TestDepth:
             for each in (patch, copied)
         ]
 
-        assert [400, 422] == [answer.status for answer in answers]
+        assert [400, 400] == [answer.status for answer in answers]
+        assert {f"json: exceeded max depth of {DEEPEST}"} == {answer.message for answer in answers}
         assert {} == api.get(gadget()).body["spec"]
 
     def test_continue_tokens_are_read_as_carefully(self, api: Cluster) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from serving import Cluster, cluster, manifest, pod
+from helpers.server import Cluster, cluster, manifest, pod
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

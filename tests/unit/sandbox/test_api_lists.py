@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from serving import TABLE, Cluster, cluster, config_map, crd, deployment, manifest, pod
+from helpers.server import TABLE, Cluster, cluster, config_map, crd, deployment, manifest, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

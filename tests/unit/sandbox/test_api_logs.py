@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters import in_virtual_time
-from karpenter.sandbox.log_ring import LogRing, LogSource
-from karpenter.sandbox.messages import WatchResponse
-from serving import Answer, Cluster, cluster, pod
+from helpers.clusters import in_virtual_time
+from helpers.server import Answer, Cluster, cluster, pod
+from karpenter_sandbox.log_ring import LogRing, LogSource
+from karpenter_sandbox.server.messages import WatchResponse
 
 PODS = "/api/v1/namespaces/default/pods"
 SCHEDULER = "of-this-process"

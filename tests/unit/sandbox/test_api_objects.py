@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from serving import (
+from helpers.server import (
     APPLY,
     JSON_PATCH,
     MERGE,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from serving import MERGE, Cluster, cluster, config_map, crd, deployment, manifest, pod
+from helpers.server import MERGE, Cluster, cluster, config_map, crd, deployment, manifest, pod
 
 PODS = "/api/v1/namespaces/default/pods"
 WEB = "/apis/apps/v1/namespaces/default/deployments/web"

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from helpers.server import MERGE, TABLE, Cluster, cluster, config_map, crd, manifest, pod
 from karpenter.clock import run_virtual
-from karpenter.sandbox.api import WatchResponse
-from serving import MERGE, TABLE, Cluster, cluster, config_map, crd, manifest, pod
+from karpenter_sandbox.server.api import WatchResponse
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

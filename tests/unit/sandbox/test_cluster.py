@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from clusters import World, eventually, in_virtual_time, names, workload
+from helpers.clusters import World, eventually, in_virtual_time, names, workload
 from karpenter.clock import SystemClock, run_virtual, running_clock
-from karpenter.sandbox.cluster import Cluster, last_moment, virtual_cluster
-from karpenter.sandbox.conditions import is_true
-from karpenter.sandbox.faults import Fault
-from karpenter.sandbox.seeds import NAMESPACES, NodeShape
-from karpenter.sandbox.status import ApiError
+from karpenter_sandbox.cluster import Cluster, last_moment, virtual_cluster
+from karpenter_sandbox.conditions import is_true
+from karpenter_sandbox.initial_objects import NAMESPACES, NodeShape
+from karpenter_sandbox.kubelet.faults import Fault
+from karpenter_sandbox.status import ApiError
 
 JsonObject = dict[str, Any]
 HOUR = 3600.0

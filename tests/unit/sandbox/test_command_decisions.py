@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from karpenter.cli.decisions import decision_logger, sentence
+from karpenter_sandbox.command.decision_lines import decision_logger, sentence
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,15 @@ from karpenter.cli.decisions import decision_logger, sentence
             {"Pod": {"namespace": "default", "name": "web"}, "error": "no pool is ready"},
             "! no place for pod default/web: no pool is ready",
             id="a pod without a place",
+        ),
+        pytest.param(
+            "pod has to wait for another pass",
+            {
+                "Pod": {"namespace": "default", "name": "web"},
+                "reason": "waits for the next pass: x",
+            },
+            "pod default/web waits for the next pass: x",
+            id="a pod that waits",
         ),
         pytest.param(
             "disrupting node(s)",

@@ -6,28 +6,20 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time
-from karpenter.cli.decisions import decision_logger
-from karpenter.cli.demo import example
-from karpenter.cli.sandbox_autoscaler import autoscaling
-from karpenter.cli.sandbox_cloud import CloudWishes
-from karpenter.cli.sandbox_deployment import deployed, is_about_it, objects, undeploy
-from karpenter.cli.sandbox_view import EventFeed, overview
-from karpenter.sandbox.api import Request, Response
-from karpenter.sandbox.cluster import Cluster, virtual_cluster
-from karpenter.sandbox.log_ring import LogRing
-from karpenter.sandbox.status import ApiError
+from helpers.clusters import in_virtual_time
+from helpers.scale_walk import LIFE_OF_A_CLAIM
+from karpenter_sandbox.cluster import Cluster, virtual_cluster
+from karpenter_sandbox.command.autoscaler import autoscaling
+from karpenter_sandbox.command.cloud import CloudWishes
+from karpenter_sandbox.command.controller_deployment import deployed, is_about_it, objects, undeploy
+from karpenter_sandbox.command.decision_lines import decision_logger
+from karpenter_sandbox.command.demo import example
+from karpenter_sandbox.command.live_view import EventFeed, overview
+from karpenter_sandbox.log_ring import LogRing
+from karpenter_sandbox.server.api import Request, Response
+from karpenter_sandbox.status import ApiError
 
 JsonObject = dict[str, Any]
-
-STORY = [
-    "found provisionable pod(s)",
-    "computed new nodeclaim(s) to fit pod(s)",
-    "created nodeclaim",
-    "launched nodeclaim",
-    "registered nodeclaim",
-    "initialized nodeclaim",
-]
 
 
 def pods(cluster: Cluster) -> list[JsonObject]:
@@ -86,8 +78,8 @@ async def test_its_log_tells_the_life_of_a_claim() -> None:
             lines = read_log(cluster)
 
     assert "starting" == lines[0]["message"]
-    told = [line["message"] for line in lines if line["message"] in STORY]
-    assert STORY == list(dict.fromkeys(told))
+    told = [line["message"] for line in lines if line["message"] in LIFE_OF_A_CLAIM]
+    assert LIFE_OF_A_CLAIM == list(dict.fromkeys(told))
     for line in lines:
         assert ["level", "time", "logger", "message", "commit"] == list(line)[:5]
 

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from karpenter.cli.sandbox_aws import simulated_aws
-from karpenter.cli.sandbox_cloud import Account
+from helpers.commands import Ran, run
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.errors import AwsThrottledError, AwsUnauthorizedError
+from karpenter.cloud.aws.ec2.errors import AwsThrottledError, AwsUnauthorizedError
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.seeds import NodeShape, new_node
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
-from karpenter.sandbox.store import Key
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
-from unit.cli.commands import Ran, run
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.command.aws import simulated_aws
+from karpenter_sandbox.command.cloud import Account
+from karpenter_sandbox.initial_objects import NodeShape, new_node
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
+from karpenter_sandbox.server.transport import MemoryTransport
+from karpenter_sandbox.store.store import Key
 
 FAULTS = Key("", "configmaps", "karpenter", "aws-faults")
 
@@ -236,7 +236,7 @@ async def test_the_cluster_of_kubeconfig_is_meant_and_left_alone_if_it_is_no_san
         monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}{os.pathsep}{box.kubeconfig}")
         listed = await asyncio.to_thread(run, "sandbox", "fault", "--list")
         with monkeypatch.context() as patched:
-            patched.setattr("karpenter.cli.sandbox_reach.is_sandbox", _never)
+            patched.setattr("karpenter_sandbox.command.running.is_sandbox", _never)
             refused = await asyncio.to_thread(run, "sandbox", "fault", "lost-zone", "us-west-2a")
         after = await asyncio.to_thread(run, "sandbox", "fault", "--list")
 

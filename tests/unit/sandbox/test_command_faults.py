@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from karpenter.cli.sandbox_autoscaler import autoscaling
-from karpenter.cli.sandbox_cloud import CloudWishes
-from karpenter.cli.sandbox_view import EventFeed, show_logs
 from karpenter.clock import run_virtual
-from karpenter.sandbox.api import Request
-from karpenter.sandbox.cluster import Cluster, virtual_cluster
+from karpenter_sandbox.cluster import Cluster, virtual_cluster
+from karpenter_sandbox.command.autoscaler import autoscaling
+from karpenter_sandbox.command.cloud import CloudWishes
+from karpenter_sandbox.command.live_view import EventFeed, show_logs
+from karpenter_sandbox.server.api import Request
 
 
 @pytest.fixture(autouse=True)

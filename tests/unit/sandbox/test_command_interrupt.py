@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from karpenter.cli.sandbox_aws import INTERRUPT
-from karpenter.cli.sandbox_interrupt import _EVENTS
+from helpers.commands import run
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.messages import NO_OP, parse
+from karpenter.cloud.aws.interruption.messages import NO_OP, parse
 from karpenter.cloud.aws.simulated.world import ANNOUNCEMENTS, announcement
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.seeds import NodeShape, new_node
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
-from karpenter.sandbox.store import Key
-from unit.cli.commands import run
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.command.aws import INTERRUPT
+from karpenter_sandbox.command.interrupt import _EVENTS
+from karpenter_sandbox.initial_objects import NodeShape, new_node
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
+from karpenter_sandbox.store.store import Key
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ async def test_a_cluster_that_is_no_sandbox_is_left_alone(
     cluster = Cluster(SystemClock())
     await cluster.client.create(instance_node())
     kubeconfig = tmp_path / "kubeconfig"
-    monkeypatch.setattr("karpenter.cli.cluster_live._SANDBOX", "+something-else")
+    monkeypatch.setattr("karpenter.inquiry.live._SANDBOX", "+something-else")
     async with serving(Server(cluster.api, token=new_token())) as server:
         write_kubeconfig(server, kubeconfig)
 

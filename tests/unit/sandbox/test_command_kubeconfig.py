@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from karpenter.cli.sandbox_kubeconfig import make_way, published
-from karpenter.sandbox.server import Server
-from serving import cluster
+from helpers.server import cluster
+from karpenter_sandbox.command.kubeconfig import make_way, published
+from karpenter_sandbox.server.http import Server
 
 STALE = "apiVersion: v1\nkind: Config\ncurrent-context: karpenter-sandbox\n"
 

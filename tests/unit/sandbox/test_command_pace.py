@@ -2,8 +2,8 @@
 
 import pytest
 
-from karpenter.cli.sandbox_pace import Pace
 from karpenter.clock import SystemClock
+from karpenter_sandbox.command.pace import Pace
 
 
 class Times(SystemClock):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from karpenter.cli.sandbox_autoscaler import autoscaling, told_when_over
-from karpenter.cli.sandbox_cloud import Account, CloudWishes, first_nodes
+from helpers.commands import run
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.simulated.account import simulated_account
-from karpenter.sandbox.cluster import Cluster
-from unit.cli.commands import run
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.command.autoscaler import autoscaling, told_when_over
+from karpenter_sandbox.command.cloud import Account, CloudWishes, first_nodes
 
 
 @pytest.mark.parametrize(

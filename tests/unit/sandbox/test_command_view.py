@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from karpenter.cli.sandbox_cloud import CloudWishes, first_nodes
-from karpenter.cli.sandbox_prices import price_list
-from karpenter.cli.sandbox_view import (
+from karpenter_sandbox.command.cloud import CloudWishes, first_nodes
+from karpenter_sandbox.command.live_view import (
     EventFeed,
     age_text,
     event_line,
@@ -18,7 +17,8 @@ from karpenter.cli.sandbox_view import (
     node_status,
     overview,
 )
-from karpenter.sandbox.store import Key, Store
+from karpenter_sandbox.command.prices import price_list
+from karpenter_sandbox.store.store import Key, Store
 
 JsonObject = dict[str, Any]
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -335,3 +335,21 @@ def test_the_feed_takes_events_and_nothing_else() -> None:
 
     assert ["12:34:56   pod/web Scheduled: it happened"] == first == list(feed.recent)
     assert [] == second
+
+
+@pytest.mark.parametrize("height", range(1, 30))
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_no_screen_is_too_small(width: int, height: int) -> None:
+    view = overview([node(f"general-{n}") for n in range(9)], [], NOW, lambda _: 0.5)
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as capture:
+        console.print(
+            laid_out(view, ["12:00:00   x"] * 8, headline="12", columns=width, lines=height)
+        )
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+
+    assert len(lines) <= height
+    assert all(len(line) <= width for line in lines)
+    assert "12" in lines  # the headline
+    if height >= 12:
+        assert any("general-0" in line and "Ready" in line for line in lines)

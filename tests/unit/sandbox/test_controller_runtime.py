@@ -4,27 +4,28 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from clusters import in_virtual_time, running
+from helpers.clusters import in_virtual_time, running
 from karpenter.clock import run_virtual, running_clock
 from karpenter.kube.workqueue import WorkQueue
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.controllers.events import NORMAL, WARNING, Recorder
-from karpenter.sandbox.controllers.informer import Informer, ObjectKey
-from karpenter.sandbox.controllers.runtime import (
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.runtime.api_client import ApiClient
+from karpenter_sandbox.runtime.events import NORMAL, WARNING, Recorder
+from karpenter_sandbox.runtime.informer import Informer, ObjectKey
+from karpenter_sandbox.runtime.runtime import (
     Controller,
     Runtime,
     controller_of,
     controller_uids,
     ignoring_missing,
 )
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import ApiError
-from karpenter.sandbox.store import Store
+from karpenter_sandbox.status import ApiError
+from karpenter_sandbox.store.store import Store
 
 Json = dict[str, Any]
 
@@ -282,7 +283,7 @@ class TestInformer:
         client = await new_client()
         flaky = Flaky(client)
         await client.create(config_map("a"))
-        informer = Informer(flaky, "v1", "configmaps")
+        informer = Informer(cast(ApiClient, flaky), "v1", "configmaps")
         async with running(informer.run(running_clock())):
             await asyncio.sleep(5)
 

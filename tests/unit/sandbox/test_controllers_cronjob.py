@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, names, pod_template, world
+from helpers.clusters import World, in_virtual_time, names, pod_template, world
 from karpenter.model.cron import ScheduleError, parse_schedule
-from karpenter.sandbox.controllers.cronjob import CronJobController
-from karpenter.sandbox.controllers.job import JobController
+from karpenter_sandbox.controllers.jobs.cronjob import CronJobController
+from karpenter_sandbox.controllers.jobs.job import JobController
 
 JsonObject = dict[str, Any]
 HOUR = 3600

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from clusters import World, in_virtual_time, pod_template, workload, world
-from karpenter.sandbox.controllers.daemons import node_of_daemon
-from karpenter.sandbox.controllers.daemonset import DaemonSetController
+from helpers.clusters import World, in_virtual_time, pod_template, workload, world
+from karpenter_sandbox.controllers.workloads.daemon_placement import node_of_daemon
+from karpenter_sandbox.controllers.workloads.daemonset import DaemonSetController
 
 JsonObject = dict[str, Any]
 

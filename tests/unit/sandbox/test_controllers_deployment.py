@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from clusters import World, in_virtual_time, pod_template, workload, world
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.deployment import DeploymentController
-from karpenter.sandbox.controllers.replicaset import ReplicaSetController
+from helpers.clusters import World, in_virtual_time, pod_template, workload, world
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.workloads.deployment import DeploymentController
+from karpenter_sandbox.controllers.workloads.replicaset import ReplicaSetController
 
 JsonObject = dict[str, Any]
 CONTROLLERS = (DeploymentController, ReplicaSetController)

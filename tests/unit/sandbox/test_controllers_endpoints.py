@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, pod_template, world
-from karpenter.sandbox.controllers.endpoints import EndpointsController, EndpointSliceController
-from karpenter.sandbox.controllers.garbage import GarbageCollector
-from karpenter.sandbox.controllers.serving import slices, subsets
+from helpers.clusters import World, in_virtual_time, pod_template, world
+from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
+from karpenter_sandbox.controllers.services.endpoint_addresses import slices, subsets
+from karpenter_sandbox.controllers.services.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+)
 
 JsonObject = dict[str, Any]
 BOTH = (EndpointsController, EndpointSliceController)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, names, world
-from karpenter.sandbox.controllers.garbage import GarbageCollector
+from helpers.clusters import World, in_virtual_time, names, world
+from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
 
 JsonObject = dict[str, Any]
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, workload, world
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.autoscaling import Memory, decide, read_metric
-from karpenter.sandbox.controllers.hpa import AutoscalerController
+from helpers.clusters import World, in_virtual_time, workload, world
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.workloads.autoscaling import Memory, decide, read_metric
+from karpenter_sandbox.controllers.workloads.hpa import AutoscalerController
 
 JsonObject = dict[str, Any]
 VALUE = "sandbox.karpenter.sh/metric-value"

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, names, pod_template, world
-from karpenter.sandbox.conditions import find_condition, is_true
-from karpenter.sandbox.controllers.job import JobController
-from karpenter.sandbox.controllers.job_indexes import interval_text, matched_success
-from karpenter.sandbox.controllers.job_policy import meaning
+from helpers.clusters import World, in_virtual_time, names, pod_template, world
+from karpenter_sandbox.conditions import find_condition, is_true
+from karpenter_sandbox.controllers.jobs.failure_policy import meaning
+from karpenter_sandbox.controllers.jobs.indexes import interval_text, matched_success
+from karpenter_sandbox.controllers.jobs.job import JobController
 
 JsonObject = dict[str, Any]
 EXIT_7 = "Container main for pod default/p failed with exit code 7"

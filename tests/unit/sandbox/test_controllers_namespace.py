@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time, names, world
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.eventttl import EventExpiry
-from karpenter.sandbox.controllers.namespace import NamespaceController
-from karpenter.sandbox.controllers.serviceaccounts import ServiceAccountController
-from karpenter.sandbox.status import ApiError
+from helpers.clusters import in_virtual_time, names, world
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.cluster.event_ttl import EventExpiry
+from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
+from karpenter_sandbox.controllers.cluster.service_accounts import ServiceAccountController
+from karpenter_sandbox.status import ApiError
 
 JsonObject = dict[str, Any]
 PLACES = ("default", "team")

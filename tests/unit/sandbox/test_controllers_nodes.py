@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, names, pod_template, world
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.node_taints import (
+from helpers.clusters import World, in_virtual_time, names, pod_template, world
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.nodes.lifecycle import NodeLifecycleController
+from karpenter_sandbox.controllers.nodes.pod_gc import PodGarbageCollector
+from karpenter_sandbox.controllers.nodes.taint_eviction import TaintEvictionController
+from karpenter_sandbox.controllers.nodes.taints import (
     ZoneState,
     eviction_rate,
     with_condition_taints,
     zone_state,
 )
-from karpenter.sandbox.controllers.nodelifecycle import NodeLifecycleController
-from karpenter.sandbox.controllers.podgc import PodGarbageCollector
-from karpenter.sandbox.controllers.tainteviction import TaintEvictionController
 
 JsonObject = dict[str, Any]
 CONTROLLERS = (NodeLifecycleController, TaintEvictionController)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, pod_template, workload, world
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.deployment import DeploymentController
-from karpenter.sandbox.controllers.pdb import DisruptionController
-from karpenter.sandbox.controllers.replicaset import ReplicaSetController
-from karpenter.sandbox.status import ApiError
+from helpers.clusters import World, in_virtual_time, pod_template, workload, world
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.cluster.pdb import DisruptionController
+from karpenter_sandbox.controllers.workloads.deployment import DeploymentController
+from karpenter_sandbox.controllers.workloads.replicaset import ReplicaSetController
+from karpenter_sandbox.status import ApiError
 
 JsonObject = dict[str, Any]
 CONTROLLERS = (DisruptionController, DeploymentController, ReplicaSetController)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from clusters import in_virtual_time, names, pod_template, workload, world
+from helpers.clusters import in_virtual_time, names, pod_template, workload, world
 from karpenter.clock import EPOCH
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.replicaset import ReplicaSetController
-from karpenter.sandbox.controllers.victims import victims
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.controllers.workloads.replicaset import ReplicaSetController
+from karpenter_sandbox.controllers.workloads.victims import victims
 
 JsonObject = dict[str, Any]
 NOW = EPOCH + timedelta(hours=2)

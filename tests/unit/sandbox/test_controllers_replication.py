@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from clusters import in_virtual_time, names, pod_template, world
-from karpenter.sandbox.controllers.replication import ReplicationController
+from helpers.clusters import in_virtual_time, names, pod_template, world
+from karpenter_sandbox.controllers.workloads.replicaset import ReplicationController
 
 JsonObject = dict[str, Any]
 

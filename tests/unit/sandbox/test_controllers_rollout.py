@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from clusters import pod_template, workload
-from karpenter.sandbox.controllers.revisions import template_hash
-from karpenter.sandbox.controllers.rollout import (
+from helpers.clusters import pod_template, workload
+from karpenter_sandbox.controllers.workloads.revisions import template_hash
+from karpenter_sandbox.controllers.workloads.rollout import (
     first_size,
     max_surge,
     max_unavailable,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, names, workload, world
-from karpenter.sandbox.controllers.claims import owners_of_claim
-from karpenter.sandbox.controllers.statefulset import StatefulSetController
+from helpers.clusters import World, in_virtual_time, names, workload, world
+from karpenter_sandbox.controllers.workloads.statefulset import StatefulSetController
+from karpenter_sandbox.controllers.workloads.statefulset_claims import owners_of_claim
 
 JsonObject = dict[str, Any]
 CLAIM = {

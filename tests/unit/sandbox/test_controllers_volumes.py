@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, names, pod_template, world
-from karpenter.sandbox.backend import timestamp
-from karpenter.sandbox.controllers.attachments import AttachmentController, CsiNodeController
-from karpenter.sandbox.controllers.provisioning import suitable, zone_for
-from karpenter.sandbox.controllers.volume_use import EphemeralVolumes, VolumeProtection
-from karpenter.sandbox.controllers.volumes import VolumeController
+from helpers.clusters import World, in_virtual_time, names, pod_template, world
+from karpenter_sandbox.backend import timestamp
+from karpenter_sandbox.controllers.storage.attachments import (
+    AttachmentController,
+    CsiNodeController,
+)
+from karpenter_sandbox.controllers.storage.binder import VolumeController
+from karpenter_sandbox.controllers.storage.protection import EphemeralVolumes, VolumeProtection
+from karpenter_sandbox.controllers.storage.provisioning import suitable, zone_for
 
 JsonObject = dict[str, Any]
 SELECTED = "volume.kubernetes.io/selected-node"

@@ -4,17 +4,19 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.sandbox.discovery import (
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter_sandbox.kinds.served import (
     ServedResource,
+    builtin_resources,
+    crd_resources,
+    version_info,
+)
+from karpenter_sandbox.server.discovery import (
     aggregated_discovery,
     api_group,
     api_groups,
     api_resources,
     api_versions,
-    builtin_resources,
-    crd_resources,
-    version_info,
     version_rank,
     wants_aggregated,
 )

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from helpers.server import cluster, config_map, deployment
 from karpenter.clock import run_virtual, running_clock
-from karpenter.sandbox import journal
-from karpenter.sandbox.cluster import Cluster, last_moment
-from karpenter.sandbox.journal import Journal, JournalError
-from karpenter.sandbox.store import Store
-from karpenter.sandbox.store_errors import NotKeptError
-from serving import cluster, config_map, deployment
+from karpenter_sandbox.cluster import Cluster, last_moment
+from karpenter_sandbox.store import journal
+from karpenter_sandbox.store.errors import NotKeptError
+from karpenter_sandbox.store.journal import Journal, JournalError
+from karpenter_sandbox.store.store import Store
 from unit.sandbox.test_store_journal import content, key, obj
 
 

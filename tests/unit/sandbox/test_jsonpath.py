@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.printing.jsonpath import JsonPathError, find
+from karpenter_sandbox.server.printing.jsonpath import JsonPathError, find
 
 OBJECT: dict[str, Any] = {
     "spec": {"replicas": 3, "list": [{"n": 1}, {"n": 2}, {"n": 3}], "empty": None},

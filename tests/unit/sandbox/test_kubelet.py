@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from clusters import World, in_virtual_time, running
+from helpers.clusters import World, in_virtual_time, running
+from helpers.scheduler_bench import node as plain_node
 from karpenter.clock import EPOCH, running_clock
-from karpenter.sandbox.backend import Backend, Identity, timestamp
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.faults import (
+from karpenter_sandbox.backend import Backend, Identity, timestamp
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.kubelet.faults import (
     BOOT_DELAY,
     EXIT_CODE,
     FAULT,
@@ -26,13 +28,11 @@ from karpenter.sandbox.faults import (
     declared_fault,
     seconds,
 )
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.kubelet import LEASE_NAMESPACE, add_kubelets
-from karpenter.sandbox.machines import Machines
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.status import ApiError
-from karpenter.sandbox.store import Store
-from placing import node as plain_node
+from karpenter_sandbox.kubelet.kubelet import LEASE_NAMESPACE, add_kubelets
+from karpenter_sandbox.kubelet.machines import Machines
+from karpenter_sandbox.runtime.runtime import Runtime
+from karpenter_sandbox.status import ApiError
+from karpenter_sandbox.store.store import Store
 
 Json = dict[str, Any]
 

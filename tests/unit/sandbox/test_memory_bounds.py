@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from karpenter.admission.engine import builtin
-from karpenter.sandbox import history
-from karpenter.sandbox.store import Key, Store
-from karpenter.sandbox.store_errors import Gone
-from serving import Cluster, cluster, pod
+from helpers.server import Cluster, cluster, pod
+from karpenter.admission.schemas.engine import builtin
+from karpenter_sandbox.store import history
+from karpenter_sandbox.store.errors import Gone
+from karpenter_sandbox.store.store import Key, Store
 
 MEGABYTE = 1024 * 1024
 KEY = Key("", "configmaps", "default", "a")
@@ -118,7 +118,7 @@ class TestRefusedTexts:
         assert kept_by(ask) < MEGABYTE // 4
 
     def test_nor_do_paths_of_columns(self, api: Cluster) -> None:
-        from karpenter.sandbox.printing.jsonpath import parse
+        from karpenter_sandbox.server.printing.jsonpath import parse
 
         def ask(number: int) -> None:
             parse(f".a{number}" * 1_000)

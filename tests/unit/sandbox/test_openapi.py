@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.sandbox.discovery import ServedResource, builtin_resources, crd_resources
-from karpenter.sandbox.openapi import openapi_document, openapi_index
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter_sandbox.kinds.served import ServedResource, builtin_resources, crd_resources
+from karpenter_sandbox.server.openapi import openapi_document, openapi_index
 
 CRDS = [builtin_crds()["nodepools.karpenter.sh"]]
 RESOURCES = [*builtin_resources(), *(r for crd in CRDS for r in crd_resources(crd))]

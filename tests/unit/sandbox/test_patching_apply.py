@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox import typed
-from karpenter.sandbox.patching.apply import (
+from karpenter_sandbox.kinds import typed
+from karpenter_sandbox.kinds.patching.apply import (
     Writer,
     apply_configuration,
     manager_name,
     track_update,
 )
-from karpenter.sandbox.patching.errors import PatchError
-from karpenter.sandbox.schema import Schema, builtin_schema, crd_schema
+from karpenter_sandbox.kinds.patching.errors import PatchError
+from karpenter_sandbox.kinds.schema import Schema, builtin_schema, crd_schema
 
 JsonObject = dict[str, Any]
 TIME = "2026-01-01T00:00:00Z"

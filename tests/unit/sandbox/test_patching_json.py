@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.patching.errors import PatchError
-from karpenter.sandbox.patching.json_patch import apply_json_patch
+from karpenter_sandbox.kinds.patching.errors import PatchError
+from karpenter_sandbox.kinds.patching.json_patch import apply_json_patch
 
 JsonObject = dict[str, Any]
 DOCUMENT: JsonObject = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.patching.errors import PatchError
-from karpenter.sandbox.patching.merge_patch import apply_merge_patch
+from karpenter_sandbox.kinds.patching.errors import PatchError
+from karpenter_sandbox.kinds.patching.merge_patch import apply_merge_patch
 
 JsonObject = dict[str, Any]
 

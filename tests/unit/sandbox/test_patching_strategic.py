@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.patching.errors import PatchError
-from karpenter.sandbox.patching.strategic import apply_strategic_patch
-from karpenter.sandbox.schema import builtin_schema
+from karpenter_sandbox.kinds.patching.errors import PatchError
+from karpenter_sandbox.kinds.patching.strategic import apply_strategic_patch
+from karpenter_sandbox.kinds.schema import builtin_schema
 
 JsonObject = dict[str, Any]
 SCHEMA = builtin_schema("v1", "Pod")

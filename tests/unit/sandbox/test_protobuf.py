@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.sandbox import typed
-from karpenter.sandbox.protobuf import ProtobufError, decode
-from karpenter.sandbox.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
+from karpenter_sandbox.kinds import typed
+from karpenter_sandbox.kinds.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
+from karpenter_sandbox.server.protobuf import ProtobufError, decode
 
 BODIES = json.loads((Path(__file__).parent / "kubectl_bodies.json").read_text("utf-8"))
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.scheduling.placement import Chosen, Rejected
-from placing import Bench, labelled, node, pod, required, taint, term
+from helpers.scheduler_bench import Bench, labelled, node, pod, required, taint, term
+from karpenter_sandbox.scheduling.placement import Chosen, Rejected
 
 Json = dict[str, Any]
 

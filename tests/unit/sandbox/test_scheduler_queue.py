@@ -1,9 +1,9 @@
 """Pods wait in the order in which they deserve a try, and no longer than they must."""
 
-from karpenter.sandbox.scheduling.placement import ANY_CHANGE, Change
-from karpenter.sandbox.scheduling.queue import PodQueue
-from karpenter.sandbox.scheduling.shapes import PodInfo, Shapes
-from placing import pod
+from helpers.scheduler_bench import pod
+from karpenter_sandbox.scheduling.placement import ANY_CHANGE, Change
+from karpenter_sandbox.scheduling.queue import PodQueue
+from karpenter_sandbox.scheduling.shapes import PodInfo, Shapes
 
 
 def info(name: str, priority: int = 0, cpu: str = "") -> PodInfo:

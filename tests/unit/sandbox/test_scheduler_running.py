@@ -4,18 +4,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from clusters import World, in_virtual_time, running
+from helpers.clusters import World, in_virtual_time, running
+from helpers.scheduler_bench import (
+    ZONE,
+    labelled,
+    node,
+    pinned_to,
+    pod,
+    required,
+    spread,
+    taint,
+    term,
+)
 from karpenter.clock import run_virtual, running_clock
-from karpenter.sandbox.backend import Backend, Identity
-from karpenter.sandbox.conditions import find_condition
-from karpenter.sandbox.controllers.informer import Informer
-from karpenter.sandbox.controllers.runtime import Runtime
-from karpenter.sandbox.kinds import Registry
-from karpenter.sandbox.memory import Client
-from karpenter.sandbox.scheduling.scheduler import Scheduler
-from karpenter.sandbox.scheduling.volumes import SELECTED_NODE
-from karpenter.sandbox.store import Store
-from placing import ZONE, labelled, node, pinned_to, pod, required, spread, taint, term
+from karpenter_sandbox.backend import Backend, Identity
+from karpenter_sandbox.client import Client
+from karpenter_sandbox.conditions import find_condition
+from karpenter_sandbox.kinds.registry import Registry
+from karpenter_sandbox.runtime.informer import Informer
+from karpenter_sandbox.runtime.runtime import Runtime
+from karpenter_sandbox.scheduling.scheduler import Scheduler
+from karpenter_sandbox.scheduling.volumes import SELECTED_NODE
+from karpenter_sandbox.store.store import Store
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from placing import (
+from helpers.scheduler_bench import (
     HOSTNAME,
     ZONE,
     Bench,

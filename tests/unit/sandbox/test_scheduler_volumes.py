@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from placing import ZONE, Bench, expression, node, pod
+from helpers.scheduler_bench import ZONE, Bench, expression, node, pod
 
 Json = dict[str, Any]
 

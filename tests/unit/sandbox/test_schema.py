@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.sandbox.discovery import builtin_resources
-from karpenter.sandbox.schema import (
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter_sandbox.kinds.schema import (
     ANYTHING,
     OPAQUE,
     ListKind,
@@ -15,7 +14,14 @@ from karpenter.sandbox.schema import (
     builtin_schema,
     crd_schema,
 )
-from karpenter.sandbox.schemas.structs import Form, full_name, kinds_of, struct, struct_of_kind
+from karpenter_sandbox.kinds.schemas.structs import (
+    Form,
+    full_name,
+    kinds_of,
+    struct,
+    struct_of_kind,
+)
+from karpenter_sandbox.kinds.served import builtin_resources
 
 
 def at(schema: Schema | None, *path: str) -> Schema:

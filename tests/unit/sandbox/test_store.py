@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.store import Event, Key, Store
-from karpenter.sandbox.store_errors import (
+from karpenter_sandbox.store.errors import (
     AlreadyExistsError,
     ConflictError,
     Gone,
     MissingError,
     NotYet,
 )
+from karpenter_sandbox.store.store import Event, Key, Store
 
 
 def key(name: str, namespace: str = "default") -> Key:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox import journal
-from karpenter.sandbox.journal import Journal, JournalError
-from karpenter.sandbox.store import Key, Store
-from karpenter.sandbox.store_errors import Gone
+from karpenter_sandbox.store import journal
+from karpenter_sandbox.store.errors import Gone
+from karpenter_sandbox.store.journal import Journal, JournalError
+from karpenter_sandbox.store.store import Key, Store
 
 
 def key(name: str) -> Key:
@@ -161,8 +161,8 @@ def test_a_journal_that_another_process_writes_is_left_alone(tmp_path: Path) -> 
     path = tmp_path / "cluster.journal"
     holding = (
         "import sys, pathlib\n"
-        "from karpenter.sandbox.journal import Journal\n"
-        "from karpenter.sandbox.store import Store\n"
+        "from karpenter_sandbox.store.journal import Journal\n"
+        "from karpenter_sandbox.store.store import Store\n"
         "held = Journal(pathlib.Path(sys.argv[1]), Store())\n"
         "print('held', flush=True)\n"
         "sys.stdin.read()\n"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.crds import builtin_crds
-from karpenter.sandbox.discovery import builtin_resources
-from karpenter.sandbox.printing.parts import human_duration
-from karpenter.sandbox.tables import IncludeError, table, wants_table
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter_sandbox.kinds.served import builtin_resources
+from karpenter_sandbox.server.printing.parts import human_duration
+from karpenter_sandbox.server.printing.tables import IncludeError, table, wants_table
 
 JsonObject = dict[str, Any]
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)

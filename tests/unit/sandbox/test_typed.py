@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.sandbox.typed import DecodeError, complete_object, decode_object
+from karpenter_sandbox.kinds.typed import DecodeError, complete_object, decode_object
 
 JsonObject = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.sandbox.validation import placing
+from karpenter_sandbox.kinds.validation import placing
 
 
 def test_constraints_by_the_thousand_are_not_compared_one_by_one(

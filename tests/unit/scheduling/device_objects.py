@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
-from builders import PodOptions, instance_type, pod, uid_of
+from helpers.builders import PodOptions, instance_type, pod, uid_of
+from helpers.solver import Answer, Setting, question
 from karpenter.api.devices import (
     AllocationResult,
     CapacityRequestPolicy,
@@ -52,7 +53,6 @@ from karpenter.model import labels as keys
 from karpenter.scheduling.devices.inputs import DeviceInputs, SharedAttribute
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.solve import solve
-from solving import Answer, Setting, question
 
 DRIVER: Final = "gpu.test"
 ENABLED: Final = Options(ignore_device_claims=False)

@@ -4,12 +4,21 @@ import math
 
 import pytest
 
-from builders import daemon_set, instance_type, node_pool, offering, pod, pods, taint, toleration
+from helpers.builders import (
+    daemon_set,
+    instance_type,
+    node_pool,
+    offering,
+    pod,
+    pods,
+    taint,
+    toleration,
+)
+from helpers.solver import Setting, solved
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
 from karpenter.model.resources import Resources
-from solving import Setting, solved
 
 GPU = "acme/gpu"
 

@@ -4,7 +4,7 @@ from typing import Unpack
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     NOW,
     Amounts,
@@ -15,6 +15,7 @@ from builders import (
     pod,
     pod_template,
 )
+from helpers.solver import solved
 from karpenter.api.karpenter import (
     CapacityBuffer,
     CapacityBufferSpec,
@@ -24,7 +25,7 @@ from karpenter.api.karpenter import (
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.pods import PodTemplate
 from karpenter.model import labels as keys
-from karpenter.scheduling.buffers import (
+from karpenter.scheduling.inputs.buffers import (
     Resolution,
     Scalable,
     buffer_of,
@@ -35,7 +36,6 @@ from karpenter.scheduling.buffers import (
 from karpenter.scheduling.provisioning import PassSettings, ProvisioningPlan, plan_provisioning
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
-from solving import solved
 
 TEMPLATE = pod_template(cpu="1", labels={"app": "t"}, node_name="left-over")
 WEB = ScalableReference(api_group="apps", kind="Deployment", name="web")
@@ -71,12 +71,12 @@ def buffer(
             buffer(replicas=5, percentage=80, limits={"cpu": "4"}),
             10,
             4,
-            id="O-231 the larger wish, cut by the limit",
+            id="SCH-231 the larger wish, cut by the limit",
         ),
-        pytest.param(buffer(replicas=5, percentage=80), 10, 8, id="O-231 the larger wish"),
-        pytest.param(buffer(replicas=9, percentage=80), 10, 9, id="O-231 the other larger wish"),
-        pytest.param(buffer(percentage=10), 1, 1, id="O-232 a share is at least one"),
-        pytest.param(buffer(percentage=10), 0, 0, id="O-232 a share of nothing is nothing"),
+        pytest.param(buffer(replicas=5, percentage=80), 10, 8, id="SCH-231 the larger wish"),
+        pytest.param(buffer(replicas=9, percentage=80), 10, 9, id="SCH-231 the other larger wish"),
+        pytest.param(buffer(percentage=10), 1, 1, id="SCH-232 a share is at least one"),
+        pytest.param(buffer(percentage=10), 0, 0, id="SCH-232 a share of nothing is nothing"),
         pytest.param(buffer(percentage=0), 10, 0, id="no share is nothing"),
         pytest.param(buffer(percentage=25), 10, 3, id="a share is rounded up"),
         pytest.param(buffer(percentage=150), 4, 6, id="a share may be more than all"),
@@ -227,7 +227,8 @@ def pass_over(
     )
 
 
-def test_o_233_a_buffer_that_fits_on_machines_needs_nothing_new() -> None:
+@pytest.mark.case("SCH-233")
+def test_a_buffer_that_fits_on_machines_needs_nothing_new() -> None:
     outcome = pass_over((managed_node("n"),))
 
     (buffered,) = outcome.buffers
@@ -235,7 +236,8 @@ def test_o_233_a_buffer_that_fits_on_machines_needs_nothing_new() -> None:
     assert () == outcome.plan.claims
 
 
-def test_o_233_virtual_pods_neither_nominate_nor_show() -> None:
+@pytest.mark.case("SCH-233")
+def test_virtual_pods_neither_nominate_nor_show() -> None:
     outcome = pass_over((managed_node("n"),))
 
     assert {} == outcome.plan.existing

@@ -6,10 +6,10 @@ from typing import Unpack
 import msgspec
 import pytest
 
-from builders import APP_T, PodOptions, pod, spread
+from helpers.builders import APP_T, PodOptions, pod, spread
+from helpers.solver import question
 from karpenter.api.pods import Pod, Volume
-from karpenter.scheduling.world import World
-from solving import question
+from karpenter.scheduling.compiled.problem import CompiledProblem
 
 
 def mounting(name: str, volume: str) -> Pod:
@@ -46,6 +46,6 @@ def alike(**options: Unpack[PodOptions]) -> list[Pod]:
     ],
 )
 def test_how_many_classes_two_pods_are(wanted: Sequence[Pod], classes: int) -> None:
-    world = World(question(wanted))
+    world = CompiledProblem(question(wanted))
 
     assert classes == len(world.classes)

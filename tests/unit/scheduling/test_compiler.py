@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from builders import expression, node_pool, pod
+from helpers.builders import expression, node_pool, pod
+from helpers.solver import FIXTURE_F, launch_of, question
 from karpenter.model import labels as keys
-from karpenter.scheduling import compiler as compiler_module
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled import compiler as compiler_module
+from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.problem import PoolCatalogue
 from karpenter.scheduling.solve import solve
-from solving import FIXTURE_F, launch_of, question
 
 
 def test_requirements_of_an_earlier_problem_are_not_mistaken_for_later_ones() -> None:

@@ -5,7 +5,7 @@ from typing import Unpack
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     NOW,
     SIZE,
     PodOptions,
@@ -20,12 +20,12 @@ from builders import (
     toleration,
     unmanaged_node,
 )
-from building.parts import Expressions
+from helpers.builders.parts import Expressions
+from helpers.solver import Setting, solved
 from karpenter.api.workloads import DaemonSet
 from karpenter.model import labels as keys
 from karpenter.model.resources import Resources
 from karpenter.scheduling.plan import Why
-from solving import Setting, solved
 
 MIB = 2**20
 DEDICATED = taint("dedicated=db:NoSchedule")
@@ -39,18 +39,18 @@ def large_daemon(**options: Unpack[PodOptions]) -> DaemonSet:
 @pytest.mark.parametrize(
     ("daemons", "setting", "launched"),
     [
-        pytest.param([large_daemon()], Setting(), "std", id="E-84 a daemon takes its room"),
+        pytest.param([large_daemon()], Setting(), "std", id="SCH-84 a daemon takes its room"),
         pytest.param(
             [large_daemon()],
             Setting(pools=[node_pool(startup_taints=[DEDICATED])]),
             "std",
-            id="E-85 startup taints do not keep daemons away",
+            id="SCH-85 startup taints do not keep daemons away",
         ),
         pytest.param(
             [large_daemon()],
             Setting(pools=[node_pool(taints=[DEDICATED])]),
             "small",
-            id="E-86 a taint the daemon does not tolerate does",
+            id="SCH-86 a taint the daemon does not tolerate does",
         ),
         pytest.param(
             [large_daemon(tolerations=[toleration("dedicated")])],
@@ -62,19 +62,19 @@ def large_daemon(**options: Unpack[PodOptions]) -> DaemonSet:
             [large_daemon(node_selector={"k": "v"})],
             Setting(),
             "small",
-            id="E-87 it selects a label that no pool defines",
+            id="SCH-87 it selects a label that no pool defines",
         ),
         pytest.param(
             [large_daemon(node_selector={keys.INSTANCE_TYPE: "nope"})],
             Setting(),
             "small",
-            id="E-88 it asks for a type that does not exist",
+            id="SCH-88 it asks for a type that does not exist",
         ),
         pytest.param(
             [large_daemon(node_selector={"k": "v"})],
             Setting(pools=[node_pool(labels={"k": "v"})]),
             "std",
-            id="E-89 it selects the pool's label",
+            id="SCH-89 it selects the pool's label",
         ),
         pytest.param(
             [
@@ -83,13 +83,13 @@ def large_daemon(**options: Unpack[PodOptions]) -> DaemonSet:
             ],
             Setting(),
             "std",
-            id="E-90 each type has the daemons that will run on it",
+            id="SCH-90 each type has the daemons that will run on it",
         ),
         pytest.param(
             [large_daemon(required=[[expression("foo", "NotIn", "bar")]])],
             Setting(),
             "std",
-            id="E-91 NotIn is content with no label",
+            id="SCH-91 NotIn is content with no label",
         ),
         pytest.param(
             [
@@ -99,19 +99,19 @@ def large_daemon(**options: Unpack[PodOptions]) -> DaemonSet:
             ],
             Setting(pools=[node_pool(labels={"foo": "bar"})]),
             "std",
-            id="E-92 one of its alternatives is enough",
+            id="SCH-92 one of its alternatives is enough",
         ),
         pytest.param(
             [large_daemon(preferred=[(1, [expression("foo", "In", "bar")])])],
             Setting(),
             "std",
-            id="E-93 a preference keeps no daemon away",
+            id="SCH-93 a preference keeps no daemon away",
         ),
         pytest.param(
             [large_daemon()],
             Setting(pools=[node_pool(taints=[taint("k=v:PreferNoSchedule")])]),
             "std",
-            id="E-93 a pool's preference keeps no daemon away",
+            id="SCH-93 a pool's preference keeps no daemon away",
         ),
     ],
 )
@@ -123,7 +123,8 @@ def test_daemons_decide_the_type(daemons: list[DaemonSet], setting: Setting, lau
     assert [launched] == answer.types
 
 
-def test_e_94_a_daemon_is_as_large_as_its_newest_pod() -> None:
+@pytest.mark.case("SCH-94")
+def test_a_daemon_is_as_large_as_its_newest_pod() -> None:
     daemon = daemon_set(cpu="4")
     shrunk = daemon_pod(daemon, "elsewhere", cpu="2")
 
@@ -132,7 +133,8 @@ def test_e_94_a_daemon_is_as_large_as_its_newest_pod() -> None:
     assert 3000 == answer.only.requests.cpu
 
 
-def test_e_94_the_newest_of_several_pods_counts() -> None:
+@pytest.mark.case("SCH-94")
+def test_the_newest_of_several_pods_counts() -> None:
     daemon = daemon_set(cpu="4")
     running = [
         daemon_pod(daemon, "old", cpu="3", created=NOW - timedelta(hours=2)),
@@ -145,7 +147,8 @@ def test_e_94_the_newest_of_several_pods_counts() -> None:
     assert 3000 == answer.only.requests.cpu
 
 
-def test_e_95_limits_stand_in_for_missing_requests() -> None:
+@pytest.mark.case("SCH-95")
+def test_limits_stand_in_for_missing_requests() -> None:
     daemon = daemon_set(limits={"cpu": "10000"})
 
     answer = solved([pod("p")], daemon_sets=[daemon])
@@ -153,7 +156,8 @@ def test_e_95_limits_stand_in_for_missing_requests() -> None:
     assert {"p": {Why.INSUFFICIENT_RESOURCES}} == answer.unplaced
 
 
-def test_e_96_a_claim_asks_for_its_pods_and_daemons_once() -> None:
+@pytest.mark.case("SCH-96")
+def test_a_claim_asks_for_its_pods_and_daemons_once() -> None:
     daemon = daemon_set(cpu="1", memory="1Mi")
 
     answer = solved(pods(2, cpu="1", memory="1Mi"), daemon_sets=[daemon])
@@ -173,13 +177,15 @@ def test_a_claim_asks_for_the_least_that_daemons_take_on_any_of_its_types() -> N
     assert Resources(1500, MIB, 2) == claim.requests
 
 
-def test_e_97_a_daemon_takes_its_host_port_on_every_node() -> None:
+@pytest.mark.case("SCH-97")
+def test_a_daemon_takes_its_host_port_on_every_node() -> None:
     answer = solved([pod("p", host_ports=[8080])], daemon_sets=[daemon_set(host_ports=[8080])])
 
     assert {"p": {Why.HOST_PORT}} == answer.unplaced
 
 
-def test_e_98_a_host_port_is_free_where_the_daemon_does_not_run() -> None:
+@pytest.mark.case("SCH-98")
+def test_a_host_port_is_free_where_the_daemon_does_not_run() -> None:
     daemon = daemon_set(host_ports=[8080], node_selector={SIZE: "large"})
 
     answer = solved(
@@ -189,7 +195,8 @@ def test_e_98_a_host_port_is_free_where_the_daemon_does_not_run() -> None:
     assert ["p"] == answer.placed
 
 
-def test_e_99_daemons_that_wait_for_initialized_nodes_count() -> None:
+@pytest.mark.case("SCH-99")
+def test_daemons_that_wait_for_initialized_nodes_count() -> None:
     daemon = daemon_set(cpu="1", node_selector={keys.INITIALIZED: "true"})
 
     claim = solved([pod(cpu="1")], daemon_sets=[daemon]).only
@@ -199,7 +206,8 @@ def test_e_99_daemons_that_wait_for_initialized_nodes_count() -> None:
     assert claim.requirements.get(keys.INITIALIZED) is None
 
 
-def test_e_100_a_daemon_that_runs_already_takes_no_more_room() -> None:
+@pytest.mark.case("SCH-100")
+def test_a_daemon_that_runs_already_takes_no_more_room() -> None:
     daemon = daemon_set(cpu="1")
     held = managed_node("n", cpu="15.9", pods=[daemon_pod(daemon, "n", cpu="1")])
 
@@ -227,7 +235,8 @@ def test_a_daemon_larger_than_expected_gives_no_room_back() -> None:
     assert {} == answer.existing
 
 
-def test_e_101_a_daemon_nobody_expected_takes_room_as_well() -> None:
+@pytest.mark.case("SCH-101")
+def test_a_daemon_nobody_expected_takes_room_as_well() -> None:
     held = managed_node("n", cpu="15.9", pods=[daemon_pod(daemon_set(), "n", cpu="1")])
 
     answer = solved([pod("p", cpu="15.5")], nodes=[held])
@@ -236,7 +245,8 @@ def test_e_101_a_daemon_nobody_expected_takes_room_as_well() -> None:
     assert ["arm"] == answer.types
 
 
-def test_e_102_a_daemon_that_fills_new_nodes_leaves_the_old_one_alone() -> None:
+@pytest.mark.case("SCH-102")
+def test_a_daemon_that_fills_new_nodes_leaves_the_old_one_alone() -> None:
     daemon = daemon_set(cpu="1000", node_selector={keys.ZONE: "z1"})
 
     answer = solved(
@@ -249,13 +259,14 @@ def test_e_102_a_daemon_that_fills_new_nodes_leaves_the_old_one_alone() -> None:
     assert {"b": {Why.INSUFFICIENT_RESOURCES}} == answer.unplaced
 
 
+@pytest.mark.case("SCH-88")
 @pytest.mark.parametrize(
     "required",
     [
-        pytest.param([[expression("cores", "Gt", "many")]], id="E-88 a bound that is no number"),
+        pytest.param([[expression("cores", "Gt", "many")]], id="a bound that is no number"),
         pytest.param(
             [[expression("a", "In", "1"), expression("a", "In", "2")]],
-            id="E-88 values that contradict one another",
+            id="values that contradict one another",
         ),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     owner,
     pod,
@@ -14,6 +14,7 @@ from builders import (
     service,
     spread,
 )
+from helpers.solver import Answer, solved
 from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.api.selectors import LabelSelector
@@ -24,14 +25,13 @@ from karpenter.api.workloads import (
     StatefulSetSpec,
 )
 from karpenter.model import labels as keys
-from karpenter.scheduling.default_spread import deduced_selector, default_spread
-from karpenter.scheduling.scheduler_config import (
+from karpenter.scheduling.inputs.default_spread import deduced_selector, default_spread
+from karpenter.scheduling.inputs.scheduler_config import (
     SchedulerConfigError,
     parse_scheduler_config,
 )
 from karpenter.state.cluster import ClusterState
 from karpenter.state.snapshot import Snapshot
-from solving import Answer, solved
 
 OVER_ZONES = (spread(selector=None),)
 BY_SET = [owner("ReplicaSet", "web")]
@@ -68,13 +68,15 @@ def solved_by_default(wanted: Sequence[Pod], *objects: Resource) -> Answer:
 # What it does to pods
 
 
-def test_k_177_pods_of_a_replica_set_spread_over_zones() -> None:
+@pytest.mark.case("SCH-177")
+def test_pods_of_a_replica_set_spread_over_zones() -> None:
     answer = solved_by_default(pods(4, labels=APP_T, owners=BY_SET), replica_set("web"))
 
     assert [1, 1, 2] == sorted(answer.pods_in_zones.values())
 
 
-def test_k_178_pods_with_constraints_of_their_own_keep_to_them() -> None:
+@pytest.mark.case("SCH-178")
+def test_pods_with_constraints_of_their_own_keep_to_them() -> None:
     own = spread(keys.HOSTNAME, max_skew=5)
     wanted = pods(4, labels=APP_T, owners=BY_SET, spread=[own])
 
@@ -82,20 +84,23 @@ def test_k_178_pods_with_constraints_of_their_own_keep_to_them() -> None:
     assert [4] == solved_by_default(wanted, replica_set("web")).loads
 
 
-def test_k_179_a_pod_that_belongs_to_nothing_is_free() -> None:
+@pytest.mark.case("SCH-179")
+def test_a_pod_that_belongs_to_nothing_is_free() -> None:
     answer = solved_by_default(pods(4, labels=APP_T), service("other", {"app": "other"}))
 
     assert [4] == answer.loads
 
 
-def test_k_180_pods_of_a_job_spread_when_a_service_selects_them() -> None:
+@pytest.mark.case("SCH-180")
+def test_pods_of_a_job_spread_when_a_service_selects_them() -> None:
     of_job = pods(3, labels=APP_T, owners=[owner("Job", "batch", "batch/v1")])
 
     assert [3] == solved_by_default(of_job).loads
     assert ["z1", "z2", "z3"] == solved_by_default(of_job, service("s", APP_T)).zones
 
 
-def test_k_181_a_replica_set_that_contradicts_a_service_leaves_nothing_to_count() -> None:
+@pytest.mark.case("SCH-181")
+def test_a_replica_set_that_contradicts_a_service_leaves_nothing_to_count() -> None:
     wanted = pods(3, labels={"app": "web"}, owners=BY_SET)
     surroundings = (service("s", {"app": "web"}), replica_set("web", labels={"app": "other"}))
 
@@ -104,7 +109,8 @@ def test_k_181_a_replica_set_that_contradicts_a_service_leaves_nothing_to_count(
     assert [3] == answer.loads
 
 
-def test_k_181_a_replication_controller_beats_a_service() -> None:
+@pytest.mark.case("SCH-181")
+def test_a_replication_controller_beats_a_service() -> None:
     wanted = pod(labels={"app": "web"}, owners=BY_CONTROLLER)
     surroundings = cluster(service("s", {"app": "web"}), replication_controller(app="other"))
 

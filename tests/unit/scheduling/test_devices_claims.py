@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from builders import pod
+from helpers.builders import pod
 from karpenter.api.devices import ResourceClaim
 from karpenter.api.pods import Pod, PodResourceClaim, PodResourceClaimStatus
 from karpenter.scheduling.devices.claims import ClaimDirectory

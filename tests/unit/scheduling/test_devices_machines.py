@@ -2,15 +2,17 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     launching_node,
     managed_node,
     unmanaged_node,
 )
+from helpers.solver import Answer
+from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.plan import Why
-from karpenter.scheduling.volumes import PodVolumes
+from karpenter.scheduling.problem import PodVolumes
 from karpenter.state.nodes import StateNode
 from unit.scheduling.device_objects import (
     claim,
@@ -30,17 +32,23 @@ TWO = with_devices("two", device("gpu-0"), device("gpu-1"))
 BARE = with_devices("bare")
 
 
+def two_users(nodes: list[StateNode], kind: InstanceType) -> Answer:
+    """Where two pods go that want a device each, when the node ``n1`` publishes one."""
+    return placed_with(
+        [user("p", "c"), user("q", "d")],
+        {
+            "claims": [claim("c"), claim("d")],
+            "slices": [published([device("gpu-0")], node="n1")],
+        },
+        nodes=nodes,
+        types=[kind],
+    )
+
+
 def test_devices_of_an_initialized_node_are_those_it_publishes() -> None:
     nodes = [managed_node("n1", instance_type="two")]
-    slices = [published([device("gpu-0")], node="n1")]
-    claims = [claim("c"), claim("d")]
 
-    answer = placed_with(
-        [user("p", "c"), user("q", "d")],
-        {"claims": claims, "slices": slices},
-        nodes=nodes,
-        types=[TWO],
-    )
+    answer = two_users(nodes, TWO)
 
     assert {"n1": ["p"]} == answer.existing
     assert [1] == answer.loads
@@ -49,15 +57,8 @@ def test_devices_of_an_initialized_node_are_those_it_publishes() -> None:
 def test_devices_of_a_starting_node_are_those_its_type_promises() -> None:
     """What it has published so far is not counted on top."""
     nodes = [managed_node("n1", instance_type="one", initialized=False)]
-    slices = [published([device("gpu-0")], node="n1")]
-    claims = [claim("c"), claim("d")]
 
-    answer = placed_with(
-        [user("p", "c"), user("q", "d")],
-        {"claims": claims, "slices": slices},
-        nodes=nodes,
-        types=[ONE],
-    )
+    answer = two_users(nodes, ONE)
 
     assert {"n1": ["p"]} == answer.existing
     assert [1] == answer.loads

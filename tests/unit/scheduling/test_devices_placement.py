@@ -1,11 +1,11 @@
-"""Devices decide where pods go: rows O-226 to O-230 of the matrix, and what follows from them."""
+"""Devices decide where pods go: SCH-226 to SCH-230, and what follows from them."""
 
 from dataclasses import replace
 
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     expression,
     managed_node,
     node_pool,
@@ -13,12 +13,12 @@ from builders import (
     pods,
     taint,
 )
+from helpers.solver import solved
 from karpenter.api.devices import DeviceRequest, ResourceClaim
 from karpenter.api.pods import Pod, PodResourceClaim, PodResourceClaimStatus
 from karpenter.model import labels as keys
 from karpenter.scheduling.devices import search
 from karpenter.scheduling.plan import Why
-from solving import solved
 from unit.scheduling.device_objects import (
     claim,
     device,
@@ -36,7 +36,8 @@ TWO = with_devices("two", device("gpu-0"), device("gpu-1"))
 BARE = with_devices("bare")
 
 
-def test_o_226_pods_with_devices_are_refused_by_default() -> None:
+@pytest.mark.case("SCH-226")
+def test_pods_with_devices_are_refused_by_default() -> None:
     answer = solved([user("p", "c"), pod("other")])
 
     assert {"p": {Why.DEVICES}} == answer.unplaced
@@ -44,13 +45,15 @@ def test_o_226_pods_with_devices_are_refused_by_default() -> None:
     assert "IGNORE_DRA_REQUESTS=false" in answer.details("p")[0]
 
 
-def test_o_226_they_are_not_tried_on_machines_that_exist_either() -> None:
+@pytest.mark.case("SCH-226")
+def test_they_are_not_tried_on_machines_that_exist_either() -> None:
     answer = solved([user("p", "c")], nodes=[managed_node("n")])
 
     assert {"p": {Why.DEVICES}} == answer.unplaced
 
 
-def test_o_227_one_device_serves_one_claim() -> None:
+@pytest.mark.case("SCH-227")
+def test_one_device_serves_one_claim() -> None:
     answer = placed_with(
         [user("p", "c"), user("q", "d")], {"claims": [claim("c"), claim("d")]}, types=[ONE, BARE]
     )
@@ -60,7 +63,8 @@ def test_o_227_one_device_serves_one_claim() -> None:
     assert ["gpu.test"] * 2 == [c.annotations[keys.REQUESTED_DRA_DRIVERS] for c in answer.claims]
 
 
-def test_o_228_two_devices_serve_two_claims() -> None:
+@pytest.mark.case("SCH-228")
+def test_two_devices_serve_two_claims() -> None:
     answer = placed_with(
         [user("p", "c"), user("q", "d")], {"claims": [claim("c"), claim("d")]}, types=[TWO]
     )
@@ -68,7 +72,8 @@ def test_o_228_two_devices_serve_two_claims() -> None:
     assert [2] == answer.loads
 
 
-def test_o_229_a_claim_that_does_not_exist_is_waited_for() -> None:
+@pytest.mark.case("SCH-229")
+def test_a_claim_that_does_not_exist_is_waited_for() -> None:
     before = placed_with([user("p", "c"), pod("other")], {}, types=[ONE])
     after = placed_with([user("p", "c")], {"claims": [claim("c")]}, types=[ONE])
 
@@ -78,18 +83,19 @@ def test_o_229_a_claim_that_does_not_exist_is_waited_for() -> None:
     assert ["p"] == after.placed
 
 
+@pytest.mark.case("SCH-230")
 @pytest.mark.parametrize(
     ("wanted", "detail"),
     [
         pytest.param(
             claim("c"),
             "its claim c: request r needs 1 of device class gpu; no instance type has any that match",
-            id="O-230 no type has the device",
+            id="no type has the device",
         ),
         pytest.param(
             claim("c", exactly(device_class="tpu")),
             "its claim c: request r asks for device class tpu, which does not exist",
-            id="O-230 the class does not exist",
+            id="the class does not exist",
         ),
     ],
 )

@@ -18,9 +18,9 @@ from karpenter.api.devices import (
 )
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.devices import search
+from karpenter.scheduling.devices.allocator import ledger_of
 from karpenter.scheduling.devices.inputs import SharedAttribute
 from karpenter.scheduling.devices.inventory import published_pools, template_pools
-from karpenter.scheduling.devices.ledger import ledger_of
 from karpenter.scheduling.devices.places import NodePlace
 from karpenter.scheduling.devices.published import Published
 from karpenter.scheduling.devices.requests import Compiler

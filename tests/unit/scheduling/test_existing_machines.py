@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     launching_node,
     managed_node,
@@ -16,10 +16,10 @@ from builders import (
     toleration,
     unmanaged_node,
 )
+from helpers.solver import solved
 from karpenter.api.nodes import Taint
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
-from solving import solved
 
 NOT_READY = taint("node.kubernetes.io/not-ready:NoSchedule")
 NOT_READY_AT_ALL = taint("node.kubernetes.io/not-ready:NoExecute")
@@ -32,29 +32,33 @@ NAMES = [f"{t.key} {t.effect}" for t in PASSING]
 GPU = {"acme/gpu-a": "2"}
 
 
-def test_n_213_somebody_elses_machine_with_room_is_used() -> None:
+@pytest.mark.case("SCH-213")
+def test_somebody_elses_machine_with_room_is_used() -> None:
     answer = solved([pod("p", cpu="1")], nodes=[unmanaged_node("n")])
 
     assert {"n": ["p"]} == answer.existing
     assert () == answer.claims
 
 
-def test_n_214_a_machine_that_is_launching_is_used() -> None:
+@pytest.mark.case("SCH-214")
+def test_a_machine_that_is_launching_is_used() -> None:
     answer = solved(pods(2, "p", cpu="1"), nodes=[launching_node("n", cpu="2")])
 
     assert {"n": ["p-0", "p-1"]} == answer.existing
     assert () == answer.claims
 
 
-def test_n_214_what_no_longer_fits_on_a_launching_machine_goes_elsewhere() -> None:
+@pytest.mark.case("SCH-214")
+def test_what_no_longer_fits_on_a_launching_machine_goes_elsewhere() -> None:
     answer = solved(pods(3, "p", cpu="1"), nodes=[launching_node("n", cpu="2")])
 
     assert {"n": ["p-0", "p-1"]} == answer.existing
     assert [1] == answer.loads
 
 
+@pytest.mark.case("SCH-215")
 @pytest.mark.parametrize("passing", PASSING, ids=NAMES)
-def test_n_215_a_starting_machine_is_used_despite_a_taint_that_will_pass(passing: Taint) -> None:
+def test_a_starting_machine_is_used_despite_a_taint_that_will_pass(passing: Taint) -> None:
     starting = managed_node(
         "n", initialized=False, taints=[passing], startup_taints=[taint("setup:NoSchedule")]
     )
@@ -64,7 +68,8 @@ def test_n_215_a_starting_machine_is_used_despite_a_taint_that_will_pass(passing
     assert {"n": ["p"]} == answer.existing
 
 
-def test_n_215_a_starting_machine_is_not_used_despite_a_taint_that_stays() -> None:
+@pytest.mark.case("SCH-215")
+def test_a_starting_machine_is_not_used_despite_a_taint_that_stays() -> None:
     starting = managed_node("n", initialized=False, taints=[NOT_READY, taint("a:NoSchedule")])
 
     answer = solved([pod("p")], nodes=[starting])
@@ -73,8 +78,9 @@ def test_n_215_a_starting_machine_is_not_used_despite_a_taint_that_stays() -> No
     assert 1 == len(answer.claims)
 
 
+@pytest.mark.case("SCH-216")
 @pytest.mark.parametrize("returned", PASSING, ids=NAMES)
-def test_n_216_the_same_taint_counts_once_the_machine_is_initialized(returned: Taint) -> None:
+def test_the_same_taint_counts_once_the_machine_is_initialized(returned: Taint) -> None:
     ready = managed_node("n", taints=[returned], startup_taints=[STARTUP])
 
     answer = solved([pod("p")], nodes=[ready])
@@ -83,7 +89,8 @@ def test_n_216_the_same_taint_counts_once_the_machine_is_initialized(returned: T
     assert 1 == len(answer.claims)
 
 
-def test_n_216_a_pod_that_tolerates_the_taint_goes_there() -> None:
+@pytest.mark.case("SCH-216")
+def test_a_pod_that_tolerates_the_taint_goes_there() -> None:
     ready = managed_node("n", taints=[NOT_READY])
 
     answer = solved([pod("p", tolerations=[toleration(NOT_READY.key)])], nodes=[ready])
@@ -91,23 +98,25 @@ def test_n_216_a_pod_that_tolerates_the_taint_goes_there() -> None:
     assert {"n": ["p"]} == answer.existing
 
 
-def test_n_217_somebody_elses_machine_that_is_not_ready_is_not_used() -> None:
+@pytest.mark.case("SCH-217")
+def test_somebody_elses_machine_that_is_not_ready_is_not_used() -> None:
     answer = solved([pod("p")], nodes=[unmanaged_node("n", taints=[NOT_READY])])
 
     assert {} == answer.existing
     assert 1 == len(answer.claims)
 
 
+@pytest.mark.case("SCH-218")
 @pytest.mark.parametrize(
     ("initialized", "reported", "is_used"),
     [
-        pytest.param(False, {"acme/gpu-a": "0"}, True, id="N-218 none are reported yet"),
-        pytest.param(False, {}, True, id="N-218 nothing is reported yet"),
+        pytest.param(False, {"acme/gpu-a": "0"}, True, id="none are reported yet"),
+        pytest.param(False, {}, True, id="nothing is reported yet"),
         pytest.param(True, {"acme/gpu-a": "0"}, False, id="once initialized none means none"),
         pytest.param(False, {"acme/gpu-a": "1"}, True, id="one is reported and one is enough"),
     ],
 )
-def test_n_218_what_a_starting_machine_was_promised_to_have(
+def test_what_a_starting_machine_was_promised_to_have(
     initialized: bool, reported: dict[str, str], is_used: bool
 ) -> None:
     starting = StateNode(
@@ -120,7 +129,8 @@ def test_n_218_what_a_starting_machine_was_promised_to_have(
     assert ({"n": ["p"]} if is_used else {}) == answer.existing
 
 
-def test_n_219_a_machine_that_is_ready_comes_before_those_that_start() -> None:
+@pytest.mark.case("SCH-219")
+def test_a_machine_that_is_ready_comes_before_those_that_start() -> None:
     starting = [managed_node(f"a-{n:02}", initialized=False) for n in range(99)]
 
     answer = solved([pod("p")], nodes=[*starting, managed_node("z")])
@@ -134,7 +144,8 @@ def test_machines_alike_are_tried_by_name() -> None:
     assert {"a": ["p"]} == answer.existing
 
 
-def test_n_220_a_pod_of_a_departing_machine_gets_a_new_one() -> None:
+@pytest.mark.case("SCH-220")
+def test_a_pod_of_a_departing_machine_gets_a_new_one() -> None:
     held = pod("p", node_name="n", cpu="1")
 
     answer = solved([held], nodes=[managed_node("n", pods=[held], marked=True)])
@@ -143,7 +154,8 @@ def test_n_220_a_pod_of_a_departing_machine_gets_a_new_one() -> None:
     assert ("default/p",) == answer.only.pods
 
 
-def test_n_220_a_pod_of_a_departing_machine_goes_to_one_that_stays() -> None:
+@pytest.mark.case("SCH-220")
+def test_a_pod_of_a_departing_machine_goes_to_one_that_stays() -> None:
     held = pod("p", node_name="leaving", cpu="1")
     nodes = [managed_node("leaving", pods=[held], marked=True), managed_node("staying")]
 
@@ -152,7 +164,8 @@ def test_n_220_a_pod_of_a_departing_machine_goes_to_one_that_stays() -> None:
     assert {"staying": ["p"]} == answer.existing
 
 
-def test_n_220_a_departing_machine_does_not_count_against_the_limits() -> None:
+@pytest.mark.case("SCH-220")
+def test_a_departing_machine_does_not_count_against_the_limits() -> None:
     held = pod("p", node_name="n", cpu="1")
 
     answer = solved(
@@ -164,7 +177,8 @@ def test_n_220_a_departing_machine_does_not_count_against_the_limits() -> None:
     assert ["p"] == answer.placed
 
 
-def test_n_220_pods_that_avoid_one_another_move_to_machines_of_their_own() -> None:
+@pytest.mark.case("SCH-220")
+def test_pods_that_avoid_one_another_move_to_machines_of_their_own() -> None:
     held = pods(2, "p", labels=APP_T, anti_affinity=[pod_term()], node_name="n")
 
     answer = solved(held, nodes=[managed_node("n", pods=held, marked=True)])
@@ -172,17 +186,16 @@ def test_n_220_pods_that_avoid_one_another_move_to_machines_of_their_own() -> No
     assert [1, 1] == answer.loads
 
 
+@pytest.mark.case("SCH-225")
 @pytest.mark.parametrize(
     ("zone", "existing"),
     [
-        pytest.param("", {}, id="N-225 a machine that does not say where it is is not used"),
+        pytest.param("", {}, id="a machine that does not say where it is is not used"),
         pytest.param("z1", {"n": ["p"]}, id="a machine in the zone is used"),
         pytest.param("z2", {}, id="a machine in another zone is not used"),
     ],
 )
-def test_n_225_a_pod_that_may_go_to_one_zone_only(
-    zone: str, existing: dict[str, list[str]]
-) -> None:
+def test_a_pod_that_may_go_to_one_zone_only(zone: str, existing: dict[str, list[str]]) -> None:
     answer = solved(
         [pod("p", node_selector={keys.ZONE: "z1"})], nodes=[unmanaged_node("n", zone=zone)]
     )

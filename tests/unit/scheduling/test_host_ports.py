@@ -1,11 +1,11 @@
-"""Matrix M, host ports: who shares a node with whom."""
+"""Host ports: who shares a node with whom."""
 
 import msgspec
 import pytest
 
-from builders import pod
+from helpers.builders import pod
+from helpers.solver import solved
 from karpenter.api.pods import ContainerPort, Pod
-from solving import solved
 
 
 def port(number: int, *, protocol: str = "TCP", address: str = "") -> ContainerPort:
@@ -14,42 +14,44 @@ def port(number: int, *, protocol: str = "TCP", address: str = "") -> ContainerP
     )
 
 
-def test_m_197_two_pods_of_one_host_port_need_two_nodes() -> None:
+@pytest.mark.case("SCH-197")
+def test_two_pods_of_one_host_port_need_two_nodes() -> None:
     answer = solved([pod(name, cpu="0.1", host_ports=[8080]) for name in ("a", "b")])
 
     assert ["a", "b"] == sorted(answer.placed)
     assert 2 == len(answer.claims)
 
 
+@pytest.mark.case("SCH-198")
 @pytest.mark.parametrize(
     ("one", "other", "nodes"),
     [
         pytest.param(
-            port(8080), port(8080, protocol="UDP"), 1, id="M-198 protocols do not meet each other"
+            port(8080), port(8080, protocol="UDP"), 1, id="protocols do not meet each other"
         ),
         pytest.param(
             port(8080, address="10.0.0.1"),
             port(8080, address="10.0.0.2"),
             1,
-            id="M-198 nor do different addresses",
+            id="nor do different addresses",
         ),
         pytest.param(
             port(8080, address="10.0.0.1"),
             port(8080, address="0.0.0.0"),
             2,
-            id="M-198 every address is this one too",
+            id="every address is this one too",
         ),
         pytest.param(
             port(8080, address="10.0.0.1"),
             port(8080),
             2,
-            id="M-198 no address means every one",
+            id="no address means every one",
         ),
         pytest.param(
             port(8080, address="10.0.0.1"),
             port(8080, address="10.0.0.1"),
             2,
-            id="M-198 the same address is the same",
+            id="the same address is the same",
         ),
     ],
 )
@@ -68,16 +70,17 @@ def on_host_network(name: str, *numbers: int) -> Pod:
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, host_network=True))
 
 
+@pytest.mark.case("SCH-197")
 @pytest.mark.parametrize(
     ("other", "nodes"),
     [
-        pytest.param(on_host_network("b", 8080), 2, id="M-197 both are on the network of the host"),
-        pytest.param(on_host_network("b", 8081), 1, id="M-197 each has a port of its own"),
-        pytest.param(pod("b", cpu="0.1", host_ports=[8080]), 2, id="M-197 the port is mapped"),
+        pytest.param(on_host_network("b", 8080), 2, id="both are on the network of the host"),
+        pytest.param(on_host_network("b", 8081), 1, id="each has a port of its own"),
+        pytest.param(pod("b", cpu="0.1", host_ports=[8080]), 2, id="the port is mapped"),
         pytest.param(
             pod("b", cpu="0.1", host_ports=[ContainerPort(container_port=8080)]),
             1,
-            id="M-197 the port is the pod's alone",
+            id="the port is the pod's alone",
         ),
     ],
 )

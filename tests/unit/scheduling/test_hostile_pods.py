@@ -9,7 +9,7 @@ from typing import Unpack
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     FACTS_F,
     NOW,
@@ -25,21 +25,22 @@ from builders import (
     taint,
     toleration,
 )
+from helpers.solver import question, solved
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
 from karpenter.model import taints
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling import classes, topology
-from karpenter.scheduling.effort import MOST_ALTERNATIVES, MOST_WISHES
-from karpenter.scheduling.groups import MOST_RULES
+from karpenter.scheduling.compiled import pod_classes
+from karpenter.scheduling.compiled.effort import MOST_ALTERNATIVES, MOST_WISHES
+from karpenter.scheduling.compiled.host_ports import HostPort
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.topology_groups import MOST_RULES
+from karpenter.scheduling.packing import topology
+from karpenter.scheduling.packing.topology import GroupState
 from karpenter.scheduling.plan import Plan, Why
-from karpenter.scheduling.ports import HostPort
 from karpenter.scheduling.provisioning import PassSettings, plan_provisioning
 from karpenter.scheduling.solve import solve
-from karpenter.scheduling.topology import GroupState
-from karpenter.scheduling.world import World
 from karpenter.state.cluster import ClusterState
-from solving import question, solved
 
 NOWHERE = "100000"  # so much cpu has no type
 
@@ -114,10 +115,10 @@ def placed(plan: Plan) -> set[str]:
 
 @pytest.mark.parametrize("many", RULES)
 def test_every_rule_of_a_pod_is_compiled_once(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = Count().of(monkeypatch, classes, "spread_group")
-    compiled.of(monkeypatch, classes, "affinity_group")
+    compiled = Count().of(monkeypatch, pod_classes, "spread_group")
+    compiled.of(monkeypatch, pod_classes, "affinity_group")
 
-    World(question([hostile("harm", many, 200)]))
+    CompiledProblem(question([hostile("harm", many, 200)]))
 
     assert 200 == compiled.calls
 
@@ -126,10 +127,10 @@ def test_every_rule_of_a_pod_is_compiled_once(many: Many, monkeypatch: pytest.Mo
 def test_of_thousands_of_wishes_so_many_are_compiled_as_are_tried(
     many: Many, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled = Count().of(monkeypatch, classes, "spread_group")
-    compiled.of(monkeypatch, classes, "affinity_group")
+    compiled = Count().of(monkeypatch, pod_classes, "spread_group")
+    compiled.of(monkeypatch, pod_classes, "affinity_group")
 
-    world = World(question([hostile("harm", many, 5000)]))
+    world = CompiledProblem(question([hostile("harm", many, 5000)]))
 
     assert MOST_WISHES == compiled.calls == len(world.groups.known)
 
@@ -139,7 +140,7 @@ def test_a_pod_that_fits_nowhere_is_soon_done_with(
     many: Many, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = Count().of(monkeypatch, topology, "_open_in")
-    stages = Count().of(monkeypatch, classes.Stage, "__init__")
+    stages = Count().of(monkeypatch, pod_classes.Stage, "__init__")
 
     plan = solve(question([hostile("harm", many, 5000, cpu=NOWHERE)]))
 
@@ -257,7 +258,7 @@ def test_the_time_of_a_pass_is_kept_while_compiling_too(
     looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     different = [pod(f"p-{n}", cpu=f"{n + 1}m") for n in range(300)]
-    built = Count().of(monkeypatch, classes.ClassBuilder, "build")
+    built = Count().of(monkeypatch, pod_classes.ClassBuilder, "build")
 
     plan = solve(question(different), has_time=for_so_many_looks(looks))
 
@@ -288,7 +289,7 @@ def test_pods_that_run_are_counted_once_for_rules_that_differ_only_in_words(
     ]
     harm = pod("harm", labels=APP_T, spread=[spread(max_skew=n + 1, soft=True) for n in range(200)])
 
-    world = World(question([harm], nodes=running))
+    world = CompiledProblem(question([harm], nodes=running))
 
     assert looked.calls <= 2 * 20
     assert [{"z1": 20}] * 200 == [
@@ -369,6 +370,6 @@ def test_a_pod_that_runs_keeps_others_away_by_so_many_rules_and_no_more() -> Non
     terms = [pod_term({"app": f"{n}"}, key=keys.ZONE) for n in range(5000)]
     harm = pod("harm", node_name="n1", anti_affinity=terms)
 
-    world = World(question([pod("web")], nodes=[managed_node("n1", pods=[harm])]))
+    world = CompiledProblem(question([pod("web")], nodes=[managed_node("n1", pods=[harm])]))
 
     assert MOST_RULES == len(world.groups.known)

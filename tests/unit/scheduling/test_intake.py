@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     Expressions,
     condition,
@@ -15,6 +15,8 @@ from builders import (
     pod,
     storage_class,
 )
+from helpers.solver import solved
+from helpers.storage import stored, unbound_claims
 from karpenter.api import codec
 from karpenter.api.pods import (
     ContainerResourceClaim,
@@ -23,15 +25,13 @@ from karpenter.api.pods import (
     ResourceRequirements,
 )
 from karpenter.model import labels as keys
-from karpenter.scheduling.ignored import WhyIgnored
-from karpenter.scheduling.intake import (
+from karpenter.scheduling.inputs.ignored_pods import WhyIgnored
+from karpenter.scheduling.inputs.pending_pods import (
     take_in,
     uses_device_claims,
     why_not_waiting,
 )
-from karpenter.scheduling.storage import NO_STORAGE, Storage
-from solving import solved
-from storing import stored, unbound_claims
+from karpenter.scheduling.inputs.storage import NO_STORAGE, Storage
 
 
 def reasons(*wanted: Pod, storage: Storage = NO_STORAGE) -> list[WhyIgnored]:
@@ -69,15 +69,15 @@ def from_manifest(spec: Mapping[str, Any]) -> Pod:
 @pytest.mark.parametrize(
     "waiting",
     [
-        pytest.param(with_reason("Unschedulable"), id="A-1 unschedulable and unbound"),
-        pytest.param(with_reason("Unschedulable", "Unknown"), id="A-1 whatever the status says"),
+        pytest.param(with_reason("Unschedulable"), id="SCH-1 unschedulable and unbound"),
+        pytest.param(with_reason("Unschedulable", "Unknown"), id="SCH-1 whatever the status says"),
         pytest.param(
             from_manifest({"schedulerName": "other", "containers": []}),
-            id="A-5 a scheduler of its own that reports Unschedulable",
+            id="SCH-5 a scheduler of its own that reports Unschedulable",
         ),
         pytest.param(
             pod(owners=[owner("DaemonSet", "d", "acme.com/v1")]),
-            id="A-8 a DaemonSet of another API",
+            id="SCH-8 a DaemonSet of another API",
         ),
         pytest.param(
             pod(
@@ -103,29 +103,29 @@ def test_a_pod_enters_the_pass(waiting: Pod) -> None:
         pytest.param(
             with_reason("SchedulingGated"),
             WhyIgnored.NOT_UNSCHEDULABLE,
-            id="A-2 scheduling gates",
+            id="SCH-2 scheduling gates",
         ),
         pytest.param(
-            pod(conditions=()), WhyIgnored.NOT_UNSCHEDULABLE, id="A-3 no condition PodScheduled"
+            pod(conditions=()), WhyIgnored.NOT_UNSCHEDULABLE, id="SCH-3 no condition PodScheduled"
         ),
         pytest.param(
             pod(conditions=[condition("Ready", "False", "Unschedulable")]),
             WhyIgnored.NOT_UNSCHEDULABLE,
-            id="A-3 the reason stands in another condition",
+            id="SCH-3 the reason stands in another condition",
         ),
         pytest.param(
             with_reason("MATCH_NODE_SELECTOR_FAILED"),
             WhyIgnored.NOT_UNSCHEDULABLE,
-            id="A-4 another scheduler's reason",
+            id="SCH-4 another scheduler's reason",
         ),
-        pytest.param(pod(nominated="n1"), WhyIgnored.NOMINATED, id="A-6 nominated for a node"),
+        pytest.param(pod(nominated="n1"), WhyIgnored.NOMINATED, id="SCH-6 nominated for a node"),
         pytest.param(
             pod(node_name="n1", conditions=with_reason("Unschedulable").status.conditions),
             WhyIgnored.ALREADY_BOUND,
-            id="A-7 bound with its old condition",
+            id="SCH-7 bound with its old condition",
         ),
         pytest.param(
-            pod(owners=[owner("DaemonSet", "d")]), WhyIgnored.DAEMON_SET_POD, id="A-8 a daemon"
+            pod(owners=[owner("DaemonSet", "d")]), WhyIgnored.DAEMON_SET_POD, id="SCH-8 a daemon"
         ),
         pytest.param(
             pod(
@@ -135,10 +135,10 @@ def test_a_pod_enters_the_pass(waiting: Pod) -> None:
                 ]
             ),
             WhyIgnored.DAEMON_SET_POD,
-            id="A-8 a daemon by an owner that does not control it",
+            id="SCH-8 a daemon by an owner that does not control it",
         ),
         pytest.param(
-            pod(owners=[owner("Node", "n1", "v1")]), WhyIgnored.MIRROR_POD, id="A-8 a mirror pod"
+            pod(owners=[owner("Node", "n1", "v1")]), WhyIgnored.MIRROR_POD, id="SCH-8 a mirror pod"
         ),
     ],
 )
@@ -175,7 +175,8 @@ def test_a_pod_that_runs_on_no_node_is_said_to_run() -> None:
 # Who else comes along
 
 
-def test_a_22_a_pod_whose_volume_is_not_ready_leaves_the_others_alone() -> None:
+@pytest.mark.case("SCH-22")
+def test_a_pod_whose_volume_is_not_ready_leaves_the_others_alone() -> None:
     storage = stored(unbound_claims(["slow"]), classes=[storage_class(immediate=True)])
 
     intake = take_in([pod("waiting", claims=["slow"]), pod("ready")], storage, FACTS_F)

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from builders import CORES, FACTS_F, Expressions, expression, pod
+from helpers.builders import CORES, FACTS_F, Expressions, expression, pod
+from helpers.solver import solved
 from karpenter.api.pods import Affinity, NodeAffinity, Pod
 from karpenter.api.selectors import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from karpenter.model import labels as keys
-from karpenter.scheduling.ignored import WhyIgnored
-from karpenter.scheduling.intake import take_in, why_refused
-from karpenter.scheduling.storage import NO_STORAGE
-from solving import solved
+from karpenter.scheduling.inputs.ignored_pods import WhyIgnored
+from karpenter.scheduling.inputs.pending_pods import take_in, why_refused
+from karpenter.scheduling.inputs.storage import NO_STORAGE
 
 
 def reasons(wanted: Pod) -> list[WhyIgnored]:
@@ -26,25 +26,26 @@ def requiring(*terms: Expressions) -> Pod:
 NO_POOL = [expression(keys.NODEPOOL, "DoesNotExist")]
 
 
+@pytest.mark.case("SCH-9")
 @pytest.mark.parametrize(
     "staying_away",
     [
-        pytest.param(requiring(NO_POOL), id="A-9 by requirement"),
-        pytest.param(pod(preferred=[(1, NO_POOL)]), id="A-9 by a mere preference"),
+        pytest.param(requiring(NO_POOL), id="by requirement"),
+        pytest.param(pod(preferred=[(1, NO_POOL)]), id="by a mere preference"),
         pytest.param(
             pod(preferred=[(1, [expression("a", "Exists")]), (5, NO_POOL)]),
-            id="A-9 by the heaviest preference",
+            id="by the heaviest preference",
         ),
         pytest.param(
             pod(
                 node_selector={keys.NODEPOOL: "a"},
                 required=[[expression(keys.NODEPOOL, "In", "b")]],
             ),
-            id="A-9 by naming pools that contradict one another",
+            id="by naming pools that contradict one another",
         ),
         pytest.param(
             requiring([expression(keys.NODEPOOL, "DoesNotExist"), expression("k", "Gt", "a")]),
-            id="A-9 even where its other demands make no sense",
+            id="even where its other demands make no sense",
         ),
     ],
 )
@@ -85,52 +86,52 @@ def test_a_pod_does_not_stay_away(staying: Pod) -> None:
         pytest.param(
             pod(node_selector={keys.HOSTNAME: "red"}),
             WhyIgnored.RESTRICTED_LABEL,
-            id="A-10 selects a hostname",
+            id="SCH-10 selects a hostname",
         ),
         pytest.param(
             requiring([expression("karpenter.sh/foo", "In", "x")]),
             WhyIgnored.RESTRICTED_LABEL,
-            id="A-11 requires a label of the restricted domain",
+            id="SCH-11 requires a label of the restricted domain",
         ),
         pytest.param(
             pod(node_selector={keys.INITIALIZED: "true"}),
             WhyIgnored.RESTRICTED_LABEL,
-            id="A-11 selects initialized nodes",
+            id="SCH-11 selects initialized nodes",
         ),
         pytest.param(
             pod(node_selector={"sub.karpenter.sh/foo": "x"}),
             WhyIgnored.RESTRICTED_LABEL,
-            id="A-12 selects a label of a restricted sub-domain",
+            id="SCH-12 selects a label of a restricted sub-domain",
         ),
         pytest.param(
             requiring([expression(keys.ZONE, "Exists")], [expression(keys.HOSTNAME, "Exists")]),
             WhyIgnored.RESTRICTED_LABEL,
-            id="A-10 a later alternative names a hostname",
+            id="SCH-10 a later alternative names a hostname",
         ),
         pytest.param(
             requiring([expression(CORES, "Gt", "-1")]),
             WhyIgnored.INVALID_REQUIREMENT,
-            id="A-14 more than a negative number",
+            id="SCH-14 more than a negative number",
         ),
         pytest.param(
             requiring([expression(CORES, "Gt", "a")]),
             WhyIgnored.INVALID_REQUIREMENT,
-            id="A-14 more than a word",
+            id="SCH-14 more than a word",
         ),
         pytest.param(
             requiring([expression(CORES, "Lte", "1", "2")]),
             WhyIgnored.INVALID_REQUIREMENT,
-            id="A-14 two bounds at once",
+            id="SCH-14 two bounds at once",
         ),
         pytest.param(
             requiring([expression(CORES, "Gte", str(2**63))]),
             WhyIgnored.INVALID_REQUIREMENT,
-            id="A-14 a number beyond 64 bits",
+            id="SCH-14 a number beyond 64 bits",
         ),
         pytest.param(
             requiring([expression(CORES, "Lt")]),
             WhyIgnored.INVALID_REQUIREMENT,
-            id="A-14 no bound at all",
+            id="SCH-14 no bound at all",
         ),
         pytest.param(
             requiring([expression(CORES, "In")]),
@@ -155,12 +156,12 @@ def test_a_pod_does_not_stay_away(staying: Pod) -> None:
         pytest.param(
             pod(node_selector={keys.CAPACITY_TYPE: "spot-block"}),
             WhyIgnored.UNKNOWN_CAPACITY_TYPE,
-            id="A-15 selects an unknown capacity type",
+            id="SCH-15 selects an unknown capacity type",
         ),
         pytest.param(
             requiring([expression(keys.CAPACITY_TYPE, "In", "spot-block")]),
             WhyIgnored.UNKNOWN_CAPACITY_TYPE,
-            id="A-15 requires an unknown capacity type",
+            id="SCH-15 requires an unknown capacity type",
         ),
     ],
 )
@@ -175,7 +176,8 @@ def test_a_pod_that_cannot_be_served_is_ignored_with_an_event(
     assert ignored.has_event
 
 
-def test_a_13_fields_of_a_node_cannot_be_matched() -> None:
+@pytest.mark.case("SCH-13")
+def test_fields_of_a_node_cannot_be_matched() -> None:
     by_name = NodeSelectorTerm(match_fields=(expression("metadata.name", "In", "n1"),))
     affinity = Affinity(
         node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=(by_name,)))
@@ -247,7 +249,8 @@ def test_a_pod_can_be_served(served: Pod) -> None:
     assert [] == reasons(served)
 
 
-def test_a_15_one_known_capacity_type_is_enough() -> None:
+@pytest.mark.case("SCH-15")
+def test_one_known_capacity_type_is_enough() -> None:
     intake = take_in(
         [requiring([expression(keys.CAPACITY_TYPE, "In", "spot", "spot-block")])],
         NO_STORAGE,
@@ -260,7 +263,7 @@ def test_a_15_one_known_capacity_type_is_enough() -> None:
 @pytest.mark.parametrize(
     "preference",
     [
-        pytest.param(expression(keys.HOSTNAME, "In", "red"), id="A-16 for a hostname"),
+        pytest.param(expression(keys.HOSTNAME, "In", "red"), id="SCH-16 for a hostname"),
         pytest.param(expression(CORES, "Gt", "a"), id="that makes no sense"),
     ],
 )

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from builders import APP_T, daemon_set, managed_node, pod, pod_term
+from helpers.builders import APP_T, daemon_set, managed_node, pod, pod_term
+from helpers.solver import question
 from karpenter.model import labels as keys
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.problem import BoundVolumes, Problem
 from karpenter.scheduling.solve import solve
-from karpenter.scheduling.world import World
-from solving import question
 
 APART = pod_term(APP_T, keys.HOSTNAME)
 
@@ -38,17 +38,17 @@ def with_daemon() -> Problem:
 def test_machines_that_did_not_change_are_not_looked_at_again() -> None:
     compiler = Compiler()
 
-    first = World(ASKED, compiler).nodes
+    first = CompiledProblem(ASKED, compiler).nodes
 
-    assert first is World(ASKED, compiler).nodes
+    assert first is CompiledProblem(ASKED, compiler).nodes
 
 
 def test_volumes_that_were_attached_since_are_seen() -> None:
     compiler = Compiler()
-    World(ASKED, compiler)
+    CompiledProblem(ASKED, compiler)
     attached = BoundVolumes({"ebs": frozenset({"default/data"})})
 
-    index = World(replace(ASKED, node_volumes={"a": attached}), compiler).nodes
+    index = CompiledProblem(replace(ASKED, node_volumes={"a": attached}), compiler).nodes
 
     assert [attached.attached, {}] == [target.attached for target in index.targets]
 

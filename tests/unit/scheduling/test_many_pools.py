@@ -1,10 +1,10 @@
 """What pools have in common is worked out once, however many pools there are."""
 
-from builders import daemon_set, node_pool, pod, taint, toleration
-from karpenter.scheduling.compiler import Compiler
+from helpers.builders import daemon_set, node_pool, pod, taint, toleration
+from helpers.solver import FIXTURE_F, question
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.packing.topology import HostCounts
 from karpenter.scheduling.problem import PoolCatalogue, Problem
-from karpenter.scheduling.topology import HostCounts
-from solving import FIXTURE_F, question
 
 
 def problem_with_three_pools() -> Problem:

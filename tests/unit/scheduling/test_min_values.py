@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     instance_type,
     ladder,
@@ -13,6 +13,7 @@ from builders import (
     pods,
     spread,
 )
+from helpers.solver import Setting, claim_value, solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
@@ -20,9 +21,7 @@ from karpenter.model import labels as keys
 from karpenter.model.min_values import Shortfall
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.plan import PlannedClaim, Why
-from karpenter.scheduling.problem import Options
-from karpenter.scheduling.volumes import PodVolumes
-from solving import Setting, claim_value, solved
+from karpenter.scheduling.problem import Options, PodVolumes
 
 BEST_EFFORT = Options(best_effort_min_values=True)
 SMALL_AND_LARGE = (
@@ -44,28 +43,31 @@ def is_relaxed(claim: PlannedClaim) -> str:
     return claim.annotations[keys.MIN_VALUES_RELAXED]
 
 
-def test_h_124_pods_that_would_use_up_the_choice_get_a_claim_each() -> None:
+@pytest.mark.case("SCH-124")
+def test_pods_that_would_use_up_the_choice_get_a_claim_each() -> None:
     answer = solved(pods(2, cpu="0.85"), pools=[asking_for(2)], types=SMALL_AND_LARGE)
 
     assert [1, 1] == answer.loads
     assert [{"i1", "i2"}] * 2 == [set(claim.instance_types) for claim in answer.claims]
 
 
-def test_h_125_a_pool_that_asks_for_more_types_than_there_are_takes_nobody() -> None:
+@pytest.mark.case("SCH-125")
+def test_a_pool_that_asks_for_more_types_than_there_are_takes_nobody() -> None:
     answer = solved([pod("p")], pools=[asking_for(11)], types=ladder(10))
 
     assert {"p": {Why.MIN_VALUES}} == answer.unplaced
     assert [("np", Why.MIN_VALUES)] == [(r.node_pool, r.why) for r in answer.plan.empty_pools]
 
 
+@pytest.mark.case("SCH-126")
 @pytest.mark.parametrize(
     ("types", "placed"),
     [
-        pytest.param(SMALL_AND_LARGE, ["p"], id="H-126 the larger of two minimums can be met"),
-        pytest.param(SMALL_AND_LARGE[:1], [], id="H-126 the larger of two minimums cannot be met"),
+        pytest.param(SMALL_AND_LARGE, ["p"], id="the larger of two minimums can be met"),
+        pytest.param(SMALL_AND_LARGE[:1], [], id="the larger of two minimums cannot be met"),
     ],
 )
-def test_h_126_of_two_minimums_for_one_label_the_larger_counts(
+def test_of_two_minimums_for_one_label_the_larger_counts(
     types: tuple[InstanceType, ...], placed: list[str]
 ) -> None:
     twice = node_pool(
@@ -83,7 +85,8 @@ def test_h_126_of_two_minimums_for_one_label_the_larger_counts(
     ]
 
 
-def test_h_127_a_claim_keeps_both_architectures() -> None:
+@pytest.mark.case("SCH-127")
+def test_a_claim_keeps_both_architectures() -> None:
     one_of_each = (
         instance_type("amd", cpu="1", slots=10),
         instance_type("arm", cpu="4", slots=10, arch="arm64"),
@@ -95,7 +98,8 @@ def test_h_127_a_claim_keeps_both_architectures() -> None:
     assert [{"amd", "arm"}] * 2 == [set(claim.instance_types) for claim in answer.claims]
 
 
-def test_h_128_a_list_cut_short_of_the_minimum_discards_the_claim() -> None:
+@pytest.mark.case("SCH-128")
+def test_a_list_cut_short_of_the_minimum_discards_the_claim() -> None:
     answer = solved(
         pods(2, "p"),
         pools=[asking_for(2)],
@@ -107,7 +111,8 @@ def test_h_128_a_list_cut_short_of_the_minimum_discards_the_claim() -> None:
     assert 0 == answer.plan.hourly_cost
 
 
-def test_h_128_best_effort_does_not_mind_a_list_cut_short() -> None:
+@pytest.mark.case("SCH-128")
+def test_best_effort_does_not_mind_a_list_cut_short() -> None:
     answer = solved(
         [pod("p")],
         pools=[asking_for(2)],
@@ -118,20 +123,23 @@ def test_h_128_best_effort_does_not_mind_a_list_cut_short() -> None:
     assert ["p"] == answer.placed
 
 
-def test_h_129_strictly_too_few_types_are_refused() -> None:
+@pytest.mark.case("SCH-129")
+def test_strictly_too_few_types_are_refused() -> None:
     answer = solved([pod("p")], pools=[asking_for(3)], types=SMALL_AND_LARGE)
 
     assert {"p": {Why.MIN_VALUES}} == answer.unplaced
 
 
-def test_h_129_best_effort_lowers_the_minimum_to_what_there_is() -> None:
+@pytest.mark.case("SCH-129")
+def test_best_effort_lowers_the_minimum_to_what_there_is() -> None:
     answer = solved([pod("p")], pools=[asking_for(3)], types=SMALL_AND_LARGE, options=BEST_EFFORT)
 
     assert 2 == answer.only.requirements[keys.INSTANCE_TYPE].min_values
     assert "true" == is_relaxed(answer.only)
 
 
-def test_h_129_a_claim_with_a_lowered_minimum_keeps_to_it() -> None:
+@pytest.mark.case("SCH-129")
+def test_a_claim_with_a_lowered_minimum_keeps_to_it() -> None:
     answer = solved(
         pods(2, cpu="0.85"), pools=[asking_for(3)], types=SMALL_AND_LARGE, options=BEST_EFFORT
     )
@@ -140,7 +148,8 @@ def test_h_129_a_claim_with_a_lowered_minimum_keeps_to_it() -> None:
     assert [2, 2] == [c.requirements[keys.INSTANCE_TYPE].min_values for c in answer.claims]
 
 
-def test_h_130_zones_stay_listed_when_fewer_are_offered() -> None:
+@pytest.mark.case("SCH-130")
+def test_zones_stay_listed_when_fewer_are_offered() -> None:
     three_zones = node_pool(requirements=[min_values(3, keys.ZONE, "In", "z1", "z2", "z3")])
 
     answer = solved(
@@ -152,7 +161,8 @@ def test_h_130_zones_stay_listed_when_fewer_are_offered() -> None:
     assert "true" == is_relaxed(answer.only)
 
 
-def test_h_131_a_heavier_pool_is_relaxed_rather_than_left() -> None:
+@pytest.mark.case("SCH-131")
+def test_a_heavier_pool_is_relaxed_rather_than_left() -> None:
     heavy = node_pool("heavy", weight=100, requirements=[min_values(3, keys.INSTANCE_TYPE)])
     light = node_pool("light", weight=10, requirements=[min_values(2, keys.INSTANCE_TYPE)])
 
@@ -162,18 +172,19 @@ def test_h_131_a_heavier_pool_is_relaxed_rather_than_left() -> None:
     assert "true" == is_relaxed(answer.only)
 
 
+@pytest.mark.case("SCH-132")
 @pytest.mark.parametrize(
     "setting",
     [
-        pytest.param(Setting(), id="H-132 no minimum is asked for"),
-        pytest.param(Setting(pools=[asking_for(2)]), id="H-132 the minimum is met"),
+        pytest.param(Setting(), id="no minimum is asked for"),
+        pytest.param(Setting(pools=[asking_for(2)]), id="the minimum is met"),
         pytest.param(
             Setting(pools=[asking_for(2)], options=BEST_EFFORT),
-            id="H-132 the minimum is met without an effort",
+            id="the minimum is met without an effort",
         ),
     ],
 )
-def test_h_132_a_claim_says_that_nothing_was_relaxed(setting: Setting) -> None:
+def test_a_claim_says_that_nothing_was_relaxed(setting: Setting) -> None:
     answer = solved([pod()], **setting)
 
     assert "false" == is_relaxed(answer.only)
@@ -214,7 +225,8 @@ def test_a_pod_bound_to_one_zone_cannot_use_a_pool_that_wants_three(
     assert {"p": {Why.MIN_VALUES}} == answer.unplaced
 
 
-def test_v15_s08_best_effort_follows_the_volume_and_lowers_the_minimum() -> None:
+@pytest.mark.case("V15-S08")
+def test_best_effort_follows_the_volume_and_lowers_the_minimum() -> None:
     answer = solved(
         [pod("p")],
         pools=[asking_for(3, keys.ZONE)],
@@ -229,7 +241,8 @@ def test_v15_s08_best_effort_follows_the_volume_and_lowers_the_minimum() -> None
     assert "true" == is_relaxed(answer.only)
 
 
-def test_v15_s08_the_pool_goes_on_asking_others_for_the_full_choice() -> None:
+@pytest.mark.case("V15-S08")
+def test_the_pool_goes_on_asking_others_for_the_full_choice() -> None:
     answer = solved(
         [pod("p", cpu="2"), pod("q")],
         pools=[asking_for(3, keys.ZONE)],
@@ -242,11 +255,12 @@ def test_v15_s08_the_pool_goes_on_asking_others_for_the_full_choice() -> None:
     assert "false" == is_relaxed(answer.with_pod("q"))
 
 
+@pytest.mark.case("V15-S07")
 @pytest.mark.parametrize(
     "wanted",
     [
-        pytest.param(pod("p", node_selector={keys.ZONE: "z1"}), id="V15-S07 its selector"),
-        pytest.param(pod("p", labels=APP_T, spread=[spread()]), id="V15-S07 its spread"),
+        pytest.param(pod("p", node_selector={keys.ZONE: "z1"}), id="its selector"),
+        pytest.param(pod("p", labels=APP_T, spread=[spread()]), id="its spread"),
     ],
 )
 def test_a_pod_is_told_how_much_choice_it_would_leave(wanted: Pod) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from builders import expression, managed_node, node_pool, pod, unmanaged_node
+from helpers.builders import expression, managed_node, node_pool, pod, unmanaged_node
+from helpers.solver import claim_value, solved
 from karpenter.api.pods import Pod
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Why
-from solving import claim_value, solved
 
 
 def k(operator: str, *values: str) -> NodeSelectorRequirement:

@@ -6,7 +6,7 @@ from typing import Any, TypedDict, Unpack
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     Amounts,
     expression,
@@ -22,8 +22,8 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.scheduling.compiler import Compiler
-from karpenter.scheduling.overlays import Overlaid, adjusted_price, apply_overlays
+from karpenter.scheduling.compiled.compiler import Compiler
+from karpenter.scheduling.inputs.overlays import Overlaid, adjusted_price, apply_overlays
 from karpenter.scheduling.plan import Plan
 from karpenter.scheduling.problem import PoolCatalogue, Problem
 from karpenter.scheduling.solve import solve
@@ -82,23 +82,25 @@ def planned(result: Overlaid, **requests: str) -> Plan:
     return solve(Problem(pods=[wanted], nodes=(), pools=result.pools, facts=FACTS_F))
 
 
+@pytest.mark.case("SCH-235")
 @pytest.mark.parametrize(
     ("options", "price"),
     [
-        pytest.param({"price_adjustment": "-10%"}, 9.0, id="O-235 a tenth less"),
-        pytest.param({"price_adjustment": "-15"}, 0.0, id="O-235 never less than nothing"),
-        pytest.param({"price": "80"}, 80.0, id="O-235 another price"),
+        pytest.param({"price_adjustment": "-10%"}, 9.0, id="a tenth less"),
+        pytest.param({"price_adjustment": "-15"}, 0.0, id="never less than nothing"),
+        pytest.param({"price": "80"}, 80.0, id="another price"),
         pytest.param({"price_adjustment": "+10%"}, 11.0, id="a tenth more"),
         pytest.param({"price_adjustment": "+2.5"}, 12.5, id="a fixed amount more"),
         pytest.param({"price_adjustment": "-100%"}, 0.0, id="nothing at all"),
         pytest.param({"price": "0"}, 0.0, id="a price of nothing"),
     ],
 )
-def test_o_235_what_an_overlay_makes_of_a_price(options: OverlayOptions, price: float) -> None:
+def test_what_an_overlay_makes_of_a_price(options: OverlayOptions, price: float) -> None:
     assert price == pytest.approx(adjusted_price(overlay("o", **options), 10.0))
 
 
-def test_o_234_of_two_overlays_of_one_weight_the_last_by_name_applies() -> None:
+@pytest.mark.case("SCH-234")
+def test_of_two_overlays_of_one_weight_the_last_by_name_applies() -> None:
     result = applied(
         [overlay("a", weight=10, price="1"), overlay("b", weight=10, price="2")], TWO_TYPES[:1]
     )
@@ -220,7 +222,8 @@ def test_what_an_overlay_means(
     assert expected == prices(result)
 
 
-def test_o_236_capacity_that_an_overlay_adds_takes_pods() -> None:
+@pytest.mark.case("SCH-236")
+def test_capacity_that_an_overlay_adds_takes_pods() -> None:
     result = applied([overlay("o", type_is("two"), capacity={FUSE: "4"})])
 
     plan = planned(result, acme_fuse="4")
@@ -230,7 +233,8 @@ def test_o_236_capacity_that_an_overlay_adds_takes_pods() -> None:
     assert keys.PRICE_OVERLAY_APPLIED not in claim.annotations
 
 
-def test_o_236_capacity_is_not_more_than_the_overlay_says() -> None:
+@pytest.mark.case("SCH-236")
+def test_capacity_is_not_more_than_the_overlay_says() -> None:
     result = applied([overlay("o", capacity={FUSE: "4"})])
 
     assert ["default/p"] == [entry.pod for entry in planned(result, acme_fuse="5").unplaced]
@@ -278,7 +282,8 @@ def test_an_overlay_on_one_offering_adds_capacity_to_the_whole_type() -> None:
     assert ["on-demand", "spot"] == sorted(claim.requirements[keys.CAPACITY_TYPE].values)
 
 
-def test_v15_s19_a_type_keeps_everything_else_under_an_overlay() -> None:
+@pytest.mark.case("V15-S19")
+def test_a_type_keeps_everything_else_under_an_overlay() -> None:
     before = replace(
         instance_type(
             "t",

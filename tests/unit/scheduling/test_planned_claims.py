@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     FACTS_F,
     NODE_CLASS,
     expression,
@@ -15,16 +15,17 @@ from builders import (
     offering,
     pod,
 )
+from helpers.solver import TYPES_OF_F, launch_of, solved
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.model import labels as keys
 from karpenter.model.requirement import requirement
 from karpenter.model.resources import Resources
 from karpenter.scheduling.problem import MOST_INSTANCE_TYPES
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
-from solving import TYPES_OF_F, launch_of, solved
 
 
-def test_g_115_a_claim_lists_its_types_and_names_its_pool() -> None:
+@pytest.mark.case("SCH-115")
+def test_a_claim_lists_its_types_and_names_its_pool() -> None:
     claim = solved([pod()]).only
 
     assert (
@@ -45,7 +46,8 @@ def test_a_claim_says_nothing_about_the_name_of_its_host() -> None:
     assert keys.HOSTNAME not in claim.labels
 
 
-def test_g_116_only_prices_of_what_the_pool_allows_are_compared() -> None:
+@pytest.mark.case("SCH-116")
+def test_only_prices_of_what_the_pool_allows_are_compared() -> None:
     types = [
         instance_type(
             name,
@@ -65,7 +67,8 @@ def test_g_116_only_prices_of_what_the_pool_allows_are_compared() -> None:
     assert ("t1", "t2") == answer.only.instance_types
 
 
-def test_g_117_the_cheapest_type_is_launched_whatever_its_size() -> None:
+@pytest.mark.case("SCH-117")
+def test_the_cheapest_type_is_launched_whatever_its_size() -> None:
     types = [
         instance_type("medium", cpu="2", price=3.0),
         instance_type("sm", cpu="1", price=2.0),
@@ -78,11 +81,12 @@ def test_g_117_the_cheapest_type_is_launched_whatever_its_size() -> None:
     assert ("lg", "sm", "medium") == answer.only.instance_types
 
 
+@pytest.mark.case("SCH-118")
 @pytest.mark.parametrize(
     "wanted",
     [
-        pytest.param(expression(keys.ARCH, "In", "arm64"), id="G-118 by architecture"),
-        pytest.param(expression(keys.OS, "In", "ios"), id="G-118 by operating system"),
+        pytest.param(expression(keys.ARCH, "In", "arm64"), id="by architecture"),
+        pytest.param(expression(keys.OS, "In", "ios"), id="by operating system"),
     ],
 )
 def test_a_pool_s_requirements_choose_the_types(wanted: NodeSelectorRequirement) -> None:
@@ -91,7 +95,8 @@ def test_a_pool_s_requirements_choose_the_types(wanted: NodeSelectorRequirement)
     assert requirement(keys.INSTANCE_TYPE, "In", ["arm"]) == claim.requirements[keys.INSTANCE_TYPE]
 
 
-def test_g_119_a_claim_asks_for_accelerators() -> None:
+@pytest.mark.case("SCH-119")
+def test_a_claim_asks_for_accelerators() -> None:
     claim = solved([pod(requests={"acme/gpu-a": "1"})]).only
 
     assert (
@@ -100,7 +105,8 @@ def test_g_119_a_claim_asks_for_accelerators() -> None:
     assert Resources(pods=1, others={"acme/gpu-a": 1}) == claim.requests
 
 
-def test_g_120_the_hash_is_that_of_the_pool_the_plan_was_made_with() -> None:
+@pytest.mark.case("SCH-120")
+def test_the_hash_is_that_of_the_pool_the_plan_was_made_with() -> None:
     planned_with = node_pool(labels={"version": "new"})
     outdated = msgspec.structs.replace(
         planned_with,
@@ -116,11 +122,12 @@ def test_g_120_the_hash_is_that_of_the_pool_the_plan_was_made_with() -> None:
     assert NODEPOOL_HASH_VERSION == annotations[keys.NODEPOOL_HASH_VERSION]
 
 
+@pytest.mark.case("SCH-121")
 @pytest.mark.parametrize(
     ("of_pool", "expected"),
     [
-        pytest.param(None, "30s", id="G-121 the provider's default"),
-        pytest.param("10s", "10s", id="G-121 the pool's own"),
+        pytest.param(None, "30s", id="the provider's default"),
+        pytest.param("10s", "10s", id="the pool's own"),
     ],
 )
 def test_termination_grace_period(of_pool: str | None, expected: str) -> None:
@@ -133,7 +140,8 @@ def test_termination_grace_period(of_pool: str | None, expected: str) -> None:
     assert expected == answer.only.termination_grace_period
 
 
-def test_g_122_a_claim_lists_the_cheapest_types_only() -> None:
+@pytest.mark.case("SCH-122")
+def test_a_claim_lists_the_cheapest_types_only() -> None:
     types = [instance_type(f"t-{i:03}", price=float(700 - i)) for i in range(700)]
 
     claim = solved([pod()], types=types).only
@@ -143,7 +151,8 @@ def test_g_122_a_claim_lists_the_cheapest_types_only() -> None:
     assert set(claim.instance_types) == claim.requirements[keys.INSTANCE_TYPE].values
 
 
-def test_g_123_annotations_of_the_template_are_copied() -> None:
+@pytest.mark.case("SCH-123")
+def test_annotations_of_the_template_are_copied() -> None:
     pool = node_pool(annotations={keys.DO_NOT_DISRUPT: "true"})
 
     claim = solved([pod()], pools=[pool]).only

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     managed_node,
@@ -14,12 +14,12 @@ from builders import (
     taint,
     toleration,
 )
+from helpers.solver import bare, claim_value, solved
 from karpenter.api.pods import Pod, PodAffinityTerm
 from karpenter.model import labels as keys
-from karpenter.scheduling.groups import NamespaceDirectory
+from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.plan import Why
 from karpenter.state.nodes import StateNode
-from solving import bare, claim_value, solved
 
 BY_ZONE = pod_term(key=keys.ZONE)
 BY_HOST = pod_term()
@@ -32,23 +32,23 @@ def running(name: str, zone: str, **labels: str) -> StateNode:
     return managed_node(name, zone=zone, slots=1, pods=[held])
 
 
+@pytest.mark.case("SCH-182")
 @pytest.mark.parametrize("key", [keys.ZONE, keys.HOSTNAME])
-def test_l_182_nobody_to_be_near_to(key: str) -> None:
+def test_nobody_to_be_near_to(key: str) -> None:
     answer = solved([pod("p", affinity=[pod_term(key=key)])])
 
     assert {"p": {Why.TOPOLOGY}} == answer.unplaced
 
 
+@pytest.mark.case("SCH-183")
 @pytest.mark.parametrize(
     ("cpu_of_target", "cpu_of_follower"),
     [
-        pytest.param("2", "1", id="L-183 the target is placed first"),
-        pytest.param("1", "2", id="L-183 the follower is tried first"),
+        pytest.param("2", "1", id="the target is placed first"),
+        pytest.param("1", "2", id="the follower is tried first"),
     ],
 )
-def test_l_183_a_pod_goes_to_the_machine_of_another(
-    cpu_of_target: str, cpu_of_follower: str
-) -> None:
+def test_a_pod_goes_to_the_machine_of_another(cpu_of_target: str, cpu_of_follower: str) -> None:
     target = pod("target", cpu=cpu_of_target, labels=APP_T, node_selector={keys.ARCH: "arm64"})
 
     answer = solved([target, pod("follower", cpu=cpu_of_follower, affinity=[BY_HOST])])
@@ -56,7 +56,8 @@ def test_l_183_a_pod_goes_to_the_machine_of_another(
     assert {"default/target", "default/follower"} == set(answer.only.pods)
 
 
-def test_l_184_the_zone_of_an_unpinned_target_is_known_only_later() -> None:
+@pytest.mark.case("SCH-184")
+def test_the_zone_of_an_unpinned_target_is_known_only_later() -> None:
     target = pod("target", cpu="2", labels=APP_T)
     follower = pod("follower", cpu="1", affinity=[BY_ZONE])
 
@@ -71,7 +72,8 @@ def test_l_184_the_zone_of_an_unpinned_target_is_known_only_later() -> None:
     assert now.zones == list(meanwhile.pods_by(keys.ZONE))
 
 
-def test_l_185_a_pinned_target_pins_its_followers() -> None:
+@pytest.mark.case("SCH-185")
+def test_a_pinned_target_pins_its_followers() -> None:
     target = pod("target", cpu="2", labels=APP_T, node_selector=Z1)
 
     answer = solved([target, *pods(8, "follower", cpu="1", affinity=[BY_ZONE])])
@@ -82,15 +84,16 @@ def test_l_185_a_pinned_target_pins_its_followers() -> None:
 CHAIN = ["ui", "cache", "web", "db"]
 
 
+@pytest.mark.case("SCH-186")
 @pytest.mark.parametrize(
     "sizes",
     [
-        pytest.param(["1", "2", "3", "4"], id="L-186 the last link is tried first"),
-        pytest.param(["4", "3", "2", "1"], id="L-186 the first link is tried first"),
-        pytest.param(["2", "4", "1", "3"], id="L-186 the links are tried in no order"),
+        pytest.param(["1", "2", "3", "4"], id="the last link is tried first"),
+        pytest.param(["4", "3", "2", "1"], id="the first link is tried first"),
+        pytest.param(["2", "4", "1", "3"], id="the links are tried in no order"),
     ],
 )
-def test_l_186_a_chain_ends_up_on_one_machine(sizes: list[str]) -> None:
+def test_a_chain_ends_up_on_one_machine(sizes: list[str]) -> None:
     waiting = [
         pod(
             name,
@@ -111,7 +114,8 @@ def together(count: int, name: str = "p") -> list[Pod]:
     return pods(count, name, labels=APP_T, affinity=[BY_HOST])
 
 
-def test_l_187_pods_bound_to_one_machine_fail_once_it_is_full() -> None:
+@pytest.mark.case("SCH-187")
+def test_pods_bound_to_one_machine_fail_once_it_is_full() -> None:
     first = solved(together(10))
     later = solved(together(2, "late"), nodes=first.settled())
 
@@ -120,7 +124,8 @@ def test_l_187_pods_bound_to_one_machine_fail_once_it_is_full() -> None:
     assert ["late-0", "late-1"] == sorted(later.unplaced)
 
 
-def test_l_188_pods_pinned_to_different_zones_are_near_to_themselves_alone() -> None:
+@pytest.mark.case("SCH-188")
+def test_pods_pinned_to_different_zones_are_near_to_themselves_alone() -> None:
     waiting = [
         pod(name, labels=APP_T, affinity=[BY_ZONE], node_selector={keys.ZONE: name})
         for name in ("z2", "z3")
@@ -139,13 +144,14 @@ def test_pods_near_to_one_another_share_a_zone_over_several_machines() -> None:
     assert ["z1"] == list(answer.pods_by(keys.ZONE))
 
 
+@pytest.mark.case("SCH-189")
 @pytest.mark.parametrize(
     ("term", "is_near"),
     [
-        pytest.param(pod_term(), False, id="L-189 no namespace is listed"),
-        pytest.param(pod_term(namespaces=["other"]), True, id="L-189 the namespace is listed"),
+        pytest.param(pod_term(), False, id="no namespace is listed"),
+        pytest.param(pod_term(namespaces=["other"]), True, id="the namespace is listed"),
         pytest.param(
-            pod_term(namespace_selector=selector()), True, id="L-189 all namespaces are selected"
+            pod_term(namespace_selector=selector()), True, id="all namespaces are selected"
         ),
         pytest.param(
             pod_term(namespace_selector=selector({"team": "db"})),
@@ -164,7 +170,7 @@ def test_pods_near_to_one_another_share_a_zone_over_several_machines() -> None:
         ),
     ],
 )
-def test_l_189_targets_in_another_namespace(term: PodAffinityTerm, is_near: bool) -> None:
+def test_targets_in_another_namespace(term: PodAffinityTerm, is_near: bool) -> None:
     target = pod("target", cpu="2", namespace="other", labels=APP_T)
     follower = pod("follower", cpu="1", affinity=[term])
 
@@ -177,14 +183,15 @@ def test_l_189_targets_in_another_namespace(term: PodAffinityTerm, is_near: bool
     assert ([] if is_near else ["follower"]) == list(answer.unplaced)
 
 
+@pytest.mark.case("SCH-190")
 @pytest.mark.parametrize(
     ("occupied", "zone"),
     [
-        pytest.param(["z1", "z2", "z3"], None, id="L-190 every zone is occupied"),
-        pytest.param(["z1", "z2"], "z3", id="L-190 one zone is left"),
+        pytest.param(["z1", "z2", "z3"], None, id="every zone is occupied"),
+        pytest.param(["z1", "z2"], "z3", id="one zone is left"),
     ],
 )
-def test_l_190_zones_with_pods_to_avoid(occupied: list[str], zone: str | None) -> None:
+def test_zones_with_pods_to_avoid(occupied: list[str], zone: str | None) -> None:
     nodes = [running(f"n-{name}", name, **APP_T) for name in occupied]
 
     answer = solved([pod("p", anti_affinity=[BY_ZONE])], nodes=nodes)
@@ -193,7 +200,8 @@ def test_l_190_zones_with_pods_to_avoid(occupied: list[str], zone: str | None) -
     assert ({} if zone else {"p": {Why.TOPOLOGY}}) == answer.unplaced
 
 
-def test_l_191_pods_that_avoid_each_other_take_a_zone_per_pass() -> None:
+@pytest.mark.case("SCH-191")
+def test_pods_that_avoid_each_other_take_a_zone_per_pass() -> None:
     waiting = pods(3, labels=APP_T, anti_affinity=[BY_ZONE])
     nodes: list[StateNode] = []
     zones: list[str] = []
@@ -218,7 +226,8 @@ def test_pods_that_avoid_each_other_and_are_pinned_fit_in_one_pass() -> None:
     assert {"z1": 1, "z2": 1, "z3": 1} == answer.pods_by(keys.ZONE)
 
 
-def test_l_192_a_pod_that_is_avoided_waits_for_the_zone_to_be_known() -> None:
+@pytest.mark.case("SCH-192")
+def test_a_pod_that_is_avoided_waits_for_the_zone_to_be_known() -> None:
     big = pod("big", cpu="2", anti_affinity=[BY_ZONE])
     avoided = pod("avoided", cpu="1", labels=APP_T)
 
@@ -231,7 +240,8 @@ def test_l_192_a_pod_that_is_avoided_waits_for_the_zone_to_be_known() -> None:
     assert not set(now.zones) & set(later.zones)
 
 
-def test_l_193_a_pod_that_could_be_anywhere_is_avoided_everywhere() -> None:
+@pytest.mark.case("SCH-193")
+def test_a_pod_that_could_be_anywhere_is_avoided_everywhere() -> None:
     answer = solved(
         [pod("first", cpu="2", labels=APP_T), pod("avoiding", cpu="1", anti_affinity=[BY_ZONE])]
     )
@@ -243,8 +253,8 @@ def test_l_193_a_pod_that_could_be_anywhere_is_avoided_everywhere() -> None:
 @pytest.mark.parametrize(
     ("required", "zones"),
     [
-        pytest.param(True, "z2|z3", id="L-194 a running pod keeps others out of its zone"),
-        pytest.param(False, "", id="L-195 a running pod's mere wish keeps nobody out"),
+        pytest.param(True, "z2|z3", id="SCH-194 a running pod keeps others out of its zone"),
+        pytest.param(False, "", id="SCH-195 a running pod's mere wish keeps nobody out"),
     ],
 )
 def test_a_running_pod_that_avoids_others(required: bool, zones: str) -> None:
@@ -261,14 +271,15 @@ def test_a_running_pod_that_avoids_others(required: bool, zones: str) -> None:
     assert zones == claim_value(answer.only, keys.ZONE)
 
 
+@pytest.mark.case("SCH-196")
 @pytest.mark.parametrize(
     ("cpu_of_avoided", "cpu_of_avoiding"),
     [
-        pytest.param("2", "1", id="L-196 the pod that is avoided comes first"),
-        pytest.param("1", "2", id="L-196 the pod that avoids comes first"),
+        pytest.param("2", "1", id="the pod that is avoided comes first"),
+        pytest.param("1", "2", id="the pod that avoids comes first"),
     ],
 )
-def test_l_196_pods_on_different_machines(cpu_of_avoided: str, cpu_of_avoiding: str) -> None:
+def test_pods_on_different_machines(cpu_of_avoided: str, cpu_of_avoiding: str) -> None:
     answer = solved(
         [
             pod("avoided", cpu=cpu_of_avoided, labels=APP_T),
@@ -279,6 +290,7 @@ def test_l_196_pods_on_different_machines(cpu_of_avoided: str, cpu_of_avoiding: 
     assert [1, 1] == answer.loads
 
 
+@pytest.mark.case("SCH-196")
 @pytest.mark.parametrize(
     ("held", "wanted"),
     [
@@ -294,7 +306,7 @@ def test_l_196_pods_on_different_machines(cpu_of_avoided: str, cpu_of_avoiding: 
         ),
     ],
 )
-def test_l_196_a_machine_with_room_is_avoided(held: Pod, wanted: Pod) -> None:
+def test_a_machine_with_room_is_avoided(held: Pod, wanted: Pod) -> None:
     answer = solved([wanted], nodes=[managed_node("n", pods=[held])])
 
     assert {} == answer.existing
@@ -349,19 +361,20 @@ def of_revisions(*revisions: str, term: PodAffinityTerm) -> list[Pod]:
     ]
 
 
+@pytest.mark.case("SCH-196")
 @pytest.mark.parametrize(
     ("term", "together"),
     [
-        pytest.param(BY_HOST, {"p0", "p1", "p2", "p3"}, id="L-196 everybody is avoided"),
+        pytest.param(BY_HOST, {"p0", "p1", "p2", "p3"}, id="everybody is avoided"),
         pytest.param(
             pod_term(match_label_keys=["rev", "absent"]),
             {"p0 p2", "p1 p3"},
-            id="L-196 only pods of the same revision are avoided",
+            id="only pods of the same revision are avoided",
         ),
         pytest.param(
             pod_term(mismatch_label_keys=["rev", "absent"]),
             {"p0 p1", "p2 p3"},
-            id="L-196 only pods of other revisions are avoided",
+            id="only pods of other revisions are avoided",
         ),
     ],
 )
@@ -373,11 +386,12 @@ def test_a_term_may_speak_of_the_labels_of_its_own_pod(
     assert together == {" ".join(sorted(map(bare, c.pods))) for c in answer.claims}
 
 
+@pytest.mark.case("SCH-189")
 @pytest.mark.parametrize(
     "known",
     [
-        pytest.param({}, id="L-189 a namespace known from its pods alone"),
-        pytest.param({"other": {"env": "dev"}}, id="L-189 one that lacks its own label"),
+        pytest.param({}, id="a namespace known from its pods alone"),
+        pytest.param({"other": {"env": "dev"}}, id="one that lacks its own label"),
     ],
 )
 def test_every_namespace_can_be_selected_by_its_name(known: dict[str, dict[str, str]]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     CORES,
     SIZE,
     SPECIAL,
@@ -11,11 +11,11 @@ from builders import (
     node_pool,
     pod,
 )
+from helpers.solver import Setting, launch_of, solved
 from karpenter.api.pods import Pod
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Why
-from solving import Setting, launch_of, solved
 
 LADDER = ladder(5)
 
@@ -50,52 +50,52 @@ LABELLED = Setting(pools=[node_pool(labels={"k": "v"})])
             selecting(k="w"),
             LABELLED,
             Why.REQUIREMENT_CONFLICT,
-            id="C-46 the pool's label has another value",
+            id="SCH-46 the pool's label has another value",
         ),
         pytest.param(
-            selecting(k="v"), Setting(), Why.UNDEFINED_LABEL, id="C-47 no pool defines the label"
+            selecting(k="v"), Setting(), Why.UNDEFINED_LABEL, id="SCH-47 no pool defines the label"
         ),
         pytest.param(
             asking(k("Exists")),
             Setting(),
             Why.UNDEFINED_LABEL,
-            id="C-52 a label must exist that no pool defines",
+            id="SCH-52 a label must exist that no pool defines",
         ),
         pytest.param(
             asking(zone("In", "z2")),
             pool_with(zone("In", "z1")),
             Why.REQUIREMENT_CONFLICT,
-            id="C-53 the pool is in another zone",
+            id="SCH-53 the pool is in another zone",
         ),
         pytest.param(
             asking(zone("NotIn", "z1", "z2", "z3")),
             Setting(),
             Why.NO_OFFERING,
-            id="C-55 every zone is excluded",
+            id="SCH-55 every zone is excluded",
         ),
         pytest.param(
             pod("p", node_selector={keys.CAPACITY_TYPE: keys.SPOT, keys.ZONE: "z3"}),
             Setting(),
             Why.NO_OFFERING,
-            id="C-56 zone and capacity type exist, but not together",
+            id="SCH-56 zone and capacity type exist, but not together",
         ),
         pytest.param(
             pod("p", node_selector={SIZE: "large", keys.INSTANCE_TYPE: "it-0"}),
             Setting(types=LADDER),
             Why.NO_OFFERING,
-            id="C-60 the type is not of that size",
+            id="SCH-60 the type is not of that size",
         ),
         pytest.param(
             pod("p", node_selector={keys.OS: "ios"}),
             pool_with(expression(keys.ARCH, "In", "amd64")),
             Why.NO_OFFERING,
-            id="C-61 no type has both architecture and system",
+            id="SCH-61 no type has both architecture and system",
         ),
         pytest.param(
             asking(zone("In", "nope"), zone("Exists")),
             Setting(),
             Why.NO_OFFERING,
-            id="C-64 the zone does not exist, though a zone does",
+            id="SCH-64 the zone does not exist, though a zone does",
         ),
     ],
 )
@@ -108,18 +108,21 @@ def test_a_pod_that_asks_too_much_is_told_why(wanted: Pod, setting: Setting, why
 @pytest.mark.parametrize(
     ("wanted", "setting", "label"),
     [
-        pytest.param(pod(), LABELLED, "v", id="C-45 a node has its pool's label"),
+        pytest.param(pod(), LABELLED, "v", id="SCH-45 a node has its pool's label"),
         pytest.param(
             asking(k("Exists")),
             pool_with(k("In", "v")),
             "v",
-            id="C-52 a label must exist that the pool defines",
+            id="SCH-52 a label must exist that the pool defines",
         ),
         pytest.param(
-            asking(k("NotIn", "v")), Setting(), "0", id="C-50 NotIn yields a label of some integer"
+            asking(k("NotIn", "v")),
+            Setting(),
+            "0",
+            id="SCH-50 NotIn yields a label of some integer",
         ),
-        pytest.param(asking(k("NotIn", "0")), Setting(), "1", id="C-50 another one if excluded"),
-        pytest.param(asking(k("DoesNotExist")), Setting(), None, id="C-51 no label is made"),
+        pytest.param(asking(k("NotIn", "0")), Setting(), "1", id="SCH-50 another one if excluded"),
+        pytest.param(asking(k("DoesNotExist")), Setting(), None, id="SCH-51 no label is made"),
     ],
 )
 def test_the_custom_label_of_the_node(wanted: Pod, setting: Setting, label: str | None) -> None:
@@ -131,8 +134,8 @@ def test_the_custom_label_of_the_node(wanted: Pod, setting: Setting, label: str 
 @pytest.mark.parametrize(
     ("other", "labels"),
     [
-        pytest.param(k("NotIn", "b"), ["a"], id="C-48 pods that agree on a value share a node"),
-        pytest.param(k("In", "b"), ["a", "b"], id="C-49 pods that do not agree need two"),
+        pytest.param(k("NotIn", "b"), ["a"], id="SCH-48 pods that agree on a value share a node"),
+        pytest.param(k("In", "b"), ["a", "b"], id="SCH-49 pods that do not agree need two"),
     ],
 )
 def test_pods_narrow_the_label_of_the_node_they_share(
@@ -146,18 +149,20 @@ def test_pods_narrow_the_label_of_the_node_they_share(
     assert ["one", "other"] == answer.placed
 
 
-def test_c_54_the_only_zone_left_is_used() -> None:
+@pytest.mark.case("SCH-54")
+def test_the_only_zone_left_is_used() -> None:
     answer = solved([asking(zone("NotIn", "z1", "z2", "x"))])
 
     launch = launch_of(answer.only)
     assert ("z3", keys.ON_DEMAND) == (launch.zone, launch.capacity_type)
 
 
+@pytest.mark.case("SCH-57")
 @pytest.mark.parametrize(
     ("requirement", "launched"),
     [
-        pytest.param(expression(CORES, "Gt", "8"), "arm", id="C-57 more than eight cores"),
-        pytest.param(expression(CORES, "Lte", "2"), "small", id="C-57 at most two cores"),
+        pytest.param(expression(CORES, "Gt", "8"), "arm", id="more than eight cores"),
+        pytest.param(expression(CORES, "Lte", "2"), "small", id="at most two cores"),
     ],
 )
 def test_pools_compare_numbers(requirement: NodeSelectorRequirement, launched: str) -> None:
@@ -170,11 +175,11 @@ def test_pools_compare_numbers(requirement: NodeSelectorRequirement, launched: s
 @pytest.mark.parametrize(
     ("operator", "listed"),
     [
-        pytest.param("Exists", {"it-4"}, id="C-58 only some types have the label"),
+        pytest.param("Exists", {"it-4"}, id="SCH-58 only some types have the label"),
         pytest.param(
             "DoesNotExist",
             {"it-0", "it-1", "it-2", "it-3"},
-            id="C-59 and the others have not",
+            id="SCH-59 and the others have not",
         ),
     ],
 )
@@ -184,7 +189,8 @@ def test_a_label_of_the_provider_that_not_every_type_has(operator: str, listed: 
     assert listed == set(answer.only.instance_types)
 
 
-def test_c_62_no_node_has_two_architectures() -> None:
+@pytest.mark.case("SCH-62")
+def test_no_node_has_two_architectures() -> None:
     wanted = [pod(arch, node_selector={keys.ARCH: arch}) for arch in ("amd64", "arm64")]
 
     answer = solved(wanted)
@@ -194,7 +200,8 @@ def test_c_62_no_node_has_two_architectures() -> None:
     assert "arm" not in answer.with_pod("amd64").instance_types
 
 
-def test_c_63_every_operator_of_a_pool_makes_its_label() -> None:
+@pytest.mark.case("SCH-63")
+def test_every_operator_of_a_pool_makes_its_label() -> None:
     requirements = [
         expression("t2", "In", "v"),
         expression("t3", "NotIn", "v"),

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     container,
     expression,
     fixture_types,
@@ -15,25 +15,27 @@ from builders import (
     pod,
     pods,
 )
+from helpers.solver import TYPES_OF_F, solved
 from karpenter.api.pods import ActualResources, Container, ContainerStatus, Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
 from karpenter.model.resources import Resources
 from karpenter.scheduling.plan import Why
-from solving import TYPES_OF_F, solved
 
 AMD64 = {keys.ARCH: "amd64"}
 GIB = 2**30
 
 
-def test_d_65_a_small_pod_lists_every_type_and_launches_the_cheapest() -> None:
+@pytest.mark.case("SCH-65")
+def test_a_small_pod_lists_every_type_and_launches_the_cheapest() -> None:
     answer = solved([pod(memory="100M")])
 
     assert ["small"] == answer.types
     assert TYPES_OF_F == set(answer.only.instance_types)
 
 
-def test_d_66_what_the_system_reserves_is_not_for_pods() -> None:
+@pytest.mark.case("SCH-66")
+def test_what_the_system_reserves_is_not_for_pods() -> None:
     answer = solved([pod(cpu="2")])
 
     assert TYPES_OF_F - {"small"} == set(answer.only.instance_types)
@@ -42,11 +44,11 @@ def test_d_66_what_the_system_reserves_is_not_for_pods() -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        pytest.param(pod("p", cpu="512"), id="D-67 more cpu than any type has"),
-        pytest.param(pod("p", memory="2Ti"), id="D-67 more memory than any type has"),
+        pytest.param(pod("p", cpu="512"), id="SCH-67 more cpu than any type has"),
+        pytest.param(pod("p", memory="2Ti"), id="SCH-67 more memory than any type has"),
         pytest.param(
             pod("p", requests={"acme/gpu-a": "1", "acme/gpu-b": "1"}),
-            id="D-73 two resources that no type has together",
+            id="SCH-73 two resources that no type has together",
         ),
     ],
 )
@@ -60,13 +62,15 @@ def test_a_pod_larger_than_every_type_stays(wanted: Pod) -> None:
     ("wanted", "nodes"),
     [
         pytest.param(
-            pods(40, memory="1.8G", node_selector=AMD64), 20, id="D-68 two large pods on each node"
+            pods(40, memory="1.8G", node_selector=AMD64),
+            20,
+            id="SCH-68 two large pods on each node",
         ),
         pytest.param(
             pods(40, memory="1.8G", node_selector=AMD64)
             + pods(20, "little", memory="400M", node_selector=AMD64),
             20,
-            id="D-69 little pods fill the gaps",
+            id="SCH-69 little pods fill the gaps",
         ),
     ],
 )
@@ -77,13 +81,15 @@ def test_large_pods_come_first_and_little_ones_fill_up(wanted: list[Pod], nodes:
     assert {} == answer.unplaced
 
 
-def test_d_70_a_node_takes_only_so_many_pods() -> None:
+@pytest.mark.case("SCH-70")
+def test_a_node_takes_only_so_many_pods() -> None:
     answer = solved(pods(25, cpu="1m", node_selector=AMD64))
 
     assert [5] * 5 == answer.loads
 
 
-def test_d_71_a_type_for_one_pod_makes_a_node_for_each() -> None:
+@pytest.mark.case("SCH-71")
+def test_a_type_for_one_pod_makes_a_node_for_each() -> None:
     solo = expression(keys.INSTANCE_TYPE, "In", "solo")
 
     answer = solved(pods(3), pools=[node_pool(requirements=[solo])])
@@ -91,14 +97,16 @@ def test_d_71_a_type_for_one_pod_makes_a_node_for_each() -> None:
     assert ["solo"] * 3 == answer.types
 
 
-def test_d_72_each_claim_lists_the_types_its_pods_fit() -> None:
+@pytest.mark.case("SCH-72")
+def test_each_claim_lists_the_types_its_pods_fit() -> None:
     answer = solved([pod("large", cpu="4.5"), pod("little", cpu="1")], types=ladder(5))
 
     assert {"it-4"} == set(answer.with_pod("large").instance_types)
     assert {"it-1", "it-2", "it-3", "it-4"} == set(answer.with_pod("little").instance_types)
 
 
-def test_d_73_different_accelerators_are_on_different_nodes() -> None:
+@pytest.mark.case("SCH-73")
+def test_different_accelerators_are_on_different_nodes() -> None:
     wanted = [pod(name, requests={f"acme/{name}": "1"}) for name in ("gpu-a", "gpu-b")]
 
     answer = solved(wanted)
@@ -106,7 +114,8 @@ def test_d_73_different_accelerators_are_on_different_nodes() -> None:
     assert ["gpu-a", "gpu-b"] == answer.types
 
 
-def test_d_74_none_of_an_unknown_resource_is_had_anywhere() -> None:
+@pytest.mark.case("SCH-74")
+def test_none_of_an_unknown_resource_is_had_anywhere() -> None:
     answer = solved([pod("p", requests={"foo/x": "0"})])
 
     assert ["p"] == answer.placed
@@ -123,15 +132,15 @@ def sidecar(cpu: str) -> Container:
 @pytest.mark.parametrize(
     ("steps", "app", "needed"),
     [
-        pytest.param([init("2")], "1", 2000, id="D-75 the init phase may need more"),
+        pytest.param([init("2")], "1", 2000, id="SCH-75 the init phase may need more"),
         pytest.param(
-            [init("10"), sidecar("4.9")], "6", 10900, id="D-76 a sidecar runs beside the app"
+            [init("10"), sidecar("4.9")], "6", 10900, id="SCH-76 a sidecar runs beside the app"
         ),
         pytest.param(
-            [sidecar("4.9"), init("5")], "6", 10900, id="D-77 running needs more than starting"
+            [sidecar("4.9"), init("5")], "6", 10900, id="SCH-77 running needs more than starting"
         ),
         pytest.param(
-            [sidecar("4.9"), init("6")], "5", 10900, id="D-78 a sidecar runs beside later steps"
+            [sidecar("4.9"), init("6")], "5", 10900, id="SCH-78 a sidecar runs beside later steps"
         ),
     ],
 )
@@ -141,20 +150,23 @@ def test_init_containers_and_sidecars(steps: list[Container], app: str, needed: 
     assert needed == answer.only.requests.cpu
 
 
-def test_d_75_the_init_phase_chooses_the_type() -> None:
+@pytest.mark.case("SCH-75")
+def test_the_init_phase_chooses_the_type() -> None:
     answer = solved([pod(init_containers=[init("2")], containers=[container("1")])])
 
     assert TYPES_OF_F - {"small"} == set(answer.only.instance_types)
     assert ["std"] == answer.types
 
 
-def test_d_79_requests_of_the_whole_pod_replace_those_of_its_containers() -> None:
+@pytest.mark.case("SCH-79")
+def test_requests_of_the_whole_pod_replace_those_of_its_containers() -> None:
     answer = solved([pod(cpu="1", memory="1Gi", pod_level={"cpu": "9.9", "memory": "3.9Gi"})])
 
     assert Resources(9900, int(3.9 * GIB) + 1, 1) == answer.only.requests
 
 
-def test_d_80_the_overhead_of_the_runtime_comes_on_top() -> None:
+@pytest.mark.case("SCH-80")
+def test_the_overhead_of_the_runtime_comes_on_top() -> None:
     answer = solved([pod(cpu="1", overhead={"cpu": "2"})])
 
     assert 3000 == answer.only.requests.cpu
@@ -183,8 +195,10 @@ def resized(name: str, spec: str, allocated: str, resize: str = "") -> Pod:
 @pytest.mark.parametrize(
     ("moving", "needed"),
     [
-        pytest.param(resized("p", "2", "6"), 6000, id="D-81 shrinking, it still has the old size"),
-        pytest.param(resized("p", "8", "2"), 8000, id="D-81 growing, it will have the new size"),
+        pytest.param(
+            resized("p", "2", "6"), 6000, id="SCH-81 shrinking, it still has the old size"
+        ),
+        pytest.param(resized("p", "8", "2"), 8000, id="SCH-81 growing, it will have the new size"),
         pytest.param(
             resized("p", "8", "2", "Infeasible"), 2000, id="a size it cannot get does not count"
         ),
@@ -198,7 +212,8 @@ def test_a_pod_that_is_resized_needs_the_larger_size(moving: Pod, needed: int) -
     assert needed == answer.only.requests.cpu
 
 
-def test_d_81_the_larger_size_counts_on_the_node_it_runs_on() -> None:
+@pytest.mark.case("SCH-81")
+def test_the_larger_size_counts_on_the_node_it_runs_on() -> None:
     crowded = managed_node("n", cpu="16", pods=[resized("p", "2", "6")])
 
     answer = solved([pod("fits", cpu="10"), pod("too-large", cpu="14")], nodes=[crowded])
@@ -224,13 +239,14 @@ def with_huge_pages(memory: str) -> InstanceType:
     )
 
 
+@pytest.mark.case("SCH-82")
 @pytest.mark.parametrize(
     ("memory", "wanted", "placed"),
     [
-        pytest.param("20Gi", "4Gi", ["p"], id="D-82 huge pages come out of memory"),
-        pytest.param("20Gi", str(4 * GIB + 1), [], id="D-82 and not a byte more is left"),
-        pytest.param("10Gi", "0", ["p"], id="D-82 memory does not become negative"),
-        pytest.param("10Gi", "1", [], id="D-82 when nothing is left there is nothing"),
+        pytest.param("20Gi", "4Gi", ["p"], id="huge pages come out of memory"),
+        pytest.param("20Gi", str(4 * GIB + 1), [], id="and not a byte more is left"),
+        pytest.param("10Gi", "0", ["p"], id="memory does not become negative"),
+        pytest.param("10Gi", "1", [], id="when nothing is left there is nothing"),
     ],
 )
 def test_memory_beside_huge_pages(memory: str, wanted: str, placed: list[str]) -> None:
@@ -239,11 +255,12 @@ def test_memory_beside_huge_pages(memory: str, wanted: str, placed: list[str]) -
     assert placed == answer.placed
 
 
+@pytest.mark.case("SCH-83")
 @pytest.mark.parametrize(
     ("available", "types"),
     [
-        pytest.param(True, ["rich"], id="D-83 only one way to have a type has the resource"),
-        pytest.param(False, [], id="D-83 and that way is sold out"),
+        pytest.param(True, ["rich"], id="only one way to have a type has the resource"),
+        pytest.param(False, [], id="and that way is sold out"),
     ],
 )
 def test_a_resource_that_only_some_offerings_add(available: bool, types: list[str]) -> None:

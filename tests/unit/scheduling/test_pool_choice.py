@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     FACTS_F,
     expression,
@@ -13,12 +13,12 @@ from builders import (
     pods,
     unmanaged_node,
 )
+from helpers.solver import solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
+from karpenter.scheduling.inputs.pools import sort_out_pools
 from karpenter.scheduling.plan import Why
-from karpenter.scheduling.pools import sort_out_pools
-from solving import solved
 
 NOWHERE = node_pool(requirements=[expression(keys.INSTANCE_TYPE, "In", "nope")])
 
@@ -35,19 +35,19 @@ def alone(name: str, cpu: str = "0") -> Pod:
             [node_pool("none"), node_pool("some", weight=20), node_pool("most", weight=100)],
             pods(3),
             "most",
-            id="F-103 the heaviest pool is used",
+            id="SCH-103 the heaviest pool is used",
         ),
         pytest.param(
             [node_pool("alpha"), node_pool("zulu")],
             pods(3),
             "zulu",
-            id="F-104 among equals the last by name",
+            id="SCH-104 among equals the last by name",
         ),
         pytest.param(
             [node_pool("heavy", weight=100), node_pool("light", weight=1)],
             [pod(node_selector={keys.NODEPOOL: "light"})],
             "light",
-            id="F-105 a pod may choose its pool",
+            id="SCH-105 a pod may choose its pool",
         ),
     ],
 )
@@ -58,7 +58,8 @@ def test_the_order_of_pools(pools: list[NodePool], wanted: list[Pod], used: str)
     assert {} == answer.unplaced
 
 
-def test_f_106_a_pool_beyond_its_limits_makes_no_more_nodes() -> None:
+@pytest.mark.case("SCH-106")
+def test_a_pool_beyond_its_limits_makes_no_more_nodes() -> None:
     full = managed_node("n", cpu="100", pods=[pod("busy", cpu="100", node_name="n")])
 
     answer = solved([pod("p", cpu="1")], pools=[node_pool(limits={"cpu": "20"})], nodes=[full])
@@ -66,11 +67,12 @@ def test_f_106_a_pool_beyond_its_limits_makes_no_more_nodes() -> None:
     assert {"p": {Why.LIMIT_EXCEEDED}} == answer.unplaced
 
 
+@pytest.mark.case("SCH-107")
 @pytest.mark.parametrize(
     ("cpu", "types", "unplaced"),
     [
-        pytest.param("1.75", ["small"], {}, id="F-107 a type within the limits is used"),
-        pytest.param("2.1", [], {"p": {Why.LIMIT_EXCEEDED}}, id="F-107 one beyond them is not"),
+        pytest.param("1.75", ["small"], {}, id="a type within the limits is used"),
+        pytest.param("2.1", [], {"p": {Why.LIMIT_EXCEEDED}}, id="one beyond them is not"),
     ],
 )
 def test_limits_leave_out_types(cpu: str, types: list[str], unplaced: dict[str, set[Why]]) -> None:
@@ -80,7 +82,8 @@ def test_limits_leave_out_types(cpu: str, types: list[str], unplaced: dict[str, 
     assert unplaced == answer.unplaced
 
 
-def test_f_108_claims_of_one_pass_share_the_limits() -> None:
+@pytest.mark.case("SCH-108")
+def test_claims_of_one_pass_share_the_limits() -> None:
     answer = solved([alone("a", "1.5"), alone("b", "1.5")], pools=[node_pool(limits={"cpu": "3"})])
 
     assert ["small"] == answer.types
@@ -113,7 +116,8 @@ def test_a_limit_on_a_resource_that_few_types_have(limit: str, placed: list[str]
     assert all("gpu-a" not in claim.instance_types for claim in answer.claims)
 
 
-def test_f_109_earlier_passes_use_up_the_limits() -> None:
+@pytest.mark.case("SCH-109")
+def test_earlier_passes_use_up_the_limits() -> None:
     pools = [node_pool(limits={"cpu": "2"})]
     first = solved([pod("first", cpu="1.75")], pools=pools)
 
@@ -123,7 +127,8 @@ def test_f_109_earlier_passes_use_up_the_limits() -> None:
     assert {"second": {Why.LIMIT_EXCEEDED}} == second.unplaced
 
 
-def test_f_109_nodes_that_are_still_launching_use_up_the_limits() -> None:
+@pytest.mark.case("SCH-109")
+def test_nodes_that_are_still_launching_use_up_the_limits() -> None:
     pools = [node_pool(limits={"cpu": "2"})]
     first = solved([pod("first", cpu="1.75")], pools=pools)
 
@@ -135,7 +140,8 @@ def test_f_109_nodes_that_are_still_launching_use_up_the_limits() -> None:
     assert {"second": {Why.LIMIT_EXCEEDED}} == second.unplaced
 
 
-def test_f_110_any_resource_can_be_limited() -> None:
+@pytest.mark.case("SCH-110")
+def test_any_resource_can_be_limited() -> None:
     answer = solved(
         [pod("p", requests={"acme/gpu-a": "1"})], pools=[node_pool(limits={"pods": "1"})]
     )
@@ -143,7 +149,8 @@ def test_f_110_any_resource_can_be_limited() -> None:
     assert {"p": {Why.LIMIT_EXCEEDED}} == answer.unplaced
 
 
-def test_f_111_the_number_of_nodes_can_be_limited() -> None:
+@pytest.mark.case("SCH-111")
+def test_the_number_of_nodes_can_be_limited() -> None:
     pools = [node_pool(limits={"nodes": "2"})]
 
     first = solved([alone("first")], pools=pools)
@@ -177,7 +184,8 @@ def test_without_any_pool_nothing_is_tried() -> None:
     assert {"p": {Why.NO_POOLS}} == answer.unplaced
 
 
-def test_f_112_a_pool_without_types_is_reported_and_takes_nobody() -> None:
+@pytest.mark.case("SCH-112")
+def test_a_pool_without_types_is_reported_and_takes_nobody() -> None:
     full = unmanaged_node("n", cpu="1", pods=[pod("busy", cpu="1", node_name="n")])
 
     answer = solved([pod("p", cpu="1")], pools=[NOWHERE], nodes=[full])
@@ -188,13 +196,15 @@ def test_f_112_a_pool_without_types_is_reported_and_takes_nobody() -> None:
     ]
 
 
-def test_f_113_machines_are_used_even_if_no_pool_has_types() -> None:
+@pytest.mark.case("SCH-113")
+def test_machines_are_used_even_if_no_pool_has_types() -> None:
     answer = solved([pod("p", cpu="1")], pools=[NOWHERE], nodes=[unmanaged_node("n", cpu="1")])
 
     assert {"n": ["p"]} == answer.existing
 
 
-def test_f_114_pods_bring_nodes_of_dynamic_pools_only() -> None:
+@pytest.mark.case("SCH-114")
+def test_pods_bring_nodes_of_dynamic_pools_only() -> None:
     pools = [node_pool("static", weight=100, replicas=3), node_pool("dynamic")]
     of_static = managed_node("n", pool="static", cpu="2")
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from builders import instance_type
+from helpers.builders import instance_type
 from karpenter.cloud.types import InstanceType
-from karpenter.scheduling.universe import Universe
+from karpenter.scheduling.compiled.offerings import OfferingIndex
 
 
 def guessed(kind: InstanceType) -> InstanceType:
@@ -17,7 +17,7 @@ def test_a_price_that_nobody_has_told_wins_no_tie() -> None:
     guess = guessed(instance_type("a-guess", cpu="8", price=0.4))
     known = instance_type("known", cpu="4", price=0.4)
 
-    universe = Universe((guess, known))
+    universe = OfferingIndex((guess, known))
 
     first = universe.type_names[universe.type_of[universe.cheapest_bit(universe.all_bits)]]
     assert "known" == first
@@ -27,7 +27,7 @@ def test_a_lower_estimate_still_is_the_cheapest() -> None:
     guess = guessed(instance_type("a-guess", cpu="8", price=0.3))
     known = instance_type("known", cpu="4", price=0.4)
 
-    universe = Universe((guess, known))
+    universe = OfferingIndex((guess, known))
 
     first = universe.type_names[universe.type_of[universe.cheapest_bit(universe.all_bits)]]
     assert "a-guess" == first

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     daemon_set,
     expression,
@@ -18,12 +18,12 @@ from builders import (
     pods,
     spread,
 )
+from helpers.solver import FIXTURE_F, TYPES_OF_F, launch_of, solved
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import Offering
 from karpenter.model import labels as keys
 from karpenter.model.requirement import requirement
 from karpenter.scheduling.plan import Why
-from solving import FIXTURE_F, TYPES_OF_F, launch_of, solved
 
 ON_DEMAND = offering("z1", keys.ON_DEMAND, 1.0)
 SPOT = offering("z1", keys.SPOT, 0.3)

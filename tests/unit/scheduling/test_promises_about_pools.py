@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     instance_type,
@@ -14,6 +14,7 @@ from builders import (
     taint,
     toleration,
 )
+from helpers.solver import FIXTURE_F, TYPES_OF_F, solved
 from karpenter.admission.check import check
 from karpenter.api.codec import convert
 from karpenter.api.karpenter import NodePool
@@ -22,7 +23,6 @@ from karpenter.conversion.convert import convert_all
 from karpenter.model import labels as keys
 from karpenter.model.resources import NO_RESOURCES
 from karpenter.scheduling.plan import Why
-from solving import FIXTURE_F, TYPES_OF_F, solved
 
 
 def pool_of_types(name: str, *types: str, **labels: str) -> NodePool:

@@ -1,8 +1,9 @@
 """One pass over a cluster accounts for every pod and says what users would be told."""
 
 import msgspec
+import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     FACTS_F,
     NOW,
@@ -16,7 +17,7 @@ from builders import (
     pods,
     selector,
 )
-from building.workloads import pod_template
+from helpers.builders.workloads import pod_template
 from karpenter.api.karpenter import (
     CapacityBuffer,
     CapacityBufferSpec,
@@ -177,7 +178,8 @@ def test_buffers_are_left_alone_while_their_gate_is_off() -> None:
     assert () == outcome.plan.claims
 
 
-def test_l_189_a_namespace_nobody_has_written_down_is_selected_by_its_name() -> None:
+@pytest.mark.case("SCH-189")
+def test_a_namespace_nobody_has_written_down_is_selected_by_its_name() -> None:
     named = selector({keys.NAMESPACE_NAME: "other"})
     near = pod_term(namespace_selector=named)
     target = pod("target", namespace="other", labels=APP_T, cpu="2")

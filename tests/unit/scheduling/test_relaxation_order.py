@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     PodOptions,
     expression,
@@ -16,12 +16,12 @@ from builders import (
     toleration,
     unmanaged_node,
 )
+from helpers.solver import claim_value, solved
 from karpenter.api.pods import Pod
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Why
 from karpenter.scheduling.problem import Options
-from solving import claim_value, solved
 
 IGNORE = Options(respect_preferences=False)
 SOFT_TAINT = taint("reluctant:PreferNoSchedule")
@@ -42,22 +42,22 @@ def away_from(*names: str) -> list[NodeSelectorRequirement]:
         pytest.param(
             pod(required=[zone("bad"), zone("worse"), zone("z1"), zone("z2")]),
             "z1",
-            id="J-141 the first of four alternatives that exists",
+            id="SCH-141 the first of four alternatives that exists",
         ),
         pytest.param(
             pod(preferred=[(1, zone("z1")), (100, NOWHERE), (50, zone("z2"))]),
             "z2",
-            id="J-143 the heaviest preference that can be met",
+            id="SCH-143 the heaviest preference that can be met",
         ),
         pytest.param(
             pod(preferred=[(1, away_from("z3"))], required=[zone("z3")]),
             "z3",
-            id="J-144 a preference against the only zone allowed",
+            id="SCH-144 a preference against the only zone allowed",
         ),
         pytest.param(
             pod(preferred=[(1, zone("z1") + away_from("z1"))], required=[zone("z2")]),
             "z2",
-            id="J-145 a preference that contradicts itself",
+            id="SCH-145 a preference that contradicts itself",
         ),
         pytest.param(
             pod(required=[zone("z1"), zone("z2")], preferred=[(1, NOWHERE)]),
@@ -80,15 +80,16 @@ def test_a_pod_ends_in_the_best_zone_it_can_have(wanted: Pod, ends_in: str) -> N
     assert ends_in == claim_value(answer.only, keys.ZONE)
 
 
+@pytest.mark.case("SCH-142")
 @pytest.mark.parametrize(
     ("required", "why"),
     [
-        pytest.param([zone("bad")], Why.NO_OFFERING, id="J-142 the only alternative is a bad zone"),
-        pytest.param([NOWHERE], Why.UNDEFINED_LABEL, id="J-142 the only alternative is undefined"),
+        pytest.param([zone("bad")], Why.NO_OFFERING, id="the only alternative is a bad zone"),
+        pytest.param([NOWHERE], Why.UNDEFINED_LABEL, id="the only alternative is undefined"),
         pytest.param([NOWHERE, zone("bad")], Why.NO_OFFERING, id="the last alternative is kept"),
     ],
 )
-def test_j_142_the_last_alternative_is_never_given_up(
+def test_the_last_alternative_is_never_given_up(
     required: list[list[NodeSelectorRequirement]], why: Why
 ) -> None:
     answer = solved([pod("p", required=required)])
@@ -96,13 +97,15 @@ def test_j_142_the_last_alternative_is_never_given_up(
     assert {"p": {why}} == answer.unplaced
 
 
-def test_j_145_a_preference_that_contradicts_itself_is_given_up() -> None:
+@pytest.mark.case("SCH-145")
+def test_a_preference_that_contradicts_itself_is_given_up() -> None:
     answer = solved([pod(preferred=[(1, zone("z1") + away_from("z1"))])])
 
     assert "" == claim_value(answer.only, keys.ZONE)
 
 
-def test_j_146_a_pool_that_would_rather_not_is_avoided() -> None:
+@pytest.mark.case("SCH-146")
+def test_a_pool_that_would_rather_not_is_avoided() -> None:
     reluctant = node_pool("reluctant", weight=100, taints=[SOFT_TAINT])
 
     answer = solved([pod()], pools=[reluctant, node_pool("willing")])
@@ -110,22 +113,23 @@ def test_j_146_a_pool_that_would_rather_not_is_avoided() -> None:
     assert ["willing"] == answer.pools
 
 
+@pytest.mark.case("SCH-147")
 @pytest.mark.parametrize(
     "wanted",
     [
-        pytest.param(pod(preferred=[(1, NOWHERE)]), id="J-147 after an impossible preference"),
+        pytest.param(pod(preferred=[(1, NOWHERE)]), id="after an impossible preference"),
         pytest.param(
             pod(preferred_affinity=[(1, pod_term({"app": "nobody"}))]),
-            id="J-147 after an impossible pod affinity",
+            id="after an impossible pod affinity",
         ),
         pytest.param(
             pod(labels=APP_T, spread=[spread("unknown", soft=True)]),
-            id="J-147 after a spread over an unknown label",
+            id="after a spread over an unknown label",
         ),
         pytest.param(pod(), id="without any other wish"),
     ],
 )
-def test_j_147_the_only_pool_is_used_though_it_would_rather_not(wanted: Pod) -> None:
+def test_the_only_pool_is_used_though_it_would_rather_not(wanted: Pod) -> None:
     answer = solved([wanted], pools=[node_pool(taints=[SOFT_TAINT])])
 
     assert (SOFT_TAINT,) == answer.only.taints
@@ -168,14 +172,15 @@ def test_a_pod_that_tolerates_the_wish_does_not_need_to_give_up_anything() -> No
     assert "z2" == claim_value(answer.only, keys.ZONE)
 
 
+@pytest.mark.case("SCH-148")
 @pytest.mark.parametrize(
     ("options", "beside"),
     [
-        pytest.param(Options(), "b1", id="J-148 respected, the preference decides"),
-        pytest.param(IGNORE, "a", id="J-148 ignored, the claim with the fewest pods does"),
+        pytest.param(Options(), "b1", id="respected, the preference decides"),
+        pytest.param(IGNORE, "a", id="ignored, the claim with the fewest pods does"),
     ],
 )
-def test_j_148_a_preferred_zone(options: Options, beside: str) -> None:
+def test_a_preferred_zone(options: Options, beside: str) -> None:
     waiting = [
         pod("a", cpu="2", node_selector={keys.ZONE: "z1"}),
         pod("b1", cpu="3", node_selector={keys.ZONE: "z2"}),
@@ -196,18 +201,18 @@ APART_IF_POSSIBLE: PodOptions = {"labels": APP_T, "preferred_anti_affinity": [(1
 @pytest.mark.parametrize(
     ("wishes", "options", "loads"),
     [
-        pytest.param(SPREAD_OVER_ZONES, IGNORE, [5], id="J-149 soft zone spread, ignored"),
-        pytest.param(SPREAD_OVER_HOSTS, IGNORE, [5], id="J-149 soft hostname spread, ignored"),
+        pytest.param(SPREAD_OVER_ZONES, IGNORE, [5], id="SCH-149 soft zone spread, ignored"),
+        pytest.param(SPREAD_OVER_HOSTS, IGNORE, [5], id="SCH-149 soft hostname spread, ignored"),
         pytest.param(
-            SPREAD_OVER_HOSTS, Options(), [1] * 5, id="J-149 soft hostname spread, respected"
+            SPREAD_OVER_HOSTS, Options(), [1] * 5, id="SCH-149 soft hostname spread, respected"
         ),
         pytest.param(
-            SPREAD_OVER_ZONES, Options(), [2, 2, 1], id="J-149 soft zone spread, respected"
+            SPREAD_OVER_ZONES, Options(), [2, 2, 1], id="SCH-149 soft zone spread, respected"
         ),
         pytest.param(
-            APART_IF_POSSIBLE, Options(), [1] * 5, id="J-150 soft anti-affinity, respected"
+            APART_IF_POSSIBLE, Options(), [1] * 5, id="SCH-150 soft anti-affinity, respected"
         ),
-        pytest.param(APART_IF_POSSIBLE, IGNORE, [5], id="J-150 soft anti-affinity, ignored"),
+        pytest.param(APART_IF_POSSIBLE, IGNORE, [5], id="SCH-150 soft anti-affinity, ignored"),
     ],
 )
 def test_five_pods_that_would_rather_be_apart(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     RESERVATION_ID,
     expression,
@@ -16,12 +16,12 @@ from builders import (
     pods,
     reserved,
 )
+from helpers.solver import Setting, claim_value, launch_of, solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels as keys
 from karpenter.scheduling.problem import Options
-from solving import Setting, claim_value, launch_of, solved
 
 FALLBACK = Options(strict_reservations=False)
 RESERVED_ONLY = [expression(keys.CAPACITY_TYPE, "In", keys.RESERVED)]
@@ -44,7 +44,8 @@ def apart(count: int) -> list[Pod]:
     return pods(count, "p", cpu="1", labels=APP_T, anti_affinity=[pod_term()])
 
 
-def test_i_133_each_pass_takes_what_is_reserved_before_anything_is_paid_for() -> None:
+@pytest.mark.case("SCH-133")
+def test_each_pass_takes_what_is_reserved_before_anything_is_paid_for() -> None:
     waiting = pods(3, cpu="1.8")
     first = solved(waiting, types=THREE_SIZES)
     second = solved(
@@ -65,14 +66,16 @@ def test_i_133_each_pass_takes_what_is_reserved_before_anything_is_paid_for() ->
     assert keys.RESERVED not in claim_value(third.only, keys.CAPACITY_TYPE)
 
 
-def test_i_133_a_claim_with_bookings_insists_on_them() -> None:
+@pytest.mark.case("SCH-133")
+def test_a_claim_with_bookings_insists_on_them() -> None:
     answer = solved([pod(cpu="1.8")], types=THREE_SIZES)
 
     assert keys.RESERVED == claim_value(answer.only, keys.CAPACITY_TYPE)
     assert "r-m|r-s" == claim_value(answer.only, RESERVATION_ID)
 
 
-def test_i_134_a_pod_that_waits_for_a_reservation_counts_as_deferred_only() -> None:
+@pytest.mark.case("SCH-134")
+def test_a_pod_that_waits_for_a_reservation_counts_as_deferred_only() -> None:
     answer = solved(pods(3, cpu="1.8"), types=THREE_SIZES)
 
     assert 2 == len(answer.deferred)
@@ -94,13 +97,13 @@ def two_pools(left: InstanceType, right: InstanceType) -> Setting:
             two_pools(small(reserved("r-s", 1)), small(reserved("r-s", 1))),
             ["a"],
             ["p-b"],
-            id="I-135 pools that share a reservation serve one pod",
+            id="SCH-135 pools that share a reservation serve one pod",
         ),
         pytest.param(
             two_pools(small(reserved("r-a", 1)), small(reserved("r-b", 1))),
             ["a", "b"],
             [],
-            id="I-136 pools with a reservation each serve both",
+            id="SCH-136 pools with a reservation each serve both",
         ),
         pytest.param(
             two_pools(small(reserved("r-s", 1)), small(reserved("r-s", 3))),
@@ -129,7 +132,8 @@ def test_reservations_are_counted_over_all_pools(
     assert deferred == answer.deferred
 
 
-def test_i_137_a_claim_books_every_reservation_that_still_has_room() -> None:
+@pytest.mark.case("SCH-137")
+def test_a_claim_books_every_reservation_that_still_has_room() -> None:
     answer = solved(apart(4), types=[small(reserved("r-1", 1), reserved("r-2", 2))])
 
     assert ["r-1|r-2", "r-2"] == [claim_value(claim, RESERVATION_ID) for claim in answer.claims]
@@ -141,7 +145,8 @@ def heavy_and_light() -> list[NodePool]:
     return [node_pool("heavy", weight=100), node_pool("light", weight=1)]
 
 
-def test_i_138_a_used_up_reservation_is_waited_for_rather_than_another_pool_used() -> None:
+@pytest.mark.case("SCH-138")
+def test_a_used_up_reservation_is_waited_for_rather_than_another_pool_used() -> None:
     answer = solved(
         apart(2),
         pools=heavy_and_light(),
@@ -152,7 +157,8 @@ def test_i_138_a_used_up_reservation_is_waited_for_rather_than_another_pool_used
     assert ["p-1"] == answer.deferred
 
 
-def test_i_139_a_used_up_reservation_is_waited_for_rather_than_a_preference_given_up() -> None:
+@pytest.mark.case("SCH-139")
+def test_a_used_up_reservation_is_waited_for_rather_than_a_preference_given_up() -> None:
     prefers_heavy = pods(
         2,
         "p",
@@ -171,7 +177,8 @@ def test_i_139_a_used_up_reservation_is_waited_for_rather_than_a_preference_give
     assert ["p-1"] == answer.deferred
 
 
-def test_i_140_with_the_gate_off_a_reservation_is_an_offering_like_any_other() -> None:
+@pytest.mark.case("SCH-140")
+def test_with_the_gate_off_a_reservation_is_an_offering_like_any_other() -> None:
     answer = solved(
         apart(3), types=[small(reserved("r-s", 1))], options=Options(reserved_capacity=False)
     )
@@ -204,7 +211,8 @@ def test_a_reservation_does_not_shorten_the_list_of_types() -> None:
     assert keys.RESERVED == launch_of(answer.only).capacity_type
 
 
-def test_v15_s20_a_full_reservation_beside_others_is_passed_over() -> None:
+@pytest.mark.case("V15-S20")
+def test_a_full_reservation_beside_others_is_passed_over() -> None:
     answer = solved([pod()], types=SOLD_OUT)
 
     assert "on-demand|spot" == claim_value(answer.only, keys.CAPACITY_TYPE)
@@ -212,7 +220,8 @@ def test_v15_s20_a_full_reservation_beside_others_is_passed_over() -> None:
     assert [] == answer.deferred
 
 
-def test_v15_s21_a_pool_of_nothing_but_a_full_reservation_makes_the_pod_wait() -> None:
+@pytest.mark.case("V15-S21")
+def test_a_pool_of_nothing_but_a_full_reservation_makes_the_pod_wait() -> None:
     answer = solved([pod("p")], pools=[node_pool(requirements=RESERVED_ONLY)], types=SOLD_OUT)
 
     assert ["p"] == answer.deferred
@@ -220,7 +229,8 @@ def test_v15_s21_a_pool_of_nothing_but_a_full_reservation_makes_the_pod_wait() -
     assert {} == answer.unplaced
 
 
-def test_v15_s22_in_fallback_mode_that_pool_refuses_the_pod() -> None:
+@pytest.mark.case("V15-S22")
+def test_in_fallback_mode_that_pool_refuses_the_pod() -> None:
     answer = solved(
         [pod("p")],
         pools=[node_pool(requirements=RESERVED_ONLY)],
@@ -232,7 +242,8 @@ def test_v15_s22_in_fallback_mode_that_pool_refuses_the_pod() -> None:
     assert [] == answer.deferred
 
 
-def test_v15_s23_in_fallback_mode_the_next_pool_is_used() -> None:
+@pytest.mark.case("V15-S23")
+def test_in_fallback_mode_the_next_pool_is_used() -> None:
     pools = [node_pool("heavy", weight=100, requirements=RESERVED_ONLY), node_pool("light")]
 
     answer = solved([pod()], pools=pools, types=SOLD_OUT, options=FALLBACK)
@@ -240,7 +251,8 @@ def test_v15_s23_in_fallback_mode_the_next_pool_is_used() -> None:
     assert ["light"] == answer.pools
 
 
-def test_v15_s24_a_reservation_that_is_not_available_serves_nobody() -> None:
+@pytest.mark.case("V15-S24")
+def test_a_reservation_that_is_not_available_serves_nobody() -> None:
     away = offering(
         "z1", keys.RESERVED, 0.001, available=False, reservation_id="r-s", reservation_capacity=5
     )
@@ -279,7 +291,8 @@ def test_slots_that_disruption_will_free(
     assert deferred == answer.deferred
 
 
-def test_v15_s27_a_full_reservation_does_not_make_a_type_cheap() -> None:
+@pytest.mark.case("V15-S27")
+def test_a_full_reservation_does_not_make_a_type_cheap() -> None:
     ladder = (
         instance_type(
             "x", offerings=[offering("z1", keys.ON_DEMAND, 2.0)], reservations=[reserved("r-x", 0)]

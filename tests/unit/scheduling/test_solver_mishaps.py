@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     instance_type,
@@ -20,10 +20,10 @@ from builders import (
     spread,
     unmanaged_node,
 )
+from helpers.solver import question, solved
 from karpenter.model import labels as keys
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.solve import solve
-from solving import question, solved
 
 WITHOUT_RESERVATIONS: Final = Options(reserved_capacity=False)
 

@@ -5,7 +5,7 @@ from typing import TypedDict, Unpack
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     NOW,
     PodOptions,
@@ -18,14 +18,14 @@ from builders import (
     spread,
     unmanaged_node,
 )
+from helpers.solver import claim_value, solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.model import labels as keys
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.plan import Why
-from karpenter.scheduling.volumes import PodVolumes
+from karpenter.scheduling.problem import PodVolumes
 from karpenter.state.nodes import StateNode
-from solving import claim_value, solved
 
 HOSTNAMES = spread(keys.HOSTNAME)
 ALL_ZONES = [node_pool()]
@@ -56,9 +56,9 @@ def full_node(zone: str, count: int = 1, name: str = "", **labels: str) -> State
 @pytest.mark.parametrize(
     ("count", "pools", "zones"),
     [
-        pytest.param(4, ALL_ZONES, [1, 1, 2], id="K-151 four pods over three zones"),
+        pytest.param(4, ALL_ZONES, [1, 1, 2], id="SCH-151 four pods over three zones"),
         pytest.param(
-            4, in_zones("z1", "z2"), [2, 2], id="K-152 the pool knows two of the three zones"
+            4, in_zones("z1", "z2"), [2, 2], id="SCH-152 the pool knows two of the three zones"
         ),
         pytest.param(3, ALL_ZONES, [1, 1, 1], id="three pods over three zones"),
     ],
@@ -69,19 +69,22 @@ def test_pods_are_spread_evenly(count: int, pools: list[NodePool], zones: list[i
     assert zones == sorted(answer.pods_by(keys.ZONE).values())
 
 
-def test_k_153_a_label_nobody_has_refuses_the_pod() -> None:
+@pytest.mark.case("SCH-153")
+def test_a_label_nobody_has_refuses_the_pod() -> None:
     answer = solved([pod("p", **spreading(spread("unknown")))])
 
     assert {"p": {Why.TOPOLOGY}} == answer.unplaced
 
 
-def test_k_153_a_label_nobody_has_is_forgotten_when_it_was_only_a_wish() -> None:
+@pytest.mark.case("SCH-153")
+def test_a_label_nobody_has_is_forgotten_when_it_was_only_a_wish() -> None:
     answer = solved([pod("p", **spreading(spread("unknown", soft=True)))])
 
     assert ["p"] == answer.placed
 
 
-def test_k_154_without_a_selector_no_pod_counts() -> None:
+@pytest.mark.case("SCH-154")
+def test_without_a_selector_no_pod_counts() -> None:
     answer = solved(pods(2, **spreading(spread(selector=None))))
 
     assert [2] == sorted(answer.pods_by(keys.ZONE).values())
@@ -95,21 +98,21 @@ def test_k_154_without_a_selector_no_pod_counts() -> None:
             [full_node("z1")],
             in_zones("z2", "z3"),
             {"z2": 2, "z3": 2},
-            id="K-155 a zone only machines are in holds the others back",
+            id="SCH-155 a zone only machines are in holds the others back",
         ),
         pytest.param(
             pods(10, **spreading(spread(max_skew=5))),
             [full_node("z1"), full_node("z2")],
             in_zones("z3"),
             {"z3": 6},
-            id="K-156 the one zone of the pool may be five ahead",
+            id="SCH-156 the one zone of the pool may be five ahead",
         ),
         pytest.param(
             pods(2, **spreading()),
             [full_node("z1", 3)],
             ALL_ZONES,
             {"z2": 1, "z3": 1},
-            id="K-157 a zone that is ahead gets none",
+            id="SCH-157 a zone that is ahead gets none",
         ),
         pytest.param(
             pods(10, **spreading(spread(min_domains=1))),
@@ -129,7 +132,8 @@ def test_pods_that_run_already_count(
     assert len(wanted) - sum(placed.values()) == len(answer.unplaced)
 
 
-def test_k_157_three_pods_stay_clear_of_the_zone_that_is_ahead() -> None:
+@pytest.mark.case("SCH-157")
+def test_three_pods_stay_clear_of_the_zone_that_is_ahead() -> None:
     answer = solved(pods(3, **spreading()), nodes=[full_node("z1", 3)])
 
     counts = answer.pods_by(keys.ZONE)
@@ -144,25 +148,26 @@ def in_z1(**options: Unpack[PodOptions]) -> StateNode:
     return managed_node("n1", zone="z1", slots=3, pods=pods(3, "other", **options))
 
 
+@pytest.mark.case("SCH-158")
 @pytest.mark.parametrize(
     ("node", "zone"),
     [
-        pytest.param(in_z1(), "z2", id="K-158 live matching pods count"),
-        pytest.param(in_z1(labels={}), "z1", id="K-158 pods without the label do not"),
-        pytest.param(in_z1(namespace="else"), "z1", id="K-158 nor do those of other namespaces"),
-        pytest.param(in_z1(deleted=NOW), "z1", id="K-158 nor do those being deleted"),
-        pytest.param(in_z1(phase="Failed"), "z1", id="K-158 nor do those that failed"),
-        pytest.param(in_z1(phase="Succeeded"), "z1", id="K-158 nor do those that succeeded"),
+        pytest.param(in_z1(), "z2", id="live matching pods count"),
+        pytest.param(in_z1(labels={}), "z1", id="pods without the label do not"),
+        pytest.param(in_z1(namespace="else"), "z1", id="nor do those of other namespaces"),
+        pytest.param(in_z1(deleted=NOW), "z1", id="nor do those being deleted"),
+        pytest.param(in_z1(phase="Failed"), "z1", id="nor do those that failed"),
+        pytest.param(in_z1(phase="Succeeded"), "z1", id="nor do those that succeeded"),
         pytest.param(
             managed_node(
                 "n1", zone="", slots=3, pods=pods(3, "other", labels=APP_T, node_name="n1")
             ),
             "z1",
-            id="K-158 nor do those on a machine without the label",
+            id="nor do those on a machine without the label",
         ),
     ],
 )
-def test_k_158_which_pods_count(node: StateNode, zone: str) -> None:
+def test_which_pods_count(node: StateNode, zone: str) -> None:
     answer = solved(
         [pod("p", **spreading())], nodes=[node, full_node("z2")], pools=in_zones("z1", "z2")
     )
@@ -170,7 +175,8 @@ def test_k_158_which_pods_count(node: StateNode, zone: str) -> None:
     assert {zone: 1} == answer.pods_by(keys.ZONE)
 
 
-def test_k_158_a_pod_that_waits_in_vain_does_not_count() -> None:
+@pytest.mark.case("SCH-158")
+def test_a_pod_that_waits_in_vain_does_not_count() -> None:
     impossible = pods(3, "big", cpu="1000", labels=APP_T, node_selector={keys.ZONE: "z1"})
 
     answer = solved(
@@ -184,9 +190,9 @@ def test_k_158_a_pod_that_waits_in_vain_does_not_count() -> None:
     ("count", "pools", "zones", "left"),
     [
         pytest.param(
-            3, in_zones("z1", "z2"), [1, 1], 1, id="K-159 a third zone that does not exist"
+            3, in_zones("z1", "z2"), [1, 1], 1, id="SCH-159 a third zone that does not exist"
         ),
-        pytest.param(11, ALL_ZONES, [3, 4, 4], 0, id="K-160 as many zones as asked for"),
+        pytest.param(11, ALL_ZONES, [3, 4, 4], 0, id="SCH-160 as many zones as asked for"),
     ],
 )
 def test_a_minimum_of_domains(
@@ -198,7 +204,8 @@ def test_a_minimum_of_domains(
     assert left == len(answer.unplaced)
 
 
-def test_k_159_a_pod_is_told_of_the_minimum_of_domains() -> None:
+@pytest.mark.case("SCH-159")
+def test_a_pod_is_told_of_the_minimum_of_domains() -> None:
     wanted = pods(3, **spreading(spread(min_domains=3)))
 
     answer = solved(wanted, pools=in_zones("z1", "z2"))
@@ -210,8 +217,8 @@ def test_k_159_a_pod_is_told_of_the_minimum_of_domains() -> None:
 @pytest.mark.parametrize(
     ("max_skew", "loads"),
     [
-        pytest.param(1, [1, 1, 1, 1], id="K-161 a machine each"),
-        pytest.param(4, [4], id="K-161 up to four per machine"),
+        pytest.param(1, [1, 1, 1, 1], id="SCH-161 a machine each"),
+        pytest.param(4, [4], id="SCH-161 up to four per machine"),
         pytest.param(3, [3, 1], id="up to three per machine"),
     ],
 )
@@ -221,7 +228,8 @@ def test_spread_over_machines(max_skew: int, loads: list[int]) -> None:
     assert loads == answer.loads
 
 
-def test_k_162_two_applications_share_machines() -> None:
+@pytest.mark.case("SCH-162")
+def test_two_applications_share_machines() -> None:
     waiting = [
         each
         for app in ("one", "two")
@@ -238,13 +246,15 @@ def test_k_162_two_applications_share_machines() -> None:
     assert [2, 2] == answer.loads
 
 
-def test_k_163_pods_that_do_not_count_themselves_stay_together() -> None:
+@pytest.mark.case("SCH-163")
+def test_pods_that_do_not_count_themselves_stay_together() -> None:
     answer = solved(pods(5, labels={"app": "other"}, spread=[HOSTNAMES]))
 
     assert [5] == answer.loads
 
 
-def test_k_164_capacity_types_are_spread_over_too() -> None:
+@pytest.mark.case("SCH-164")
+def test_capacity_types_are_spread_over_too() -> None:
     spot = pods(3, "spot", labels=APP_T, node_name="n")
 
     answer = solved(
@@ -255,7 +265,8 @@ def test_k_164_capacity_types_are_spread_over_too() -> None:
     assert {keys.ON_DEMAND: 1} == answer.pods_by(keys.CAPACITY_TYPE)
 
 
-def test_k_165_a_label_of_pools_shares_pods_out_between_them() -> None:
+@pytest.mark.case("SCH-165")
+def test_a_label_of_pools_shares_pods_out_between_them() -> None:
     pools = [
         node_pool(
             name,
@@ -273,14 +284,16 @@ def test_k_165_a_label_of_pools_shares_pods_out_between_them() -> None:
     assert {keys.SPOT: 16, keys.ON_DEMAND: 4} == answer.pods_by(keys.CAPACITY_TYPE)
 
 
-def test_k_166_zones_and_machines_together() -> None:
+@pytest.mark.case("SCH-166")
+def test_zones_and_machines_together() -> None:
     answer = solved(pods(11, **spreading(spread(), spread(keys.HOSTNAME, 3))))
 
     assert [3, 4, 4] == sorted(answer.pods_by(keys.ZONE).values())
     assert max(answer.loads) <= 3
 
 
-def test_k_167_a_pool_at_its_limit_still_offers_its_zone() -> None:
+@pytest.mark.case("SCH-167")
+def test_a_pool_at_its_limit_still_offers_its_zone() -> None:
     pools = [
         node_pool("open", requirements=[expression(keys.ZONE, "In", "z1", "z2")]),
         node_pool("shut", requirements=[expression(keys.ZONE, "In", "z3")], limits={"cpu": "0"}),
@@ -292,7 +305,8 @@ def test_k_167_a_pool_at_its_limit_still_offers_its_zone() -> None:
     assert 8 == len(answer.unplaced)
 
 
-def test_k_173_pods_pinned_to_a_zone_need_not_wait_for_others() -> None:
+@pytest.mark.case("SCH-173")
+def test_pods_pinned_to_a_zone_need_not_wait_for_others() -> None:
     waiting = [
         *pods(5, "one", **spreading(), node_selector={keys.ZONE: "z1"}),
         *pods(10, "two", **spreading(), node_selector={keys.ZONE: "z2"}),
@@ -303,7 +317,8 @@ def test_k_173_pods_pinned_to_a_zone_need_not_wait_for_others() -> None:
     assert {"z1": 5, "z2": 10} == answer.pods_by(keys.ZONE)
 
 
-def test_k_174_a_preferred_zone_does_not_narrow_the_spread() -> None:
+@pytest.mark.case("SCH-174")
+def test_a_preferred_zone_does_not_narrow_the_spread() -> None:
     wish = [(1, [expression(keys.ZONE, "In", "z1", "z2")])]
 
     answer = solved(pods(6, **spreading(), preferred=wish))
@@ -311,7 +326,8 @@ def test_k_174_a_preferred_zone_does_not_narrow_the_spread() -> None:
     assert {"z1": 2, "z2": 2, "z3": 2} == answer.pods_by(keys.ZONE)
 
 
-def test_k_175_a_volume_decides_among_zones_that_are_even() -> None:
+@pytest.mark.case("SCH-175")
+def test_a_volume_decides_among_zones_that_are_even() -> None:
     reachable = PodVolumes(alternatives=(Requirements.from_labels({keys.ZONE: "z1"}),))
 
     answer = solved(
@@ -332,8 +348,9 @@ def test_a_volume_does_not_narrow_the_spread() -> None:
     assert ["p"] == list(answer.unplaced)
 
 
+@pytest.mark.case("SCH-176")
 @pytest.mark.parametrize("settled", [True, False], ids=["settled", "still launching"])
-def test_k_176_a_second_batch_evens_out_the_first(settled: bool) -> None:
+def test_a_second_batch_evens_out_the_first(settled: bool) -> None:
     first_batch = pods(4, "first", **spreading())
     second_batch = pods(5, "second", **spreading())
 

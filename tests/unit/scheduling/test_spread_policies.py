@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     managed_node,
@@ -14,11 +14,11 @@ from builders import (
     taint,
     toleration,
 )
+from helpers.solver import solved
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Why
 from karpenter.state.nodes import StateNode
-from solving import solved
 
 TAINT = taint("dedicated=db:NoSchedule")
 CHOSEN = {"chosen": "yes"}
@@ -29,7 +29,8 @@ def revision(name: str, count: int = 2, key: str = "r") -> list[Pod]:
     return pods(count, name, labels=labels, spread=[spread(keys.HOSTNAME, match_label_keys=[key])])
 
 
-def test_k_168_each_revision_is_spread_by_itself() -> None:
+@pytest.mark.case("SCH-168")
+def test_each_revision_is_spread_by_itself() -> None:
     answer = solved([*revision("a"), *revision("b")])
 
     assert [2, 2] == answer.loads
@@ -38,13 +39,15 @@ def test_k_168_each_revision_is_spread_by_itself() -> None:
     ]
 
 
-def test_k_168_without_the_revision_all_count_together() -> None:
+@pytest.mark.case("SCH-168")
+def test_without_the_revision_all_count_together() -> None:
     answer = solved([*revision("a", key="app"), *revision("b", key="app")])
 
     assert [1, 1, 1, 1] == answer.loads
 
 
-def test_k_169_a_revision_label_the_pods_lack_is_ignored() -> None:
+@pytest.mark.case("SCH-169")
+def test_a_revision_label_the_pods_lack_is_ignored() -> None:
     answer = solved(revision("a", key="absent"))
 
     assert [1, 1] == answer.loads
@@ -60,14 +63,15 @@ def test_pods_of_an_older_revision_that_run_already_do_not_count() -> None:
     assert [1, 1] == sorted(answer.pods_by(keys.ZONE).values())
 
 
+@pytest.mark.case("SCH-170")
 @pytest.mark.parametrize(
     ("policy", "placed"),
     [
-        pytest.param("Ignore", {"foo": 1}, id="K-170 a pool out of reach holds the other back"),
-        pytest.param("Honor", {"foo": 2}, id="K-170 a pool out of reach does not matter"),
+        pytest.param("Ignore", {"foo": 1}, id="a pool out of reach holds the other back"),
+        pytest.param("Honor", {"foo": 2}, id="a pool out of reach does not matter"),
     ],
 )
-def test_k_170_domains_of_a_pool_whose_taint_is_not_tolerated(
+def test_domains_of_a_pool_whose_taint_is_not_tolerated(
     policy: str, placed: dict[str, int]
 ) -> None:
     pools = [
@@ -82,7 +86,8 @@ def test_k_170_domains_of_a_pool_whose_taint_is_not_tolerated(
     assert placed == answer.pods_by("fk")
 
 
-def test_k_170_a_pool_whose_taint_is_tolerated_takes_its_share() -> None:
+@pytest.mark.case("SCH-170")
+def test_a_pool_whose_taint_is_tolerated_takes_its_share() -> None:
     pools = [
         node_pool("open", labels={"fk": "foo"}),
         node_pool("tainted", labels={"fk": "bar"}, taints=[TAINT]),
@@ -118,28 +123,28 @@ def full(fk: str, *, tainted: bool = False, chosen: bool = True, held: int = 0) 
             "Honor",
             [full("foo", tainted=True), full("bar", tainted=True)],
             1,
-            id="K-171 tainted machines hold the pool back",
+            id="SCH-171 tainted machines hold the pool back",
         ),
         pytest.param(
             "Honor",
             "Honor",
             [full("foo", tainted=True), full("bar", tainted=True)],
             5,
-            id="K-171 tainted machines do not matter",
+            id="SCH-171 tainted machines do not matter",
         ),
         pytest.param(
             "Ignore",
             "Ignore",
             [full("foo", chosen=False), full("bar", chosen=False)],
             1,
-            id="K-172 machines the pod does not select hold the pool back",
+            id="SCH-172 machines the pod does not select hold the pool back",
         ),
         pytest.param(
             "Ignore",
             "Honor",
             [full("foo", chosen=False), full("bar", chosen=False)],
             5,
-            id="K-172 machines the pod does not select do not matter",
+            id="SCH-172 machines the pod does not select do not matter",
         ),
         pytest.param(
             "Honor",

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     instance_type,
@@ -15,10 +15,10 @@ from builders import (
     spread,
     unmanaged_node,
 )
+from helpers.solver import launch_of, solved
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from solving import launch_of, solved
 
 # where a pod counts already: z2 is better than z1, and both are within a skew of two
 COUNTED: Final = unmanaged_node(

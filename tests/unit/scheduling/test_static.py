@@ -6,10 +6,20 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from builders import NOW, condition, managed_node, node_claim, node_pool, pod
+from helpers.builders import (
+    NOW,
+    condition,
+    instance_type,
+    managed_node,
+    node_claim,
+    node_pool,
+    offering,
+    pod,
+    reserved,
+)
 from karpenter.model.labels import DO_NOT_DISRUPT, NODEPOOL, REPLACES
-from karpenter.scheduling.static import plan_static
-from karpenter.state.intentions import ComingClaim
+from karpenter.scheduling.static_pools import plan_static, static_launches
+from karpenter.state.expectations import ComingClaim
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
 
@@ -111,8 +121,8 @@ def test_one_that_nobody_has_seen_goes_first_but_not_before_it_is_seen() -> None
 @pytest.mark.parametrize(
     ("ours", "expected"),
     [
-        pytest.param(False, ("b",), id="8.2 what the user says a pod is worth counts"),
-        pytest.param(True, ("a",), id="8.2 what Karpenter itself wrote does not"),
+        pytest.param(False, ("b",), id="what the user says a pod is worth counts"),
+        pytest.param(True, ("a",), id="what Karpenter itself wrote does not"),
     ],
 )
 def test_the_deletion_cost_of_pods(ours: bool, expected: tuple[str, ...]) -> None:
@@ -124,3 +134,19 @@ def test_the_deletion_cost_of_pods(ours: bool, expected: tuple[str, ...]) -> Non
     (outcome,) = plan_static([pool], snapshot, now=NOW, deletion_cost_is_ours=ours)
 
     assert expected == outcome.delete
+
+
+def test_a_reservation_serves_as_many_new_nodes_as_it_has_room_for() -> None:
+    kind = instance_type(
+        "s4",
+        cpu="4",
+        offerings=[offering("z1", "on-demand", 1.0)],
+        reservations=[reserved("r1", 2)],
+    )
+
+    found = static_launches(node_pool("fixed", replicas=3), [kind], 3)
+
+    assert ["reserved", "reserved", "on-demand"] == [
+        each.capacity_type for each in found if each is not None
+    ]
+    assert (None,) * 2 == static_launches(node_pool("fixed", replicas=2), [], 2)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import pod
-from karpenter.scheduling.classes import PodClass
-from karpenter.scheduling.steps import Steps
-from karpenter.scheduling.world import World
-from solving import question
+from helpers.builders import pod
+from helpers.solver import question
+from karpenter.scheduling.compiled.pod_classes import PodClass
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.packing.room import RoomIndex
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -19,16 +19,18 @@ millicores = st.integers(1, 500)
 
 def classes_asking_for(amounts: Sequence[int]) -> list[PodClass]:
     """Classes that differ in the millicores they need."""
-    return World(question(pod(f"p-{amount}", cpu=f"{amount}m") for amount in amounts)).classes
+    return CompiledProblem(
+        question(pod(f"p-{amount}", cpu=f"{amount}m") for amount in amounts)
+    ).classes
 
 
-def steps_over(places: Sequence[int], classes: Sequence[PodClass]) -> Steps:
+def steps_over(places: Sequence[int], classes: Sequence[PodClass]) -> RoomIndex:
     """Masks over places with so many millicores and no end of anything else."""
 
     def having(name: str, amount: int) -> int:
         return sum(1 << n for n, left in enumerate(places) if left >= amount or name != "cpu")
 
-    return Steps(classes, having)
+    return RoomIndex(classes, having)
 
 
 def with_room(places: Sequence[int], amount: int) -> list[int]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from builders import pods
+from helpers.builders import pods
+from helpers.solver import question
+from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.solve import solve
-from karpenter.scheduling.world import World
-from solving import question
 
 
 def for_a_few_looks(looks: int) -> Callable[[], bool]:
@@ -59,6 +59,6 @@ def test_enough_passes_come_to_every_pod() -> None:
 
 
 def test_identical_pods_are_one_class() -> None:
-    world = World(question(pods(500, cpu="10m")))
+    world = CompiledProblem(question(pods(500, cpu="10m")))
 
     assert 1 == len(world.classes)

@@ -5,14 +5,14 @@ from typing import Final
 
 import pytest
 
-from builders import expression, managed_node, node_pool, pod
+from helpers.builders import expression, managed_node, node_pool, pod
+from helpers.solver import question, solved
 from karpenter.api.pods import Pod
 from karpenter.model.requirements import Requirements
+from karpenter.scheduling.compiled.custom_labels import custom_labels
+from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.plan import Why
-from karpenter.scheduling.told_labels import told_labels
-from karpenter.scheduling.volumes import PodVolumes
-from karpenter.scheduling.world import World
-from solving import question, solved
+from karpenter.scheduling.problem import PodVolumes
 
 TEAM: Final = "example.com/team"
 SEEKS_Y: Final = {TEAM: "y"}
@@ -139,7 +139,7 @@ def test_nobody_is_left_behind_in_whatever_order_they_come() -> None:
     ],
 )
 def test_which_labels_matter(pods: list[Pod], found: set[str]) -> None:
-    world = World(question(pods))
+    world = CompiledProblem(question(pods))
 
-    assert found == world.told_labels
-    assert found == told_labels(world.classes, world.problem.facts.well_known_labels)
+    assert found == world.custom_labels
+    assert found == custom_labels(world.classes, world.problem.facts.well_known_labels)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     instance_type,
@@ -17,10 +17,10 @@ from builders import (
     spread,
     unmanaged_node,
 )
+from helpers.solver import claim_value, solved
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
-from solving import claim_value, solved
 
 ON_Z1 = {keys.ZONE: "z1"}
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     instance_type,
@@ -17,11 +17,11 @@ from builders import (
     spread,
     unmanaged_node,
 )
+from helpers.solver import Answer, claim_value, solved
 from karpenter.api.pods import PodAffinityTerm
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Why
 from karpenter.state.nodes import StateNode
-from solving import Answer, claim_value, solved
 
 EVERYWHERE = [
     offering(zone, capacity_type, 1.0)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     csi_node,
     instance_type,
     managed_node,
@@ -16,6 +16,7 @@ from builders import (
     storage_class,
     unmanaged_node,
 )
+from helpers.storage import DRIVER, bound_claim, stored, unbound_claims
 from karpenter.api.storage import (
     AWSElasticBlockStoreVolumeSource,
     CSINode,
@@ -23,11 +24,10 @@ from karpenter.api.storage import (
     CSINodeSpec,
     VolumeNodeResources,
 )
-from karpenter.scheduling.attachments import attached_claims, node_volumes
+from karpenter.scheduling.inputs.storage import SUCCESSORS, Storage
+from karpenter.scheduling.inputs.volumes import attached_claims, node_volumes
 from karpenter.scheduling.problem import PoolCatalogue
-from karpenter.scheduling.storage import SUCCESSORS, Storage
 from karpenter.state.nodes import StateNode
-from storing import DRIVER, bound_claim, stored, unbound_claims
 
 OTHER = "other.example.com"
 

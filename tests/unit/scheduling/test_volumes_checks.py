@@ -5,7 +5,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from builders import FACTS_F, NOW, pod, pv, pvc, storage_class
+from helpers.builders import FACTS_F, NOW, pod, pv, pvc, storage_class
+from helpers.storage import BOUND, DRIVER, bound_claim, solved_with, stored
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.pods import Pod, Volume
 from karpenter.api.storage import (
@@ -14,10 +15,9 @@ from karpenter.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from karpenter.scheduling.ignored import WhyIgnored
-from karpenter.scheduling.storage import EBS_DRIVER, NO_STORAGE, Storage
-from karpenter.scheduling.volume_checks import volume_objection
-from storing import BOUND, DRIVER, bound_claim, solved_with, stored
+from karpenter.scheduling.inputs.ignored_pods import WhyIgnored
+from karpenter.scheduling.inputs.storage import EBS_DRIVER, NO_STORAGE, Storage
+from karpenter.scheduling.inputs.volume_checks import volume_objection
 
 MOUNTING = pod("p", claims=["data"])
 
@@ -48,12 +48,12 @@ def holding(
         pytest.param(
             holding(pvc("data", deleted=NOW), storage_class=storage_class()),
             WhyIgnored.CLAIM_DELETING,
-            id="M-205 the claim is being deleted",
+            id="SCH-205 the claim is being deleted",
         ),
         pytest.param(
             holding(pvc("data", volume="v", phase="Lost", annotations=BOUND), volume=pv("v")),
             WhyIgnored.CLAIM_LOST,
-            id="M-205 the claim is lost",
+            id="SCH-205 the claim is lost",
         ),
         pytest.param(
             holding(bound_claim("data", "v")),
@@ -63,22 +63,22 @@ def holding(
         pytest.param(
             holding(bound_claim("data", "v"), volume=pv("v", deleted=NOW)),
             WhyIgnored.VOLUME_DELETING,
-            id="M-205 the volume is being deleted",
+            id="SCH-205 the volume is being deleted",
         ),
         pytest.param(
             holding(pvc("data", volume="v"), volume=pv("v"), storage_class=storage_class()),
             WhyIgnored.CLAIM_BINDING_INCOMPLETE,
-            id="M-205 the binding is not complete",
+            id="SCH-205 the binding is not complete",
         ),
         pytest.param(
             holding(pvc("data"), storage_class=storage_class(immediate=True)),
             WhyIgnored.IMMEDIATE_BINDING,
-            id="M-205 unbound with a class that binds immediately",
+            id="SCH-205 unbound with a class that binds immediately",
         ),
         pytest.param(
             holding(pvc("data")),
             WhyIgnored.STORAGE_CLASS_NOT_FOUND,
-            id="M-205 unbound with a class that does not exist",
+            id="SCH-205 unbound with a class that does not exist",
         ),
         pytest.param(
             holding(pvc("data", storage_class=""), storage_class=storage_class()),
@@ -105,11 +105,11 @@ def test_a_pod_waits_for_its_volume(storage: Storage, expected: WhyIgnored) -> N
         ),
         pytest.param(
             holding(bound_claim("data", "v", storage_class="gone"), volume=pv("v")),
-            id="M-206 bound, and its class is gone",
+            id="SCH-206 bound, and its class is gone",
         ),
         pytest.param(
             holding(bound_claim("data", "v", storage_class=""), volume=pv("v")),
-            id="M-206 bound, and of no class",
+            id="SCH-206 bound, and of no class",
         ),
         pytest.param(
             holding(
@@ -210,40 +210,41 @@ EBS_VOLUME = msgspec.structs.replace(
 )
 
 
+@pytest.mark.case("SCH-210")
 @pytest.mark.parametrize(
     ("storage", "expected"),
     [
         pytest.param(
             holding(pvc("data"), storage_class=storage_class(provisioner="bad.example.com")),
             WhyIgnored.UNSUPPORTED_VOLUME_DRIVER,
-            id="M-210 an unsupported provisioner",
+            id="an unsupported provisioner",
         ),
         pytest.param(
             holding(pvc("data"), storage_class=storage_class(provisioner="kubernetes.io/aws-ebs")),
             WhyIgnored.UNSUPPORTED_VOLUME_DRIVER,
-            id="M-210 a plugin whose successor is unsupported",
+            id="a plugin whose successor is unsupported",
         ),
         pytest.param(
             holding(bound_claim("data", "v"), volume=pv("v", driver="bad.example.com")),
             WhyIgnored.UNSUPPORTED_VOLUME_DRIVER,
-            id="M-210 a volume of an unsupported driver",
+            id="a volume of an unsupported driver",
         ),
         pytest.param(
             holding(bound_claim("data", "v"), volume=EBS_VOLUME),
             WhyIgnored.UNSUPPORTED_VOLUME_DRIVER,
-            id="M-210 a volume of a plugin whose successor is unsupported",
+            id="a volume of a plugin whose successor is unsupported",
         ),
         pytest.param(
             holding(
                 pvc("data"), storage_class=storage_class(zones=["r1"], topology_key="acme.com/rack")
             ),
             WhyIgnored.UNSUPPORTED_VOLUME_TOPOLOGY,
-            id="M-210 an unsupported topology key",
+            id="an unsupported topology key",
         ),
         pytest.param(
             holding(pvc("data"), storage_class=storage_class(provisioner=DRIVER, zones=["z1"])),
             None,
-            id="M-210 nothing unsupported",
+            id="nothing unsupported",
         ),
     ],
 )

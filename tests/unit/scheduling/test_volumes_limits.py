@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     csi_node,
     instance_type,
     launching_node,
@@ -13,17 +13,17 @@ from builders import (
     pv,
     storage_class,
 )
+from helpers.solver import solved
+from helpers.storage import DRIVER, bound_claim, solved_with, stored, unbound_claims
 from karpenter.api.pods import Pod
 from karpenter.api.storage import (
     CSINode,
 )
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
+from karpenter.scheduling.inputs.storage import Storage
 from karpenter.scheduling.plan import Why
-from karpenter.scheduling.storage import Storage
 from karpenter.state.nodes import StateNode
-from solving import solved
-from storing import DRIVER, bound_claim, solved_with, stored, unbound_claims
 
 OTHER = "other.example.com"
 
@@ -60,7 +60,8 @@ def with_csi_node(storage: Storage, reported: CSINode) -> Storage:
 # On machines that exist
 
 
-def test_m_207_a_node_takes_what_its_driver_can_attach() -> None:
+@pytest.mark.case("SCH-207")
+def test_a_node_takes_what_its_driver_can_attach() -> None:
     storage, wanted = each_with_claims(6, claims=2)
     storage = with_csi_node(storage, csi_node("n1", {DRIVER: 10}))
 
@@ -70,7 +71,8 @@ def test_m_207_a_node_takes_what_its_driver_can_attach() -> None:
     assert [1] == answer.loads
 
 
-def test_m_207_what_is_attached_already_counts() -> None:
+@pytest.mark.case("SCH-207")
+def test_what_is_attached_already_counts() -> None:
     storage, (running, *wanted) = each_with_claims(3)
     storage = with_csi_node(storage, csi_node("n1", {DRIVER: 2}))
 
@@ -80,7 +82,8 @@ def test_m_207_what_is_attached_already_counts() -> None:
     assert [1] == answer.loads
 
 
-def test_m_208_a_shared_claim_counts_once() -> None:
+@pytest.mark.case("SCH-208")
+def test_a_shared_claim_counts_once() -> None:
     storage, wanted = sharing_a_claim(100)
     storage = with_csi_node(storage, csi_node("n1", {DRIVER: 1}))
 
@@ -89,7 +92,8 @@ def test_m_208_a_shared_claim_counts_once() -> None:
     assert 100 == len(answer.existing["n1"])
 
 
-def test_m_209_a_volume_that_no_driver_attaches_has_no_limit() -> None:
+@pytest.mark.case("SCH-209")
+def test_a_volume_that_no_driver_attaches_has_no_limit() -> None:
     names = [f"nfs-{i}" for i in range(5)]
     storage = stored(
         [bound_claim(f"c-{name}", name) for name in names],
@@ -175,13 +179,15 @@ def test_a_claim_takes_what_its_types_can_attach(
     assert loads == answer.loads
 
 
-def test_v15_s11_a_shared_claim_needs_one_machine() -> None:
+@pytest.mark.case("V15-S11")
+def test_a_shared_claim_needs_one_machine() -> None:
     storage, wanted = sharing_a_claim(100)
 
     assert [100] == solved_with(storage, wanted, types=[big(d=10)]).loads
 
 
-def test_v15_s13_a_pod_with_more_volumes_than_any_type_attaches() -> None:
+@pytest.mark.case("V15-S13")
+def test_a_pod_with_more_volumes_than_any_type_attaches() -> None:
     storage, wanted = each_with_claims(1, claims=11)
 
     answer = solved_with(storage, wanted, types=[big("a", d=10), big("b", d=9)])
@@ -192,7 +198,8 @@ def test_v15_s13_a_pod_with_more_volumes_than_any_type_attaches() -> None:
     assert all(fact in detail for fact in (DRIVER, "11", "10"))
 
 
-def test_v15_s14_a_dear_type_that_attaches_enough_is_taken() -> None:
+@pytest.mark.case("V15-S14")
+def test_a_dear_type_that_attaches_enough_is_taken() -> None:
     storage, wanted = each_with_claims(1, claims=5)
 
     answer = solved_with(storage, wanted, types=[big("cheap", 1.0, d=2), big("dear", 9.0, d=20)])
@@ -211,7 +218,8 @@ def two_drivers(first: int, second: int) -> tuple[Storage, list[Pod]]:
     return storage, [pod("p", claims=[*ones, *others])]
 
 
-def test_v15_s15_every_driver_must_hold() -> None:
+@pytest.mark.case("V15-S15")
+def test_every_driver_must_hold() -> None:
     storage, wanted = two_drivers(2, 2)
 
     answer = solved_with(storage, wanted, types=[big("a", d=10, e=1), big("b", 2.0, d=10, e=10)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import (
+from helpers.builders import (
     APP_T,
     Expressions,
     expression,
@@ -19,20 +19,20 @@ from builders import (
     spread,
     storage_class,
 )
+from helpers.solver import solved
+from helpers.storage import DRIVER, bound_claim, local_volume, solved_with, stored
 from karpenter.api.storage import PersistentVolume
 from karpenter.model import labels as keys
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.attachments import resolve_volumes
-from karpenter.scheduling.plan import Why
-from karpenter.scheduling.storage import Storage
-from karpenter.scheduling.volume_topology import (
+from karpenter.scheduling.inputs.storage import Storage
+from karpenter.scheduling.inputs.volumes import (
     MOST_ALTERNATIVES,
     VolumeError,
+    resolve_volumes,
     volume_alternatives,
 )
-from karpenter.scheduling.volumes import PodVolumes
-from solving import solved
-from storing import DRIVER, bound_claim, local_volume, solved_with, stored
+from karpenter.scheduling.plan import Why
+from karpenter.scheduling.problem import PodVolumes
 
 
 def zone(*values: str) -> Expressions:
@@ -53,23 +53,26 @@ def holding(*volumes: PersistentVolume) -> Storage:
 Z2_OR_Z3 = stored([pvc("data")], classes=[storage_class(zones=["z2", "z3"])])
 
 
-def test_m_199_class_and_pod_agree_on_a_zone() -> None:
+@pytest.mark.case("SCH-199")
+def test_class_and_pod_agree_on_a_zone() -> None:
     answer = solved_with(Z2_OR_Z3, [pod("p", claims=["data"], required=[zone("z1", "z3")])])
 
     assert ["z3"] == answer.zones
 
 
-def test_m_200_class_and_pod_contradict_each_other() -> None:
+@pytest.mark.case("SCH-200")
+def test_class_and_pod_contradict_each_other() -> None:
     answer = solved_with(Z2_OR_Z3, [pod("p", claims=["data"], required=[zone("z1")])])
 
     assert {"p": {Why.VOLUME_CONFLICT}} == answer.unplaced
 
 
+@pytest.mark.case("SCH-201")
 @pytest.mark.parametrize(
     "terms",
     [
-        pytest.param((), id="M-201 the pod has no wish"),
-        pytest.param((zone("z1"), zone("z3")), id="M-201 the pod has alternatives"),
+        pytest.param((), id="the pod has no wish"),
+        pytest.param((zone("z1"), zone("z3")), id="the pod has alternatives"),
     ],
 )
 def test_a_pod_goes_to_the_zone_of_its_volume(terms: Sequence[Expressions]) -> None:
@@ -94,18 +97,18 @@ def test_a_zone_may_be_spelt_as_storage_drivers_spell_it() -> None:
         pytest.param(
             pv("v", driver=DRIVER, terms=[host("h1")]),
             {"p": {Why.VOLUME_CONFLICT}},
-            id="M-202 of a CSI driver: nowhere",
+            id="SCH-202 of a CSI driver: nowhere",
         ),
-        pytest.param(local_volume("v", [host("h1")]), {}, id="M-202 local: anywhere"),
+        pytest.param(local_volume("v", [host("h1")]), {}, id="SCH-202 local: anywhere"),
         pytest.param(
             local_volume("v", [host("h1"), zone("nope")]),
             {},
-            id="M-203 local, or in a zone that does not exist",
+            id="SCH-203 local, or in a zone that does not exist",
         ),
         pytest.param(
             local_volume("v", [zone("nope")]),
             {"p": {Why.VOLUME_CONFLICT}},
-            id="M-203 local, but in a zone that does not exist",
+            id="SCH-203 local, but in a zone that does not exist",
         ),
     ],
 )
@@ -117,7 +120,8 @@ def test_a_volume_that_names_a_host(
     assert unplaced == answer.unplaced
 
 
-def test_m_204_pods_that_repel_each_other_take_different_alternatives() -> None:
+@pytest.mark.case("SCH-204")
+def test_pods_that_repel_each_other_take_different_alternatives() -> None:
     storage = holding(*(pv(v, driver=DRIVER, terms=[zone("z1"), zone("z2")]) for v in "ab"))
     repelling = [
         pod(f"p-{v}", claims=[f"c-{v}"], labels=APP_T, anti_affinity=[pod_term(key=keys.ZONE)])

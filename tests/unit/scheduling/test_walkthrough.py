@@ -6,7 +6,7 @@ and a daemon takes 125m on each new node.
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     daemon_set,
     expression,
     instance_type,
@@ -16,11 +16,11 @@ from builders import (
     pods,
     unmanaged_node,
 )
+from helpers.solver import Answer, solved
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
 from karpenter.model.resources import NO_RESOURCES
 from karpenter.state.nodes import StateNode
-from solving import Answer, solved
 
 
 def sold(name: str, cpu: str, memory: str, price: float) -> InstanceType:

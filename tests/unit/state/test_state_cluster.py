@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     NOW,
     condition,
@@ -31,7 +31,7 @@ from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.model import labels
 from karpenter.state.cluster import ClusterState, snapshot_of
-from karpenter.state.intentions import IN_DOUBT, ComingClaim
+from karpenter.state.expectations import IN_DOUBT, ComingClaim
 from karpenter.state.snapshot import Snapshot
 
 
@@ -120,8 +120,9 @@ def test_a_claim_without_a_provider_id_is_known_by_name_only_and_blocks_planning
     assert not state.is_synced
 
 
+@pytest.mark.case("SCH-20")
 @pytest.mark.parametrize("way", ["launch", "deletion"])
-def test_a20_planning_goes_on_once_the_claim_has_launched_or_is_gone(way: str) -> None:
+def test_planning_goes_on_once_the_claim_has_launched_or_is_gone(way: str) -> None:
     state = state_of(node_claim("c", provider_id=""))
 
     if way == "launch":

@@ -5,7 +5,7 @@ from typing import Unpack
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     NOW,
     PodOptions,
@@ -24,7 +24,7 @@ from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.model.conditions import timestamp
 from karpenter.model.labels import DO_NOT_DISRUPT
-from karpenter.state.departing import (
+from karpenter.state.departing_pods import (
     Budgets,
     annotation_problem,
     is_evictable,
@@ -58,23 +58,23 @@ def protected(wish: str, started: int | None = 0) -> Pod:
 @pytest.mark.parametrize(
     ("candidate", "moves"),
     [
-        pytest.param(running(), True, id="N-220 a running pod"),
+        pytest.param(running(), True, id="SCH-220 a running pod"),
         pytest.param(running(phase="Succeeded"), False, id="a finished pod"),
         pytest.param(running(phase="Failed"), False, id="a failed pod"),
         pytest.param(
             running(deleted=NOW, owners=[owner("ReplicaSet", "web")]),
             False,
-            id="N-221 a terminating pod of a ReplicaSet has been replaced",
+            id="SCH-221 a terminating pod of a ReplicaSet has been replaced",
         ),
         pytest.param(
             running(deleted=NOW, owners=[owner("StatefulSet", "db")]),
             True,
-            id="N-221 a terminating pod of a StatefulSet has not",
+            id="SCH-221 a terminating pod of a StatefulSet has not",
         ),
         pytest.param(
             running(deleted=NOW, owners=[owner("App", "x", "a.io/v1"), owner("StatefulSet", "db")]),
             True,
-            id="N-221 whoever else owns it",
+            id="SCH-221 whoever else owns it",
         ),
         pytest.param(
             running(deleted=NOW, owners=[owner("StatefulSet", "db", "example.com/v1")]),
@@ -83,8 +83,8 @@ def protected(wish: str, started: int | None = 0) -> Pod:
         ),
         pytest.param(daemon_pod(daemon_set(), "n"), False, id="a daemon"),
         pytest.param(running(owners=[owner("Node", "n", "v1")]), False, id="a mirrored pod"),
-        pytest.param(protected("true"), False, id="N-223 do-not-disrupt"),
-        pytest.param(protected("5m", 360), True, id="N-223 do-not-disrupt for 5m, 6m ago"),
+        pytest.param(protected("true"), False, id="SCH-223 do-not-disrupt"),
+        pytest.param(protected("5m", 360), True, id="SCH-223 do-not-disrupt for 5m, 6m ago"),
         pytest.param(protected("5m", 240), False, id="do-not-disrupt for 5m, 4m ago"),
         pytest.param(
             running(
@@ -123,14 +123,14 @@ def test_only_machines_that_go_are_looked_at(machine: StateNode, moves: bool) ->
 @pytest.mark.parametrize(
     ("budgets", "options", "moves"),
     [
-        pytest.param([pdb(max_unavailable=0)], {}, False, id="N-222 maxUnavailable 0"),
-        pytest.param([pdb(max_unavailable="0%")], {}, False, id="N-222 maxUnavailable 0%"),
-        pytest.param([pdb(min_available="100%")], {}, False, id="N-222 minAvailable 100%"),
+        pytest.param([pdb(max_unavailable=0)], {}, False, id="SCH-222 maxUnavailable 0"),
+        pytest.param([pdb(max_unavailable="0%")], {}, False, id="SCH-222 maxUnavailable 0%"),
+        pytest.param([pdb(min_available="100%")], {}, False, id="SCH-222 minAvailable 100%"),
         pytest.param(
             [pdb("one", max_unavailable=1), pdb("two", max_unavailable=1)],
             {},
             False,
-            id="N-222 two budgets",
+            id="SCH-222 two budgets",
         ),
         pytest.param([pdb(max_unavailable=1)], {}, True, id="maxUnavailable 1"),
         pytest.param([pdb(max_unavailable="1%")], {}, True, id="maxUnavailable 1%"),
@@ -200,7 +200,7 @@ def test_only_machines_that_go_are_looked_at(machine: StateNode, moves: bool) ->
             ],
             {"conditions": [condition("Ready", "False")]},
             False,
-            id="N-222 two budgets hold even an unready pod that one of them would let go",
+            id="SCH-222 two budgets hold even an unready pod that one of them would let go",
         ),
         pytest.param(
             [pdb(max_unavailable=0)],

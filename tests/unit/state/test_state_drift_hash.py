@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import pytest
 
-from builders import expression, node_pool, taint
+from helpers.builders import expression, node_pool, taint
 from karpenter.api.codec import convert
 from karpenter.api.karpenter import NodePool
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from builders import pod
+from helpers.builders import pod
 from karpenter.model.labels import DISRUPTION_COST
-from karpenter.state.eviction import POD_DELETION_COST, eviction_cost
+from karpenter.state.eviction_cost import POD_DELETION_COST, eviction_cost
 
 UNIT = str(2**27)
 

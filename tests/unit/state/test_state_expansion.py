@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from builders import (
+from helpers.builders import (
     APP_T,
     NOW,
     UNSCHEDULABLE,
@@ -39,7 +39,7 @@ from karpenter.api.pods import (
     ResourceRequirements,
     Volume,
 )
-from karpenter.api.policy import LimitRange, LimitRangeItem, LimitRangeSpec
+from karpenter.api.policy import LimitRange, LimitRangeItem, LimitRangeSpec, PriorityClass
 from karpenter.api.storage import (
     PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
@@ -66,6 +66,65 @@ def expanded(*resources: Resource) -> tuple[Resource, ...]:
     expansion = expand(resources)
     assert () == expansion.problems
     return expansion.objects
+
+
+# Priorities
+
+
+def priority_class(name: str, value: int, *, is_default: bool = False) -> PriorityClass:
+    return PriorityClass(metadata=ObjectMeta(name=name), value=value, global_default=is_default)
+
+
+HIGH = priority_class("high", 1000)
+USUAL = priority_class("usual", 5, is_default=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "classes", "expected"),
+    [
+        pytest.param({"priority_class_name": "high"}, [HIGH], ("high", 1000), id="its class"),
+        pytest.param(
+            {"priority_class_name": "high"}, [HIGH, USUAL], ("high", 1000), id="not the default"
+        ),
+        pytest.param({}, [HIGH, USUAL], ("usual", 5), id="the default of all pods"),
+        pytest.param(
+            {},
+            [USUAL, priority_class("less", 3, is_default=True)],
+            ("less", 3),
+            id="the lowest default",
+        ),
+        pytest.param({}, [HIGH], ("", None), id="no default"),
+        pytest.param({"priority_class_name": "odd"}, [HIGH], ("odd", None), id="nobody's class"),
+        pytest.param(
+            {"priority_class_name": "system-node-critical"},
+            [],
+            ("system-node-critical", 2_000_001_000),
+            id="a class that every cluster has",
+        ),
+        pytest.param({"priority": 7}, [USUAL], ("", 7), id="stored before the class was"),
+    ],
+)
+def test_a_pod_gets_the_priority_that_a_server_would_give_it(
+    spec: dict[str, object],
+    classes: list[PriorityClass],
+    expected: tuple[str, int | None],
+) -> None:
+    given = bare()
+    given = msgspec.structs.replace(given, spec=msgspec.structs.replace(given.spec, **spec))
+
+    (found,) = (each for each in expanded(given, *classes) if isinstance(each, Pod))
+
+    assert expected == (found.spec.priority_class_name, found.spec.priority)
+
+
+def test_pods_of_a_workload_get_it_too_and_the_template_stays_as_it_is() -> None:
+    workload = replica_set("web", 2)
+    found = expanded(workload, USUAL)
+
+    made = [each for each in found if isinstance(each, Pod)]
+    (kept,) = (each for each in found if isinstance(each, ReplicaSet))
+    assert [5, 5] == [each.spec.priority for each in made]
+    assert kept.spec.template.spec.priority is None
 
 
 # Names

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from builders import (
+from helpers.builders import (
     NOW,
     condition,
     daemon_pod,
@@ -31,7 +31,8 @@ REBOOTING = taint("karpenter.sh/rebooting:NoSchedule")
 # Which object speaks
 
 
-def test_n213_an_unmanaged_node_is_ready_and_takes_pods_as_it_is() -> None:
+@pytest.mark.case("SCH-213")
+def test_an_unmanaged_node_is_ready_and_takes_pods_as_it_is() -> None:
     machine = unmanaged_node("old", cpu="4", taints=[CUSTOM])
 
     assert machine.is_registered
@@ -62,7 +63,8 @@ def test_a_machine_without_a_node_is_not_ready() -> None:
     assert not launching_node("n").is_ready
 
 
-def test_n214_a_launching_machine_is_what_its_claim_promises() -> None:
+@pytest.mark.case("SCH-214")
+def test_a_launching_machine_is_what_its_claim_promises() -> None:
     machine = launching_node("claim-1", cpu="4", labels={"tier": "web"}, taints=[CUSTOM])
 
     assert "claim-1" == machine.name == machine.hostname
@@ -106,7 +108,8 @@ def test_the_hostname_label_comes_before_the_name() -> None:
 # Sizes
 
 
-def test_n218_a_resource_reported_as_zero_is_taken_from_the_claim_until_initialized() -> None:
+@pytest.mark.case("SCH-218")
+def test_a_resource_reported_as_zero_is_taken_from_the_claim_until_initialized() -> None:
     starting = StateNode(
         node=node("n", initialized=False, cpu="8", resources={"acme/gpu-a": "0"}),
         node_claim=node_claim("n", cpu="16", resources={"acme/gpu-a": "2", "acme/net": "1"}),
@@ -141,22 +144,25 @@ STARTING = (
 STARTUP = (taint("example.com/agent=expected:NoSchedule"),)  # compared by key and effect
 
 
+@pytest.mark.case("SCH-215")
 @pytest.mark.parametrize("text", STARTING)
-def test_n215_taints_of_a_starting_machine_keep_nobody_away(text: str) -> None:
+def test_taints_of_a_starting_machine_keep_nobody_away(text: str) -> None:
     machine = managed_node(initialized=False, taints=[taint(text)], startup_taints=STARTUP)
 
     assert () == machine.taints
 
 
+@pytest.mark.case("SCH-216")
 @pytest.mark.parametrize("text", STARTING)
-def test_n216_the_same_taints_count_once_the_machine_is_initialized(text: str) -> None:
+def test_the_same_taints_count_once_the_machine_is_initialized(text: str) -> None:
     machine = managed_node(taints=[taint(text)], startup_taints=STARTUP)
 
     assert [text] == [format_taint(each) for each in machine.taints]
 
 
+@pytest.mark.case("SCH-217")
 @pytest.mark.parametrize("text", STARTING)
-def test_n217_the_same_taints_count_on_an_unmanaged_node(text: str) -> None:
+def test_the_same_taints_count_on_an_unmanaged_node(text: str) -> None:
     machine = unmanaged_node(taints=[taint(text)])
 
     assert [text] == [format_taint(each) for each in machine.taints]
@@ -243,9 +249,9 @@ def test_deleting(machine: StateNode, deleting: bool) -> None:
 @pytest.mark.parametrize(
     ("after", "nominated"),
     [
-        pytest.param(10, True, id="N-224 still at 10 seconds"),
+        pytest.param(10, True, id="SCH-224 still at 10 seconds"),
         pytest.param(20, False, id="no longer when the window ends"),
-        pytest.param(21, False, id="N-224 not at 21 seconds"),
+        pytest.param(21, False, id="SCH-224 not at 21 seconds"),
     ],
 )
 def test_nomination(after: int, nominated: bool) -> None:

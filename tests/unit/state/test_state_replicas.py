@@ -6,7 +6,7 @@ from typing import Unpack
 import pytest
 from msgspec.structs import replace
 
-from builders import (
+from helpers.builders import (
     APP_T,
     NOW,
     PodOptions,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from builders import PodOptions, condition, container, instance_type, pod, pod_spec
+from helpers.builders import PodOptions, condition, container, instance_type, pod, pod_spec
 from karpenter.api.pods import ActualResources, ContainerStatus
 from karpenter.model.resources import Resources
 from karpenter.state.requests import pod_requests, template_requests, with_limits_as_requests
@@ -30,7 +30,7 @@ def status(
         pytest.param(
             {"cpu": "1", "init_containers": [container("2", name="init")]},
             {"cpu": "2"},
-            id="D-75 an init container that needs more than the application decides",
+            id="SCH-75 an init container that needs more than the application decides",
         ),
         pytest.param(
             {
@@ -38,7 +38,7 @@ def status(
                 "init_containers": [container("10", name="i"), container("4.9", sidecar=True)],
             },
             {"cpu": "10.9"},
-            id="D-76 a sidecar after a large init container runs beside the application",
+            id="SCH-76 a sidecar after a large init container runs beside the application",
         ),
         pytest.param(
             {
@@ -46,7 +46,7 @@ def status(
                 "init_containers": [container("4.9", sidecar=True), container("5", name="i")],
             },
             {"cpu": "10.9"},
-            id="D-77 a sidecar runs beside the init container after it",
+            id="SCH-77 a sidecar runs beside the init container after it",
         ),
         pytest.param(
             {
@@ -54,7 +54,7 @@ def status(
                 "init_containers": [container("4.9", sidecar=True), container("6", name="i")],
             },
             {"cpu": "10.9"},
-            id="D-78 an init container beside a sidecar may need more than the application",
+            id="SCH-78 an init container beside a sidecar may need more than the application",
         ),
         pytest.param(
             {
@@ -74,7 +74,7 @@ def status(
                 "pod_level": {"cpu": "9.9", "memory": "3.9Gi"},
             },
             {"cpu": "9.9", "memory": "3.9Gi"},
-            id="D-79 requests of the pod as a whole replace those of its containers",
+            id="SCH-79 requests of the pod as a whole replace those of its containers",
         ),
         pytest.param(
             {
@@ -87,17 +87,17 @@ def status(
         pytest.param(
             {"cpu": "1", "overhead": {"cpu": "2"}},
             {"cpu": "3"},
-            id="D-80 the overhead of the runtime comes on top",
+            id="SCH-80 the overhead of the runtime comes on top",
         ),
         pytest.param(
             {"cpu": "2", "statuses": [status(allocated="6")]},
             {"cpu": "6"},
-            id="D-81 what is still allocated counts while a pod shrinks",
+            id="SCH-81 what is still allocated counts while a pod shrinks",
         ),
         pytest.param(
             {"cpu": "8", "statuses": [status(allocated="2")]},
             {"cpu": "8"},
-            id="D-81 what is asked for counts while a pod grows",
+            id="SCH-81 what is asked for counts while a pod grows",
         ),
         pytest.param(
             {"cpu": "1", "statuses": [status(cpu="5", allocated="2")]},
@@ -179,11 +179,12 @@ def test_limits_stand_in_for_requests_that_are_missing() -> None:
     assert expected == with_limits_as_requests(spec)
 
 
+@pytest.mark.case("SCH-82")
 @pytest.mark.parametrize(
     ("memory", "left"),
     [
-        pytest.param("20Gi", "4Gi", id="D-82 huge pages come out of memory"),
-        pytest.param("12Gi", "0", id="D-82 down to nothing"),
+        pytest.param("20Gi", "4Gi", id="huge pages come out of memory"),
+        pytest.param("12Gi", "0", id="down to nothing"),
     ],
 )
 def test_huge_pages_are_not_for_ordinary_pods(memory: str, left: str) -> None:

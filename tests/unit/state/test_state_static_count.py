@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from builders import NOW, condition, launching_node, managed_node, node_claim, node_pool
+from helpers.builders import NOW, condition, launching_node, managed_node, node_claim, node_pool
 from karpenter.api.karpenter import NodeClaim
 from karpenter.model.labels import NODEPOOL, REPLACES
-from karpenter.state.intentions import ComingClaim
+from karpenter.state.expectations import ComingClaim
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
-from karpenter.state.static_count import PATIENCE, StaticCount, count_static
+from karpenter.state.static_node_counts import PATIENCE, StaticCount, count_static
 
 POOL: Final = node_pool("fixed", replicas=3, limits={"nodes": "5"})
 LONG_AGO: Final = NOW - timedelta(days=1)

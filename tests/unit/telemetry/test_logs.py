@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import structlog
 
+from karpenter.model import durations
 from karpenter.settings import SettingError, Settings
 from karpenter.telemetry import configure_logging, quiet_logger, recording_logger
-from karpenter.telemetry.log_lines import go_text
 from karpenter.telemetry.logs import Output, short_revision, take_over
 
 MOMENT = datetime(2026, 8, 20, 22, 19, 15, 123_999, tzinfo=UTC)
@@ -225,7 +225,7 @@ def test_a_line_that_cannot_be_written_is_told_elsewhere() -> None:
     ],
 )
 def test_durations_are_written_as_go_does(seconds: float, expected: str) -> None:
-    assert expected == go_text(timedelta(seconds=seconds))
+    assert expected == durations.text(timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize(
