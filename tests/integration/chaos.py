@@ -12,18 +12,17 @@ import sys
 from datetime import datetime, timedelta
 from typing import Any
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from faulty import Faults, FaultyTransport
-from invariants import made_nodes, problems
-from karpenter.clock import Clock, VirtualClock, run_virtual, running_clock
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.faults import Faults, FaultyTransport
+from helpers.invariants import made_nodes, problems
+from helpers.storms import replay
+from karpenter.clock import Clock, VirtualClock, running_clock
 from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider, CreateError
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Transport
-from karpenter.telemetry import quiet_logger
-from karpenter.telemetry.logs import take_over
 
 STORM_SECONDS = 600.0
 REST_SECONDS = 1500.0  # longer than a launch may take before it is given up
@@ -123,13 +122,5 @@ async def ridden_out(seed: int) -> list[str]:
         return problems(run)
 
 
-def main() -> int:
-    """Replay the storm of a seed."""
-    take_over(quiet_logger())
-    wrong = run_virtual(ridden_out(int(sys.argv[1])), seed=sys.argv[1])
-    print("\n".join(wrong) or "nothing is wrong")
-    return bool(wrong)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(replay(ridden_out))

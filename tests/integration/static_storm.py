@@ -16,23 +16,22 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, gates, kwok_pool
-from faulty import Faults, FaultyTransport
-from invariants import problems
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, gates, kwok_pool
+from helpers.faults import Faults, FaultyTransport
+from helpers.invariants import problems
+from helpers.storms import replay
 from karpenter.api.karpenter import NodePool
-from karpenter.clock import Clock, run_virtual, running_clock
+from karpenter.clock import Clock, running_clock
 from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudProvider, CreateError
 from karpenter.kube.client import Client
 from karpenter.kube.transport import Request, Response, Stream, Transport
-from karpenter.sandbox.store import Event
-from karpenter.scheduling.static import StaticOutcome, plan_static
+from karpenter.scheduling.static_pools import StaticOutcome, plan_static
 from karpenter.settings import Settings
 from karpenter.state.cluster import snapshot_of
-from karpenter.telemetry import quiet_logger
-from karpenter.telemetry.logs import take_over
+from karpenter_sandbox.store.store import Event
 
 STORM_SECONDS: Final = 600.0
 REST_SECONDS: Final = 3000.0  # longer than two launches may take before they are given up
@@ -290,13 +289,5 @@ def _replaces(claim: JsonObject) -> str:
     return str(claim["metadata"].get("annotations", {}).get(REPLACES, ""))
 
 
-def main() -> int:
-    """Replay the storm of a seed."""
-    take_over(quiet_logger())
-    wrong = run_virtual(ridden_out(int(sys.argv[1])), seed=sys.argv[1])
-    print("\n".join(wrong) or "nothing is wrong")
-    return bool(wrong)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(replay(ridden_out))

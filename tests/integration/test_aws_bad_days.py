@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from autoscaler import deployment
-from aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
-from clusters import in_virtual_time
-from karpenter.cloud.aws import status_poller
+from helpers.autoscaler import deployment
+from helpers.aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
+from helpers.clusters import in_virtual_time
+from karpenter.cloud.aws.housekeeping.memory_discovery import MemoryDiscovery
 from karpenter.cloud.aws.housekeeping.tagging import NAME, Tagging
-from karpenter.cloud.aws.memory_discovery import MemoryDiscovery
+from karpenter.cloud.aws.interruption import status_poller
 
 pytestmark = pytest.mark.storm
 
@@ -57,7 +57,7 @@ def short_of_subnets(box: AwsSandbox) -> None:
 async def has_started(box: AwsSandbox) -> None:
     """Wait until launches can begin."""
     run = box.run
-    await run.until(lambda: bool(run.manager and run.manager.world) and bool(box.providers))
+    await run.until(lambda: bool(run.manager and run.manager.context) and bool(box.providers))
     await run.pass_time(10)
 
 

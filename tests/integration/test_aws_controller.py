@@ -9,15 +9,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from karpenter.cli import controller_run
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
+from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
 from karpenter.kube.client import Client
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
-from karpenter.sandbox.transport import MemoryTransport
+from karpenter.operator import run
 from karpenter.settings import Settings, read_settings
 from karpenter.telemetry import recording_logger
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
+from karpenter_sandbox.server.transport import MemoryTransport
 
 pytestmark = pytest.mark.storm
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.storm
 class Ground:
     """What a controller is started on."""
 
-    world: AwsWorld
+    world: SimulatedAws
     settings: Settings
     environment: dict[str, str]
 
@@ -49,7 +49,7 @@ async def ground(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     kube = Client(MemoryTransport(cluster.api), clock)
     async with serving(server), aws_world(clock, kube) as world:
         write_kubeconfig(server, kubeconfig)
-        monkeypatch.setattr(controller_run, "load_provider", lambda _: world.make_provider)
+        monkeypatch.setattr(run, "load_provider", lambda _: world.make_provider)
         yield Ground(world, settings, {"KUBECONFIG": str(kubeconfig), "CLOUD_PROVIDER": "aws"})
 
 
@@ -60,7 +60,7 @@ async def test_the_controller_serves_the_metrics_of_its_provider(
     async with ground(tmp_path, monkeypatch) as on:
         address = f"http://127.0.0.1:{on.settings.metrics_port}/metrics"
         async with (
-            controller_run._assembled(on.settings, on.environment, log, ""),
+            run._assembled(on.settings, on.environment, log, ""),
             aiohttp.ClientSession() as session,
             session.get(address) as answer,
         ):
@@ -78,7 +78,7 @@ async def test_a_provider_that_may_not_work_keeps_the_controller_from_starting(
     log, _ = recording_logger()
     async with ground(tmp_path, monkeypatch) as on:
         on.world.account.faults.fail("DescribeInstanceTypes", "UnauthorizedOperation")
-        code = await controller_run.run_controller(on.settings, on.environment, log)
+        code = await run.run_controller(on.settings, on.environment, log)
 
     said = capsys.readouterr().err
     assert (1, 1) == (code, said.count("\n"))

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import pytest
 
-from autoscaler import deployment
-from aws_sandbox import EC2_CLASS, aws_sandbox, ec2_pool
-from clusters import in_virtual_time
-from rights import AWS, CORE, OPTIONAL, Recording, Right, granted, looked_for
+from helpers.autoscaler import deployment
+from helpers.aws_sandbox import EC2_CLASS, aws_sandbox, ec2_pool
+from helpers.clusters import in_virtual_time
+from helpers.rights import AWS, CORE, OPTIONAL, Recording, Right, granted, looked_for
 
 pytestmark = pytest.mark.storm
 

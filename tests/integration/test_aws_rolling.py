@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 from moto.backends import get_backend
 
-from autoscaler import deployment
-from aws_fakes import Account
-from aws_sandbox import AwsSandbox, aws_sandbox, ec2_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import deployment
+from helpers.aws_fakes import Account
+from helpers.aws_sandbox import AwsSandbox, aws_sandbox, ec2_pool
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.clock import EPOCH
-from karpenter.cloud.aws.identity import instance_id_of
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
+from karpenter.cloud.aws.ec2.tags import cluster_tag
 from karpenter.cloud.aws.simulated.account import ACCOUNT
 from karpenter.cloud.aws.simulated.world import announcement
-from karpenter.cloud.aws.tags import cluster_tag
 from karpenter.model import labels
 
 pytestmark = pytest.mark.storm
@@ -183,12 +184,13 @@ def tags(**held: str) -> list[JsonObject]:
     return [{"ResourceType": "instance", "Tags": listed}]
 
 
+@pytest.mark.case("AWS-118")
 @pytest.mark.row("S2-23", "S2-40")
 @pytest.mark.parametrize(
     "lost", [cluster_tag("sandbox"), labels.NODEPOOL], ids=["the cluster's tag", "the pool's tag"]
 )
 @in_virtual_time
-async def test_118_what_is_not_tagged_as_ours_is_never_touched(lost: str) -> None:
+async def test_what_is_not_tagged_as_ours_is_never_touched(lost: str) -> None:
     async with aws_sandbox(ec2_pool(), environment=QUIET) as box:
         ec2 = box.account.client("ec2")
         subnet = box.account.subnets["us-west-2a"]
@@ -198,8 +200,8 @@ async def test_118_what_is_not_tagged_as_ours_is_never_touched(lost: str) -> Non
             {
                 cluster_tag("other"): "owned",
                 labels.NODEPOOL: "default",
-                labels.EC2_NODE_CLASS: "default",
-                labels.EKS_CLUSTER_NAME_TAG: "other",
+                ec2_labels.NODE_CLASS: "default",
+                ec2_labels.EKS_CLUSTER_NAME_TAG: "other",
             },
         ):
             more = {"TagSpecifications": tags(**held)} if held else {}
@@ -225,8 +227,9 @@ async def test_118_what_is_not_tagged_as_ours_is_never_touched(lost: str) -> Non
         assert not {*foreign, kept} & set(ended)
 
 
+@pytest.mark.case("AWS-117")
 @in_virtual_time
-async def test_117_an_instance_nobody_knows_is_terminated_when_it_is_old_enough() -> None:
+async def test_an_instance_nobody_knows_is_terminated_when_it_is_old_enough() -> None:
     async with aws_sandbox(ec2_pool(), environment=QUIET) as box:
         run = box.run
         await run.apply(deployment("app", 1))

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, deployment
-from clusters import in_virtual_time
+from helpers.autoscaler import Autoscaler, autoscaler, deployment
+from helpers.clusters import in_virtual_time
+from karpenter.api import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.simulated.faults import SoldOut
-from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
+from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
 from karpenter.model import labels
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics
+from karpenter_sandbox.server.transport import MemoryTransport
 
 pytestmark = pytest.mark.storm
 
@@ -29,7 +30,7 @@ TYPES = frozenset({"m5.large", "m5.xlarge", "m5.2xlarge", "c5.large", "c5.xlarge
 @dataclass
 class Sandbox:
     run: Autoscaler
-    world: AwsWorld
+    world: SimulatedAws
     metrics: Metrics
 
     @property
@@ -38,7 +39,7 @@ class Sandbox:
 
 
 def pool(**disruption: Any) -> dict[str, Any]:
-    reference = {"group": labels.AWS_DOMAIN, "kind": "EC2NodeClass", "name": "default"}
+    reference = {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": "default"}
     template = {"nodeClassRef": reference, "requirements": [], "expireAfter": "Never"}
     return {
         "apiVersion": "karpenter.sh/v1",
@@ -54,7 +55,7 @@ def pool(**disruption: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def sandbox() -> AsyncIterator[Sandbox]:
     """A sandbox's cluster with the controllers on a simulated AWS."""
-    worlds: list[AwsWorld] = []
+    worlds: list[SimulatedAws] = []
     metrics = Metrics()
     made: list[Metrics] = []
 
@@ -156,7 +157,7 @@ async def test_pods_get_on_demand_machines_when_spot_is_sold_out() -> None:
 async def test_a_process_that_dies_while_it_launches_leaves_nothing_doubled() -> None:
     async with sandbox() as box:
         run = box.run
-        await run.until(lambda: bool(run.manager and run.manager.world))
+        await run.until(lambda: bool(run.manager and run.manager.context))
         await run.apply(deployment("app", 6, cpu="1"))
         for _ in range(4):
             await run.pass_time(1.3)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from autoscaler import deployment
-from aws_sandbox import AwsSandbox, aws_sandbox, ec2_pool
-from clusters import in_virtual_time
-from karpenter.cli.sandbox_aws import bad_days
+from helpers.autoscaler import deployment
+from helpers.aws_sandbox import AwsSandbox, aws_sandbox, ec2_pool
+from helpers.clusters import in_virtual_time
 from karpenter.model import labels
-from karpenter.sandbox.conditions import find_condition
+from karpenter_sandbox.command.aws import bad_days
+from karpenter_sandbox.conditions import find_condition
 
 pytestmark = pytest.mark.storm
 

@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 
-from autoscaler import deployment
-from aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
-from clusters import in_virtual_time
-from invariants import problems
+from helpers.autoscaler import deployment
+from helpers.aws_sandbox import SERVICES, AwsSandbox, aws_sandbox, ec2_pool
+from helpers.clusters import in_virtual_time
+from helpers.invariants import problems
+from helpers.scale_walk import app_pods, cpu_on, manifests, node_types, pending, placement
+from karpenter.api import ec2_labels
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
 from karpenter.model import labels
-from karpenter.sandbox.machine_status import kubelet_version
 from karpenter.settings import Settings
-from walking import app_pods, cpu_on, manifests, node_types, pending, placement
+from karpenter_sandbox.kubelet.status import kubelet_version
 
 pytestmark = pytest.mark.storm
 
@@ -27,15 +28,15 @@ EC2_CLASS: dict[str, Any] = {
     "spec": {
         "role": NODE_ROLE,
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": {labels.DISCOVERY_TAG: WALK}}],
-        "securityGroupSelectorTerms": [{"tags": {labels.DISCOVERY_TAG: WALK}}],
+        "subnetSelectorTerms": [{"tags": {ec2_labels.DISCOVERY_TAG: WALK}}],
+        "securityGroupSelectorTerms": [{"tags": {ec2_labels.DISCOVERY_TAG: WALK}}],
     },
 }
 
 
 def discovered_as_walk(box: AwsSandbox) -> None:
     """Tag network and groups as the walk's files select them."""
-    tags = [{"Key": labels.DISCOVERY_TAG, "Value": WALK}]
+    tags = [{"Key": ec2_labels.DISCOVERY_TAG, "Value": WALK}]
     resources = [*box.account.subnets.values(), box.account.security_group]
     box.account.client("ec2").create_tags(Resources=resources, Tags=tags)
 
@@ -51,7 +52,7 @@ def pool_of_the_walk() -> dict[str, Any]:
     """The pool of the walk, on EC2."""
     pool = manifests("nodepool.yaml")[0]
     pool["spec"]["template"]["spec"]["nodeClassRef"] = {
-        "group": labels.AWS_DOMAIN,
+        "group": ec2_labels.DOMAIN,
         "kind": "EC2NodeClass",
         "name": "default",
     }
@@ -131,8 +132,8 @@ PROVISIONER: dict[str, Any] = {
             {"key": labels.CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]}
         ],
         "provider": {
-            "subnetSelector": {labels.DISCOVERY_TAG: WALK},
-            "securityGroupSelector": {labels.DISCOVERY_TAG: WALK},
+            "subnetSelector": {ec2_labels.DISCOVERY_TAG: WALK},
+            "securityGroupSelector": {ec2_labels.DISCOVERY_TAG: WALK},
         },
         "ttlSecondsAfterEmpty": 30,
     },
@@ -146,9 +147,10 @@ BOTH_SPELLINGS = {
 }
 
 
+@pytest.mark.case("AWS-134")
 @pytest.mark.row("S3-10", "S3-27", "S3-28", "S3-40")
 @in_virtual_time
-async def test_134_a_provisioner_of_2022_with_an_inline_provider_gets_a_node_on_ec2() -> None:
+async def test_a_provisioner_of_2022_with_an_inline_provider_gets_a_node_on_ec2() -> None:
     # what such a manifest left to its controller; AL2, which it got, ends with Kubernetes 1.32
     left_to_settings = Settings(legacy_node_role=NODE_ROLE, legacy_ami_family="AL2023")
     async with aws_sandbox(region=REGION, has_class=False, settings=left_to_settings) as box:
@@ -258,7 +260,7 @@ async def test_a_gpu_pool_of_p3_types_serves_the_pods_that_ask_for_gpus_and_no_o
 async def test_ten_pods_of_a_batch_cost_a_fleet_per_node_of_the_whole_catalogue() -> None:
     async with aws_sandbox(ec2_pool(), types=frozenset()) as box:
         run = box.run
-        await run.until(lambda: bool(run.manager and run.manager.world))
+        await run.until(lambda: bool(run.manager and run.manager.context))
         spread = {
             "maxSkew": 1,
             "topologyKey": labels.ZONE,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, kwok_pool
-from clusters import in_virtual_time
-from karpenter.sandbox.faults import Timing
+from helpers.autoscaler import Autoscaler, autoscaler, kwok_pool
+from helpers.clusters import in_virtual_time
+from karpenter_sandbox.kubelet.faults import Timing
 
 SIZES = (("100m", "128Mi"), ("500m", "1Gi"), ("1", "4Gi"), ("2", "2Gi"), ("3500m", "14Gi"))
 

@@ -5,15 +5,12 @@ is told once undisturbed to count the writes, and then once for each of them, wi
 killed at that write and a new one started in its place.
 """
 
-import asyncio
-
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
-from faulty import CrashingTransport, CrashPoint
-from invariants import made_nodes, problems
+from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
+from helpers.faults import CrashPoint, first_dies_at, replaced_at
+from helpers.invariants import made_nodes, problems
 from karpenter.clock import run_virtual
-from karpenter.kube.transport import Transport
 
 REPLICAS = 6
 
@@ -28,28 +25,12 @@ async def story(run: Autoscaler) -> None:
 
 async def told(point: CrashPoint) -> tuple[list[str], int, int]:
     """Tell the story with a crash; return what is wrong in the end, nodes and pods."""
-    processes = 0
-
-    def wrap(transport: Transport) -> Transport:
-        nonlocal processes
-        processes += 1
-        return CrashingTransport(transport, point) if processes == 1 else transport
-
     big = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["4"]}
     objects = (kwok_pool("default", big), deployment("web", REPLICAS))
-    async with autoscaler(*objects, wrap=wrap) as run:
-
-        async def replace() -> None:
-            await point.happened.wait()
-            await run.kill()
-            run.start()
-
-        watcher = asyncio.create_task(replace())
-        try:
+    async with autoscaler(*objects, wrap=first_dies_at(point)) as run:
+        async with replaced_at(point, run):
             await story(run)
             await run.pass_time(120)
-        finally:
-            watcher.cancel()
         return problems(run), len(made_nodes(run)), len(run.running)
 
 

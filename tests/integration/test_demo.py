@@ -1,9 +1,9 @@
 """The demonstration does what it says, from nothing to twenty pods and back."""
 
-from autoscaler import autoscaler
-from clusters import in_virtual_time
-from karpenter.cli.demo import STEPS, commands_to_try, demonstrate, example
-from karpenter.cli.sandbox_prices import PriceList
+from helpers.autoscaler import autoscaler
+from helpers.clusters import in_virtual_time
+from karpenter_sandbox.command.demo import STEPS, commands_to_try, demonstrate, example
+from karpenter_sandbox.command.prices import PriceList
 
 
 @in_virtual_time

@@ -5,16 +5,14 @@ changes, and that node is replaced. It is told once undisturbed to count the wri
 for each of them, with the process killed at that write and a new one started in its place.
 """
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from faulty import CrashingTransport, CrashPoint
-from invariants import made_nodes, problems
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.faults import CrashPoint, first_dies_at, replaced_at
+from helpers.invariants import made_nodes, problems
 from karpenter.clock import run_virtual
-from karpenter.kube.transport import Transport
 
 pytestmark = pytest.mark.storm
 
@@ -36,28 +34,12 @@ async def story(run: Autoscaler) -> None:
 
 async def told(point: CrashPoint) -> tuple[list[str], int, int]:
     """Tell the story with a crash; return what is wrong in the end, nodes and pods."""
-    is_first = True
-
-    def wrap(transport: Transport) -> Transport:
-        nonlocal is_first
-        crashes, is_first = is_first, False
-        return CrashingTransport(transport, point) if crashes else transport
-
     objects = (kwok_pool("default", SMALL, disruption=DISRUPTION), deployment("web", 6))
-    async with autoscaler(*objects, wrap=wrap) as run:
-
-        async def replace() -> None:
-            await point.happened.wait()
-            await run.kill()
-            run.start()
-
-        watcher = asyncio.create_task(replace())
-        try:
+    async with autoscaler(*objects, wrap=first_dies_at(point)) as run:
+        async with replaced_at(point, run):
             await story(run)
             # Marks that were left are taken off, and a spare node goes once nobody needs it
             await run.pass_time(150)
-        finally:
-            watcher.cancel()
         return [*problems(run), *leftovers(run)], len(made_nodes(run)), len(run.running)
 
 

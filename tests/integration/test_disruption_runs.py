@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from invariants import made_nodes, problems
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.invariants import made_nodes, problems
 from karpenter.clock import run_virtual
 from karpenter.controllers.disruption.executor import Executor
 from karpenter.controllers.disruption.loop import DisruptionLoop
-from karpenter.controllers.disruption.planning import Glance, Look, Planner
+from karpenter.controllers.disruption.planner import DisruptionPlanner, Glance, Look
 from karpenter.disruption.commands import MULTI, SINGLE, Command
-from karpenter.disruption.passes import Pass
+from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.plan import Search, next_commands
 from karpenter.kube.transport import Request, Response, Stream, Transport
 from karpenter.state.snapshot import Snapshot
@@ -61,9 +61,9 @@ class Watch:
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Compare what the loop finds with what the planner by itself would find."""
         watch = self
-        glance, find, begin = Planner.glance, DisruptionLoop._find, Executor.begin
+        glance, find, begin = DisruptionPlanner.glance, DisruptionLoop._find, Executor.begin
 
-        async def noted_glance(planner: Planner) -> Glance:
+        async def noted_glance(planner: DisruptionPlanner) -> Glance:
             watch._expected = await watch._plan(planner)
             return await glance(planner)
 
@@ -80,15 +80,15 @@ class Watch:
             if command.method in (MULTI, SINGLE) and command.savings < 0:
                 watch.broken.append(f"consolidation would cost: {command}")
 
-        patch.setattr(Planner, "glance", noted_glance)
+        patch.setattr(DisruptionPlanner, "glance", noted_glance)
         patch.setattr(DisruptionLoop, "_find", noted_find)
         patch.setattr(Executor, "begin", noted_begin)
 
-    async def _plan(self, planner: Planner) -> tuple[Snapshot, list[object]]:
-        world = planner._world
+    async def _plan(self, planner: DisruptionPlanner) -> tuple[Snapshot, list[object]]:
+        world = planner._context
         snapshot = world.state.snapshot()
         types = await planner._instance_types(snapshot)
-        view = Pass(
+        view = DisruptionContext(
             snapshot,
             lambda pool: types.get(pool.metadata.name, ()),
             world.cloud.facts,

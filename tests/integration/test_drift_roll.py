@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
-from invariants import made_nodes
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.invariants import made_nodes
 from karpenter.kube.transport import Request, Response, Stream, Transport
-from karpenter.sandbox.faults import Timing
+from karpenter_sandbox.kubelet.faults import Timing
 
 V1 = "karpenter.sh/v1"
 SIZES = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["16"]}

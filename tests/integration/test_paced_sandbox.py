@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from autoscaler import autoscaler, deployment, kwok_pool
+from helpers.autoscaler import autoscaler, deployment, kwok_pool
+from helpers.pace import Machine, run_paced
 from karpenter.clock import run_virtual
-from karpenter.sandbox.store import Event
-from paced import Machine, run_paced
+from karpenter_sandbox.store.store import Event
 
 Trace = list[tuple[datetime, str, str, str]]
 Day = tuple[Trace, list[list[str]]]

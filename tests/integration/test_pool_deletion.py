@@ -1,8 +1,10 @@
 """A pool that is deleted takes its nodes with it, unless whoever deletes it leaves them behind."""
 
-from autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
-from invariants import made_nodes
+import pytest
+
+from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.invariants import made_nodes
 
 V1 = "karpenter.sh/v1"
 QUICK = {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}
@@ -18,8 +20,9 @@ async def started(run: Autoscaler) -> list[str]:
     return uids(run)
 
 
+@pytest.mark.case("DIS-285")
 @in_virtual_time
-async def test_285_with_its_claims_nodes_go_and_pods_are_evicted() -> None:
+async def test_with_its_claims_nodes_go_and_pods_are_evicted() -> None:
     async with autoscaler(kwok_pool(disruption=QUICK), deployment("web", 3)) as run:
         await started(run)
         await run.client.delete(V1, "NodePool", None, "default", propagation="Background")
@@ -30,8 +33,9 @@ async def test_285_with_its_claims_nodes_go_and_pods_are_evicted() -> None:
         assert [] == run.running
 
 
+@pytest.mark.case("DIS-285")
 @in_virtual_time
-async def test_285_without_its_claims_nodes_stay_whatever_becomes_of_their_pods() -> None:
+async def test_without_its_claims_nodes_stay_whatever_becomes_of_their_pods() -> None:
     async with autoscaler(kwok_pool(disruption=QUICK), deployment("web", 3)) as run:
         before = await started(run)
         await run.client.delete(V1, "NodePool", None, "default", propagation="Orphan")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
-from invariants import made_nodes, problems
-from karpenter.sandbox.status import ApiError
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.invariants import made_nodes, problems
+from karpenter_sandbox.status import ApiError
 
 V1 = "karpenter.sh/v1"
 ANY_NUMBER = [{"nodes": "100%"}]

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from clusters import in_virtual_time
-from invariants import made_nodes, problems
-from karpenter.sandbox.faults import SHUTDOWN_DELAY, Timing
+from helpers import manifests
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.invariants import made_nodes, problems
+from karpenter_sandbox.kubelet.faults import SHUTDOWN_DELAY, Timing
 
 CPU = "karpenter.kwok.sh/instance-cpu"
 POOL = "karpenter.sh/nodepool"
@@ -23,16 +24,12 @@ BOOT_SECONDS = 40.0
 def pod(name: str, *, owner: JsonObject | None = None, **spec: Any) -> JsonObject:
     """A pod that only a node of our pool can take, unless its spec says otherwise."""
     container = {"name": "app", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            **({"ownerReferences": [owner]} if owner else {}),
-        },
-        "spec": {"containers": [container], "nodeSelector": {POOL: "default"}, **spec},
-    }
+    return manifests.pod(
+        name,
+        containers=[container],
+        metadata={"ownerReferences": [owner]} if owner else {},
+        **{"nodeSelector": {POOL: "default"}, **spec},
+    )
 
 
 def daemon_set(name: str, *, cpu: str, **spec: Any) -> JsonObject:

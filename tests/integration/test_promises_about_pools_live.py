@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
-from aws_sandbox import aws_sandbox, ec2_pool
-from clusters import in_virtual_time
-from invariants import problems
+from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.aws_sandbox import aws_sandbox, ec2_pool
+from helpers.clusters import in_virtual_time
+from helpers.invariants import problems
 from karpenter.model import labels
 
 V1 = "karpenter.sh/v1"

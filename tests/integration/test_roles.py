@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from autoscaler import (
+from helpers.autoscaler import (
     KWOK_CLASS,
     Autoscaler,
     JsonObject,
@@ -21,13 +21,18 @@ from autoscaler import (
     gates,
     kwok_pool,
 )
-from clusters import in_virtual_time
-from invariants import made_nodes
+from helpers.clusters import in_virtual_time
+from helpers.invariants import made_nodes
+from helpers.rights import CORE, OPTIONAL, Recording, Right, granted, looked_for, only_for_admission
+from karpenter.clock import Clock
+from karpenter.cloud.kwok.faults import SOLD_OUT_EVERYWHERE
+from karpenter.cloud.kwok.provider import make_provider
+from karpenter.cloud.provider import CloudProvider
+from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
 from karpenter.kube.lease import Election
-from karpenter.sandbox.transport import MemoryTransport
 from karpenter.settings import Settings
-from rights import CORE, OPTIONAL, Recording, Right, granted, looked_for, only_for_admission
+from karpenter_sandbox.server.transport import MemoryTransport
 
 V1: Final = "karpenter.sh/v1"
 ELECTION: Final = {("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "patch")}
@@ -50,6 +55,11 @@ class Used:
             assert only_for_admission(unused) == unused, file.name
 
 
+def provider_of_the_command(kube: Client, clock: Clock, rng: random.Random) -> CloudProvider:
+    """The simulated provider as ``karpenter controller`` makes it."""
+    return make_provider(ProviderContext(kube, clock, Settings(), {}, rng))
+
+
 @asynccontextmanager
 async def recorded(*objects: JsonObject, **settings: Any) -> AsyncIterator[Used]:
     rights: set[Right] = set()
@@ -57,6 +67,7 @@ async def recorded(*objects: JsonObject, **settings: Any) -> AsyncIterator[Used]
         *objects,
         settings=Settings(**settings),
         wrap=lambda inner: Recording(inner, rights, conflicts=20),
+        make_cloud=provider_of_the_command,
     ) as run:
         yield Used(run, rights)
 
@@ -77,6 +88,9 @@ async def test_with_default_settings() -> None:
     async with recorded(pool, web, deployment("huge", 1, cpu="9999")) as used:
         run = used.run
         await run.until(lambda: len(run.running) == 4)
+        # what a controller with KWOK_SOLD_OUT has left behind is taken off
+        left = {"metadata": {"annotations": {SOLD_OUT_EVERYWHERE: "c-*/*/spot"}}}
+        await run.client.patch("merge", KWOK_CLASS, "KWOKNodeClass", None, "default", left)
         await run.apply(deployment("app", 6))
         await run.until(lambda: len(run.running) == 10)
         # nodes are replaced; where pods refuse to go, they are deleted at the end of their time

@@ -2,12 +2,21 @@
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler
-from clusters import in_virtual_time
-from invariants import problems
+from helpers.autoscaler import Autoscaler, autoscaler
+from helpers.clusters import in_virtual_time
+from helpers.invariants import problems
+from helpers.scale_walk import (
+    FIXED,
+    app_pods,
+    cpu_on,
+    manifests,
+    node_types,
+    pending,
+    placement,
+    walk_cloud,
+)
 from karpenter.model.quantity import millis, units
-from karpenter.sandbox.faults import Timing
-from walking import FIXED, app_pods, cpu_on, manifests, node_types, pending, placement, walk_cloud
+from karpenter_sandbox.kubelet.faults import Timing
 
 BOOT_SECONDS = 84.0  # from the creation of a node until it is ready
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-import serving
-from autoscaler import Autoscaler, autoscaler, deployment
-from aws_sandbox import AwsSandbox, aws_sandbox
-from clusters import in_virtual_time
-from karpenter.admission.crds import builtin_crds
+from helpers import server
+from helpers.autoscaler import Autoscaler, autoscaler, deployment
+from helpers.aws_sandbox import AwsSandbox, aws_sandbox
+from helpers.clusters import in_virtual_time
+from helpers.seeds import as_applied, each_entry, is_refused, load, needs_seeds, register_image
+from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.clock import Clock, running_clock
 from karpenter.cloud.kwok.catalogue import load as load_types
 from karpenter.cloud.kwok.provider import KwokProvider
@@ -24,10 +25,9 @@ from karpenter.cloud.provider import CloudProvider
 from karpenter.kube.client import Client
 from karpenter.manifests.errors import ManifestError
 from karpenter.model import labels
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.status import ApiError
 from karpenter.settings import Settings
-from seeds import as_applied, each_entry, is_refused, load, needs_seeds, register_image
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.status import ApiError
 
 pytestmark = pytest.mark.storm
 
@@ -348,7 +348,7 @@ async def test_a_nodepool_gives_its_workload_nodes_on_aws(
 def test_a_nodepool_for_ec2_is_taken_on_kwok_with_the_sentence_that_no_nodes_come(
     name: str,
 ) -> None:
-    api = serving.cluster()
+    api = server.cluster()
     for definition in builtin_crds().values():
         api.create(definition)
     (pool,) = load(name)

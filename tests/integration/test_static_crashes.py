@@ -5,17 +5,15 @@ once undisturbed to count the writes, and then once for each of them, with the p
 that write and a new one started in its place. A witness sees every claim that is made.
 """
 
-import asyncio
 from typing import Final
 
 import pytest
 
-from autoscaler import autoscaler, gates, kwok_pool
-from faulty import CrashingTransport, CrashPoint
+from helpers.autoscaler import autoscaler, gates, kwok_pool
+from helpers.faults import CrashPoint, first_dies_at, replaced_at
+from helpers.invariants import problems
 from integration.static_storm import POOL, TYPE, Wish, Witness
-from invariants import problems
 from karpenter.clock import run_virtual
-from karpenter.kube.transport import Transport
 from karpenter.settings import Settings
 
 LIMIT: Final = 5
@@ -29,31 +27,15 @@ OTHER: Final = {
 
 async def told(point: CrashPoint) -> list[str]:
     """Tell the story with a crash; return what is wrong in the end."""
-    is_first = True
-
-    def wrap(transport: Transport) -> Transport:
-        nonlocal is_first
-        crashes, is_first = is_first, False
-        return CrashingTransport(transport, point) if crashes else transport
-
     pool = kwok_pool(POOL, TYPE, replicas=3, limits={"nodes": str(LIMIT)}, disruption=BUDGETS)
-    async with autoscaler(pool, settings=ON, wrap=wrap) as run:
+    async with autoscaler(pool, settings=ON, wrap=first_dies_at(point)) as run:
         witness = Witness(run, Wish(4), Wish(LIMIT))
-
-        async def replace() -> None:
-            await point.happened.wait()
-            await run.kill()
-            run.start()
-
-        watcher = asyncio.create_task(replace())
-        try:
+        async with replaced_at(point, run):
             await run.pass_time(30)
             await run.client.patch(
                 "merge", "karpenter.sh/v1", "NodePool", None, POOL, {"spec": OTHER}
             )
             await run.pass_time(200)
-        finally:
-            watcher.cancel()
         versions = [n["metadata"]["annotations"].get("example.com/version") for n in run.nodes]
         wrong = [*witness.judge(), *problems(run)]
         if versions != ["2"] * 4 or len(run.claims) != 4:

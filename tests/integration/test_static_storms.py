@@ -5,8 +5,9 @@ from typing import Final
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, gates, kwok_pool
-from clusters import in_virtual_time
+from helpers.autoscaler import Autoscaler, autoscaler, gates, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.storms import judged
 from integration.static_storm import (
     POOL,
     TYPE,
@@ -18,7 +19,7 @@ from integration.static_storm import (
     planned_for,
     ridden_out,
 )
-from karpenter.clock import run_virtual, running_clock
+from karpenter.clock import running_clock
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.kube.transport import Transport
@@ -30,24 +31,15 @@ ON: Final = Settings(feature_gates=gates(StaticCapacity=True))
 ALL_AT_ONCE: Final = {"budgets": [{"nodes": "100%"}]}
 
 
-def judged(seed: int) -> str:
-    """What went wrong in the storm of a seed, and how to see it again; nothing if all is well."""
-    wrong = run_virtual(ridden_out(seed), seed=str(seed))
-    if not wrong:
-        return ""
-    replay = f"PYTHONPATH=tests .venv/bin/python tests/integration/static_storm.py {seed}"
-    return "\n".join([*wrong, f"replay it with: {replay}"])
-
-
 @pytest.mark.storm
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_static_pool_rides_out_a_storm(seed: int) -> None:
-    assert "" == judged(seed)
+    assert "" == judged(ridden_out, seed, "static_storm.py")
 
 
 @pytest.mark.parametrize("seed", SAMPLE)
 def test_a_static_pool_rides_out_a_few_storms(seed: int) -> None:
-    assert "" == judged(seed)
+    assert "" == judged(ridden_out, seed, "static_storm.py")
 
 
 def late(seconds: float) -> Weather:

@@ -4,23 +4,23 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from karpenter.admission.durations import go_duration
 from karpenter.api.codec import convert
 from karpenter.api.karpenter import NodePool
 from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.disruption import commands
-from karpenter.disruption.passes import DisruptionSettings, Pass
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings
 from karpenter.disruption.plan import Search, next_commands
+from karpenter.model import durations
 from karpenter.model import labels as keys
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.scheduling.inputs.scheduler_config import parse_scheduler_config
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.provisioning import Catalogue, PassSettings, plan_provisioning
-from karpenter.scheduling.scheduler_config import parse_scheduler_config
 from karpenter.state.cluster import ClusterState
 from karpenter.state.snapshot import Snapshot
 from parity.problems import NODE_CLASS, NOW, RESERVATION_ID, Json, Problem, gates
@@ -87,7 +87,7 @@ def _disruption(problem: Problem, snapshot: Snapshot, catalogue: Catalogue, now:
         terminate_first_drift=opened.get("TerminateFirstDrift", False),
         terminate_first_repair=opened.get("TerminateFirstRepair", False),
     )
-    view = Pass(
+    view = DisruptionContext(
         snapshot,
         catalogue,
         FACTS,
@@ -152,9 +152,9 @@ def _policy(wire: Json) -> RepairPolicy:
 
 
 def _length(text: str) -> timedelta:
-    nanoseconds = go_duration(text)
-    assert nanoseconds is not None
-    return timedelta(microseconds=nanoseconds / 1000)
+    length = durations.parse(text)
+    assert length is not None
+    return length
 
 
 def _instance_type(wire: Json) -> InstanceType:

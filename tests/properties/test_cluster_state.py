@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import node, node_claim, pod
+from helpers.builders import node, node_claim, pod
 from karpenter.api.meta import Resource
 from karpenter.state.cluster import ClusterState, snapshot_of
-from karpenter.state.scope import identity_of
+from karpenter.state.object_keys import identity_of
 from karpenter.state.snapshot import Snapshot
 
 NAMES = st.sampled_from(["a", "b", "c"])

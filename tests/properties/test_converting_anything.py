@@ -1,7 +1,6 @@
 """Whatever object it is given, ``karpenter convert`` converts it or says in one line why not."""
 
 import json
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.commands import run
+from helpers.json_places import places
 from karpenter.manifests.reader import read
-from unit.cli.commands import run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 KINDS = [
@@ -121,15 +121,6 @@ GOOD: list[dict[str, Any]] = [
     for path in sorted(EXAMPLES.rglob("*.yaml"))
     for document in read(path.read_bytes(), path.name)
 ]
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every spot at which something stands: its container, and its key or index there."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, child in list(inner):
-        yield value, key
-        if isinstance(child, (dict, list)):
-            yield from places(child)
 
 
 @st.composite

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import FACTS_F, NOW, condition, owner, pod_term, selector, spread
-from disrupting import (
+from helpers.builders import FACTS_F, NOW, condition, owner, pod_term, selector, spread
+from helpers.disruption import (
     LONG_AGO,
     WEB,
     PoolOptions,
@@ -36,11 +36,10 @@ from karpenter.api.policy import PodDisruptionBudget
 from karpenter.checker.check import check_plan
 from karpenter.checker.inputs import Cluster, Rule
 from karpenter.cloud.types import InstanceType
-from karpenter.disruption.aftermath import Aftermath
 from karpenter.disruption.candidates import Blocked, Kind
 from karpenter.disruption.commands import Command, Decision
+from karpenter.disruption.context import DisruptionContext, DisruptionSettings
 from karpenter.disruption.costs import price_of
-from karpenter.disruption.passes import DisruptionSettings, Pass
 from karpenter.disruption.plan import (
     METHODS,
     DisruptionPlan,
@@ -48,6 +47,7 @@ from karpenter.disruption.plan import (
     next_commands,
     plan_disruption,
 )
+from karpenter.disruption.projected_state import ProjectedState
 from karpenter.model import labels as keys
 from karpenter.scheduling.plan import Plan
 from karpenter.scheduling.problem import PoolCatalogue
@@ -86,9 +86,9 @@ class Scene:
             now=NOW,
         )
 
-    def look(self, after: Snapshot | None = None) -> Pass:
+    def look(self, after: Snapshot | None = None) -> DisruptionContext:
         """One pass over the cluster, or over what has become of it."""
-        return Pass(
+        return DisruptionContext(
             after or self.snapshot,
             catalogue_of({"types": self.types}),
             FACTS_F,
@@ -321,7 +321,7 @@ def _cost(made: Scene) -> float:
 
 def _carried_out(made: Scene, command: Command) -> Scene:
     """The cluster once a command is done: machines came and went, and pods have moved."""
-    after = Aftermath(made.snapshot, FACTS_F, catalogue_of({"types": made.types}))
+    after = ProjectedState(made.snapshot, FACTS_F, catalogue_of({"types": made.types}))
     after.begin(command, until=NOW)
     gone = set(command.names)
     everybody = {key_of(p): p for m in made.nodes for p in m.pods}

@@ -7,11 +7,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import FACTS_F, expression, node_pool, offering, reserved
-from disrupting import kind, look, machine
+from helpers.builders import FACTS_F, expression, node_pool, offering, reserved
+from helpers.disruption import kind, look, machine
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.candidates import Candidate, Kind
-from karpenter.disruption.replacements import (
+from karpenter.disruption.methods.replacements import (
     Option,
     Refused,
     cheaper_than,
@@ -19,9 +19,9 @@ from karpenter.disruption.replacements import (
     replacement,
 )
 from karpenter.model import labels as keys
-from karpenter.scheduling.claims import OpenClaim, Shapes
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.universe import Universe
+from karpenter.scheduling.compiled.offerings import OfferingIndex
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.claims import OpenClaim, Shapes
 
 ZONES = ("z1", "z2", "z3")
 WAYS = (keys.SPOT, keys.ON_DEMAND)
@@ -144,7 +144,7 @@ def any_of(types: tuple[InstanceType, ...], zones: Sequence[str], ways: Sequence
             expression(keys.CAPACITY_TYPE, "In", *ways),
         ]
     )
-    universe = Universe(types)
+    universe = OfferingIndex(types)
     shapes = Shapes(universe, FACTS_F.well_known_labels)
     template = Template(0, pool, universe, shapes, (), FACTS_F)
     return option_of(template, OpenClaim(0, 0, template.shape, template.base), FACTS_F)

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import FACTS_F, NOW
-from disrupting import catalogue_of
-from karpenter.disruption.aftermath import Aftermath
+from helpers.builders import FACTS_F, NOW
+from helpers.disruption import catalogue_of
 from karpenter.disruption.commands import SINGLE, Command
-from karpenter.disruption.passes import Pass
-from karpenter.report.node_story import explain_node, node_document
-from karpenter.report.pool_story import explain_pool, pool_document
+from karpenter.disruption.context import DisruptionContext
+from karpenter.disruption.projected_state import ProjectedState
+from karpenter.report.node_explanation import explain_node, node_document
+from karpenter.report.nodepool_explanation import explain_pool, pool_document
 from properties.test_disruption_plan_properties import Scene
 from properties.test_disruption_plan_properties import scene as made
 
 
-def view_after(scene: Scene, begun: Sequence[Command]) -> Pass:
+def view_after(scene: Scene, begun: Sequence[Command]) -> DisruptionContext:
     """The cluster once commands have begun."""
-    after = Aftermath(scene.snapshot, FACTS_F, catalogue_of({"types": scene.types}))
+    after = ProjectedState(scene.snapshot, FACTS_F, catalogue_of({"types": scene.types}))
     for command in begun:
         after.begin(command, until=NOW + scene.settings.nomination)
-    return Pass(
+    return DisruptionContext(
         after.snapshot,
         after.types,
         FACTS_F,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import (
+from helpers.builders import (
     daemon_set,
     expression,
     instance_type,
@@ -16,11 +16,11 @@ from builders import (
     taint,
     toleration,
 )
+from helpers.solver import solved
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
 from karpenter.model.resources import Resources
-from solving import solved
 
 ZONES = ("z1", "z2")
 GPU = "acme/gpu"

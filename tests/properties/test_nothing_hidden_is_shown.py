@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from karpenter.cli.sandbox_view import EventFeed, event_line, laid_out, overview, said_text
+from helpers.cluster_texts import machine, node, pod, pool
+from helpers.commands import Ran, run
+from helpers.json_places import places
 from karpenter.manifests.reader import read
 from karpenter.settings import Settings
 from karpenter.telemetry.logs import configure_logging
 from karpenter.visible import has_hidden
-from properties.test_converting_anything import places
-from unit.cli.cluster_texts import machine, node, pod, pool
-from unit.cli.commands import Ran, run
+from karpenter_sandbox.command.live_view import EventFeed, event_line, laid_out, overview, said_text
 
 Json = dict[str, Any]
 

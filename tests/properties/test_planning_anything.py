@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.cluster_texts import everyone
+from helpers.commands import run
+from helpers.json_places import places
 from karpenter.manifests.reader import read
-from properties.test_converting_anything import places
-from unit.cli.cluster_texts import everyone
-from unit.cli.commands import run
 
 pytestmark = pytest.mark.storm
 

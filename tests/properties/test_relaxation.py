@@ -6,15 +6,25 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import APP_T, expression, node_pool, pod, pod_term, spread, taint
+from helpers.builders import APP_T, expression, node_pool, pod, pod_term, spread, taint
+from helpers.solver import question
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
-from karpenter.scheduling.effort import within_bounds
-from karpenter.scheduling.groups import Group, GroupKind, affinity_group, spread_group
-from karpenter.scheduling.node_demands import selector_demands, with_terms
-from karpenter.scheduling.relaxation import TOLERATE_PREFERENCES, Demands, demands_of, is_wish
-from karpenter.scheduling.world import World
-from solving import question
+from karpenter.scheduling.compiled.effort import within_bounds
+from karpenter.scheduling.compiled.node_requirements import selector_demands, with_terms
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.relaxation import (
+    TOLERATE_PREFERENCES,
+    Demands,
+    demands_of,
+    is_wish,
+)
+from karpenter.scheduling.compiled.topology_groups import (
+    Group,
+    GroupKind,
+    affinity_group,
+    spread_group,
+)
 
 zones = st.sampled_from(["z1", "z2", "z3"])
 rule_keys = st.sampled_from([keys.ZONE, keys.HOSTNAME, "example.com/rack"])
@@ -75,7 +85,7 @@ def one_by_one(demands: Demands | None, *, soft_taints: bool) -> Iterator[Demand
         demands = one_less(demands, soft_taints=soft_taints)
 
 
-def groups_of(wanted: Pod, demands: Demands, whole: Demands, world: World) -> list[Group]:
+def groups_of(wanted: Pod, demands: Demands, whole: Demands, world: CompiledProblem) -> list[Group]:
     filters = tuple(with_terms(selector_demands({}), (term,)) for term in whole.alternatives)
     found = [spread_group(wanted, c, filters, demands.tolerations) for c in demands.spread]
     for kind, required, preferred in (
@@ -94,7 +104,7 @@ def test_stages_are_those_of_giving_up_one_wish_after_the_other(
     wanted: Pod, soft_taints: bool
 ) -> None:
     taints = [taint("dear=true:PreferNoSchedule")] if soft_taints else []
-    world = World(question([wanted], pools=[node_pool(taints=taints)]))
+    world = CompiledProblem(question([wanted], pools=[node_pool(taints=taints)]))
     spec = wanted.spec
     whole = demands_of(spec, spec.topology_spread_constraints, respect_preferences=True)
 

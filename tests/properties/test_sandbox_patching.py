@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.sandbox.patching.apply import Writer, apply_configuration, track_update
-from karpenter.sandbox.patching.comparing import compare, fields_of
-from karpenter.sandbox.patching.elements import ABSENT
-from karpenter.sandbox.patching.errors import PatchError
-from karpenter.sandbox.patching.fieldsets import FieldSet
-from karpenter.sandbox.patching.json_patch import apply_json_patch
-from karpenter.sandbox.patching.merge_patch import apply_merge_patch
-from karpenter.sandbox.patching.merging import merge, remove
-from karpenter.sandbox.patching.strategic import apply_strategic_patch
-from karpenter.sandbox.schema import builtin_schema, crd_schema
+from karpenter_sandbox.kinds.patching.apply import Writer, apply_configuration, track_update
+from karpenter_sandbox.kinds.patching.comparing import compare, fields_of
+from karpenter_sandbox.kinds.patching.elements import ABSENT
+from karpenter_sandbox.kinds.patching.errors import PatchError
+from karpenter_sandbox.kinds.patching.fieldsets import FieldSet
+from karpenter_sandbox.kinds.patching.json_patch import apply_json_patch
+from karpenter_sandbox.kinds.patching.merge_patch import apply_merge_patch
+from karpenter_sandbox.kinds.patching.merging import merge, remove
+from karpenter_sandbox.kinds.patching.strategic import apply_strategic_patch
+from karpenter_sandbox.kinds.schema import builtin_schema, crd_schema
 
 pytestmark = pytest.mark.storm
 

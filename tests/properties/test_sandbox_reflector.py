@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from serving import MERGE, Cluster, cluster, config_map
+from helpers.server import MERGE, Cluster, cluster, config_map
 
 pytestmark = pytest.mark.storm
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from karpenter.sandbox.messages import Response, WatchResponse
-from serving import (
+from helpers.server import (
     APPLY,
     JSON,
     JSON_PATCH,
@@ -28,6 +27,7 @@ from serving import (
     manifest,
     pod,
 )
+from karpenter_sandbox.server.messages import Response, WatchResponse
 
 pytestmark = pytest.mark.storm
 

@@ -15,9 +15,7 @@ from typing import Any, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.model.quantity import millis, units
-from karpenter.sandbox.scheduling.placement import Chosen
-from placing import (
+from helpers.scheduler_bench import (
     HOSTNAME,
     ZONE,
     Bench,
@@ -30,6 +28,8 @@ from placing import (
     taint,
     term,
 )
+from karpenter.model.quantity import millis, units
+from karpenter_sandbox.scheduling.placement import Chosen
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -12,11 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from karpenter.sandbox.scheduling.classes import PodClass
-from karpenter.sandbox.scheduling.placement import Chosen
-from karpenter.sandbox.scheduling.rules import Classes
-from karpenter.sandbox.scheduling.topology import GroupKey, Lookout
-from placing import HOSTNAME, ZONE, Bench, labelled, node, pod, required, spread, taint, term
+from helpers.scheduler_bench import (
+    HOSTNAME,
+    ZONE,
+    Bench,
+    labelled,
+    node,
+    pod,
+    required,
+    spread,
+    taint,
+    term,
+)
+from karpenter_sandbox.scheduling.classes import PodClass
+from karpenter_sandbox.scheduling.placement import Chosen
+from karpenter_sandbox.scheduling.rules import Classes
+from karpenter_sandbox.scheduling.topology import GroupKey, Lookout
 
 Json = dict[str, Any]
 

@@ -7,10 +7,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building.random_clusters import Recipe, recipes
+from helpers.random_clusters import Recipe, recipes
 from karpenter.checker.check import accounting_violations, check_plan
 from karpenter.checker.inputs import Rule
-from karpenter.scheduling.compiler import Compiler
+from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.plan import Plan, PlannedClaim
 from karpenter.scheduling.solve import solve
 from karpenter.state.pods import key_of

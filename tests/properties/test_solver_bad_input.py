@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import expression, node_pool, pod
-from building.random_clusters import Question, Recipe, recipes
+from helpers.builders import expression, node_pool, pod
+from helpers.random_clusters import Question, Recipe, recipes
 from karpenter.api.karpenter import NodePool, NodeRequirement
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType

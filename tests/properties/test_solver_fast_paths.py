@@ -6,17 +6,17 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from building.random_clusters import Recipe, random_expressions, recipes
+from helpers.random_clusters import Recipe, random_expressions, recipes
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model.requirement import Requirement
 from karpenter.model.requirements import Requirements
 from karpenter.model.taints import first_untolerated
-from karpenter.scheduling.classes import PodClass
-from karpenter.scheduling.joining import Joining, Refusal
-from karpenter.scheduling.templates import Template
-from karpenter.scheduling.topology import HostCounts
-from karpenter.scheduling.universe import Levels, Universe, members
-from karpenter.scheduling.world import World
+from karpenter.scheduling.compiled.offerings import Levels, OfferingIndex, members
+from karpenter.scheduling.compiled.pod_classes import PodClass
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.packing.joining import Joining, Refusal
+from karpenter.scheduling.packing.topology import HostCounts
 
 QUICK = settings(max_examples=50, deadline=None)
 
@@ -26,7 +26,7 @@ amounts = st.integers(-5, 40)
 @given(recipes(), st.integers(0, 10**6))
 @QUICK
 def test_allowed_offerings_are_those_a_plain_filter_leaves(recipe: Recipe, seed: int) -> None:
-    universe = Universe(recipe.question.types)
+    universe = OfferingIndex(recipe.question.types)
     wanted = Requirements.from_wire(random_expressions(Random(seed), 3))
 
     expected = [
@@ -41,7 +41,7 @@ def test_allowed_offerings_are_those_a_plain_filter_leaves(recipe: Recipe, seed:
 @given(recipes())
 @QUICK
 def test_every_available_offering_is_a_bit_and_the_lowest_is_the_cheapest(recipe: Recipe) -> None:
-    universe = Universe(recipe.question.types)
+    universe = OfferingIndex(recipe.question.types)
     available = [o for t in recipe.question.types for o in t.offerings if o.available]
     prices = [offering.price for offering in available if offering.is_launchable]
 
@@ -54,7 +54,7 @@ def test_every_available_offering_is_a_bit_and_the_lowest_is_the_cheapest(recipe
 @given(recipes(), st.integers(0, 2**64))
 @QUICK
 def test_types_come_by_the_price_of_their_cheapest_offering(recipe: Recipe, mask: int) -> None:
-    universe = Universe(recipe.question.types)
+    universe = OfferingIndex(recipe.question.types)
     bits = mask & universe.all_bits
 
     first_bits = {universe.type_of[bit]: bit for bit in reversed(list(members(bits)))}
@@ -92,7 +92,7 @@ def test_hosts_above_a_count_equal_a_plain_count(adds: list[tuple[int, int]], po
 @given(recipes())
 @QUICK
 def test_suitable_machines_are_those_a_plain_filter_leaves(recipe: Recipe) -> None:
-    world = World(recipe.question.problem)
+    world = CompiledProblem(recipe.question.problem)
 
     for pod_class in world.classes:
         for stage in pod_class.stages:
@@ -109,7 +109,7 @@ def test_suitable_machines_are_those_a_plain_filter_leaves(recipe: Recipe) -> No
 @given(recipes(), st.integers(0, 10**6))
 @QUICK
 def test_machines_with_a_label_are_those_a_plain_filter_leaves(recipe: Recipe, seed: int) -> None:
-    nodes = World(recipe.question.problem).nodes
+    nodes = CompiledProblem(recipe.question.problem).nodes
     wanted = Requirements.from_wire(random_expressions(Random(seed), 3))
 
     for one in wanted:
@@ -126,7 +126,7 @@ def test_machines_with_a_label_are_those_a_plain_filter_leaves(recipe: Recipe, s
 @QUICK
 def test_a_fresh_claim_keeps_the_offerings_a_plain_filter_leaves(recipe: Recipe) -> None:
     question = recipe.question
-    world = World(question.problem)
+    world = CompiledProblem(question.problem)
     joining = Joining(world.remaining_limits(), None, best_effort_min_values=True)
 
     for template in world.templates:

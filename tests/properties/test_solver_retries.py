@@ -9,16 +9,16 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from builders import expression, instance_type, pod
-from building.random_clusters import TEAM, Question, Recipe, recipes
+from helpers.builders import expression, instance_type, pod
+from helpers.random_clusters import TEAM, Question, Recipe, recipes
+from helpers.solver import solved
 from karpenter.api.pods import Pod
 from karpenter.checker.check import check_plan
-from karpenter.scheduling.claims import OpenClaim
-from karpenter.scheduling.joining import Refusal
-from karpenter.scheduling.look_back import LookBack
+from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.packing.joining import Refusal
+from karpenter.scheduling.packing.topology import Closed, open_domains, open_hosts
+from karpenter.scheduling.reasons.look_back import LookBack
 from karpenter.scheduling.solve import solve
-from karpenter.scheduling.topology import Closed, open_domains, open_hosts
-from solving import solved
 
 ROOMY: Final = (instance_type("roomy", cpu="64", memory="256Gi", slots=100),)
 seeds = st.integers(0, 10**6)
@@ -81,22 +81,22 @@ def speaking_of_teams(question: Question, random: Random) -> Question:
 
 def places_left(seen: LookBack) -> Iterator[tuple[str, int]]:
     """Pods that were left out, each with a claim that would take it as things are."""
-    assert seen.world is not None
+    assert seen.compiled is not None
     assert seen.attempt is not None
     for position in seen.attempt.packing.failed:
         for claim in seen.attempt.packing.claims:
             if would_take(seen, claim, position):
-                yield seen.world.problem.pods[position].metadata.name, claim.index
+                yield seen.compiled.problem.pods[position].metadata.name, claim.index
 
 
 def would_take(seen: LookBack, claim: OpenClaim, position: int) -> bool:
-    assert seen.world is not None
+    assert seen.compiled is not None
     assert seen.attempt is not None
-    pod_class = seen.world.class_of[position]
+    pod_class = seen.compiled.class_of[position]
     joining, states = seen.attempt.diagnosis.joining, seen.attempt.diagnosis.states
     if pod_class.uses_devices and joining.devices.refusal(pod_class):
         return False
-    template = seen.world.templates[claim.template]
+    template = seen.compiled.templates[claim.template]
     for stage in pod_class.stages:
         hosts = open_hosts(states, stage.hosts)
         choices = open_domains(states, stage.domains)

@@ -10,7 +10,7 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import (
+from helpers.builders import (
     APP_T,
     expression,
     instance_type,
@@ -20,16 +20,16 @@ from builders import (
     spread,
     unmanaged_node,
 )
-from building.random_clusters import Question
+from helpers.random_clusters import Question
+from helpers.solver import solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
 from karpenter.checker.check import check_plan
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
+from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.solve import pack, solve
-from karpenter.scheduling.world import World
 from karpenter.state.nodes import StateNode
-from solving import solved
 
 ZONES: Final = ("z1", "z2", "z3")
 WAYS: Final = (keys.SPOT, keys.ON_DEMAND)
@@ -50,7 +50,7 @@ def cluster(seed: int) -> Question:
 @settings(max_examples=200, deadline=None)
 def test_no_pod_less_is_placed_than_by_taking_runners_up_at_once(seed: int) -> None:
     question = cluster(seed)
-    at_once = pack(World(question.problem), insists=False).packing
+    at_once = pack(CompiledProblem(question.problem), insists=False).packing
 
     plan = solve(question.problem)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_pool
-from clusters import in_virtual_time
-from hostile import hostile
+from helpers.autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_pool
+from helpers.clusters import in_virtual_time
+from helpers.hostile_objects import hostile
+from helpers.wire_samples import samples
 from karpenter.api.codec import Unreadable, decode_event, decode_list, model_for, unreadable_in
 from karpenter.api.meta import Resource
 from karpenter.settings import Settings
-from unit.api.wire_samples import samples
 
 EVERYTHING = Settings(
     feature_gates=gates(

@@ -8,14 +8,14 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import NOW, MachineOptions, condition, managed_node, node_claim, node_pool
+from helpers.builders import NOW, MachineOptions, condition, managed_node, node_claim, node_pool
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.model.labels import REPLACES
-from karpenter.scheduling.static import plan_static
-from karpenter.state.intentions import ComingClaim
+from karpenter.scheduling.static_pools import plan_static
+from karpenter.state.expectations import ComingClaim
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
-from karpenter.state.static_count import count_static
+from karpenter.state.static_node_counts import count_static
 
 NAMES: Final = tuple("abcdefgh")
 EXAMPLES: Final = settings(max_examples=300, deadline=None)

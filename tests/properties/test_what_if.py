@@ -8,12 +8,12 @@ from typing import Final
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from building.random_clusters import Recipe, recipes
+from helpers.random_clusters import Recipe, recipes
 from karpenter.scheduling.plan import Plan, PlannedClaim
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.solve import solve
 from karpenter.scheduling.what_if import Mover, Outcome, WhatIf
-from karpenter.state.departing import is_reschedulable
+from karpenter.state.departing_pods import is_reschedulable
 from karpenter.state.nodes import StateNode
 
 
