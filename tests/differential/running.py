@@ -9,8 +9,8 @@ from typing import Any, Final
 from differential.clusters import Answer, Cluster
 from differential.comparing import Difference, differences
 from differential.operations import Operation, Scenario
-from karpenter.admission.crds import builtin_crds
-from karpenter.sandbox.seeds import first_objects
+from karpenter.admission.schemas.crds import builtin_crds
+from karpenter_sandbox.initial_objects import first_objects
 
 _READY_SECONDS: Final = 30
 _POLL_SECONDS: Final = 0.1

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from karpenter.clock import SystemClock
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
 
 
 async def serve(kubeconfig: Path) -> None:

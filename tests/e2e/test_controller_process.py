@@ -16,10 +16,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from autoscaler import deployment, kwok_class, kwok_pool
+from helpers.autoscaler import deployment, kwok_class, kwok_pool
 from karpenter.clock import SystemClock
-from karpenter.sandbox.cluster import Cluster
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
+from karpenter_sandbox.cluster import Cluster
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 import pytest
 
 from control_plane.cluster import RefusedError
-from hostile import Json, hostile
-from real_cluster import Controller, RealCluster, controller, real_cluster, until
+from helpers.hostile_objects import Json, hostile
+from helpers.real_cluster import Controller, RealCluster, controller, real_cluster, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plane_programs")]
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from clusters import running
+from helpers.clusters import running
+from helpers.server import Cluster, cluster, config_map
 from karpenter.api.cluster import ConfigMap, Lease
 from karpenter.clock import SystemClock
+from karpenter.kube.access.config import load_config
 from karpenter.kube.client import Client, PatchType
-from karpenter.kube.config import load_config
 from karpenter.kube.errors import AlreadyExistsError, ConflictError, InvalidError, NotFoundError
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.lease import Election
 from karpenter.kube.mirror import Mirror
 from karpenter.kube.reflector import Reflector
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
-from serving import Cluster, cluster, config_map
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
 
 # Long enough for any machine; nothing here waits for it unless something is broken
 PATIENCE = 30.0

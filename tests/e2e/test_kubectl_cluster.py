@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kubectl import Kubectl, needs_kubectl, running
-from serving import Cluster, cluster, deployment, manifest, pod
+from helpers.kubectl import Kubectl, needs_kubectl, running
+from helpers.server import Cluster, cluster, deployment, manifest, pod
 
 pytestmark = needs_kubectl
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from karpenter.admission.crds import builtin_crds
-from kubectl import Kubectl, needs_kubectl, running
-from serving import Cluster, cluster, config_map, deployment, manifest, pod
+from helpers.kubectl import Kubectl, needs_kubectl, running
+from helpers.server import Cluster, cluster, config_map, deployment, manifest, pod
+from karpenter.admission.schemas.crds import builtin_crds
 
 pytestmark = needs_kubectl
 

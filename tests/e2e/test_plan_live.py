@@ -17,18 +17,19 @@ import structlog
 from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import ControlPlane, obstacle
 from control_plane.cluster import control_plane as started_plane
-from karpenter.admission.crds import builtin_crds
+from helpers.cluster_texts import SCHEMA, machine, node, pod, pool, running, text_of
+from helpers.commands import Ran, run
+from helpers.server import Cluster, cluster, manifest
+from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.cloud.kwok.catalogue import built_in
 from karpenter.cloud.kwok.provider import KwokProvider
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube import retry
-from karpenter.sandbox.api import Request, Response
-from karpenter.sandbox.resource_api import Answer
-from karpenter.sandbox.server import Server, new_token, serving, write_kubeconfig
-from serving import Cluster, cluster, manifest
-from unit.cli.cluster_texts import SCHEMA, machine, node, pod, pool, running, text_of
-from unit.cli.commands import Ran, run
+from karpenter_sandbox.server.api import Request, Response
+from karpenter_sandbox.server.http import Server, new_token, serving, write_kubeconfig
+from karpenter_sandbox.server.resource_api import Answer
+from third_party import MACHINES, REFERENCE, installed, machine_class_objects, ready
 
 PATIENCE = 30.0
 READ_ALL = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]}
@@ -139,16 +140,21 @@ def plan(ran: Ran) -> Any:
     return document
 
 
+def waiting(cpu: str = "1") -> dict[str, Any]:
+    """A pod that the scheduler has found no node for."""
+    made = pod("waits", cpu)
+    made["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    }
+    return made
+
+
 def busy(made: Cluster) -> None:
     """A pool with an empty node, one that is held, and a pod that waits."""
     wanted = pool(disruption=EVERYTHING)
     held = machine("n2", created="2020-01-01T00:00:00Z")
     held[1]["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
-    waiting = pod("waits", "30")
-    waiting["status"] = {
-        "phase": "Pending",
-        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
-    }
     fill(
         made,
         NODE_CLASS,
@@ -156,7 +162,7 @@ def busy(made: Cluster) -> None:
         *machine("n1", created="2020-01-01T00:00:00Z"),
         *held,
         running("web", "n2"),
-        waiting,
+        waiting("30"),
     )
 
 
@@ -209,12 +215,48 @@ def test_a_provider_is_asked_for_prices_and_nothing_it_logs_is_printed(
     def shop(context: ProviderContext) -> Shop:
         return Shop(context.kube, context.clock, built_in())
 
-    monkeypatch.setattr("karpenter.cli.cluster_live.load_provider", lambda name: shop)
+    monkeypatch.setattr("karpenter.inquiry.live.load_provider", lambda name: shop)
 
     ran = live("plan", "-o", "json")
 
     plan(ran)
     assert (["prices"], warnings) == (asked, ran.warnings)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param("True", [["default/waits"]], id="ready"),
+        pytest.param("False", [], id="not ready"),
+    ],
+)
+def test_the_node_class_of_a_provider_that_nobody_knows_is_read(
+    status: str,
+    expected: list[list[str]],
+    doorman: Doorman,
+    live: Callable[..., Ran],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crd, racks = machine_class_objects()
+    doorman.cluster.create(crd)
+    wanted = pool()
+    wanted["spec"]["template"]["spec"]["nodeClassRef"] = REFERENCE
+    fill(doorman.cluster, {**racks, **ready(status, "NoPower")}, wanted, waiting())
+    (tmp_path / "machines.yaml").write_text(MACHINES)
+    monkeypatch.setenv("STATIC_MACHINES_FILE", str(tmp_path / "machines.yaml"))
+    site = tmp_path / "site"
+    site.mkdir()
+
+    with installed(site):
+        ran = live("plan", "--provider", "static", "-o", "json")
+
+    made = plan(ran)["provisioning"]
+    assert expected == [claim["pods"] for claim in made["nodeClaims"]]
+    reasons = [each["reason"] for left in made["unplaced"] for each in left["reasons"]]
+    assert ([] if expected else ["NodeClassNotReady"]) == reasons
+    assert {"GET"} == {method for method, _ in doorman.seen}
+    assert any(path.endswith("/machineclasses") for _, path in doorman.seen)
 
 
 def test_explain_reads_the_cluster_too(doorman: Doorman, live: Callable[..., Ran]) -> None:
@@ -293,7 +335,7 @@ def test_lists_are_read_to_their_end(
     live: Callable[..., Ran],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("karpenter.cli.cluster_live._PAGE", 2)
+    monkeypatch.setattr("karpenter.inquiry.live._PAGE", 2)
     doorman.is_forgetful = is_forgetful
     fill(doorman.cluster, NODE_CLASS, pool(), *(node(f"n{n}") for n in range(5)))
 
@@ -500,3 +542,144 @@ def test_the_aws_of_a_sandbox_is_the_simulated_one(
     assert told["usable"]
     assert told["instanceTypes"]["possible"] > 500
     assert "of a simulated AWS account in us-west-2" in ran.err
+
+
+EC2_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+OTHER_REF = {"group": "example.com", "kind": "Other", "name": "default"}
+KWOK_POOL = pool("simulated")
+EC2_POOL = pool("amazon", nodeClassRef=EC2_REF)
+OTHER_POOL = pool("other", nodeClassRef=OTHER_REF)
+SIMULATED_ACCOUNT = "instance types are those of a simulated AWS account"
+
+
+def pools_with_machines(told: dict[str, Any]) -> set[str]:
+    return {claim["nodePool"] for claim in told["provisioning"]["nodeClaims"]}
+
+
+@pytest.mark.parametrize(
+    ("pools", "used", "is_aws"),
+    [
+        pytest.param([EC2_POOL], {"amazon"}, True, id="EC2NodeClass"),
+        pytest.param([KWOK_POOL], {"simulated"}, False, id="KWOKNodeClass"),
+        pytest.param([EC2_POOL, KWOK_POOL], {"simulated"}, False, id="as many of either"),
+        pytest.param(
+            [EC2_POOL, pool("amazon-2", nodeClassRef=EC2_REF), KWOK_POOL],
+            {"amazon-2"},
+            True,
+            id="most pools decide",
+        ),
+        pytest.param([], set(), False, id="no pools"),
+        pytest.param([OTHER_POOL], set(), False, id="a class nobody knows"),
+    ],
+)
+def test_machines_are_those_of_the_node_classes_that_the_pools_name(
+    doorman: Doorman,
+    live: Callable[..., Ran],
+    pools: list[dict[str, Any]],
+    used: set[str],
+    is_aws: bool,
+) -> None:
+    fill(doorman.cluster, NODE_CLASS, *pools, waiting())
+
+    ran = live("plan", "-o", "json")
+    told = plan(ran)
+    reasons = {entry["pod"]: entry["reasons"] for entry in told["provisioning"]["unplaced"]}
+
+    assert used == pools_with_machines(told)
+    assert is_aws == (SIMULATED_ACCOUNT in ran.err)
+    assert (set() if used else {"default/waits"}) == reasons.keys()
+    for each in pools:
+        name = each["metadata"]["name"]
+        explained = live("explain", "nodepool", name, "-o", "json")
+        assert 0 == explained.code, explained.err
+        is_of_it = each["spec"]["template"]["spec"]["nodeClassRef"]["kind"] == (
+            "EC2NodeClass" if is_aws else "KWOKNodeClass"
+        )
+        assert is_of_it == json.loads(explained.out)["usable"]
+
+
+def test_the_variable_and_the_option_come_before_the_node_classes(
+    doorman: Doorman, live: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(doorman.cluster, NODE_CLASS, KWOK_POOL, EC2_POOL, waiting())
+
+    chosen = [pools_with_machines(plan(live("plan", "-o", "json", "--provider", "aws")))]
+    monkeypatch.setenv("CLOUD_PROVIDER", "aws")
+    chosen.append(pools_with_machines(plan(live("plan", "-o", "json"))))
+    chosen.append(pools_with_machines(plan(live("plan", "-o", "json", "--provider", "kwok"))))
+
+    assert [{"amazon"}, {"amazon"}, {"simulated"}] == chosen
+
+
+def ways(told: dict[str, Any]) -> set[str]:
+    return {claim["launch"]["capacityType"] for claim in told["provisioning"]["nodeClaims"]}
+
+
+def annotate_class(made: Cluster, text: str, name: str = "sold-out-everywhere") -> None:
+    path = made.path_of(NODE_CLASS)
+    held = made.call("GET", path).body
+    held["metadata"]["annotations"] = {f"karpenter.kwok.sh/{name}": text}
+    assert 200 == made.call("PUT", path, held).status
+
+
+def test_what_the_controller_was_told_is_sold_out_is_sold_out_here_too(
+    doorman: Doorman, live: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KWOK_SOLD_OUT", raising=False)
+    spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    fill(doorman.cluster, NODE_CLASS, pool(), pool("cheap", requirements=[spot]), waiting())
+    before = ways(plan(live("plan", "-o", "json")))
+
+    annotate_class(doorman.cluster, "*/*/spot")
+    after = ways(plan(live("plan", "-o", "json")))
+    explained = live("explain", "nodepool", "cheap", "-o", "json")
+
+    assert ({"spot"}, {"on-demand"}) == (before, after)
+    excluded = json.loads(explained.out)["instanceTypes"]["excluded"]
+    assert ["SoldOut"] == [each["reason"] for each in excluded]
+
+
+def test_what_somebody_has_made_of_that_list_is_said(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    fill(doorman.cluster, NODE_CLASS, pool(), waiting())
+    annotate_class(doorman.cluster, "spot")
+
+    told = live("plan").err
+
+    what = "annotation karpenter.kwok.sh/sold-out-everywhere of KWOKNodeClass default: 'spot' names"
+    assert what in told
+
+
+def test_that_the_controller_has_machines_of_a_file_is_said(
+    doorman: Doorman, live: Callable[..., Ran], tmp_path: Path
+) -> None:
+    fill(doorman.cluster, NODE_CLASS, pool(), waiting())
+    annotate_class(doorman.cluster, "/etc/types.json", "instance-types-file")
+    (tmp_path / "types.json").write_text("[]", "utf-8")
+
+    told = live("plan").err
+    with_it = live("plan", "--instance-types", str(tmp_path / "types.json")).err
+
+    assert "warning: the controller chooses from the machines of /etc/types.json, and" in told
+    assert "/etc/types.json" not in with_it
+
+
+def test_what_sandbox_fault_has_sold_out_is_sold_out_here_too(
+    doorman: Doorman, live: Callable[..., Ran]
+) -> None:
+    fill(doorman.cluster, EC2_POOL, waiting())
+    before = plan(live("plan", "-o", "json"))
+    troubles = manifest("v1", "ConfigMap", "aws-faults", namespace="karpenter")
+    fill(doorman.cluster, manifest("v1", "Namespace", "karpenter", namespace=None))
+    fill(
+        doorman.cluster,
+        {**troubles, "data": {"sold-out": "*/*/spot, nonsense", "lost-zone": "us-west-2a"}},
+    )
+
+    after = plan(live("plan", "-o", "json"))
+
+    assert ({"spot"}, {"on-demand"}) == (ways(before), ways(after))
+    zones = {claim["launch"]["zone"] for claim in after["provisioning"]["nodeClaims"]}
+    assert zones
+    assert "us-west-2a" not in zones

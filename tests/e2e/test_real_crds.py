@@ -7,7 +7,7 @@ import pytest
 
 from control_plane.cluster import ControlPlane
 from control_plane.cluster import control_plane as running
-from real_cluster import RealCluster
+from helpers.real_cluster import RealCluster
 
 pytestmark = pytest.mark.slow
 

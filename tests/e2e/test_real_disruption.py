@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from real_cluster import ACCOUNT, Controller, RealCluster, controller, real_cluster, until
+from helpers.real_cluster import ACCOUNT, Controller, RealCluster, controller, real_cluster, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plane_programs")]
 

@@ -6,8 +6,8 @@ to show; that a real API server refuses nothing of it, for the walks on one.
 
 import pytest
 
-from real_cluster import ACCOUNT, NAMESPACE
-from rights import AWS, CORE, OPTIONAL, Json, Right, documents, granted
+from helpers.real_cluster import ACCOUNT, NAMESPACE
+from helpers.rights import AWS, CORE, OPTIONAL, Json, Right, documents, granted
 
 LOOK = "list watch"
 READ = f"get {LOOK}"
@@ -26,7 +26,7 @@ MEANT = {
         "storage.k8s.io: storageclasses csinodes volumeattachments": LOOK,
         "apps: daemonsets deployments replicasets statefulsets": LOOK,
         "policy: poddisruptionbudgets": LOOK,
-        "karpenter.kwok.sh: kwoknodeclasses": READ,
+        "karpenter.kwok.sh: kwoknodeclasses": f"{READ} patch",
         "coordination.k8s.io: leases": "get create patch",
     },
     "rbac-aws": {

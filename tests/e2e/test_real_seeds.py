@@ -20,20 +20,20 @@ from typing import Any
 import pytest
 import yaml
 
+from helpers.real_cluster import RealCluster, controller, real_cluster, until
+from helpers.rights import AWS as AWS_ROLES
+from helpers.seeds import SEEDS, entries, load, needs_seeds, register_image
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.simulated.world import AwsWorld, aws_world
+from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
 from karpenter.cloud.registry import ProviderContext
-from karpenter.controllers.everything import make_controllers
+from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.manager import Manager, Process
+from karpenter.kube.access.config import load_config
 from karpenter.kube.client import Client
-from karpenter.kube.config import load_config
 from karpenter.kube.events import Recorder
 from karpenter.kube.http import HttpTransport
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics, recording_logger
-from real_cluster import RealCluster, controller, real_cluster, until
-from rights import AWS as AWS_ROLES
-from seeds import SEEDS, entries, load, needs_seeds, register_image
 
 pytestmark = [
     pytest.mark.slow,
@@ -205,7 +205,7 @@ def ec2_story(cluster: RealCluster) -> tuple[list[dict[str, Any]], dict[str, str
 
 
 @asynccontextmanager
-async def aws_controllers(cluster: RealCluster) -> AsyncIterator[AwsWorld]:
+async def aws_controllers(cluster: RealCluster) -> AsyncIterator[SimulatedAws]:
     """Our controllers in this process, on a simulated AWS whose instances join the real cluster."""
     clock, rng, settings, metrics = SystemClock(), random.Random(0), Settings(), Metrics()
     async with AsyncExitStack() as stack:

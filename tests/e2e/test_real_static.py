@@ -31,7 +31,7 @@ from e2e.test_real_disruption import (
     node_of,
     node_pool,
 )
-from real_cluster import RealCluster, controller, real_cluster, until
+from helpers.real_cluster import RealCluster, controller, real_cluster, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plane_programs")]
 

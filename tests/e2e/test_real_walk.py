@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from real_cluster import (
+from helpers.real_cluster import (
     ACCOUNT,
     Controller,
     RealCluster,
@@ -20,7 +20,7 @@ from real_cluster import (
     real_cluster,
     until,
 )
-from walking import EXAMPLE, FIXED
+from helpers.scale_walk import EXAMPLE, FIXED
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plane_programs")]
 

@@ -1,6 +1,7 @@
 """``karpenter sandbox`` at a terminal: decisions stay, the nodes stay, and every column is seen."""
 
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from terminal import Terminal
+from helpers.terminal import Terminal
 
 SIZES = [
     pytest.param(80, 24, id="80x24"),
@@ -90,6 +91,30 @@ def test_decisions_and_the_last_table_stay_after_control_c(
     assert EVENT.search("\n".join(seen[_table(seen) :]))
     assert ["", "The cluster is stopped; nothing of it is kept.", ""] == everything[-3:]
     assert not (tmp_path / "karpenter.kubeconfig").exists()
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+def test_keys_and_another_size_spoil_nothing_and_sigterm_leaves_the_terminal_in_order(
+    tmp_path: Path, columns: int, lines: int
+) -> None:
+    with sandbox(tmp_path, columns, lines, "--nodes", "2", "--no-controllers") as terminal:
+        terminal.see("2 nodes, ")
+        assert not terminal.shows_keys
+        terminal.press("\n\nkubectl get nodes\n")
+        terminal.see("2 nodes, 2 ready")
+        terminal.resize(columns - 20, lines - 4)
+        terminal.press("\n")
+        terminal.send(signal.SIGTERM)
+        code = terminal.wait()
+        assert terminal.shows_keys
+    everything, seen = terminal.screen.everything, terminal.screen.visible
+
+    assert 0 == code
+    assert not any("kubectl" in line for line in everything)
+    assert 1 == sum(line.split()[:1] == ["NODE"] for line in seen)
+    assert 1 == sum("2 nodes, " in line for line in seen)
+    assert 1 == sum("export KUBECONFIG=" in line for line in everything)
+    assert ["", "The cluster is stopped; nothing of it is kept.", ""] == everything[-3:]
 
 
 @pytest.mark.storm

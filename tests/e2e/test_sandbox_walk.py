@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from real_cluster import Kubectl, until
-from walking import EXAMPLE, FIXED
+from helpers.real_cluster import Kubectl, until
+from helpers.scale_walk import EXAMPLE, FIXED, LIFE_OF_A_CLAIM
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
 
@@ -45,14 +45,6 @@ def sandbox(folder: Path, *options: str) -> Iterator[Kubectl]:
 
 
 LOGS = ("logs", "-n", "karpenter", "-l", "app.kubernetes.io/name=karpenter", "-c", "controller")
-LIFE = [
-    "found provisionable pod(s)",
-    "computed new nodeclaim(s) to fit pod(s)",
-    "created nodeclaim",
-    "launched nodeclaim",
-    "registered nodeclaim",
-    "initialized nodeclaim",
-]
 
 
 @contextmanager
@@ -72,7 +64,7 @@ def followed(cluster: Kubectl, program: str, file: Path, *words: str) -> Iterato
 def life(text: str) -> list[str]:
     """What lines of the log tell of claims, each thing once."""
     messages = [json.loads(line)["message"] for line in text.splitlines()]
-    return list(dict.fromkeys(message for message in messages if message in LIFE))
+    return list(dict.fromkeys(message for message in messages if message in LIFE_OF_A_CLAIM))
 
 
 def placement(cluster: Kubectl, app: str) -> list[int]:
@@ -179,7 +171,7 @@ def test_the_usual_logs_command_tells_the_life_of_a_claim(tmp_path: Path, kubect
         (pod,) = cluster.items("pods", "-l", "app.kubernetes.io/name=karpenter")
         shown = cluster("get", "pods", "-n", "karpenter", "--no-headers").split()
 
-    assert LIFE == life(seen) == life(told)
+    assert LIFE_OF_A_CLAIM == life(seen) == life(told)
     assert told.startswith(seen)
     assert 1 == last.count("\n")
     assert json.loads(last.partition(" ")[2])

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from control_plane.cluster import ControlPlane
-from placing import (
+from helpers.scheduler_bench import (
     ZONE,
     Bench,
     expression,

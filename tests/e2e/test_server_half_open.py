@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from karpenter.sandbox.server import Server, serving
-from serving import Cluster, cluster, config_map
+from helpers.server import Cluster, cluster, config_map
+from karpenter_sandbox.server.http import Server, serving
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -11,7 +11,8 @@ import aiohttp
 import pytest
 import yaml
 
-from karpenter.sandbox.server import (
+from helpers.server import Cluster, cluster, config_map
+from karpenter_sandbox.server.http import (
     Server,
     UnsafeAddressError,
     kubeconfig,
@@ -19,7 +20,6 @@ from karpenter.sandbox.server import (
     serving,
     write_kubeconfig,
 )
-from serving import Cluster, cluster, config_map
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TOKEN = "open/sesame"

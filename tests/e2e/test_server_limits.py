@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from karpenter.sandbox import server as server_module
-from karpenter.sandbox.connections import most_connections
-from karpenter.sandbox.server import Server, serving
-from serving import Cluster, cluster
+from helpers.server import Cluster, cluster
+from karpenter_sandbox.server import http as server_module
+from karpenter_sandbox.server.connections import most_connections
+from karpenter_sandbox.server.http import Server, serving
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PATIENCE = 20  # for what happens at once; a test that needs it has failed

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from real_cluster import (
+from helpers.real_cluster import (
     Controller,
     RealCluster,
     Request,

@@ -1,1 +1,0 @@
-"""Objects for tests, by subject; tests import them from ``builders``."""

@@ -1,0 +1,215 @@
+"""The commands on the pages for users that need a cluster, as people would copy them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from control_plane.cluster import ControlPlane
+from control_plane.cluster import control_plane as running
+from control_plane.processes import Process
+from helpers import pages
+
+pytestmark = pytest.mark.slow
+
+_PATIENCE: Final = 120.0  # for one command, or what it leads to; whatever needs it has failed
+_POLL_SECONDS: Final = 0.5
+# In the order in which readers follow them; the first starts what the others are for
+_ON_KWOK: Final = """\
+docs/sandbox.md: karpenter sandbox --example
+docs/sandbox.md: export KUBECONFIG=$PWD/karpenter.kubeconfig
+docs/sandbox.md: kubectl scale deployment inflate --replicas=5
+docs/sandbox.md: kubectl get nodeclaims,nodes,pods -o wide
+docs/sandbox.md: kubectl scale deployment inflate --replicas=1
+docs/sandbox.md: kubectl autoscale deployment inflate --min 1 --max 20 --cpu-percent 50
+docs/sandbox.md: kubectl annotate hpa inflate sandbox.karpenter.sh/metric-total=400
+docs/sandbox.md: kubectl logs -n karpenter -l app.kubernetes.io/name=karpenter -c controller -f
+docs/providers.md: kubectl annotate kwoknodeclass default 'karpenter.kwok.sh/sold-out=*/*/spot'
+""".splitlines()
+_ON_AWS: Final = """\
+docs/sandbox.md: karpenter sandbox --provider aws --example
+docs/sandbox.md: export KUBECONFIG=$PWD/karpenter.kubeconfig
+docs/sandbox.md: karpenter sandbox fault sold-out '*/*/spot'
+docs/sandbox.md: kubectl scale deployment inflate --replicas=5
+docs/sandbox.md: karpenter sandbox fault lost-zone us-west-2a
+docs/sandbox.md: karpenter sandbox fault --list
+docs/sandbox.md: karpenter sandbox fault --undo
+docs/aws.md: kubectl --kubeconfig karpenter.kubeconfig get nodes
+docs/aws.md: karpenter sandbox interrupt NODE
+docs/aws.md: karpenter sandbox interrupt NODE --event scheduled-change
+docs/aws.md: karpenter sandbox fault sold-out '*/*/spot'
+""".splitlines()
+_OBJECTS: Final = "nodepools,ec2nodeclasses,nodeclaims,nodes,deployments,replicasets,pods"
+_PIPED: Final = f"docs/aws.md: kubectl get {_OBJECTS} -A -o yaml | karpenter plan --provider aws -"
+_SAME_START: Final = "docs/aws.md: karpenter sandbox --provider aws --example"
+_CONVERTED: Final = "kubectl get provisioners,awsnodetemplates -o yaml | karpenter convert -"
+_ON_A_CLUSTER: Final = f"""\
+docs/controller.md: karpenter crds | kubectl apply --server-side -f -
+docs/controller.md: kubectl apply -f examples/install/rbac.yaml
+docs/validation.md: kubectl get crd nodepools.karpenter.sh -o jsonpath='{{.status.storedVersions}}'
+docs/aws.md: kubectl apply -f examples/install/rbac.yaml -f examples/install/rbac-aws.yaml
+docs/plan.md: karpenter plan --with examples/v1/nodepool-kwok.yaml
+docs/controller.md: kubectl apply -f examples/install/optional/early-binding.yaml
+docs/legacy.md: karpenter crds --legacy | kubectl apply --server-side -f -
+docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds.yaml
+docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds-aws.yaml
+docs/convert.md: {_CONVERTED}
+docs/legacy.md: {_CONVERTED} --node-role NODE_ROLE > v1.yaml
+docs/legacy.md: kubectl delete provisioners,awsnodetemplates --all --cascade=orphan
+docs/legacy.md: kubectl apply -f v1.yaml
+""".splitlines()
+_CONTROLLER: Final = (
+    "docs/controller.md: LEADER_ELECTION_NAMESPACE=kube-system karpenter controller"
+)
+_SHOWN: Final = {str(shown): shown for shown in pages.commands()}
+
+
+class Terminal:
+    """A folder with the examples in it, and a shell that finds the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "examples").symlink_to(pages.ROOT / "examples")
+        program = folder / "bin" / "karpenter"
+        program.parent.mkdir()
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m karpenter "$@"\n')
+        program.chmod(0o755)
+        self.environment = {
+            **os.environ,
+            "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": str(folder / "karpenter.kubeconfig"),
+            "KUBECACHEDIR": str(folder / "cache"),
+        }
+
+    def type(self, command: str) -> str:
+        """Run a command that must succeed, and return what it prints."""
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        assert 0 == done.returncode, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def follow(self, shown: pages.Shown, **placeholders: str) -> None:
+        """Do what a page says, with names of your own; it prints what the page shows."""
+        command = shown.command
+        for name, value in placeholders.items():
+            command = command.replace(name, value)
+        printed = self.type(command)
+        assert not shown.output or pages.is_as_shown(shown.output, printed), printed
+
+    @contextmanager
+    def background(self, name: str, shown: pages.Shown) -> Iterator[Process]:
+        """Run a command of a page in another terminal."""
+        command = ["/bin/sh", "-c", f"exec env {shown.command}"]
+        process = Process(name, command, self.folder, environment=self.environment)
+        try:
+            yield process
+        finally:
+            process.stop()
+
+    def nodes(self) -> list[str]:
+        """The nodes that are ready and stay."""
+        found = json.loads(self.type("kubectl get nodes -o json"))["items"]
+        return [
+            node["metadata"]["name"]
+            for node in found
+            if "deletionTimestamp" not in node["metadata"]
+            for condition in node["status"].get("conditions", ())
+            if (condition["type"], condition["status"]) == ("Ready", "True")
+        ]
+
+
+def test_everything_that_is_said_to_be_run_here_is() -> None:
+    reasons = (pages.ON_A_CLUSTER, pages.ON_A_SANDBOX)
+    expected = {name for name, why in pages.RUN_ELSEWHERE.items() if why in reasons}
+    here = {*_ON_KWOK, *_ON_AWS, _PIPED, _SAME_START, *_ON_A_CLUSTER, _CONTROLLER}
+
+    assert set() == expected - here
+    assert _SHOWN[_ON_AWS[0]].name == _SHOWN[_SAME_START].name
+
+
+def test_the_sandbox_does_what_its_page_says(kubectl: str, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    start, *rest = (_SHOWN[name] for name in _ON_KWOK)
+    with terminal.background("sandbox", start) as sandbox:
+        sandbox.wait_until((tmp_path / "karpenter.kubeconfig").exists, seconds=_PATIENCE)
+        for shown in rest:
+            if shown.name.endswith(" -f"):
+                _read_some(terminal, shown)
+                continue
+            terminal.follow(shown)
+            if "scale deployment" in shown.name:
+                _await(lambda: bool(terminal.nodes()), "a node")
+
+        def replicas() -> str:
+            return terminal.type("kubectl get deployment inflate -o jsonpath='{.spec.replicas}'")
+
+        _await(lambda: replicas() == "8", "eight replicas")
+
+
+def test_the_simulated_aws_does_what_the_pages_say(kubectl: str, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    start, *rest = (_SHOWN[name] for name in (*_ON_AWS, _PIPED))
+    with terminal.background("sandbox", start) as sandbox:
+        sandbox.wait_until((tmp_path / "karpenter.kubeconfig").exists, seconds=_PATIENCE)
+        for shown in rest:
+            if "NODE" in shown.name:
+                _await(lambda: bool(terminal.nodes()), "a node")
+            terminal.follow(shown, NODE=next(iter(terminal.nodes()), ""))
+            if "scale deployment" in shown.name:
+                _await(lambda: bool(terminal.nodes()), "a node")
+
+
+@pytest.fixture
+def untouched(
+    control_plane_programs: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A control plane on which nothing is installed."""
+    with running(tmp_path_factory.mktemp("pages")) as cluster:
+        yield cluster
+
+
+def test_a_cluster_takes_what_the_pages_say(
+    kubectl: str, untouched: ControlPlane, tmp_path: Path
+) -> None:
+    terminal = Terminal(tmp_path)
+    # Ports that other tests do not use
+    mine = {"KUBECONFIG": str(untouched.kubeconfig), "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
+    terminal.environment.update(mine)
+    for name in _ON_A_CLUSTER:
+        terminal.follow(_SHOWN[name], NODE_ROLE="KarpenterNodeRole-demo")
+        if name.endswith("legacy-kinds-aws.yaml"):
+            terminal.type("kubectl apply -f examples/legacy/provisioner.yaml")
+
+    pools = terminal.type("kubectl get nodepools,ec2nodeclasses -o name")
+    assert ["shop", "shop"] == [name.rpartition("/")[2] for name in pools.split()]
+    with terminal.background("controller", _SHOWN[_CONTROLLER]) as controller:
+        log = tmp_path / "controller.log"
+        controller.wait_until(lambda: "became leader" in log.read_text(), seconds=_PATIENCE)
+
+
+def _await(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"no {what} after {_PATIENCE} s"
+        time.sleep(_POLL_SECONDS)
+
+
+def _read_some(terminal: Terminal, shown: pages.Shown) -> None:
+    """Run a command that goes on for ever until it prints something."""
+    with terminal.background("following", shown) as following:
+        log = terminal.folder / "following.log"
+        following.wait_until(lambda: '"logger":"controller"' in log.read_text(), seconds=_PATIENCE)
