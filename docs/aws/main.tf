@@ -17,7 +17,7 @@ variable "cluster_name" {
 
 variable "namespace" {
   type        = string
-  default     = "karpenter"
+  default     = "kube-system"
   description = "The namespace the controller runs in."
 }
 
