@@ -10,6 +10,10 @@ DEV_STAMP := $(VENV)/.develops
 
 LOCK   := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 
+# What is formatted and linted; mypy has the same list in pyproject.toml
+SOURCES := src tests benchmarks examples tools docs/images
+
+BENCH ?=
 BENCH_FLAGS ?=
 SEEDS ?= 1..2000
 
@@ -51,8 +55,8 @@ test: install ## the fast tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -q -m "not slow and not storm"
 
 check: install ## format, lint, types and import direction
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -66,24 +70,12 @@ control-plane: install ## build a real control plane for the slow tests (needs G
 parity: install ## our decisions beside Karpenter's on random problems; SEEDS=1..10000 for more (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m parity $(SEEDS)
 
-bench: install ## the benchmarks, with their figures; three quarters of an hour in all
-	$(BIN)/python benchmarks/decode.py $(BENCH_FLAGS)
-	$(BIN)/python benchmarks/validate.py $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.solver $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.hostile $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.hostile_live $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.consolidation $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.api $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.binding $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.start $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.idle $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.aws $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.standing $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.endtoend $(BENCH_FLAGS)
+bench: install ## the benchmarks, three quarters of an hour in all; BENCH=solver for one, BENCH_FLAGS=--smoke
+	$(BIN)/python -m benchmarks $(BENCH) $(BENCH_FLAGS)
 
 bench-compare: install ## our solver and controller beside Karpenter's own (needs Go)
-	$(BIN)/python -m benchmarks.compare $(BENCH_FLAGS)
-	$(BIN)/python -m benchmarks.endtoend --beside $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks compare $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks endtoend --beside $(BENCH_FLAGS)
 
 conformance: install ## which rows of the conformance ledger have passing tests; those of `make slow` count if they ran on this tree
 	$(BIN)/python -m pytest -n auto -q -m "row and not slow and not storm" --conformance
