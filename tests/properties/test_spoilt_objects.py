@@ -85,7 +85,7 @@ def follow_hostile(seed: int, count: int) -> None:
             await serves(it, "before")
             found = [each for obj in objects(seed, count) if (each := read(obj)) is not None]
             for each in found:
-                it.world.mirrors.absorb(each)
+                it.world.mirror(type(each)).put(each)
             await it.pass_time(30)
             # Nodes that only the mirrors know would be waited for in vain
             for each in found:

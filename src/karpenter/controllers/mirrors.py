@@ -142,7 +142,7 @@ class Mirrors:
         """Store the response to a write at once, instead of waiting for the watch event."""
         mirror = self._mirrors.get(type(obj))
         if mirror is not None:
-            mirror.put(obj)
+            mirror.absorb(obj)
 
     def followers(self) -> Mapping[type[Resource], int]:
         """How many handlers each mirror has now."""

@@ -2,7 +2,8 @@
 
 Reflectors fill it from lists and watches; a writer puts the server's answer in at once. An object
 never goes back: a version older than the known one, by resource version, is ignored, so a
-controller never acts on a state before its own last write.
+controller never acts on a state before its own last write. A deleted object does not come back
+either, however late an answer about it arrives.
 
 A handler of a guarded mirror that raises for an object is called again later; the mirror, the other
 handlers and all other objects are not affected.
@@ -51,6 +52,7 @@ class Mirror(Generic[R]):
         self._indexes: dict[str, Index[R]] = {}
         self._followers: list[_Follower[R]] = []
         self._removed: dict[str, None] = {}  # uids that are gone for good, oldest first
+        self._listed_at = ""  # the version of the latest complete list
 
     def __repr__(self) -> str:
         return f"<mirror of {kind_of(self.kind)}, {len(self._objects)} objects>"
@@ -116,6 +118,17 @@ class Mirror(Generic[R]):
         self._tell(key, known, obj)
         return True
 
+    def absorb(self, answer: R) -> bool:
+        """Store the server's answer to a request; return whether it is new or newer.
+
+        An object is gone when a list made after the answer lacks it: no watch will ever show its
+        deletion, so it would stay forever.
+        """
+        is_listed = key_of(answer) in self._objects
+        if not is_listed and not _is_newer(answer, self._listed_at, default=True):
+            return False
+        return self.put(answer)
+
     def drop(self, obj: R) -> bool:
         """Remove a deleted object; return whether it was known.
 
@@ -149,6 +162,7 @@ class Mirror(Generic[R]):
         self, items: Iterable[R], resource_version: str, *, spared: Iterable[Key] = ()
     ) -> None:
         """Forget what a complete list made at ``resource_version`` lacks, but for what is spared."""
+        self._listed_at = resource_version
         present = {key_of(obj) for obj in items} | set(spared)
         for key, known in list(self._objects.items()):
             # a list may lag behind, so what it lacks is not known to be gone for good
@@ -262,7 +276,9 @@ def _is_older(obj: Resource, known: Resource) -> bool:
     return new.isdigit() and old.isdigit() and int(new) < int(old)
 
 
-def _is_newer(obj: Resource, resource_version: str) -> bool:
+def _is_newer(obj: Resource, resource_version: str, *, default: bool = False) -> bool:
+    """Whether ``obj`` was written after a version; ``default`` where the two cannot be compared."""
     version = obj.metadata.resource_version
-    both = version.isdigit() and resource_version.isdigit()
-    return both and int(version) > int(resource_version)
+    if not (version.isdigit() and resource_version.isdigit()):
+        return default
+    return int(version) > int(resource_version)

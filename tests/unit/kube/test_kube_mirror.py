@@ -69,6 +69,32 @@ def test_what_one_list_lacked_may_be_in_the_next() -> None:
     assert 1 == len(found)
 
 
+def test_a_late_answer_does_not_bring_back_what_a_list_lacked() -> None:
+    found = mirror(node(version=3))
+    found.replace_all([], "10")
+
+    assert not found.absorb(node(version=4))
+    assert not found.absorb(node(version=10))
+    assert found.get("a") is None
+
+
+def test_an_answer_about_what_was_written_since_the_list_is_taken() -> None:
+    found = mirror()
+    assert found.absorb(node("before any list", version=1))
+    found.replace_all([node("listed", uid="2", version=5)], "10")
+
+    assert found.absorb(node("listed", uid="2", version=8))
+    assert found.absorb(node("created", uid="3", version=11))
+    assert ["created", "listed"] == sorted(one.metadata.name for one in found.list())
+
+
+def test_an_answer_whose_version_is_no_number_is_taken() -> None:
+    found = mirror()
+    found.replace_all([], "v10")
+
+    assert found.absorb(node(version=4))
+
+
 def test_an_index_follows_every_change() -> None:
     found = mirror()
     found.add_index("id", lambda one: (one.spec.provider_id,))
