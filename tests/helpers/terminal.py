@@ -150,6 +150,7 @@ class Terminal:
             cwd=folder,
             env={**inherited, "TERM": "xterm-256color", **(environment or {})},
             start_new_session=True,
+            preexec_fn=_heed_signals,  # noqa: PLW1509 it only resets signals
         )
         os.close(theirs)
 
@@ -218,3 +219,9 @@ class Terminal:
         except UnicodeDecodeError as error:
             text, self._cut = data[: error.start].decode(), data[error.start :]
         self.screen.feed(text)
+
+
+def _heed_signals() -> None:
+    """What nohup or a background job has its children ignore reaches every job of a terminal."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_DFL)
