@@ -21,6 +21,7 @@ ELISION: Final = "…"  # alone in a line of output: lines that the page does no
 ON_A_SANDBOX: Final = "tests/e2e/test_pages.py runs it on a sandbox"
 ON_A_CLUSTER: Final = "tests/e2e/test_pages.py runs it on a real control plane"
 _OFFLINE: Final = "tests/unit/aws/test_aws_offline_plan.py runs it, as it takes longer"
+_PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py runs it on a sandbox"
 _IN_AN_ACCOUNT: Final = "needs an AWS account"
 # Every command that tests/unit/cli/test_cli_docs.py does not run, and why
 RUN_ELSEWHERE: Final = {
@@ -63,6 +64,8 @@ RUN_ELSEWHERE: Final = {
     "docs/explain.md: karpenter explain pod shop/cart-3": (
         "its pod is made up; tests/e2e/test_plan_live.py explains pods of clusters"
     ),
+    "docs/kubectl.md: kubectl karpenter plan": _PLUGIN,
+    "docs/kubectl.md: kubectl karpenter explain nodepool default": _PLUGIN,
     "docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds.yaml": ON_A_CLUSTER,
     "docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds-aws.yaml": (
         ON_A_CLUSTER

@@ -5,7 +5,11 @@ modules only when they run, so that ``--help`` is fast.
 """
 
 import errno
+import io
+import os
+import shlex
 import sys
+from contextlib import redirect_stdout, suppress
 from typing import Annotated, Final
 
 import typer
@@ -20,6 +24,9 @@ from karpenter.console import output
 from karpenter.console.help_pages import PlainCommand
 from karpenter.operator.gc_thresholds import collect_rarely
 
+_COMPLETING: Final = "_KARPENTER_COMPLETE"  # set by the shell's completion function
+_FILES: Final = ":0"
+_NO_FILES: Final = ":4"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 app = typer.Typer(
@@ -44,12 +51,43 @@ def main() -> None:
     """Run the program with the arguments it was started with."""
     collect_rarely()  # imported objects stay, and most commands end before a collection pays
     try:
-        app(prog_name="karpenter")
+        app(prog_name=output.program_name())
     except OSError as error:  # typer writes help and messages without handling this
         if error.errno not in _FULL:
             raise
         output.could_not_write(error)
         sys.exit(output.EXIT_FAILED)
+    finally:
+        if _COMPLETING in os.environ:
+            _end_at_once()
+
+
+def complete_for_kubectl() -> None:
+    """Complete the arguments of ``kubectl karpenter``: kubectl runs this when Tab is pressed.
+
+    The arguments are those typed so far, the last one perhaps empty. The answer is a line for each
+    proposal, and a directive in the words of the library that kubectl is made with.
+    """
+    words = ["karpenter", *sys.argv[1:]]
+    os.environ |= {
+        _COMPLETING: "complete_bash",
+        "COMP_WORDS": shlex.join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    proposals = io.StringIO()
+    with redirect_stdout(proposals), suppress(SystemExit):
+        app(prog_name="karpenter")
+    found = proposals.getvalue().split()
+    # An argument that names no object may be a file, which the shell knows best
+    typer.echo("\n".join([*found, _NO_FILES if found else _FILES]))
+    _end_at_once()
+
+
+def _end_at_once() -> None:
+    """End without waiting for threads: one may still wait for a name server."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(0)
 
 
 def _print_version(wanted: bool) -> None:

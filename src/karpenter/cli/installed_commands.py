@@ -20,6 +20,7 @@ from karpenter.console import output
 from karpenter.console.help_pages import PlainGroup
 
 GROUP: Final = "karpenter.commands"
+_COMPLETION: Final = ("install_completion", "show_completion")
 
 
 class Program(PlainGroup):
@@ -32,6 +33,13 @@ class Program(PlainGroup):
         names = [*super().list_commands(ctx), *_installed()]
         first = [name for name in self.order if name in names]
         return first + [name for name in dict.fromkeys(names) if name not in first]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its options; kubectl has its own way to complete what its plugins take."""
+        found = super().get_params(ctx)
+        if not output.is_plugin():
+            return found
+        return [each for each in found if each.name not in _COMPLETION]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name; one that is built in wins over an installed one."""

@@ -4,14 +4,19 @@ Nothing on them is cut, however narrow the terminal, and values that cannot be r
 words that name the value.
 """
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from karpenter.console import output
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+_PROGRAM: Final = re.compile(r"(?m)(?<=^  )karpenter(?= )|(?<=\| )karpenter(?= )")
 
 
 class _Option(TyperOption):
@@ -97,8 +102,10 @@ class PlainCommand(TyperCommand):
     """A command whose help shows what is typed."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the page."""
+        """Print the page; its examples are typed as the program was called."""
         _cut_nothing()
+        if self.epilog is not None:
+            self.epilog = _PROGRAM.sub(output.program_name(), self.epilog)
         super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:

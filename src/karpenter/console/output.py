@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import typer
@@ -22,9 +23,20 @@ JsonObject: TypeAlias = Mapping[str, Any]
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 
+_PLUGIN = "kubectl-karpenter"
 _TOP_ORDER = ("apiVersion", "kind", "metadata", "spec", "status")
 _METADATA_ORDER = ("name", "generateName", "namespace", "labels", "annotations", "finalizers")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
+
+
+def program_name() -> str:
+    """The program as it was called: by its name, or as a plugin of kubectl."""
+    return "kubectl karpenter" if is_plugin() else "karpenter"
+
+
+def is_plugin() -> bool:
+    """Whether kubectl runs the program."""
+    return Path(sys.argv[0]).stem == _PLUGIN
 
 
 def error(text: str) -> None:

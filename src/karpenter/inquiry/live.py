@@ -37,7 +37,7 @@ from karpenter.inquiry import offline
 from karpenter.inquiry.expected_status import settled_pool, with_marks
 from karpenter.inquiry.overlay import Overlay
 from karpenter.inquiry.pdb_status import judged
-from karpenter.kube.access.config import load_config
+from karpenter.kube.access.config import ClusterConfig, load_config
 from karpenter.kube.client import Client
 from karpenter.kube.errors import (
     ApiError,
@@ -96,6 +96,7 @@ class LiveCluster:
     is_simulated: bool = False  # its cloud lives in a sandbox, which alone can ask it
     bad_days: Mapping[str, str] = field(default_factory=dict)  # what is wrong with that cloud
     changed: "LiveCluster | None" = None  # with what is to be laid over it
+    namespace: str = ""  # the one that the context of the kubeconfig names
 
 
 def read_cluster(
@@ -116,7 +117,9 @@ def read_cluster(
         overlay: lays something over the objects, for a plan with it beside the one without.
     """
     try:
-        return run_quietly(_read(environment, context, provider, settings, overlay))
+        config = load_config(environment, context=context)
+        read = run_quietly(_read(config, environment, provider, settings, overlay))
+        return replace(read, namespace=config.namespace)
     except ConfigError as error:
         is_said = context or environment.get("KUBECONFIG")
         output.fail(f"{error}{'' if is_said else '; or name files with the manifests of one'}")
@@ -127,13 +130,12 @@ def read_cluster(
 
 
 async def _read(
+    config: ClusterConfig,
     environment: Mapping[str, str],
-    context: str,
     provider: str | None,
     settings: Settings,
     overlay: Callable[[Sequence[Resource]], Overlay] | None,
 ) -> LiveCluster:
-    config = load_config(environment, context=context)
     clock = SystemClock()
     transport = HttpTransport(
         config, clock, user_agent=f"karpenter-plan/{__version__}", environment=environment

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from karpenter.console import output
+from karpenter.inquiry import completion
 from karpenter.inquiry import settings as plan_settings
 
 if TYPE_CHECKING:
@@ -55,6 +56,15 @@ Context: TypeAlias = Annotated[
         metavar="NAME",
         help="The context of the kubeconfig to use, where no file is named.",
         show_default=False,
+        autocompletion=completion.contexts,
+    ),
+]
+Kubeconfig: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="The kubeconfig to use in place of KUBECONFIG, where no manifest is named.",
+        show_default=False,
     ),
 ]
 Assignments: TypeAlias = Annotated[
@@ -64,6 +74,7 @@ Assignments: TypeAlias = Annotated[
         metavar="NAME=VALUE",
         help="A setting of the controller, such as PREFERENCE_POLICY=Ignore; may be repeated.",
         show_default=False,
+        autocompletion=completion.assignments,
     ),
 ]
 Now: TypeAlias = Annotated[
@@ -105,6 +116,7 @@ class Question:
     now: datetime
     time_budget: float | None = None  # seconds, for each part
     before: "Question | None" = None  # the same without what is laid over the cluster
+    namespace: str = ""  # the one that the context of the kubeconfig names
 
     def provisioning(self, witness: "Witness | None" = None) -> "ProvisioningPlan":
         """Plan one pass; a ``witness`` is shown what the plan was made from."""
@@ -206,6 +218,7 @@ class Source:
     provider: str | None = None
     instance_types: str | None = None
     overlay: Sequence[str] = ()  # manifests to lay over it
+    kubeconfig: str = ""  # in place of the one in the environment
 
 
 def question(
@@ -225,9 +238,9 @@ def question(
     if STANDARD_INPUT in source.names and STANDARD_INPUT in source.overlay:
         output.fail("standard input can be read only once: name - only once")
     if source.names:
-        worlds = _from_files(source, settings)
+        worlds, namespace = _from_files(source, settings), ""
     else:
-        worlds, there = _from_cluster(source, settings)
+        worlds, there, namespace = _from_cluster(source, settings)
         moment = there if there is not None and now is None else moment
     asked: Question | None = None
     for snapshot, market in worlds:
@@ -241,7 +254,7 @@ def question(
         shown = as_planned(snapshot, market.facts.name, overlays=planners.planning.overlays)
         if is_last:
             _point_out_unusable_overlays(snapshot, shown, market.facts.name)
-        asked = Question(shown, market, planners, moment, seconds, asked)
+        asked = Question(shown, market, planners, moment, seconds, asked, namespace)
     assert asked is not None, "there is a cluster to plan for"
     return asked
 
@@ -259,6 +272,8 @@ def _from_files(source: Source, settings: "Settings") -> "list[_World]":
         _find(provider, has_types=source.instance_types is not None)
     if source.context:
         output.fail("--context is of a cluster that runs: omit it, or name no files")
+    if source.kubeconfig:
+        output.fail("--kubeconfig is of a cluster that runs: omit it, or name no files")
     left_of = offline.markets(provider, source.instance_types, settings)
     before, after = load_cluster(
         source.names,
@@ -294,7 +309,9 @@ def _find(provider: str, *, has_types: bool) -> None:
     )
 
 
-def _from_cluster(source: Source, settings: "Settings") -> "tuple[list[_World], datetime | None]":
+def _from_cluster(
+    source: Source, settings: "Settings"
+) -> "tuple[list[_World], datetime | None, str]":
     import os
 
     from karpenter.inquiry import offline
@@ -308,7 +325,7 @@ def _from_cluster(source: Source, settings: "Settings") -> "tuple[list[_World], 
     change = _change(source, provider or offline.DEFAULT)
     with output.progress("reading the cluster"):
         live = read_cluster(
-            os.environ,
+            {**os.environ, **({"KUBECONFIG": source.kubeconfig} if source.kubeconfig else {})},
             context=source.context,
             provider=provider if left_of is None else None,
             settings=settings,
@@ -323,7 +340,7 @@ def _from_cluster(source: Source, settings: "Settings") -> "tuple[list[_World], 
         return Market(catalogue_of(found.types), found.facts, found.repair_policies)
 
     worlds = [live] if live.changed is None else [live, live.changed]
-    return [(each.snapshot, market(each)) for each in worlds], live.now
+    return [(each.snapshot, market(each)) for each in worlds], live.now, live.namespace
 
 
 def _point_out_unusable_overlays(snapshot: "Snapshot", shown: "Snapshot", provider: str) -> None:

@@ -23,7 +23,7 @@ def test_an_overlay_that_makes_no_sense_is_named_and_not_planned_with(
     )
     market = inquiry.Market(lambda pool: (), FACTS)
     monkeypatch.setattr(
-        inquiry, "_from_cluster", lambda source, settings: ([(snapshot, market)], None)
+        inquiry, "_from_cluster", lambda source, settings: ([(snapshot, market)], None, "")
     )
 
     asked = inquiry.question(inquiry.Source(()), assignments=(), now=None)

@@ -12,12 +12,13 @@ from karpenter.console import output
 from karpenter.console.help_pages import PlainCommand, PlainGroup
 from karpenter.console.manifest_files import Filenames, Recursive
 from karpenter.console.screen import View, in_order
-from karpenter.inquiry import question
+from karpenter.inquiry import completion, question
 from karpenter.inquiry.question import (
     Assignments,
     Context,
     Files,
     InstanceTypes,
+    Kubeconfig,
     Now,
     Provider,
     Source,
@@ -86,7 +87,14 @@ _MOST_PODS: Final = 100  # of a Deployment that are explained
 Form: TypeAlias = Annotated[View, typer.Option("--output", "-o", help="How to print it.")]
 Namespace: TypeAlias = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Its namespace.", show_default=False),
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Its namespace.",
+        show_default=False,
+        autocompletion=completion.namespaces,
+    ),
 ]
 Ask: TypeAlias = Callable[[], question.Question]
 P = ParamSpec("P")
@@ -123,13 +131,14 @@ def _question(
     recursive: Recursive = False,
     instance_types: InstanceTypes = None,
     context: Context = "",
+    kubeconfig: Kubeconfig = "",
     provider: Provider = None,
     assignments: Assignments = None,
     now: Now = None,
 ) -> question.Question:
     """Read the cluster that is asked about: the arguments and options that all kinds share."""
     names = [*(files or ()), *(filenames or ())]
-    source = Source(names, recursive, context, provider, instance_types)
+    source = Source(names, recursive, context, provider, instance_types, kubeconfig=kubeconfig)
     return question.question(source, assignments=assignments or (), now=now)
 
 
@@ -153,14 +162,21 @@ def _asking(tell: Callable[Concatenate[Ask, P], None]) -> Callable[..., None]:
 @_asking
 def pod(
     ask: Ask,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: name or namespace/name.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The pod: name or namespace/name.",
+            autocompletion=completion.pods,
+        ),
+    ],
     namespace: Namespace = None,
     form: Form = "table",
 ) -> None:
     """Explain one pod."""
     name = _scoped(name, namespace)
     asked = ask()
-    key = _known_pod(name, asked.snapshot.pods)
+    key = _known_pod(name, asked.snapshot.pods, asked.namespace)
 
     from karpenter.report.pod_explanation import explain_pod, explanation_document
     from karpenter.scheduling.reasons.look_back import LookBack
@@ -185,7 +201,12 @@ def pod(
 def deployment(
     ask: Ask,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The Deployment: name or namespace/name.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The Deployment: name or namespace/name.",
+            autocompletion=completion.deployments,
+        ),
     ],
     namespace: Namespace = None,
     form: Form = "table",
@@ -193,7 +214,7 @@ def deployment(
     """Explain the pods of a Deployment."""
     name = _scoped(name, namespace)
     asked = ask()
-    keys = _pods_of(name, asked.snapshot)
+    keys = _pods_of(name, asked.snapshot, asked.namespace)
 
     from karpenter.report.pod_explanation import explain_pod, explanation_document
     from karpenter.scheduling.reasons.look_back import LookBack
@@ -218,7 +239,7 @@ def _scoped(name: str, namespace: str | None) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _pods_of(name: str, snapshot: "Snapshot") -> list[str]:
+def _pods_of(name: str, snapshot: "Snapshot", namespace: str) -> list[str]:
     """The pods of a Deployment in the order in which people count, or the end of the command."""
     from karpenter.state.owners import deployment_of_pod
 
@@ -227,10 +248,10 @@ def _pods_of(name: str, snapshot: "Snapshot") -> list[str]:
         if owner := deployment_of_pod(pod, snapshot.replica_sets, snapshot.deployments):
             pods.setdefault(owner, []).append(key)
     known = sorted(pods.keys() | snapshot.deployments.keys())
-    key = _one_of("Deployment", name, known)
+    key = _one_of("Deployment", name, known, namespace)
     if key not in pods:
         output.fail(
-            f"Deployment {key} has no pods and asks for none; karpenter plan shows all pods"
+            f"Deployment {key} has no pods and asks for none; {output.program_name()} plan shows all pods"
         )
     return in_order(pods[key])
 
@@ -239,7 +260,12 @@ def _pods_of(name: str, snapshot: "Snapshot") -> list[str]:
 @_asking
 def node(
     ask: Ask,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The Node, or its NodeClaim.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The Node, or its NodeClaim.", autocompletion=completion.nodes
+        ),
+    ],
     form: Form = "table",
 ) -> None:
     """Explain one node."""
@@ -275,7 +301,10 @@ def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
 @_asking
 def nodepool(
     ask: Ask,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The NodePool.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The NodePool.", autocompletion=completion.node_pools),
+    ],
     form: Form = "table",
 ) -> None:
     """Explain one pool."""
@@ -311,20 +340,23 @@ def _meant(kind: str, name: str, known: list[str]) -> str:
     return f"; did you mean {meant}?" if meant else f" among the {len(known):,} there are"
 
 
-def _known_pod(name: str, pods: Iterable[str]) -> str:
+def _known_pod(name: str, pods: Iterable[str], namespace: str) -> str:
     """Find the pod that is meant, or end the command."""
     keys = sorted(pods)
     if not keys:
         output.fail(f"there is no pod {name}: the input has no pods, nor anything that makes pods")
-    return _one_of("pod", name, keys)
+    return _one_of("pod", name, keys, namespace)
 
 
-def _one_of(kind: str, name: str, keys: list[str]) -> str:
-    """Find what is meant by a name with or without its namespace, or end the command."""
+def _one_of(kind: str, name: str, keys: list[str], namespace: str) -> str:
+    """Find what is meant by a name with or without its namespace, or end the command.
+
+    Without one it is that of the kubeconfig's context, as for kubectl, or any in which the name is unique.
+    """
     if "/" in name:
         found = [key for key in keys if key == name]
     else:
-        found = [key for key in keys if key == f"default/{name}"]
+        found = [key for key in keys if key == f"{namespace or 'default'}/{name}"]
         found = found or [key for key in keys if key.partition("/")[2] == name]
     if not found:
         hint = _hint(name, keys) if keys else f": there are no {kind}s at all"

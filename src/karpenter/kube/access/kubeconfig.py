@@ -207,8 +207,21 @@ def _named_by(context: Fields, key: str, tops: Sequence[Fields]) -> Fields | Non
     return entry
 
 
+def context_names(files: Sequence[Path]) -> list[str]:
+    """The contexts that the files name.
+
+    Raises:
+        ConfigError: a file cannot be used.
+    """
+    return _names([top for file in files if (top := _read(file)) is not None], "contexts")
+
+
+def _names(tops: Sequence[Fields], section: str) -> list[str]:
+    return sorted({item.text("name") for top in tops for item in top.items(section)} - {""})
+
+
 def _choices(tops: Sequence[Fields], section: str) -> str:
-    names = sorted({item.text("name") for top in tops for item in top.items(section)} - {""})
+    names = _names(tops, section)
     return f"; there are: {', '.join(names)}" if names else f"; there are no {section}"
 
 
