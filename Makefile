@@ -18,7 +18,7 @@ BENCH_FLAGS ?=
 SEEDS ?= 1..2000
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow control-plane parity bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow control-plane helm charts parity bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -64,8 +64,14 @@ slow: install ## the slower tests: a real control plane, crashes at every write,
 	$(BIN)/python -m pytest -q -m slow
 	$(BIN)/python -m pytest -n auto -q -m storm
 
-control-plane: install ## build a real control plane for the slow tests (needs Go)
+control-plane: install ## build a real control plane, and helm, for the slow tests (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build
+
+helm: install ## build helm for the tests of the charts (needs Go)
+	PYTHONPATH=tests $(BIN)/python -m control_plane build helm
+
+charts: helm ## write what the charts, and the roles of examples/install, have from elsewhere
+	PYTHONPATH=tests $(BIN)/python tools/charts.py
 
 parity: install ## our decisions beside Karpenter's on random problems; SEEDS=1..10000 for more (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m parity $(SEEDS)
