@@ -55,6 +55,14 @@ _ROLES: Final[Mapping[type[Resource], str]] = {
     PodTemplate: "karpenter-capacity-buffer",
 }
 _CORE_ROLE: Final = "karpenter-core"
+# The values of the chart that bind these
+_CHART_VALUES: Final[Mapping[str, str]] = {
+    "karpenter-devices": "rbac.devices",
+    "karpenter-legacy-kinds": "rbac.legacyKinds",
+    "karpenter-node-overlay": "settings.featureGates.nodeOverlay",
+    "karpenter-capacity-buffer": "settings.featureGates.capacityBuffer",
+    _CORE_ROLE: "rbac.create",
+}
 # Indexes that several controllers ask for
 BY_PROVIDER_ID: Final = "provider-id"
 BY_NODE: Final = "node"
@@ -81,6 +89,11 @@ def role_for(kind: type[Resource]) -> str:
     return _ROLES.get(kind, _CORE_ROLE)
 
 
+def chart_value_for(role: str) -> str:
+    """The value of the chart that binds a ClusterRole."""
+    return _CHART_VALUES[role]
+
+
 class Mirrors:
     """All mirrors of one process."""
 
@@ -100,6 +113,7 @@ class Mirrors:
         for kinds, is_optional in ((required, False), (optional, True)):
             for kind in kinds:
                 mirror = self._mirrors[kind] = Mirror(kind, self._guard)
+                role = role_for(kind)
                 self._reflectors[kind] = Reflector(
                     kube,
                     kind,
@@ -107,7 +121,7 @@ class Mirrors:
                     clock,
                     rng=rng,
                     optional=is_optional,
-                    role=role_for(kind),
+                    role=f"{role} (value {chart_value_for(role)} of the chart)",
                     observer=observer,
                 )
         self._index()

@@ -125,7 +125,7 @@ class Reflector(Generic[R]):
             page_size: how many objects are listed at a time.
             watch_seconds: how long a watch lasts.
             optional: the kind may be absent, or not for us to see.
-            role: the ClusterRole that grants access, for the log.
+            role: the ClusterRole that grants access, and how to have it, for the log.
             observer: counts objects that cannot be decoded.
         """
         self._kube = kube

@@ -9,6 +9,7 @@ from helpers.clusters import in_virtual_time
 from helpers.provisioning import Provisioning, provisioning, ready_pool, waiting_pod
 from karpenter.api.karpenter import NodeClaim
 from karpenter.controllers.provisioning.binding import EarlyBinder
+from karpenter.kube.errors import ForbiddenError
 from karpenter.model import labels
 from karpenter.settings import Settings, with_assignments
 from karpenter_sandbox.kubelet.faults import Timing
@@ -231,6 +232,25 @@ async def test_a_pod_another_was_faster_with_is_passed_over() -> None:
         await binder.reconcile(("", claim.metadata.name))
 
         assert ("elsewhere", "n1") == (await bound_to(run, "a"), await bound_to(run, "b"))
+
+
+@pytest.mark.case("OPS-18")
+@in_virtual_time
+async def test_without_the_right_to_bind_one_warning_names_the_role(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refused(*_: object, **__: object) -> None:
+        raise ForbiddenError(403, 'pods "a" is forbidden: cannot create pods/binding')
+
+    async with provisioning(ready_pool(), waiting_pod("a"), waiting_pod("b")) as run:
+        monkeypatch.setattr(type(run.world.kube), "bind", refused)
+        await started(run)
+
+        assert ["", ""] == [await bound_to(run, "a"), await bound_to(run, "b")]
+        (told,) = [line for line in run.at.lines if "not bound early" in line["message"]]
+        assert "warning" == told["level"]
+        assert "karpenter-early-binding" in told["advice"]
+        assert "rbac.earlyBinding" in told["advice"]
 
 
 @pytest.mark.row("S0-52", "S3-25")

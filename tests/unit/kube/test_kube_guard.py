@@ -11,14 +11,16 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
+import chart_values
 from helpers.clusters import in_virtual_time, running
+from helpers.helm import MAIN
 from helpers.rewritten_answers import Rewriting
 from helpers.server import config_map
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.devices import ResourceSlice
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock, running_clock
-from karpenter.controllers.mirrors import kinds_to_follow, role_for
+from karpenter.controllers.mirrors import chart_value_for, kinds_to_follow, role_for
 from karpenter.kube.client import Client
 from karpenter.kube.errors import UnreadableAnswerError
 from karpenter.kube.guard import MOST_NAMED, Guard
@@ -401,3 +403,12 @@ def test_the_roles_that_are_named_are_there_and_show_the_kind() -> None:
             and {"list", "watch"} <= set(rule["verbs"])
             for rule in rules[role_for(kind)]
         ), f"{role_for(kind)} does not show {place.plural}"
+
+
+def test_the_values_of_the_chart_that_are_named_are_there() -> None:
+    described = {value.name for value in chart_values.read(MAIN / "values.yaml")}
+    roles = {role_for(kind) for kind in kinds_to_follow(Settings(), ())[0]}
+    roles |= {"karpenter-devices", "karpenter-node-overlay", "karpenter-capacity-buffer"}
+    roles |= {"karpenter-legacy-kinds"}
+
+    assert {chart_value_for(role) for role in roles} <= described

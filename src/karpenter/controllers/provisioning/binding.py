@@ -13,7 +13,7 @@ from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.lookup import claims_of, nodes_of
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.triggers import is_provisionable
-from karpenter.kube.errors import ConflictError, NotFoundError
+from karpenter.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from karpenter.kube.mirror import Key, key_of
 from karpenter.model.taints import NO_EXECUTE, first_untolerated
 from karpenter.scheduling.inputs.pending_pods import uses_device_claims
@@ -30,6 +30,7 @@ class EarlyBinder(Controller):
     def __init__(self, context: Context, planned: PlannedPods) -> None:
         super().__init__(context)
         self._planned = planned
+        self._has_told_refusal = False
         self._claims = context.mirror(NodeClaim)
         self.follow(self._claims)
         self.follow(context.mirror(Node), self._claim_keys)
@@ -88,9 +89,24 @@ class EarlyBinder(Controller):
             )
         except (ConflictError, NotFoundError):
             return room  # bound or changed by another writer
+        except ForbiddenError as error:
+            self._tell_refusal(error)
+            return room
         self.log.info(
             "bound pod",
             Pod={"namespace": metadata.namespace, "name": metadata.name},
             Node={"name": node.metadata.name},
         )
         return StateNode(room.node, room.node_claim, (*room.pods, pod))
+
+    def _tell_refusal(self, error: ForbiddenError) -> None:
+        """Say once what is missing; until then the scheduler binds all pods."""
+        if self._has_told_refusal:
+            return
+        self._has_told_refusal = True
+        self.log.warning(
+            "pods are not bound early",
+            error=str(error),
+            advice="bind the ClusterRole karpenter-early-binding (value rbac.earlyBinding of the"
+            " chart), or set EARLY_BINDING=false",
+        )
