@@ -61,6 +61,7 @@ class Settings:
     leader_election_namespace: str = ""
     disable_controller_warmup: bool = True
     disable_cluster_state_observability: bool = False
+    metrics_detail: str = "object"
     memory_limit: int = -1
     cpu_requests: int = 1000
     log_level: str = "info"
@@ -85,6 +86,7 @@ class Settings:
 
 
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "metrics_detail": ("object", "pool"),
     "preference_policy": ("Respect", "Ignore"),
     "min_values_policy": ("Strict", "BestEffort"),
     "legacy_ami_family": ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", ""),

@@ -117,7 +117,7 @@ class Autoscaler:
         self._own_clock = clock or cluster.clock
         self.settings = settings
         self.log, self.lines = recording_logger()
-        self.metrics = Metrics()
+        self.metrics = Metrics(detail=settings.metrics_detail)
         self._seed = seed
         self._wrap = wrap
         self._make_cloud = make_cloud
@@ -495,7 +495,7 @@ async def bench(
         settings=settings,
         mirrors=mirrors,
         recorder=events,
-        metrics=Metrics(),
+        metrics=Metrics(detail=settings.metrics_detail),
         log=log,
         rng=rng,
     )

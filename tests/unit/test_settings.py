@@ -46,6 +46,7 @@ def test_a_setting_can_be_assigned(name: str, text: str, field: str, expected: o
     ("name", "text", "said"),
     [
         pytest.param("PREFERENCE_POLICY", "ignore", "use Respect or Ignore", id="wrong-choice"),
+        pytest.param("METRICS_DETAIL", "pods", "use object or pool", id="wrong-detail"),
         pytest.param("PREFERENC_POLICY", "Ignore", "did you mean PREFERENCE_POLICY", id="typo"),
         pytest.param("METRICS_PORT", "many", "METRICS_PORT: 'many' is not a whole", id="number"),
         pytest.param("BATCH_IDLE_DURATION", "-1s", "is not a duration", id="negative-time"),

@@ -69,6 +69,12 @@ SETTINGS: Final = (
         "false",
         "No metrics about single pods, nodes, pools and conditions, and no events of the latter.",
     ),
+    Flag(
+        "metrics_detail",
+        "DETAIL",
+        "object",
+        "object or pool: metrics of single pods and nodes, or sums by pool, zone and capacity type.",
+    ),
     Flag("memory_limit", "BYTES", "-1", "Say so when 90 % of it are in use; -1 is no limit."),
     Flag("cpu_requests", "MILLIS", "1000", "Accepted; what is done at once does not depend on it."),
     Flag("log_level", "LEVEL", "info", "What is worth a line: debug, info or error."),

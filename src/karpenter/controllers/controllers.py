@@ -34,8 +34,10 @@ from karpenter.controllers.node_pools.registration_health import (
 from karpenter.controllers.node_pools.usage import CounterController
 from karpenter.controllers.node_pools.validation import ValidationController
 from karpenter.controllers.observability.condition_gauges import ConditionGauges
+from karpenter.controllers.observability.condition_sums import SUMMED_KINDS, ConditionSums
 from karpenter.controllers.observability.condition_watch import ConditionWatch
 from karpenter.controllers.observability.node_gauges import NodeGauges
+from karpenter.controllers.observability.node_sums import NodeSums
 from karpenter.controllers.observability.pod_gauges import PodMetrics
 from karpenter.controllers.observability.pool_gauges import CostGauge, PoolGauges, PriceTracker
 from karpenter.controllers.observability.scraped import Scraped
@@ -56,6 +58,7 @@ from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.nodes import NodeTermination
 from karpenter.model import labels
 from karpenter.runtime import Runnable
+from karpenter.telemetry.family import Detail
 
 
 def disruption_controllers(
@@ -180,13 +183,17 @@ def observability_controllers(
     if context.settings.disable_cluster_state_observability:
         return always
     watches = condition_watches(context)
+    is_summed = context.metrics.detail is Detail.POOL
+    summed = [each for each in watches if is_summed and each.kind in SUMMED_KINDS]
+    shown = [each for each in watches if each not in summed]
     return [
         *always,
         PodMetrics(context, planned or PlannedPods()),
-        Scraped("metrics.node", context, NodeGauges(context)),
+        Scraped("metrics.node", context, NodeSums(context) if is_summed else NodeGauges(context)),
         Scraped("metrics.nodepool", context, PoolGauges(context)),
         *watches,
-        Scraped("metrics.conditions", context, ConditionGauges(context.clock, watches)),
+        Scraped("metrics.conditions", context, ConditionGauges(context.clock, shown)),
+        Scraped("metrics.conditions.sums", context, ConditionSums(context.clock, summed)),
     ]
 
 

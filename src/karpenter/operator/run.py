@@ -134,7 +134,7 @@ async def _assembled(
     config = load_config(environment)
     clock = SystemClock()
     rng = random.Random()  # noqa: S311 not used for secrets
-    metrics = Metrics(commit=commit, with_process=True)
+    metrics = Metrics(commit=commit, with_process=True, detail=settings.metrics_detail)
     metrics.api_server = _host(config.server)
     metrics.resources = _resources()
     async with AsyncExitStack() as stack:

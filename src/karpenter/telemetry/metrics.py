@@ -26,6 +26,7 @@ from karpenter import __version__
 from karpenter.telemetry.capacity import CapacityMetrics
 from karpenter.telemetry.decisions import DecisionMetrics
 from karpenter.telemetry.families import Families
+from karpenter.telemetry.family import Detail, Family
 from karpenter.telemetry.runtime import RuntimeMetrics
 from karpenter.telemetry.summaries import Monotonic
 from karpenter.telemetry.transitions import TransitionFamilies
@@ -57,6 +58,7 @@ class Metrics(CapacityMetrics, WorkloadMetrics, DecisionMetrics, RuntimeMetrics)
         commit: str = "",
         monotonic: Monotonic = time.monotonic,
         with_process: bool = False,
+        detail: str = Detail.OBJECT,
     ) -> None:
         """Declare all metrics.
 
@@ -65,10 +67,13 @@ class Metrics(CapacityMetrics, WorkloadMetrics, DecisionMetrics, RuntimeMetrics)
             monotonic: seconds that only grow, for what forgets old observations.
             with_process: also export memory, processor time and garbage collection; for real
                 processes only, because simulated ones share theirs.
+            detail: ``object`` or ``pool``: the latter has fewer buckets in histograms.
         """
         self.registry: Final = CollectorRegistry()
         self._lines: list[Lines] = []
-        make = Families(self.registry, monotonic)
+        self.detail: Final = Detail(detail)
+        self.declared: Final[list[Family]] = []  # everything in the registry
+        make = Families(self.registry, monotonic, self.declared, self.detail)
         CapacityMetrics.__init__(self, make)
         WorkloadMetrics.__init__(self, make)
         DecisionMetrics.__init__(self, make)

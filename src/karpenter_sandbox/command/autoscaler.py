@@ -47,7 +47,7 @@ async def autoscaling(
     take_over(quiet_logger())
     show_logs(say)  # the cluster's log shows errors only
     rng = random.Random()  # noqa: S311 not used for secrets
-    metrics = Metrics()
+    metrics = Metrics(detail=settings.metrics_detail)
     kube = Client(MemoryTransport(cluster.api), cluster.clock)
     environment = dict(os.environ)
     if wishes.instance_types:

@@ -174,6 +174,11 @@ class TestPrecedence:
             id="a bad choice",
         ),
         pytest.param(
+            ["--metrics-detail=pods"],
+            "--metrics-detail: 'pods' is none of the choices; use object or pool",
+            id="a bad detail",
+        ),
+        pytest.param(
             ["--preference-policy="],
             "--preference-policy: '' is none of the choices; use Respect or Ignore",
             id="an empty choice",

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -11,6 +12,7 @@ from karpenter.model import labels
 from karpenter.telemetry import Metrics
 from karpenter.telemetry.capacity import termination_mode
 from karpenter.telemetry.families import DURATIONS, Families
+from karpenter.telemetry.family import Detail, Family
 
 _SDK_LABELS = "service action code"
 _SDK_SECONDS = tuple(0.01 * 1.5**step for step in range(20))
@@ -25,9 +27,12 @@ _BATCH_SIZES = (
 class AwsMetrics:
     """The metrics of one provider."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self, registry: CollectorRegistry | None = None, detail: Detail = Detail.OBJECT
+    ) -> None:
         """Declare all metrics, in a registry of their own unless one is given."""
-        make = Families(registry or CollectorRegistry(), time.monotonic)
+        self.declared: Final[list[Family]] = []
+        make = Families(registry or CollectorRegistry(), time.monotonic, self.declared, detail)
         cloud, interruption = "karpenter_cloudprovider", "karpenter_interruption"
         self.launch_failures = make.counter(
             f"{cloud}_instance_launch_failures_total",

@@ -328,7 +328,7 @@ def make_provider(context: ProviderContext) -> AwsProvider:
     """
     settings = read_settings(context.environment)
     telemetry = context.metrics or Metrics()
-    own = AwsMetrics(telemetry.registry)
+    own = AwsMetrics(telemetry.registry, telemetry.detail)
     calls = open_calls(context.environment, context.clock, context.rng, observe=own.observe_call)
     return AwsProvider(
         assemble(

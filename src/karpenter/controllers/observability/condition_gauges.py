@@ -1,6 +1,6 @@
 """Gauges of status conditions and of objects that are being deleted, for several kinds at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -8,17 +8,58 @@ from typing import Any, Final
 from karpenter.api.meta import Condition
 from karpenter.clock import Clock
 from karpenter.controllers.observability.condition_watch import ConditionWatch
-from karpenter.telemetry.exposition import AT_A_TIME, escaped, gauge_pieces, label_text
+from karpenter.telemetry.exposition import AT_A_TIME, escaped, label_text
+from karpenter.telemetry.family import Detail, Family
 
-_COUNT: Final = ("status_condition_count", "Whether an object has a condition with a status.")
-_AGE: Final = (
-    "status_condition_current_status_seconds",
-    "How long a condition has had its status.",
-)
-_GOING: Final = (
-    "termination_current_time_seconds",
-    "How long an object has been on its way out.",
-)
+_NAMES: Final = "namespace name"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionFamilies:
+    """The gauges about conditions of one kind, or of all kinds together."""
+
+    count: Family
+    age: Family
+    going: Family
+
+    def __iter__(self) -> Iterator[Family]:
+        """All of them."""
+        return iter((self.count, self.age, self.going))
+
+
+def condition_families(
+    prefix: str, labels: Iterable[str] = (), only: Detail | None = None
+) -> ConditionFamilies:
+    """The gauges whose names begin with a prefix, with ``labels`` besides their own."""
+    more = " ".join(labels)
+    described = f"{more} {_NAMES} type status reason".strip()
+    per_condition, per_object = "condition of an object", "object that is being deleted"
+    return ConditionFamilies(
+        Family(
+            f"{prefix}status_condition_count",
+            "Whether an object has a condition with a status.",
+            described,
+            per=per_condition,
+            only=only,
+        ),
+        Family(
+            f"{prefix}status_condition_current_status_seconds",
+            "How long a condition has had its status.",
+            described,
+            per=per_condition,
+            only=only,
+        ),
+        Family(
+            f"{prefix}termination_current_time_seconds",
+            "How long an object has been on its way out.",
+            f"{more} {_NAMES}".strip(),
+            per=per_object,
+            only=only,
+        ),
+    )
+
+
+OF_ALL_KINDS: Final = condition_families("operator_", ("group", "kind"))
 
 
 @dataclass(slots=True)
@@ -27,14 +68,11 @@ class _Samples:
     ages: list[str] = field(default_factory=list)
     going: list[str] = field(default_factory=list)
 
-    def gauges(self, prefix: str) -> Iterable[str]:
+    def gauges(self, families: ConditionFamilies) -> Iterable[str]:
         """The three gauges."""
-        for (name, meaning), samples in (
-            (_COUNT, self.counts),
-            (_AGE, self.ages),
-            (_GOING, self.going),
-        ):
-            yield from gauge_pieces(prefix + name, meaning, samples)
+        yield from families.count.pieces(self.counts)
+        yield from families.age.pieces(self.ages)
+        yield from families.going.pieces(self.going)
 
     def add(
         self, start: str, conditions: Iterable[tuple[str, str]], going: str, names: str
@@ -76,8 +114,9 @@ class ConditionGauges:
                     of_all_kinds.add(twin, conditions, going, names)
                 if number % AT_A_TIME == 0:
                     yield ""
-            yield from samples.gauges(f"operator_{watch.kind.lower()}_")
-        yield from of_all_kinds.gauges("operator_")
+            prefix = f"operator_{watch.kind.lower()}_"
+            yield from samples.gauges(condition_families(prefix, watch.label_names))
+        yield from of_all_kinds.gauges(OF_ALL_KINDS)
 
 
 def _described(condition: Condition) -> str:

@@ -59,6 +59,11 @@ class ConditionWatch(Generic[R]):
         finally:
             end()
 
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The labels that metrics carry besides their own."""
+        return tuple(self._labels)
+
     def labels_of(self, obj: Resource) -> Mapping[str, str]:
         """The labels that metrics about an object carry besides their own."""
         held = obj.metadata.labels

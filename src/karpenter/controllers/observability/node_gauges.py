@@ -3,7 +3,7 @@
 The series of a machine are computed when the machine changes, and cached until then.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,17 +14,12 @@ from karpenter.model import labels
 from karpenter.model.resources import CPU, NO_RESOURCES, Resources, total
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import is_daemon
-from karpenter.telemetry.exposition import (
-    gauge,
-    gauge_pieces,
-    label_text,
-    number,
-    snake_case,
-)
+from karpenter.telemetry.exposition import label_text, number, snake_case
+from karpenter.telemetry.family import Detail, Family
 
-_PREFIX: Final = "karpenter_nodes_"
 _NODES_AT_A_TIME: Final = 20  # with all their pods
-_MEANINGS: Final[Mapping[str, str]] = {
+# What there is to know about the resources of a node, in the order of ``figures_of``
+FIGURES: Final[Mapping[str, str]] = {
     "allocatable": "What a node has for pods.",
     "total_pod_requests": "What the pods on a node ask for, daemons included.",
     "total_pod_limits": "The limits of the pods on a node, daemons included.",
@@ -32,6 +27,31 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "total_daemon_limits": "The limits of the daemons on a node.",
     "system_overhead": "What a node keeps for itself.",
 }
+# Every node has these, and one for each well-known label of the core and of its provider
+NODE_LABELS: Final = "node_name phase managed"
+_OF_RESOURCES: Final = tuple(
+    Family(
+        f"karpenter_nodes_{name}",
+        meaning,
+        f"{NODE_LABELS} resource_type",
+        per="node and resource",
+        only=Detail.OBJECT,
+    )
+    for name, meaning in FIGURES.items()
+)
+_AGE: Final = Family(
+    "karpenter_nodes_current_lifetime_seconds",
+    "How old a node is.",
+    NODE_LABELS,
+    per="node",
+    only=Detail.OBJECT,
+)
+UTILIZATION: Final = Family(
+    "karpenter_cluster_utilization_percent",
+    "How much of what all nodes have is asked for.",
+    "resource_type",
+)
+NODE_FAMILIES: Final = (*_OF_RESOURCES, _AGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +71,7 @@ class NodeGauges:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        keys = sorted(labels.CORE_WELL_KNOWN | context.cloud.facts.well_known_labels)
-        self._keys: Final = {snake_case(key): key for key in keys}
+        self._keys: Final = well_known_names(context.cloud.facts.well_known_labels)
         self._told: dict[str, _Told] = {}  # by name of the node
 
     def lines(self) -> Iterable[str]:
@@ -64,14 +83,13 @@ class NodeGauges:
             if count % _NODES_AT_A_TIME == 0:
                 yield ""
         self._told, told = found, found.values()
-        for position, (name, meaning) in enumerate(_MEANINGS.items()):
-            yield from gauge_pieces(_PREFIX + name, meaning, _amounts(told, position))
-        ages = self._ages(told)
-        yield from gauge_pieces(f"{_PREFIX}current_lifetime_seconds", "How old a node is.", ages)
-        yield gauge(
-            "karpenter_cluster_utilization_percent",
-            "How much of what all nodes have is asked for.",
-            _utilization(told),
+        for position, family in enumerate(_OF_RESOURCES):
+            yield from family.pieces(_amounts(told, position))
+        yield from _AGE.pieces(self._ages(told))
+        yield UTILIZATION.text(
+            utilization(
+                total(each.allocatable for each in told), total(each.requested for each in told)
+            )
         )
 
     def _about(self, machine: StateNode, node: Node) -> _Told:
@@ -89,22 +107,13 @@ class NodeGauges:
             "phase": node.status.phase,
             "managed": "true" if labels.NODEPOOL in held else "false",
         }
-        allocatable = Resources.from_wire(node.status.allocatable)
-        daemons = tuple(pod for pod in machine.pods if is_daemon(pod))
-        vectors = (
-            allocatable,
-            machine.requested,
-            total(pod_limits(pod) for pod in machine.pods),
-            machine.requested_by_daemons,
-            total(pod_limits(pod) for pod in daemons),
-            Resources.from_wire(node.status.capacity) - allocatable,
-        )
+        vectors = figures_of(machine, node)
         names = dict.fromkeys(name for vector in vectors for name, _ in vector.items())
         amounts = tuple(
-            tuple((snake_case(name), _value(name, vector[name])) for name in names)
+            tuple((snake_case(name), value_of(name, vector[name])) for name in names)
             for vector in vectors
         )
-        return _Told(machine, node, label_text(told), amounts, allocatable, machine.requested)
+        return _Told(machine, node, label_text(told), amounts, vectors[0], machine.requested)
 
     def _ages(self, told: Iterable[_Told]) -> Iterator[str]:
         now = self._context.clock.now()
@@ -112,6 +121,26 @@ class NodeGauges:
             born = each.node.metadata.creation_timestamp
             if born is not None:
                 yield f"{{{each.labels}}} {number((now - born).total_seconds())}"
+
+
+def well_known_names(of_provider: Collection[str]) -> Mapping[str, str]:
+    """The labels that stand for the well-known labels of nodes: name -> Kubernetes key."""
+    keys = sorted(labels.CORE_WELL_KNOWN | frozenset(of_provider))
+    return {snake_case(key): key for key in keys}
+
+
+def figures_of(machine: StateNode, node: Node) -> tuple[Resources, ...]:
+    """The resources of a machine, one vector for each of ``FIGURES``."""
+    allocatable = Resources.from_wire(node.status.allocatable)
+    daemons = tuple(pod for pod in machine.pods if is_daemon(pod))
+    return (
+        allocatable,
+        machine.requested,
+        total(pod_limits(pod) for pod in machine.pods),
+        machine.requested_by_daemons,
+        total(pod_limits(pod) for pod in daemons),
+        Resources.from_wire(node.status.capacity) - allocatable,
+    )
 
 
 def pod_limits(pod: Pod) -> Resources:
@@ -135,14 +164,13 @@ def _amounts(told: Iterable[_Told], position: int) -> Iterator[str]:
             yield f'{{{each.labels},resource_type="{resource}"}} {value}'
 
 
-def _utilization(told: Iterable[_Told]) -> Iterator[str]:
-    told = list(told)
-    allocatable = total(each.allocatable for each in told)
-    requested = total(each.requested for each in told)
+def utilization(allocatable: Resources, requested: Resources) -> Iterator[str]:
+    """The samples of the utilization of the cluster."""
     for name, amount in allocatable.items():
         percent = 100 * requested[name] / amount
         yield f'{{resource_type="{snake_case(name)}"}} {number(percent)}'
 
 
-def _value(name: str, amount: int) -> str:
+def value_of(name: str, amount: int) -> str:
+    """An amount of a resource as it is shown: CPU in cores, the rest in base units."""
     return number(amount / 1000) if name == CPU else str(amount)

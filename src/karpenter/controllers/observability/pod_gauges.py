@@ -12,10 +12,12 @@ from karpenter.api.meta import Condition
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.controllers.context import Context
+from karpenter.controllers.observability.pod_sums import PodSums
 from karpenter.controllers.provisioning.planned_pods import PlannedPods, PodTimes
 from karpenter.model import labels
 from karpenter.model.conditions import POD_SCHEDULED, READY, TRUE, find
-from karpenter.telemetry.exposition import escaped, gauge_pieces, number
+from karpenter.telemetry.exposition import escaped, number
+from karpenter.telemetry.family import Detail, Family
 
 _NOWHERE: Final = 'nodepool="",zone="",arch="",capacity_type="",instance_type=""'
 _NODE_LABELS: Final = {
@@ -26,6 +28,45 @@ _NODE_LABELS: Final = {
     "instance_type": labels.INSTANCE_TYPE,
 }
 _PENDING: Final = "Pending"
+_NAMES: Final = "name namespace"
+_DEVICES: Final = "dynamic_resources"
+_STATE: Final = Family(
+    "karpenter_pods_state",
+    "Where a pod is.",
+    f"{_NAMES} owner node scheduled nodepool zone arch capacity_type instance_type managed phase"
+    " ready",
+    per="pod",
+    only=Detail.OBJECT,
+)
+
+
+def _wait(name: str, meaning: str, labels: str = _NAMES) -> Family:
+    full = f"karpenter_pods_{name}_time_seconds"
+    return Family(full, meaning, labels, per="pending pod", only=Detail.OBJECT)
+
+
+_UNSTARTED: Final = _wait("unstarted", "How long a pod has not run.")
+_UNBOUND: Final = _wait("unbound", "How long a pod has had no node.", f"{_NAMES} {_DEVICES}")
+_PLACED_UNSTARTED: Final = _wait(
+    "provisioning_unstarted", "How long a pod has not run after a place for it was found."
+)
+_PLACED_UNBOUND: Final = _wait(
+    "provisioning_unbound",
+    "How long a pod has had no node after a place for it was found.",
+    f"{_NAMES} {_DEVICES}",
+)
+_UNDECIDED: Final = _wait(
+    "provisioning_scheduling_undecided",
+    "How long a pod has been waiting for the first decision about it.",
+)
+POD_FAMILIES: Final = (
+    _STATE,
+    _UNSTARTED,
+    _UNBOUND,
+    _PLACED_UNSTARTED,
+    _PLACED_UNBOUND,
+    _UNDECIDED,
+)
 
 
 class PodMetrics:
@@ -36,12 +77,14 @@ class PodMetrics:
     def __init__(self, context: Context, planned: PlannedPods) -> None:
         self._context = context
         self._planned = planned
+        is_summed = context.metrics.detail is Detail.POOL
+        self._lines = PodSums(context, planned).lines if is_summed else self.lines
         self._starting: set[str] = set()  # uids of pods that were seen pending
 
     async def run(self) -> None:
         """Offer the gauges and take the durations, until cancelled."""
         ends = [
-            self._context.metrics.add_lines(self.lines),
+            self._context.metrics.add_lines(self._lines),
             self._context.mirror(Pod).on_change(self._changed),
         ]
         try:
@@ -53,36 +96,18 @@ class PodMetrics:
     def lines(self) -> Iterable[str]:
         """All gauges, each with all its pods."""
         pods = self._context.mirror(Pod).list()
-        yield from gauge_pieces("karpenter_pods_state", "Where a pod is.", self._states(pods))
+        yield from _STATE.pieces(self._states(pods))
         waiting = [pod for pod in pods if pod.status.phase == _PENDING]
         unbound = [pod for pod in waiting if not pod.spec.node_name]
-        for name, meaning, among, since, is_by_devices in (
-            ("unstarted", "How long a pod has not run.", waiting, _creation, False),
-            ("unbound", "How long a pod has had no node.", unbound, _creation, True),
-            (
-                "provisioning_unstarted",
-                "How long a pod has not run after a place for it was found.",
-                waiting,
-                self._placed,
-                False,
-            ),
-            (
-                "provisioning_unbound",
-                "How long a pod has had no node after a place for it was found.",
-                unbound,
-                self._placed,
-                True,
-            ),
-            (
-                "provisioning_scheduling_undecided",
-                "How long a pod has been waiting for the first decision about it.",
-                unbound,
-                self._undecided,
-                False,
-            ),
+        for family, among, since in (
+            (_UNSTARTED, waiting, _creation),
+            (_UNBOUND, unbound, _creation),
+            (_PLACED_UNSTARTED, waiting, self._placed),
+            (_PLACED_UNBOUND, unbound, self._placed),
+            (_UNDECIDED, unbound, self._undecided),
         ):
-            samples = self._waits(among, since, is_by_devices)
-            yield from gauge_pieces(f"karpenter_pods_{name}_time_seconds", meaning, samples)
+            is_by_devices = _DEVICES in family.labels
+            yield from family.pieces(self._waits(among, since, is_by_devices))
 
     def _states(self, pods: Iterable[Pod]) -> Iterator[str]:
         places: dict[str, str] = {}  # by name of the node

@@ -17,13 +17,21 @@ from karpenter.kube.mirror import Key
 from karpenter.model import labels
 from karpenter.model.resources import CPU, Resources
 from karpenter.runtime import REASONABLE
-from karpenter.telemetry.exposition import escaped, gauge, number, snake_case
+from karpenter.telemetry.exposition import escaped, number, snake_case
+from karpenter.telemetry.family import Family
 
 # Instance type, capacity type and zone
 Offer: TypeAlias = tuple[str, str, str]
 Prices: TypeAlias = Mapping[Offer, float]
 
 _HOUR: Final = 3600.0
+_AMOUNT: Final = "nodepool resource_type"
+_LIMIT: Final = Family("karpenter_nodepools_limit", "What a pool may have.", _AMOUNT)
+_USAGE: Final = Family("karpenter_nodepools_usage", "What a pool has.", _AMOUNT)
+_COST: Final = Family(
+    "karpenter_nodepools_cost_total", "What the machines of a pool cost an hour.", "nodepool"
+)
+POOL_FAMILIES: Final = (_LIMIT, _USAGE, _COST)
 
 
 class PriceTracker(Controller):
@@ -95,9 +103,9 @@ class PoolGauges:
         """All gauges, each with all pools."""
         pools = self._pools.list()
         limits = ((pool.metadata.name, pool.spec.limits) for pool in pools)
-        yield gauge("karpenter_nodepools_limit", "What a pool may have.", _amounts(limits))
+        yield _LIMIT.text(_amounts(limits))
         usage = ((pool.metadata.name, pool.status.resources) for pool in pools)
-        yield gauge("karpenter_nodepools_usage", "What a pool has.", _amounts(usage))
+        yield _USAGE.text(_amounts(usage))
 
 
 class CostGauge:
@@ -108,13 +116,9 @@ class CostGauge:
 
     def lines(self) -> Iterable[str]:
         """What every pool costs an hour."""
-        yield gauge(
-            "karpenter_nodepools_cost_total",
-            "What the machines of a pool cost an hour.",
-            (
-                f'{{nodepool="{escaped(name)}"}} {number(cost)}'
-                for name, cost in self._prices.costs().items()
-            ),
+        yield _COST.text(
+            f'{{nodepool="{escaped(name)}"}} {number(cost)}'
+            for name, cost in self._prices.costs().items()
         )
 
 

@@ -4,11 +4,19 @@ from collections.abc import Iterable
 from typing import Final
 
 from karpenter.controllers.context import Context, Loop
-from karpenter.telemetry.exposition import gauge, number
+from karpenter.telemetry.exposition import number
+from karpenter.telemetry.family import Family
 
 _LOOK_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 30.0
 _REPEAT_SECONDS: Final = 10.0
+SYNC_FAMILIES: Final = (
+    Family("karpenter_cluster_state_node_count", "Machines that are known."),
+    Family(
+        "karpenter_cluster_state_synced", "Whether everything is known that decisions depend on."
+    ),
+    Family("karpenter_cluster_state_unsynced_time_seconds", "How long that has not been so."),
+)
 
 
 class SyncWatch(Loop):
@@ -51,16 +59,10 @@ class SyncWatch(Loop):
         """The gauges about the state."""
         unsynced = self._unsynced_seconds()
         nodes = len(self.context.state.snapshot().nodes)
-        for name, meaning, value in (
-            ("node_count", "Machines that are known.", nodes),
-            (
-                "synced",
-                "Whether everything is known that decisions depend on.",
-                self._unsynced_since is None,
-            ),
-            ("unsynced_time_seconds", "How long that has not been so.", unsynced),
+        for family, value in zip(
+            SYNC_FAMILIES, (nodes, self._unsynced_since is None, unsynced), strict=True
         ):
-            yield gauge(f"karpenter_cluster_state_{name}", meaning, [f" {number(value)}"])
+            yield family.text([f" {number(value)}"])
 
     def _unsynced_seconds(self) -> float:
         now = self.clock.monotonic()

@@ -1,10 +1,12 @@
 """Gauges of the offerings: price and availability.
 
 A region has ten thousand offerings, so they are kept as the lines that are scraped and not as
-objects, and a type's lines are rebuilt only when the type has changed.
+objects, and a type's lines are rebuilt only when the type has changed. With the detail ``pool`` they
+are only counted, by zone and capacity type.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -18,18 +20,55 @@ from karpenter.cloud.aws.types.instance_types import InstanceTypes
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.telemetry import Metrics
-from karpenter.telemetry.exposition import gauge, label_text, number
+from karpenter.telemetry.exposition import label_text, number
+from karpenter.telemetry.family import Detail, Family
 
 PERIOD: Final = 60.0
 _AT_ONCE: Final = 20  # types per turn of the event loop
 _PREFIX: Final = "karpenter_cloudprovider_instance_type_"
-_AVAILABLE: Final = (f"{_PREFIX}offering_available", "Whether an offering can be had, 1 or 0.")
-_PRICE: Final = (
+_PLACE_LABELS: Final = "capacity_type zone"
+_OFFERING_LABELS: Final = "capacity_type instance_type zone"
+_AVAILABLE: Final = Family(
+    f"{_PREFIX}offering_available",
+    "Whether an offering can be had, 1 or 0.",
+    _OFFERING_LABELS,
+    per="offering",
+    only=Detail.OBJECT,
+)
+_PRICE: Final = Family(
     f"{_PREFIX}offering_price_estimate",
     "What an hour of an offering is estimated to cost.",
+    _OFFERING_LABELS,
+    per="offering",
+    only=Detail.OBJECT,
 )
-_CORES: Final = (f"{_PREFIX}cpu_cores", "The vCPUs of an instance type.")
-_MEMORY: Final = (f"{_PREFIX}memory_bytes", "The memory of a type.")
+_CORES: Final = Family(
+    f"{_PREFIX}cpu_cores",
+    "The vCPUs of an instance type.",
+    "instance_type",
+    per="instance type",
+    only=Detail.OBJECT,
+)
+_MEMORY: Final = Family(
+    f"{_PREFIX}memory_bytes",
+    "The memory of a type.",
+    "instance_type",
+    per="instance type",
+    only=Detail.OBJECT,
+)
+_COUNT: Final = Family(
+    "karpenter_cloudprovider_offerings",
+    "How many instance types are sold in a zone.",
+    _PLACE_LABELS,
+    only=Detail.POOL,
+)
+_COUNT_AVAILABLE: Final = Family(
+    "karpenter_cloudprovider_offerings_available",
+    "How many of them can be had.",
+    _PLACE_LABELS,
+    only=Detail.POOL,
+)
+OFFERING_FAMILIES: Final = (_AVAILABLE, _PRICE, _CORES, _MEMORY, _COUNT, _COUNT_AVAILABLE)
 _MIB: Final = 2**20
 
 _Places: TypeAlias = dict[tuple[str, str], float]  # capacity type and zone -> value
@@ -41,6 +80,7 @@ class _Shown:
 
     available: str
     prices: str
+    places: Mapping[tuple[str, str], float]  # what is available where, 1 or 0
 
 
 class OfferingGauges(Rounds):
@@ -93,11 +133,26 @@ class OfferingGauges(Rounds):
 
     def lines(self) -> Iterator[str]:
         """Everything that is shown, bit by bit."""
+        if self.metrics.detail is Detail.POOL:
+            yield from self._counts()
+            return
         facts = list(self._types.catalogue.facts)
-        yield gauge(*_CORES, (_sample(each, each.vcpus) for each in facts))
-        yield gauge(*_MEMORY, (_sample(each, each.memory_mib * _MIB) for each in facts))
+        yield _CORES.text(_sample(each, each.vcpus) for each in facts)
+        yield _MEMORY.text(_sample(each, each.memory_mib * _MIB) for each in facts)
         yield from _in_pieces(_AVAILABLE, (each.available for each in self._shown.values()))
         yield from _in_pieces(_PRICE, (each.prices for each in self._shown.values()))
+
+    def _counts(self) -> Iterator[str]:
+        everywhere: Counter[tuple[str, str]] = Counter()
+        available: Counter[tuple[str, str]] = Counter()
+        for shown in self._shown.values():
+            everywhere.update(shown.places.keys())
+            available.update({place: int(value) for place, value in shown.places.items()})
+        for family, counts in ((_COUNT, everywhere), (_COUNT_AVAILABLE, available)):
+            yield family.text(
+                f'{{capacity_type="{purchase}",zone="{zone}"}} {count}'
+                for (purchase, zone), count in sorted(counts.items())
+            )
 
     def _show(self, name: str) -> None:
         """Write a type as the node classes see it; where they differ, the last one counts."""
@@ -117,7 +172,7 @@ class OfferingGauges(Rounds):
             for zone in {zone for _, zone in available}:
                 available.setdefault((labels.RESERVED, zone), 0.0)
         self._shown[name] = _Shown(
-            _text(_AVAILABLE[0], name, available), _text(_PRICE[0], name, prices)
+            _text(_AVAILABLE.name, name, available), _text(_PRICE.name, name, prices), available
         )
 
 
@@ -133,8 +188,8 @@ def _sample(facts: TypeFacts, value: float) -> str:
     return f"{{{label_text({'instance_type': facts.name})}}} {number(value)}"
 
 
-def _in_pieces(family: tuple[str, str], texts: Iterable[str]) -> Iterator[str]:
-    yield gauge(*family, ())
+def _in_pieces(family: Family, texts: Iterable[str]) -> Iterator[str]:
+    yield family.text(())
     left = iter(list(texts))
     while piece := "".join(islice(left, _AT_ONCE)):
         yield piece

@@ -70,7 +70,7 @@ class SimulatedAws:
         """
         settings = read_settings({**context.environment, **self.environment})
         telemetry = context.metrics or Metrics()
-        own = AwsMetrics(telemetry.registry)
+        own = AwsMetrics(telemetry.registry, telemetry.detail)
         calls = AwsCalls(
             self.account.session,
             self.clock,
