@@ -52,6 +52,16 @@ class DecisionMetrics:
             "Decisions to let a node go before its replacement exists.",
             "nodepool reason terminate_first_reason",
         )
+        self.disruption_blocked_nodes = make.gauge(
+            "karpenter_disruption_blocked_nodes",
+            "Nodes that no graceful disruption may take now, by the first reason.",
+            "nodepool reason",
+        )
+        self.disruption_blocked_savings = make.gauge(
+            "karpenter_disruption_blocked_savings",
+            "What those of them cost an hour that hold no pods to move, in dollars.",
+            "reason",
+        )
         self.consolidation_score = make.histogram(
             "karpenter_consolidation_score",
             "How balanced consolidation scored the moves it weighed.",

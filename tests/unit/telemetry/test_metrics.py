@@ -61,6 +61,8 @@ DECLARED = {
     "voluntary_disruption_terminate_first_decisions_total": (
         "nodepool reason terminate_first_reason"
     ),
+    "disruption_blocked_nodes": "nodepool reason",
+    "disruption_blocked_savings": "reason",
     "consolidation_score": MOVE,
     "consolidation_moves_total": MOVE,
     "objects_set_aside": "kind namespace name",

@@ -22,6 +22,7 @@ from karpenter.controllers.node_pools.managed import can_be_asked_for, is_served
 from karpenter.controllers.pool_types import PoolTypes
 from karpenter.controllers.provisioning.triggers import is_provisionable
 from karpenter.disruption import commands
+from karpenter.disruption.blocked_nodes import BlockedNode, blocked_nodes
 from karpenter.disruption.budgets import REASONS, Allowance, allowance
 from karpenter.disruption.candidates import Kind
 from karpenter.disruption.claim_conditions import patience
@@ -54,6 +55,7 @@ class Look:
     search: Search
     protected: tuple[Pod, ...]  # pods of our machines with an annotation that protects them
     holds_until: datetime | None  # when something changes without an event
+    blocked: tuple[BlockedNode, ...]  # nodes that no method may take
 
     @property
     def view(self) -> DisruptionContext:
@@ -81,7 +83,8 @@ def prepared(view: DisruptionContext) -> Look:
         for pod in machine.pods
         if DO_NOT_DISRUPT in pod.metadata.annotations
     )
-    return Look(Search(view), protected, next_change(view, protected))
+    kept = tuple(blocked_nodes(view))
+    return Look(Search(view), protected, next_change(view, protected), kept)
 
 
 def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime | None:

@@ -12,11 +12,13 @@ from karpenter.api.nodes import Node
 from karpenter.cloud.repair import RepairBook, RepairMatch, RepairPolicies
 from karpenter.controllers.context import Context
 from karpenter.controllers.disruption import events as reports
+from karpenter.controllers.disruption.blocked_gauges import BlockedGauges
 from karpenter.controllers.disruption.metrics import snake_case
 from karpenter.controllers.disruption.planner import Look
 from karpenter.controllers.provisioning.reporting import paced
 from karpenter.controllers.termination.events import protection
 from karpenter.disruption import budgets, commands
+from karpenter.disruption.blocked_nodes import beyond_budgets
 from karpenter.disruption.budgets import Allowance, budget_value
 from karpenter.disruption.candidates import Blocked, Kind
 from karpenter.disruption.commands import Command, Finding
@@ -54,6 +56,7 @@ class FindingReporter:
         self._eligible: dict[str, int] = {}  # method -> how many machines are eligible for it
         self._protected: dict[str, str] = {}  # pod uid -> what was said about its protection
         self._gauged: set[str] = set()  # pools that have gauges
+        self._blocked = BlockedGauges(context.metrics)
 
     def tell_of_budgets(self) -> None:
         """Complain about budgets that cannot be read, when they are new."""
@@ -74,6 +77,7 @@ class FindingReporter:
     async def tell_who_stays(self, look: Look) -> None:
         """Report machines that no method may disrupt, and protected pods."""
         view = look.view
+        self._blocked.pass_began(look.blocked, (each.name for each in view.snapshot.nodes))
         async for verdict in paced(view.blocked(Kind.GRACEFUL).values()):
             self._tell_of(verdict, view.snapshot)
         self._tell_of_protection(look)
@@ -110,6 +114,8 @@ class FindingReporter:
                 consolidation_type=finding.consolidation_type
             ).inc()
         self._count_scores(finding)
+        kept = list(beyond_budgets(view, finding.verdicts.values()))
+        self._blocked.method_ended(finding.method, kept)
         for announcement in finding.events:
             self._announce(announcement)
         # Single-node consolidation repeats the verdicts of multi-node, unless it does not run
