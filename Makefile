@@ -18,7 +18,7 @@ BENCH_FLAGS ?=
 SEEDS ?= 1..2000
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow control-plane helm charts parity bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow image image-test control-plane helm charts parity bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -61,8 +61,15 @@ check: install ## format, lint, types and import direction
 	$(BIN)/lint-imports
 
 slow: install ## the slower tests: a real control plane, crashes at every write, storms
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m "slow and not image"
 	$(BIN)/python -m pytest -n auto -q -m storm
+
+image: install ## build the container image with buildah, podman or docker
+	$(BIN)/python tools/image.py prepare
+	$(BIN)/python tools/image.py build $(if $(BASE),--base $(BASE))
+
+image-test: install ## build it twice without a daemon, and look at what is in it (needs Debian's buildah, skopeo, umoci, mmdebstrap; root)
+	$(BIN)/python -m pytest -q -m image
 
 control-plane: install ## build a real control plane, and helm, for the slow tests (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build
@@ -89,6 +96,7 @@ conformance: install ## which rows of the conformance ledger have passing tests;
 lock: ## resolve the pinned requirement files anew (needs uv)
 	$(LOCK) --upgrade pyproject.toml --extra aws --extra aws-sandbox --group dev -o requirements/dev.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml -o requirements/run.txt
+	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml --extra aws -o requirements/image.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade --group build -o requirements/build.txt
 
 clean: ## forget the virtual environment and every cache

@@ -64,6 +64,7 @@ RUN_ELSEWHERE: Final = {
     "docs/explain.md: karpenter explain pod shop/cart-3": (
         "its pod is made up; tests/e2e/test_plan_live.py explains pods of clusters"
     ),
+    "docs/image.md: make image": "fetches and builds; tests/e2e/test_image.py does both",
     "docs/kubectl.md: kubectl karpenter plan": _PLUGIN,
     "docs/kubectl.md: kubectl karpenter explain nodepool default": _PLUGIN,
     "docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds.yaml": ON_A_CLUSTER,
