@@ -1,10 +1,11 @@
-"""READY is shown from the first thing that our controllers say about an object on.
+"""READY is shown a moment after an object is created, however long its launch or AWS takes.
 
-What has no status at all was made a moment ago, or belongs to another provider.
+What stays blank belongs to another provider, or no controller runs.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -14,11 +15,13 @@ from helpers.autoscaler import Autoscaler, autoscaler, deployment, kwok_class, k
 from helpers.aws_sandbox import aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time
 from karpenter.cloud.kwok.provider import KwokProvider
+from karpenter.cloud.provider import InsufficientCapacityError
 from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.store.store import Event
 
 OURS: Final = {"nodepools", "nodeclaims", "ec2nodeclasses", "kwoknodeclasses"}
 A_MOMENT: Final = 1.0  # of virtual time
+STAGES: Final = ("Launched", "Registered", "Initialized", "Ready")
 NOWHERE: Final = {"group": "example.com", "kind": "Other", "name": "default"}
 
 
@@ -90,6 +93,82 @@ async def test_of_objects_that_are_created_broken_or_sold_out() -> None:
 
         column.check()
         assert "False" == column.shown["nodepools/lost"][-1]
+
+
+def claims(run: Autoscaler) -> list[Any]:
+    return list(run.objects("karpenter.sh", "nodeclaims"))
+
+
+def names(run: Autoscaler) -> list[str]:
+    return [f"nodeclaims/{claim['metadata']['name']}" for claim in claims(run)]
+
+
+def has_only_others(run: Autoscaler, gone: list[str]) -> bool:
+    """Whether there are claims, and none of these."""
+    return bool(names(run)) and not set(names(run)) & set(gone)
+
+
+@in_virtual_time
+async def test_of_a_claim_whose_launch_takes_long() -> None:
+    async with autoscaler(kwok_pool()) as run:
+        column = Column(run)
+        faults(run).launch_seconds = 40.0
+        await run.apply(deployment("web", 2))
+        await run.until(lambda: bool(claims(run)))
+        await run.pass_time(20)
+        (claim,) = claims(run)
+        told = {each["type"]: each["status"] for each in claim["status"].pop("conditions")}
+        assert dict.fromkeys(STAGES, "Unknown") == told
+        assert {} == claim["status"]
+        await run.until(lambda: len(run.running) == 2)
+
+        column.check()
+        assert [["Unknown", "True"]] == [column.shown[each] for each in names(run)]
+
+
+@in_virtual_time
+async def test_of_a_launch_that_takes_long_and_fails() -> None:
+    async with autoscaler(kwok_pool()) as run:
+        column = Column(run)
+        faults(run).launch_seconds = 40.0
+        faults(run).fail_launches(lambda: InsufficientCapacityError("none left"))
+        await run.apply(deployment("web", 2))
+        await run.until(lambda: len(run.running) == 2)
+
+        column.check()
+        assert 2 == len([each for each in column.shown if each.startswith("nodeclaims/")])
+
+
+@in_virtual_time
+async def test_of_a_claim_that_is_deleted_while_it_is_launched() -> None:
+    async with autoscaler(kwok_pool()) as run:
+        column = Column(run)
+        faults(run).launch_seconds = 40.0
+        await run.apply(deployment("web", 2))
+        await run.until(lambda: bool(claims(run)))
+        # before the first status is written, and after
+        for seconds in (0.1, 20.0):
+            await run.pass_time(seconds)
+            deleted = names(run)
+            for each in deleted:
+                name = each.removeprefix("nodeclaims/")
+                await run.client.delete("karpenter.sh/v1", "NodeClaim", None, name)
+            await run.until(partial(has_only_others, run, deleted))
+        await run.until(lambda: len(run.running) == 2)
+
+        assert [] == column.blank
+        assert 1 == len(run.objects("", "nodes"))
+
+
+@in_virtual_time
+async def test_a_launch_of_no_time_is_written_once() -> None:
+    async with autoscaler(kwok_pool()) as run:
+        column = Column(run)
+        await run.apply(deployment("web", 2))
+        await run.until(lambda: len(run.running) == 2)
+
+        column.check()
+        assert [0.0] == [column.seconds[each] for each in names(run)]
 
 
 @in_virtual_time

@@ -2,7 +2,7 @@
 
 One reconcile of a claim: finalizer, launch, registration, initialization, liveness. All steps run
 every time, each on the claim as the previous one changed it, and the claim is written once at the
-end, if anything changed. A restart loses nothing: the finalizer is stored before anything is launched, the provider launches
+end, if anything changed; a launch that takes long also writes the first conditions meanwhile. A restart loses nothing: the finalizer is stored before anything is launched, the provider launches
 only once per claim, and what was written to a Node is recognised on the Node.
 """
 
@@ -20,6 +20,7 @@ from karpenter.controllers.lifecycle.claim_changes import (
     is_news,
     summed_up,
 )
+from karpenter.controllers.lifecycle.first_status import FirstStatus
 from karpenter.controllers.lifecycle.initialization import Initialization
 from karpenter.controllers.lifecycle.launch import Launch, PlannedPods
 from karpenter.controllers.lifecycle.liveness import Liveness
@@ -99,17 +100,18 @@ class LifecycleController(Controller):
         claim = summed_up(stored, now=self.clock.now())
         taken: list[ClaimStep] = []
         errors: list[Exception] = []
-        for take in self._steps:
-            try:
-                step = await take(claim)
-            except Exception as error:  # noqa: BLE001 the other steps are taken all the same
-                errors.append(error)
-                continue
-            if step.is_over:
-                return None
-            claim = step.claim
-            taken.append(step)
-        written = await self._write(stored, summed_up(claim, now=self.clock.now()))
+        async with FirstStatus(self.context, stored, claim) as first:
+            for take in self._steps:
+                try:
+                    step = await take(claim)
+                except Exception as error:  # noqa: BLE001 the other steps are taken all the same
+                    errors.append(error)
+                    continue
+                if step.is_over:
+                    return None
+                claim = step.claim
+                taken.append(step)
+        written = await self._write(first.stored, summed_up(claim, now=self.clock.now()))
         errors += [step.error for step in taken if step.error is not None]
         errors += await _told(taken, written)
         again = min((step.again for step in taken if step.again is not None), default=None)
