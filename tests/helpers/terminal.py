@@ -34,6 +34,7 @@ class Screen:
         self._top = 0  # the first line that can still be changed
         self._line = self._column = 0
         self._rest = ""
+        self.shows_cursor = True
 
     @property
     def everything(self) -> list[str]:
@@ -106,9 +107,11 @@ class Screen:
         self._top = max(0, min(len(self._all) - lines, self._line))
 
     def _obey(self, argument: str, control: str) -> None:
-        if control == "m" or (argument, control) in (("?25", "l"), ("?25", "h")):
-            return  # colours, and whether the cursor is seen
-        if control == "A":  # up, and no further than the screen goes
+        if control == "m":  # colours
+            return
+        if argument == "?25" and control in "hl":
+            self.shows_cursor = control == "h"
+        elif control == "A":  # up, and no further than the screen goes
             self._line = max(self._top, self._line - int(argument or 1))
         elif (argument, control) == ("2", "K"):
             self._all[self._line] = ""
