@@ -319,6 +319,7 @@ class ProviderContract:
         assert facts.name
         reference = bed.pool().spec.template.spec.node_class_ref
         assert (reference.group, reference.kind) in facts.node_classes
+        assert not facts.serves_any
         assert labels.CORE_WELL_KNOWN <= facts.well_known_labels
 
     @promise

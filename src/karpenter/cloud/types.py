@@ -12,6 +12,7 @@ from typing import Final
 
 from karpenter.api.codec import known_node_class
 from karpenter.api.devices import ResourceSlice
+from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.meta import group_of, kind_of
 from karpenter.api.node_classes import NodeClass
 from karpenter.model import labels
@@ -104,11 +105,16 @@ class ProviderFacts:
     unsupported_topology_keys: frozenset[str] = frozenset()
     default_termination_grace_period: str | None = None
     models: tuple[type[NodeClass], ...] = ()  # of node classes, which need not be named above then
+    serves_any: bool = False  # machines without a cloud, such as those of a file, for any class
 
     def __post_init__(self) -> None:
         """Serve the node classes whose models it brings."""
         own = tuple((group_of(model), kind_of(model)) for model in self.models)
         object.__setattr__(self, "node_classes", tuple(dict.fromkeys((*self.node_classes, *own))))
+
+    def serves(self, reference: NodeClassReference) -> bool:
+        """Whether it makes machines of the node class; whatever names another one is not its own."""
+        return self.serves_any or (reference.group, reference.kind) in self.node_classes
 
     @property
     def readable_node_classes(self) -> tuple[type[NodeClass], ...]:

@@ -66,8 +66,7 @@ class Context:
 
     def is_managed(self, claim: NodeClaim) -> bool:
         """Whether the claim is for the cloud of this process; all others are not ours."""
-        reference = claim.spec.node_class_ref
-        return (reference.group, reference.kind) in self.cloud.facts.node_classes
+        return self.cloud.facts.serves(claim.spec.node_class_ref)
 
     async def create(self, kind: type[R], body: Mapping[str, Any]) -> R:
         """Create an object, and store the response in its mirror at once."""

@@ -233,9 +233,8 @@ class DisruptionContext:
         return any(self.is_ours(claim.spec.node_class_ref) for claim in self.snapshot.unlaunched)
 
     def is_ours(self, reference: NodeClassReference) -> bool:
-        """Whether the provider serves a node class; one that serves any kind says none."""
-        served = self.facts.node_classes
-        return not served or (reference.group, reference.kind) in served
+        """Whether the provider serves a node class."""
+        return self.facts.serves(reference)
 
     def _types_by_pool(self, catalogue: Catalogue) -> dict[str, dict[str, InstanceType]]:
         """What each pool of ours may choose from, also one that is not used for new machines."""

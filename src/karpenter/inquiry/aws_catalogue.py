@@ -165,8 +165,7 @@ def _needed(snapshot: Snapshot) -> list[EC2NodeClass]:
 
 def _class_name(pool: NodePool) -> str:
     reference = pool.spec.template.spec.node_class_ref
-    is_ours = (reference.group, reference.kind) in FACTS.node_classes
-    return reference.name if is_ours else ""
+    return reference.name if FACTS.serves(reference) else ""
 
 
 def _assumptions(name: str, found: FoundClass) -> str:

@@ -381,9 +381,8 @@ async def _types(
     def complain(pool: str, why: str) -> None:
         output.warning(f"NodePool {pool}: its instance types cannot be listed: {why}")
 
-    served = cloud.facts.node_classes
-    references = ((pool, pool.spec.template.spec.node_class_ref) for pool in pools)
-    asked = [pool for pool, ref in references if not served or (ref.group, ref.kind) in served]
+    facts = cloud.facts
+    asked = [pool for pool in pools if facts.serves(pool.spec.template.spec.node_class_ref)]
     found: dict[str, tuple[InstanceType, ...]] = {}
     for name, types in (await PoolTypes(cloud, complain, may_be_empty=True).of(asked)).items():
         # planners compile a catalogue once for all pools that share it

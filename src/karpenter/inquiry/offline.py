@@ -99,7 +99,7 @@ def _listed_market(file: str | None, *, with_repair: bool) -> "Callable[[Snapsho
 
     types, facts = catalogue.built_in() if file is None else _listed(file), catalogue.FACTS
     if file is not None:
-        facts = replace(catalogue.facts_about(types), node_classes=())
+        facts = replace(catalogue.facts_about(types), node_classes=(), serves_any=True)
     policies = _simulated_policies() if with_repair else ()
 
     def left_of(snapshot: "Snapshot") -> Market:

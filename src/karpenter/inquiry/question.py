@@ -355,12 +355,11 @@ def _point_out_unusable_overlays(snapshot: "Snapshot", shown: "Snapshot", provid
 def _point_out_foreign_pools(snapshot: "Snapshot", facts: "ProviderFacts") -> None:
     """When all pools are of another cloud, say how to plan for them."""
     references = [pool.spec.template.spec.node_class_ref for pool in snapshot.node_pools.values()]
-    kinds = {(reference.group, reference.kind) for reference in references}
-    if not kinds or not facts.node_classes or kinds & set(facts.node_classes):
+    if not references or any(map(facts.serves, references)):
         return
     from karpenter.inquiry import offline
 
-    names = {kind or "no kind" for _, kind in kinds}
+    names = {reference.kind or "no kind" for reference in references}
     option = offline.option_for(names)
     others = f"{option} or " if option else ""
     output.note(

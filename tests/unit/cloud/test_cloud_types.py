@@ -4,12 +4,16 @@ import math
 
 import pytest
 
-from helpers.builders import instance_type, offering
+from helpers.builders import instance_type, node_pool, offering
+from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.node_classes import NodeClass, node_class_model
+from karpenter.cloud.kwok.catalogue import FACTS as KWOK_FACTS
 from karpenter.cloud.types import Offering, ProviderFacts, allocatable, comparable_price
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.scheduling.inputs.pools import sort_out_pools
+from karpenter.scheduling.plan import Why
 
 GI = 2**30
 
@@ -79,6 +83,27 @@ def test_a_kind_named_twice_is_served_once() -> None:
     assert (pair,) == ProviderFacts(
         "racks", (pair,), frozenset(), models=(MachineClass,)
     ).node_classes
+
+
+@pytest.mark.parametrize(
+    ("facts", "served"),
+    [
+        pytest.param(
+            ProviderFacts("racks", (), frozenset(), models=(MachineClass,)), True, id="own"
+        ),
+        pytest.param(KWOK_FACTS, False, id="another"),
+        pytest.param(ProviderFacts("none", (), frozenset()), False, id="none named, none served"),
+        pytest.param(ProviderFacts("any", (), frozenset(), serves_any=True), True, id="any"),
+    ],
+)
+def test_which_node_classes_a_provider_serves(facts: ProviderFacts, served: bool) -> None:
+    reference = NodeClassReference("machines.example.com", "MachineClass", "default")
+    pool = node_pool("racks", node_class=reference)
+
+    assert served == facts.serves(reference)
+    assert (not served) == any(
+        reason.why is Why.CLASS_UNSUPPORTED for reason in sort_out_pools([pool], {}, facts).excluded
+    )
 
 
 def test_a_node_class_without_a_model_is_left_to_its_provider() -> None:

@@ -77,7 +77,7 @@ def test_every_machine_is_a_candidate_or_blocked() -> None:
 @pytest.mark.parametrize(
     ("served", "is_ours"),
     [
-        pytest.param((), True, id="a provider that names no kind serves any"),
+        pytest.param((), False, id="a provider that names no kind serves none"),
         pytest.param((("other.sh", "Other"),), True, id="one of its kinds"),
         pytest.param((("other.sh", "Another"),), False, id="another kind"),
         pytest.param((("another.sh", "Other"),), False, id="of another group"),

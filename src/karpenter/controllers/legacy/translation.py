@@ -102,6 +102,8 @@ def _for_cluster(obj: Mapping[str, Any]) -> JsonObject:
 
 def _elsewhere(obj: JsonObject, facts: ProviderFacts) -> list[JsonObject]:
     """The same on a cloud that is not AWS."""
+    if not facts.node_classes:
+        return []
     group, kind = facts.node_classes[0]
     if obj["kind"] == "NodePool":
         name = section(obj, *_TEMPLATE, "nodeClassRef").get("name")

@@ -11,8 +11,7 @@ from karpenter.model.conditions import NODE_CLASS_READY, is_true
 
 def is_served(context: Context, pool: NodePool) -> bool:
     """Whether the pool is for the cloud of this process; all others are left alone."""
-    reference = pool.spec.template.spec.node_class_ref
-    return (reference.group, reference.kind) in context.cloud.facts.node_classes
+    return context.cloud.facts.serves(pool.spec.template.spec.node_class_ref)
 
 
 def can_be_asked_for(pool: NodePool) -> bool:

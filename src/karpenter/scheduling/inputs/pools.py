@@ -64,9 +64,8 @@ def _objection(
     facts: ProviderFacts,
 ) -> tuple[Why, str] | None:
     reference = pool.spec.template.spec.node_class_ref
-    served = facts.node_classes
-    if served and (reference.group, reference.kind) not in served:
-        names = " or ".join(kind for _, kind in served)
+    if not facts.serves(reference):
+        names = " or ".join(kind for _, kind in facts.node_classes) or "no node class"
         return Why.CLASS_UNSUPPORTED, (
             f"provider {facts.name} serves {names}, not {reference.kind} of {reference.group}"
         )
