@@ -147,7 +147,7 @@ def fewest_pods(types: Iterable[InstanceType], capacity_type: str) -> dict[str, 
     for kind in types:
         pods = kind.capacity.pods
         for offering in kind.offerings:
-            if offering.available and offering.capacity_type == capacity_type:
+            if offering.is_launchable and offering.capacity_type == capacity_type:
                 zone = offering.zone
                 fewest[zone] = min(pods, fewest.get(zone, pods))
     return fewest

@@ -166,11 +166,8 @@ def _reserved(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterat
         yield Offering(
             market.requirements_of(reservation),
             0.0 if price is None else price / _RESERVED_DISCOUNT,
-            available=(
-                count > 0
-                and reservation.availability_zone in zones
-                and reservation.state != EXPIRING
-            ),
+            # one that is full is healthy: what ends on it gives its slot to what comes next
+            available=reservation.availability_zone in zones and reservation.state != EXPIRING,
             reservation_id=reservation.id,
             reservation_capacity=count,
             is_estimate=market.prices.is_estimate(facts.name, labels.ON_DEMAND),
