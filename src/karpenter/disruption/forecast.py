@@ -1,10 +1,11 @@
 """What disruption would do, command after command, without changing the cluster.
 
 The forecast works at one fixed moment. Conditions that controllers have written are used as they
-are; absent ones are computed. Pending pods keep the machines they would go to, as if provisioning
+are; absent ones are computed. What ignores budgets has begun already, and pending pods keep the machines they would go to, as if provisioning
 had nominated them.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -14,6 +15,7 @@ import msgspec
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Condition
 from karpenter.api.times import later
+from karpenter.cloud.provider import RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption.claim_conditions import drift_reason, patience
@@ -25,6 +27,7 @@ from karpenter.disruption.context import (
     Timer,
     no_hurry,
 )
+from karpenter.disruption.methods.forced import forced_commands
 from karpenter.disruption.projected_state import ProjectedState
 from karpenter.model.conditions import CONSOLIDATABLE, DRIFTED, LAUNCHED, TRUE
 from karpenter.scheduling.compiled.compiler import Compiler
@@ -100,10 +103,11 @@ class DisruptionForecast:
         *,
         now: datetime,
         policies: RepairPolicies | None = None,
+        legacy_policies: Sequence[RepairPolicy] = (),
         memory: Memory | None = None,
         timer: Timer = no_hurry,
     ) -> None:
-        """Begin with no command; the arguments are those of a pass."""
+        """Begin with what ignores budgets; the arguments are those of ``plan_disruption``."""
         self._facts = facts
         self._settings = settings
         self._now = now
@@ -117,8 +121,13 @@ class DisruptionForecast:
         )
         self.before: Final = self.look()  # before anything is promised or begun
         self.is_paused: Final = self.before.is_paused
+        self.forced: Final = tuple(forced_commands(self.before, legacy_policies))
+        for command in self.forced:
+            self.begin(command)
         if not self.is_paused:
-            self._after.expect(self.before.awaited, until=self._until)
+            # No pod is expected on a machine that goes, and its own pods need room as well
+            view = self.look() if self.forced else self.before
+            self._after.expect(view.awaited, until=self._until)
 
     def begin(self, command: Command) -> None:
         """Begin a command."""

@@ -30,7 +30,7 @@ from karpenter.disruption.forecast import DisruptionForecast
 from karpenter.disruption.methods.consolidation import Consolidation
 from karpenter.disruption.methods.drift import find_drift
 from karpenter.disruption.methods.emptiness import find_empty
-from karpenter.disruption.methods.forced import forced_commands, repairs_held_back
+from karpenter.disruption.methods.forced import repairs_held_back
 from karpenter.disruption.methods.multi_node import find_multi
 from karpenter.disruption.methods.repair import find_repair
 from karpenter.disruption.methods.single_node import find_single
@@ -124,6 +124,7 @@ def plan_disruption(
         settings,
         now=now,
         policies=policies,
+        legacy_policies=legacy_policies,
         memory=memory,
         timer=timer,
     )
@@ -132,9 +133,7 @@ def plan_disruption(
         pool: {reason: outlook.before.allowance(pool, reason) for reason in budgets.REASONS}
         for pool in sorted(ours.node_pools)
     }
-    begun = list(forced_commands(outlook.before, legacy_policies))
-    for command in begun:
-        outlook.begin(command)
+    begun = list(outlook.forced)
     events = dict.fromkeys(announced_pods(ours))
     while True:
         view = outlook.look()

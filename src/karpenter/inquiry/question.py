@@ -124,8 +124,9 @@ class Question:
 
         has_time = plan_settings.stopwatch(self.time_budget)
         market, settings = self.market, self.settings.planning
+        snapshot = self._as_found()
         made = plan_provisioning(
-            self.snapshot,
+            snapshot,
             market.catalogue,
             market.facts,
             settings,
@@ -140,13 +141,26 @@ class Question:
             return made
         return with_later_passes(
             made,
-            self.snapshot,
+            snapshot,
             market.catalogue,
             market.facts,
             settings,
             now=self.now,
             has_time=has_time,
         )
+
+    def _as_found(self) -> "Snapshot":
+        """The cluster as a pass finds it: what has expired or is broken goes at once."""
+        from karpenter.disruption.methods.forced import ended_machines
+        from karpenter.state.snapshot import with_going
+
+        facts = self.market.facts
+        ended = ended_machines(self.snapshot, facts, self._legacy_policies, now=self.now)
+        return with_going(self.snapshot, ended)
+
+    @property
+    def _legacy_policies(self) -> "Sequence[RepairPolicy]":
+        return self.market.repair_policies if self.settings.legacy_repair else ()
 
     def _imagined(self) -> frozenset[str]:
         """The pods that workloads are yet to make, where others exist already and so come first.
@@ -172,7 +186,7 @@ class Question:
             settings,
             now=self.now,
             policies=RepairPolicies(policies) if settings.repair else None,
-            legacy_policies=policies if settings.legacy_repair else (),
+            legacy_policies=self._legacy_policies,
             timer=lambda method: has_time,
         )
 
@@ -202,6 +216,7 @@ class Question:
             settings,
             now=self.now,
             policies=RepairPolicies(market.repair_policies) if settings.repair else None,
+            legacy_policies=self._legacy_policies,
         )
         for command in begun:
             outlook.begin(command)

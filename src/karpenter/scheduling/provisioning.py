@@ -32,7 +32,7 @@ from karpenter.scheduling.solve import HasTime, Witness, always, solve
 from karpenter.scheduling.static_pools import StaticOutcome, plan_static
 from karpenter.state.departing_pods import pods_to_move
 from karpenter.state.pods import key_of
-from karpenter.state.snapshot import Snapshot
+from karpenter.state.snapshot import Snapshot, with_going
 
 COSTLY_TO_PLAN: Final = "CostlyToPlan"  # the reason of an event
 FAILED_SCHEDULING: Final = "FailedScheduling"
@@ -108,11 +108,11 @@ def plan_provisioning(
     witness: Witness | None = None,
 ) -> ProvisioningPlan:
     """Plan one pass over a cluster; the other arguments are those of ``solve``."""
+    static = _static(snapshot, facts, settings, now=now)
+    snapshot = with_going(snapshot, {name for outcome in static for name in outcome.delete})
     ground = Ground(snapshot, catalogue, facts, settings, compiler)
     moving = pods_to_move(snapshot.nodes, snapshot.pdbs.values(), now=now)
     pods = _distinct([*ground.intake.pods, *ground.virtual, *moving])
-    ours, pools = settings.deletion_cost_is_ours, ground.pools.static if settings.static else ()
-    static = plan_static(pools, snapshot, now=now, deletion_cost_is_ours=ours)
     outcome = ProvisioningPlan(
         Plan(),
         ground.intake.ignored,
@@ -139,6 +139,16 @@ def plan_provisioning(
         name: pool.spec.template.spec.node_class_ref for name, pool in snapshot.node_pools.items()
     }
     return _announced(replace(outcome, plan=plan), ground.buffers, ground.virtual, classes)
+
+
+def _static(
+    snapshot: Snapshot, facts: ProviderFacts, settings: PassSettings, *, now: datetime
+) -> tuple[StaticOutcome, ...]:
+    if not settings.static:
+        return ()
+    pools = sort_out_pools(snapshot.node_pools.values(), snapshot.node_classes, facts).static
+    ours = settings.deletion_cost_is_ours
+    return plan_static(pools, snapshot, now=now, deletion_cost_is_ours=ours)
 
 
 class Ground:

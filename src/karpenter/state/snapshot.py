@@ -5,8 +5,8 @@ others by their name. Mappings keep the order in which objects arrived, which is
 before you iterate into a result. The snapshot only holds data; planners draw the conclusions.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import TypeVar
@@ -154,6 +154,17 @@ class Snapshot:
     @cached_property
     def _services_by_namespace(self) -> Mapping[str, tuple[Service, ...]]:
         return _by_namespace(self.services.values())
+
+
+def with_going(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
+    """The same cluster with these machines on their way out."""
+    if not names:
+        return snapshot
+    nodes = tuple(
+        replace(machine, is_marked=True) if machine.name in names else machine
+        for machine in snapshot.nodes
+    )
+    return replace(snapshot, nodes=nodes)
 
 
 def _by_namespace(resources: Iterable[R]) -> Mapping[str, tuple[R, ...]]:

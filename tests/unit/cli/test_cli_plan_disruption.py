@@ -397,3 +397,31 @@ def test_the_table_and_budgets_of_pools_with_nodes() -> None:
     at = lines.index("How many more nodes may be disrupted now")
     assert ["pool", "nodes", "empty", "drifted", "underutilized"] == lines[at + 1].split()
     assert [["general", "1", "1", "1", "1"]] == [line.split() for line in lines[at + 2 :]]
+
+
+def test_no_pod_is_placed_on_a_node_that_has_expired() -> None:
+    objects = [
+        ours(disruption={**ALL, "budgets": [{"nodes": "0"}]}),
+        *machine("old", "c-8x-amd64-linux", spec={"expireAfter": "10h"}),
+        running("web", "old", "3"),
+        pod("new", "2"),
+    ]
+
+    plan = document(put("c.json", *objects), *NOW)
+
+    assert {} == plan["provisioning"]["existing"]
+    made = [name for claim in plan["provisioning"]["nodeClaims"] for name in claim["pods"]]
+    assert ["default/new", "default/web"] == sorted(made)
+    assert {"old": "expiration"} == verdicts(plan["disruption"])
+
+
+def test_no_pod_is_placed_on_a_node_that_a_static_pool_has_too_many_of() -> None:
+    fixed = pool("fixed", replicas=0)
+    objects = [ours(), fixed, *machine("old", node_pool="fixed"), pod("new", "2")]
+
+    plan = document(put("c.json", *objects), *NOW)
+
+    assert {} == plan["provisioning"]["existing"]
+    assert [["default/new"]] == [claim["pods"] for claim in plan["provisioning"]["nodeClaims"]]
+    assert [["old"]] == [each["delete"] for each in plan["provisioning"]["static"]]
+    assert ["old"] == [name for c in plan["disruption"]["commands"] for name in c["candidates"]]

@@ -61,7 +61,7 @@ def test_commands_come_in_the_order_of_methods() -> None:
         machine("empty"),
         machine("drifted", pod_on("a", cpu="3", node_selector=Z1), claim_conditions=[DRIFTED]),
         machine("dear", pod_on("b", cpu="2500m"), instance_type="s32", zone="z2"),
-        machine("expired", pod_on("c", cpu="3", node_selector=Z1), expire_after="1h"),
+        machine("expired", expire_after="1h"),
     ]
 
     plan = planned(*nodes, pools=[OD_POOL])
@@ -109,6 +109,26 @@ def test_a_machine_that_the_pods_of_one_on_its_way_out_would_come_to_stays() -> 
 
     assert [] == going(plan)
     assert [("n1", "Nominated"), ("n2", "Deleting")] == [(b.node, b.why) for b in plan.blocked]
+
+
+@pytest.mark.case("DIS-101")
+def test_a_machine_that_the_pods_of_an_expired_one_would_come_to_stays() -> None:
+    expired = machine("n2", pod_on("b", cpu="3"), expire_after="1h")
+
+    plan = planned(machine("n1"), expired, pools=[OD_POOL])
+
+    assert ["n2"] == going(plan)
+    assert [("n1", "Nominated")] == [(b.node, b.why) for b in plan.blocked]
+
+
+@pytest.mark.case("DIS-101")
+def test_nothing_is_promised_on_a_machine_that_has_expired() -> None:
+    expired = machine("n1", expire_after="1h")
+
+    plan = planned(expired, machine("n2"), pods=[pod("waits", cpu="3")], pools=[OD_POOL])
+
+    assert ["n1"] == going(plan)
+    assert [("n2", "Nominated")] == [(b.node, b.why) for b in plan.blocked]
 
 
 @pytest.mark.case("DIS-101")

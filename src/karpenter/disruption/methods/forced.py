@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.cloud.provider import RepairPolicy
+from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.candidates import Blocked, Why
 from karpenter.disruption.commands import Command, Decision
@@ -15,6 +17,7 @@ from karpenter.disruption.methods.legacy_repair import diagnosis, too_many_fail
 from karpenter.scheduling.provisioning import Announcement
 from karpenter.scheduling.static_pools import plan_static
 from karpenter.state.nodes import StateNode
+from karpenter.state.snapshot import Snapshot, with_going
 
 EXPIRED: Final = "Expired"
 
@@ -23,26 +26,13 @@ def forced_commands(
     view: DisruptionContext, legacy_policies: Sequence[RepairPolicy] = ()
 ) -> Iterator[Command]:
     """Yield a command for each machine that is removed regardless of budgets."""
-    gone: set[str] = set()
-    machines = [*view.snapshot.nodes]
-    machines += [StateNode(node=None, node_claim=claim) for claim in view.snapshot.unlaunched]
-    by_name = {machine.name: machine for machine in machines}
-    for name, machine in sorted(by_name.items()):
-        claim = _standing_claim(view, machine)
-        if claim is not None and has_expired(claim, now=view.now):
-            gone.add(name)
-            yield _forced_out(view, machine, commands.EXPIRATION, EXPIRED)
-    for machine, problem in _broken(view, legacy_policies):
-        if not problem and machine.name not in gone:
-            gone.add(machine.name)
-            yield _forced_out(view, machine, commands.REPAIR, budgets.UNHEALTHY)
+    ended = ended_machines(view.snapshot, view.facts, legacy_policies, now=view.now)
+    by_name = {machine.name: machine for machine in _machines(view.snapshot)}
+    for name, (method, reason) in ended.items():
+        yield _forced_out(view, by_name[name], method, reason)
     if not view.settings.planning.static:
         return
-    going = tuple(
-        replace(machine, is_marked=True) if machine.name in gone else machine
-        for machine in view.snapshot.nodes
-    )
-    left = replace(view.snapshot, nodes=going)
+    left = with_going(view.snapshot, ended)
     ours = view.settings.planning.deletion_cost_is_ours
     pools = view.ground.pools.static
     for outcome in plan_static(pools, left, now=view.now, deletion_cost_is_ours=ours):
@@ -51,15 +41,42 @@ def forced_commands(
             yield replace(command, savings=command.candidates[0].price)
 
 
+def ended_machines(
+    snapshot: Snapshot,
+    facts: ProviderFacts,
+    legacy_policies: Sequence[RepairPolicy] = (),
+    *,
+    now: datetime,
+) -> dict[str, tuple[str, str]]:
+    """The machines that go at once for what they are themselves: by name, method and reason."""
+    ended = {
+        machine.name: (commands.EXPIRATION, EXPIRED)
+        for machine in _machines(snapshot)
+        if (claim := _standing_claim(facts, machine)) is not None and has_expired(claim, now=now)
+    }
+    for machine, problem in _broken(snapshot, facts, legacy_policies, now=now):
+        if not problem:
+            ended.setdefault(machine.name, (commands.REPAIR, budgets.UNHEALTHY))
+    return ended
+
+
+def _machines(snapshot: Snapshot) -> list[StateNode]:
+    """Every machine by name, those included that have not been launched."""
+    machines = [*snapshot.nodes]
+    machines += [StateNode(node=None, node_claim=claim) for claim in snapshot.unlaunched]
+    by_name = {machine.name: machine for machine in machines}
+    return [machine for _, machine in sorted(by_name.items())]
+
+
 def _forced_out(view: DisruptionContext, machine: StateNode, method: str, reason: str) -> Command:
     candidate = view.inspection.described(machine)
     return Command(method, reason, Decision.DELETE, (candidate,))
 
 
-def _standing_claim(view: DisruptionContext, machine: StateNode) -> NodeClaim | None:
+def _standing_claim(facts: ProviderFacts, machine: StateNode) -> NodeClaim | None:
     """The claim of a machine, if it is of our provider and not on its way out."""
     claim = machine.node_claim
-    if claim is None or machine.is_deleting or not view.is_ours(claim.spec.node_class_ref):
+    if claim is None or machine.is_deleting or not facts.serves(claim.spec.node_class_ref):
         return None
     return claim
 
@@ -68,7 +85,7 @@ def repairs_held_back(
     view: DisruptionContext, legacy_policies: Sequence[RepairPolicy]
 ) -> Iterator[tuple[Blocked, Announcement]]:
     """Yield the machines that stay because too many are unhealthy, and the text of their event."""
-    for machine, problem in _broken(view, legacy_policies):
+    for machine, problem in _broken(view.snapshot, view.facts, legacy_policies, now=view.now):
         if problem:
             # the event is on the node only, unlike that of repair within budgets
             told = Announcement(f"Node/{machine.name}", "NodeRepairBlocked", problem)
@@ -76,13 +93,19 @@ def repairs_held_back(
 
 
 def _broken(
-    view: DisruptionContext, policies: Sequence[RepairPolicy]
+    snapshot: Snapshot,
+    facts: ProviderFacts,
+    policies: Sequence[RepairPolicy],
+    *,
+    now: datetime,
 ) -> Iterator[tuple[StateNode, str]]:
     """Yield the machines that are due for repair, and what stands in its way."""
-    nodes = [machine.node for machine in view.snapshot.nodes if machine.node is not None]
-    for machine in sorted(view.snapshot.nodes, key=lambda machine: machine.name):
-        if machine.node is None or _standing_claim(view, machine) is None:
+    if not policies:
+        return
+    nodes = [machine.node for machine in snapshot.nodes if machine.node is not None]
+    for machine in sorted(snapshot.nodes, key=lambda machine: machine.name):
+        if machine.node is None or _standing_claim(facts, machine) is None:
             continue
         found = diagnosis(machine.node, policies)
-        if found is not None and view.now >= found.due:
+        if found is not None and now >= found.due:
             yield machine, too_many_fail(machine.node, nodes, policies)
