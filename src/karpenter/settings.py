@@ -68,6 +68,7 @@ class Settings:
     log_format: str = ""  # text on a terminal, and JSON elsewhere
     log_output_paths: str = "stdout"
     log_error_output_paths: str = "stderr"
+    decision_log: str = ""  # a file that decision records are appended to
     batch_max_duration: timedelta = timedelta(seconds=10)
     batch_idle_duration: timedelta = timedelta(seconds=1)
     preference_policy: str = "Respect"

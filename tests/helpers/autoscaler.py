@@ -25,6 +25,8 @@ from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.manager import Manager, Process
 from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
+from karpenter.decision_log.log import DecisionLog
+from karpenter.decision_log.warning_events import observing
 from karpenter.kube.client import Client
 from karpenter.kube.events import Event, Recorder
 from karpenter.kube.transport import Transport
@@ -118,6 +120,7 @@ class Autoscaler:
         self.settings = settings
         self.log, self.lines = recording_logger()
         self.metrics = Metrics(detail=settings.metrics_detail)
+        self.decisions = DecisionLog()
         self._seed = seed
         self._wrap = wrap
         self._make_cloud = make_cloud
@@ -163,10 +166,13 @@ class Autoscaler:
             cloud=self.cloud,
             clock=self._own_clock,
             settings=self.settings,
-            recorder=Recorder(kube, self._own_clock, rng=rng),
+            recorder=Recorder(
+                kube, self._own_clock, rng=rng, observer=observing(self.decisions, self._own_clock)
+            ),
             metrics=self.metrics,
             log=self.log,
             rng=rng,
+            decisions=self.decisions,
         )
         self.manager = Manager(process, make_controllers)
         self._task = asyncio.create_task(self.manager.run(), name="autoscaler")

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from helpers.autoscaler import Autoscaler, JsonObject, autoscaler, deployment, kwok_pool
+from helpers.decision_lines import decision_problems
 from helpers.faults import Faults, FaultyTransport
 from helpers.invariants import made_nodes, problems
 from helpers.storms import replay
@@ -119,7 +120,9 @@ async def ridden_out(seed: int) -> list[str]:
             await storm.strike(run)
         storm.end()
         await run.pass_time(REST_SECONDS)
-        return problems(run)
+        records = tuple(run.decisions.newest())[::-1]
+        told = decision_problems(run.lines, records)
+        return [*problems(run), *told]
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ def test_a_storm_passes_without_a_trace(seed: int) -> None:
     assert "" == judged(ridden_out, seed, "chaos.py")
 
 
+@pytest.mark.case("DASH-25")
 @pytest.mark.parametrize("seed", SAMPLE)
 def test_a_few_storms_pass_without_a_trace(seed: int) -> None:
     assert "" == judged(ridden_out, seed, "chaos.py")

@@ -81,6 +81,7 @@ SETTINGS: Final = (
     Flag("log_format", "FORMAT", "", "json or text; if not given, text on a terminal only."),
     Flag("log_output_paths", "PATHS", "stdout", "Where lines go, separated by commas."),
     Flag("log_error_output_paths", "PATHS", "stderr", "Where failures to log are told."),
+    Flag("decision_log", "FILE", "", "Append decision records to a file, a line of JSON each."),
     Flag("batch_max_duration", "TIME", "10s", "The longest time pods are collected."),
     Flag("batch_idle_duration", "TIME", "1s", "The silence that ends collecting pods."),
     Flag("preference_policy", "POLICY", "Respect", "Respect or Ignore what pods prefer."),

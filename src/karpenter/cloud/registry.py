@@ -21,6 +21,7 @@ from karpenter.kube.client import Kube
 from karpenter.settings import Settings
 
 if TYPE_CHECKING:  # slow to import, and commands that only query a provider do not need it
+    from karpenter.decision_log.log import DecisionLog
     from karpenter.telemetry import Metrics
 
 GROUP: Final = "karpenter.providers"
@@ -40,6 +41,7 @@ class ProviderContext:
     environment: Mapping[str, str]  # options of its own: a flag --some-option is SOME_OPTION here
     rng: random.Random
     metrics: "Metrics | None" = None  # for its own metrics; None: not exported
+    decisions: "DecisionLog | None" = None  # for its own decisions; None: not kept
 
 
 ProviderFactory: TypeAlias = Callable[[ProviderContext], CloudProvider]

@@ -17,6 +17,8 @@ from karpenter.api.meta import Resource
 from karpenter.clock import Clock
 from karpenter.cloud.provider import CloudProvider
 from karpenter.controllers.mirrors import Mirrors
+from karpenter.decision_log.log import DecisionLog, Say
+from karpenter.decision_log.record import Draft
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import Recorder
@@ -42,6 +44,7 @@ class Context:
     metrics: Metrics
     log: FilteringBoundLogger
     rng: random.Random
+    decisions: DecisionLog = field(default_factory=DecisionLog)
     state: ClusterState = field(default_factory=ClusterState)
     _ends: list[Callable[[], None]] = field(default_factory=list)
 
@@ -58,6 +61,14 @@ class Context:
     def mirror(self, kind: type[R]) -> Mirror[R]:
         """The mirror of a kind."""
         return self.mirrors.of(kind)
+
+    def decide(self, say: Say, message: str, draft: Draft, /, **facts: Any) -> None:
+        """Write the log line of a decision with ``say``, such as ``log.info``, and its record."""
+        self.decisions.decide(self.clock.now(), say, message, draft, **facts)
+
+    def command_of(self, claim: NodeClaim) -> str:
+        """The disruption command a claim is part of; empty if there is none."""
+        return self.decisions.command_of(claim.metadata.uid)
 
     @property
     def is_synced(self) -> bool:

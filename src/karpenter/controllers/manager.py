@@ -11,7 +11,7 @@ and if all controllers have to be recreated, that happens within the term.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
@@ -20,6 +20,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.provider import CloudProvider
 from karpenter.controllers.context import Context
 from karpenter.controllers.mirrors import Mirrors, kinds_to_follow
+from karpenter.decision_log.log import DecisionLog
 from karpenter.kube.client import Kube
 from karpenter.kube.events import Recorder
 from karpenter.runtime import Runnable, kept_running
@@ -53,6 +54,7 @@ class Process:
     metrics: Metrics
     log: FilteringBoundLogger
     rng: random.Random
+    decisions: DecisionLog = field(default_factory=DecisionLog)
 
 
 class Manager:
@@ -131,6 +133,7 @@ class Manager:
             metrics=process.metrics,
             log=process.log,
             rng=process.rng,
+            decisions=process.decisions,
         )
         try:
             context.begin()

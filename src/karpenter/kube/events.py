@@ -225,8 +225,10 @@ class Recorder:
         component: str = "karpenter",
         instance: str = "",
         queue_size: int = _QUEUE_SIZE,
+        observer: Callable[[Event], object] | None = None,
     ) -> None:
         self.dropped = 0  # events that never got written
+        self._observer = observer  # told of what is written; must not wait
         self._kube = kube
         self._clock = clock
         self._rng = rng
@@ -259,6 +261,8 @@ class Recorder:
         if self._spam.lets_through(target):
             now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
             self._enqueue(_Pending(series, about, event, message, now))
+            if self._observer is not None:
+                self._observer(event)
 
     async def run(self) -> None:
         """Write what is published, until cancelled."""

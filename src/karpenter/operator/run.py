@@ -32,6 +32,9 @@ from karpenter.console import output
 from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.health import liveness, readiness
 from karpenter.controllers.manager import Manager, NotSyncedError, Process
+from karpenter.decision_log.file import DecisionFile
+from karpenter.decision_log.log import DecisionLog
+from karpenter.decision_log.warning_events import observing
 from karpenter.kube.access.config import load_config, own_namespace
 from karpenter.kube.client import Client, Kube
 from karpenter.kube.errors import KubeError, NoApiServerError, NotFoundError
@@ -160,7 +163,11 @@ async def _assembled(
             observer=metrics,
             may_write=election.is_leading if election is not None else lambda: True,
         )
-        context = ProviderContext(kube, clock, settings, environment, rng, metrics)
+        decisions = DecisionLog()
+        if settings.decision_log:
+            file = DecisionFile(settings.decision_log, clock, log)
+            await stack.enter_async_context(_written(decisions, file))
+        context = ProviderContext(kube, clock, settings, environment, rng, metrics, decisions)
         cloud = _cloud(context)
         await _look_at(kube, log)
         await _start(cloud)
@@ -169,10 +176,11 @@ async def _assembled(
             cloud=MeteredProvider(cloud, CloudCalls(metrics), clock.monotonic),
             clock=clock,
             settings=settings,
-            recorder=Recorder(kube, clock, rng=rng),
+            recorder=Recorder(kube, clock, rng=rng, observer=observing(decisions, clock)),
             metrics=metrics,
             log=log,
             rng=rng,
+            decisions=decisions,
         )
         manager = Manager(process, make_controllers, election)
         await stack.enter_async_context(
@@ -192,6 +200,19 @@ async def _assembled(
             "starting", version=__version__, provider=cloud.facts.name, server=metrics.api_server
         )
         yield manager
+
+
+@asynccontextmanager
+async def _written(decisions: DecisionLog, file: DecisionFile) -> AsyncIterator[None]:
+    """Write decisions to a file for as long as the block runs."""
+    end = decisions.follow(file.take)
+    task = asyncio.create_task(file.run(), name="decision log")
+    try:
+        yield
+    finally:
+        end()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _host(server: str) -> str:

@@ -30,6 +30,8 @@ _THEN_EVERY: Final = 100
 _REVISION_LENGTH: Final = 7
 _DIRTY: Final = "-dirty"
 _MODE: Final = 0o644
+# Modules that log for others: a line names its caller
+_PASSING_ON: Final = ["karpenter.decision_log.log", "karpenter.controllers.context"]
 _STREAMS: Final = ("stdout", "stderr")
 
 
@@ -59,7 +61,7 @@ def line_processors(now: Now, commit: str, *, is_debug: bool = False) -> list[Pr
             structlog.processors.CallsiteParameter.PATHNAME,
             structlog.processors.CallsiteParameter.LINENO,
         }
-        callsite = structlog.processors.CallsiteParameterAdder(parameters)
+        callsite = structlog.processors.CallsiteParameterAdder(parameters, _PASSING_ON)
         processors += [callsite, with_traceback]
     processors.append(json_line(now, commit))
     return processors

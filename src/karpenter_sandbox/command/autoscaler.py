@@ -18,6 +18,8 @@ from karpenter.cloud.registry import ProviderContext, ProviderError, load_provid
 from karpenter.console import output
 from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.manager import Manager, Process
+from karpenter.decision_log.log import DecisionLog
+from karpenter.decision_log.warning_events import observing
 from karpenter.kube.client import Client
 from karpenter.kube.events import Recorder
 from karpenter.telemetry import Metrics, quiet_logger
@@ -52,17 +54,21 @@ async def autoscaling(
     environment = dict(os.environ)
     if wishes.instance_types:
         environment[INSTANCE_TYPES_FILE_PATH] = wishes.instance_types
-    context = ProviderContext(kube, cluster.clock, settings, environment, rng, metrics)
+    decisions = DecisionLog()
+    context = ProviderContext(kube, cluster.clock, settings, environment, rng, metrics, decisions)
     async with deployed(cluster, ring), _cloud(wishes, cluster, context, say) as cloud:
         process = Process(
             kube=kube,
             cloud=MeteredProvider(cloud, CloudCalls(metrics), cluster.clock.monotonic),
             clock=cluster.clock,
             settings=settings,
-            recorder=Recorder(kube, cluster.clock, rng=rng),
+            recorder=Recorder(
+                kube, cluster.clock, rng=rng, observer=observing(decisions, cluster.clock)
+            ),
             metrics=metrics,
             log=log,
             rng=rng,
+            decisions=decisions,
         )
         log.info("starting", version=__version__, provider=cloud.facts.name)
         manager = Manager(process, make_controllers)

@@ -16,6 +16,7 @@ from karpenter.cloud.aws.interruption.claims import Departures
 from karpenter.cloud.aws.interruption.queue import ACT_ON_REBALANCE
 from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, announcement
 from karpenter.cloud.aws.types.unavailable import Place
+from karpenter.decision_log.log import Say
 from karpenter.kube.errors import ConnectionLostError, NotFoundError
 from karpenter.model import labels
 from karpenter.model.conditions import moment_of, timestamp
@@ -524,10 +525,10 @@ async def test_a_message_that_nobody_foresaw_is_counted_logged_once_and_deleted(
         departures = cloud.provider.parts.departures
         tell = departures.tell
 
-        def raising(claim: NodeClaim, kind: str) -> None:
+        def raising(claim: NodeClaim, kind: str, say: Say) -> None:
             if claim.metadata.name == "one":
                 raise KeyError(kind)
-            tell(claim, kind)
+            tell(claim, kind, say)
 
         monkeypatch.setattr(departures, "tell", raising)
         with capture_logs() as lines:

@@ -29,6 +29,8 @@ from karpenter.cloud.aws.settings import RESERVED_CAPACITY, AwsSettings
 from karpenter.cloud.aws.types.instance_types import InstanceTypes
 from karpenter.cloud.aws.types.reservations import CapacityReservations
 from karpenter.cloud.aws.types.unavailable import UnavailableOfferings
+from karpenter.decision_log.log import DecisionLog
+from karpenter.decision_log.warning_events import observing
 from karpenter.kube.client import Kube
 from karpenter.kube.events import WARNING, Event, Recorder
 from karpenter.settings import Settings
@@ -50,6 +52,7 @@ class Foundation:
     metrics: AwsMetrics
     version_source: VersionSource
     telemetry: Metrics = field(default_factory=Metrics)  # of the process
+    decisions: DecisionLog = field(default_factory=DecisionLog)  # of the process
     long_poll_seconds: int = 20
     is_simulated: bool = False  # whether a simulation answers instead of AWS
 
@@ -97,7 +100,7 @@ def assemble(base: Foundation) -> Parts:
         observer=base.telemetry,
         sees_overlays=base.core.feature_gates[NODE_OVERLAY],
     )
-    recorder = Recorder(base.kube, clock, rng=base.rng)
+    recorder = Recorder(base.kube, clock, rng=base.rng, observer=observing(base.decisions, clock))
     cluster = ClusterFacts(calls, base.kube, settings)
     version = KubernetesVersion(base.version_source, clock)
     shifts = ZonalShifts(
@@ -166,7 +169,9 @@ def assemble(base: Foundation) -> Parts:
             shortages,
             chooses_reservations=base.chooses_reservations,
         ),
-        departures=Departures(view, clock, recorder, disruption_counter(base.telemetry)),
+        departures=Departures(
+            view, clock, recorder, base.decisions, disruption_counter(base.telemetry)
+        ),
     )
 
 

@@ -50,6 +50,7 @@ from karpenter.cloud.provider import (
 )
 from karpenter.cloud.registry import ProviderContext, ProviderError
 from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.decision_log.log import DecisionLog
 from karpenter.kube.errors import KubeError
 from karpenter.kube.events import WARNING, Event
 from karpenter.model import labels
@@ -342,6 +343,7 @@ def make_provider(context: ProviderContext) -> AwsProvider:
                 metrics=own,
                 version_source=version_source(context.kube, calls, settings),
                 telemetry=telemetry,
+                decisions=context.decisions or DecisionLog(),
             )
         )
     )

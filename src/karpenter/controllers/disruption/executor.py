@@ -16,6 +16,7 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.pods import Pod
 from karpenter.api.times import later
 from karpenter.controllers.context import Context
+from karpenter.controllers.disruption import command_drafts
 from karpenter.controllers.disruption.conflict_retry import GoneError
 from karpenter.controllers.disruption.marking import Marker
 from karpenter.controllers.disruption.metrics import Tally
@@ -37,6 +38,8 @@ from karpenter.state.pods import is_bound, is_daemon
 
 class AbandonedError(Exception):
     """A command that is not carried out; the text is one sentence."""
+
+    number = ""  # of the command, once records have it
 
 
 class Executor:
@@ -70,15 +73,24 @@ class Executor:
         if not self._queue.reserve(number, command.names):
             raise AbandonedError("one of its nodes is part of another command")
         names: list[str] = []  # of replacements that are expected, but not created so far
+        uids = [candidate.claim.metadata.uid for candidate in command.candidates]
+        self._context.decisions.tie(number, uids)
         try:
             # First, so that limits count the replacements before they exist
             self._reserve(command, names)
             command = await self._marked(command, number)
-            claims = await self._created(command, names)
-        except BaseException:
+            claims = await self._created(command, names, number)
+        except BaseException as error:
             for name in names:
                 self._creator.give_up(name)
             self._queue.release(number)
+            self._context.decisions.untie(uids)
+            if isinstance(error, AbandonedError):
+                error.number = number
+            else:
+                why = str(error) or "this process acts no longer"
+                draft = command_drafts.abandoned(command, number, why)
+                self._context.decisions.add(self._context.clock.now(), draft)
             raise
         for candidate in command.candidates:
             self._context.state.mark(candidate.claim.metadata.name)
@@ -138,7 +150,9 @@ class Executor:
         self._queue.release(number, *(name for name in command.names if name not in kept))
         return replace(command, candidates=tuple(marked))
 
-    async def _created(self, command: Command, names: list[str]) -> tuple[NodeClaim, ...]:
+    async def _created(
+        self, command: Command, names: list[str], number: str
+    ) -> tuple[NodeClaim, ...]:
         """Create the replacements, one by one, and take their names off the list.
 
         A handler that sees the last one must find the candidates marked, so nothing is awaited
@@ -147,18 +161,22 @@ class Executor:
         claims: list[NodeClaim] = []
         for planned in command.replacements:
             try:
-                claims.append(await self._create(planned, command.reason, names.pop(0)))
+                claims.append(await self._create(planned, command.reason, names.pop(0), number))
             except NotCreatedError as error:
                 raise AbandonedError(f"creating a replacement: {error}") from error
         return tuple(claims)
 
-    async def _create(self, planned: PlannedClaim, reason: str, name: str) -> NodeClaim:
+    async def _create(
+        self, planned: PlannedClaim, reason: str, name: str, number: str
+    ) -> NodeClaim:
         pool = self._pool_of(planned)
         return await self._creator.create(
             pool,
             lambda drawn: claim_body(planned, pool, drawn),
             name=name,
             reason=reason.lower(),
+            planned=planned,
+            command=number,
             requests=planned.requests.to_wire(),
             **{"instance-types": listed(planned.instance_types)},
         )
@@ -195,11 +213,14 @@ class Executor:
             raise AbandonedError(f"node {candidate.name} cannot be restarted any more")
         self._tally.decided(command)
         self._tally.disrupted(candidate, command)
+        self._context.decisions.tie(number, (candidate.claim.metadata.uid,))
         self._tell(command, (), number)
 
     def _tell(self, command: Command, claims: tuple[NodeClaim, ...], number: str) -> None:
-        self._log.info(
+        self._context.decide(
+            self._log.info,
             "disrupting node(s)",
+            command_drafts.begun(command, claims, number),
             reason=command.reason.lower(),
             decision=command.decision.value,
             **{

@@ -7,6 +7,7 @@ nodes are unhealthy at once.
 from typing import Final
 
 from karpenter.api.nodes import Node
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.disruption.conflict_retry import GoneError, change
 from karpenter.controllers.disruption.metrics import Tally
@@ -80,8 +81,10 @@ class LegacyHealth(Controller):
                 return None
         if await self._remover.remove(claim, UNHEALTHY):
             self._tally.unhealthy(claim, found.condition.type)
-            self.log.info(
+            self.context.decide(
+                self.log.info,
                 "deleting unhealthy node",
+                drafts.unhealthy(claim, found.condition),
                 Node={"name": node.metadata.name},
                 NodeClaim={"name": claim.metadata.name},
                 condition=found.condition.type,

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from karpenter.controllers.context import Context, Loop
+from karpenter.controllers.disruption import command_drafts
 from karpenter.controllers.disruption.consolidation_state import Changes
 from karpenter.controllers.disruption.executor import AbandonedError, Executor
 from karpenter.controllers.disruption.marking import Marker, is_marked
@@ -165,12 +166,12 @@ class DisruptionLoop(Loop):
             if command.decision is Decision.REBOOT:
                 self._planner.rebooted(command.candidates[0].claim.metadata.uid)
         failures = [each for each in outcomes if isinstance(each, BaseException)]
+        for command, failure in zip(found, outcomes, strict=True):
+            if isinstance(failure, AbandonedError):
+                self._tell_of_abandoned(command, failure)
         for failure in failures:
             if not isinstance(failure, AbandonedError):
                 raise failure
-            if str(failure) != self._complaint:
-                self._complaint = str(failure)
-                self.log.info("abandoned command", error=self._complaint)
         if begun:
             self._abandoned, self._complaint = 0, ""
             if any(_moves_pods_now(command) for command in begun):
@@ -178,6 +179,16 @@ class DisruptionLoop(Loop):
             return _ACTED
         self._abandoned += 1
         return self.backoff.after(self._abandoned - 1)
+
+    def _tell_of_abandoned(self, command: Command, failure: AbandonedError) -> None:
+        """Log why a command is not carried out, unless the last one was not for the same reason."""
+        draft = command_drafts.abandoned(command, failure.number, str(failure))
+        if str(failure) != self._complaint:
+            self._complaint = str(failure)
+            self.context.decide(self.log.info, "abandoned command", draft, error=self._complaint)
+        elif failure.number:
+            # Its machines were marked, so there is a record of its beginning
+            self.context.decisions.add(self.clock.now(), draft)
 
     async def _roll_back(self) -> None:
         """Remove the marks from machines that no command is about to remove."""

@@ -12,6 +12,7 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node, Taint
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import STATUS, Context
 from karpenter.controllers.disruption.conflict_retry import GoneError, change
 from karpenter.model.conditions import (
@@ -46,8 +47,15 @@ class Marker:
         was_open = not is_tainted(machine.node)
         await change(self._context, machine.node, _tainted)
         if was_open:
-            self._log.info(
+            self._context.decide(
+                self._log.info,
                 "tainted node",
+                drafts.tainted(
+                    machine.node,
+                    machine.node_claim,
+                    reason,
+                    self._context.command_of(machine.node_claim),
+                ),
                 Node={"name": machine.node.metadata.name},
                 **{"taint.Key": DISRUPTED.key, "taint.Effect": DISRUPTED.effect},
             )

@@ -13,7 +13,7 @@ from typing import Any, Final
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.times import later
 from karpenter.controllers.context import Context, Controller
-from karpenter.controllers.disruption import events
+from karpenter.controllers.disruption import command_drafts, events
 from karpenter.controllers.disruption.conflict_retry import GoneError, change, read_again
 from karpenter.controllers.disruption.ineffective_moves import IneffectiveMoves
 from karpenter.controllers.disruption.marking import Marker
@@ -89,6 +89,16 @@ class CommandQueue(Controller):
             self._waiting_for[replacement.metadata.uid] = running.id
         self.queue.add(running.id)
 
+    async def run(self) -> None:
+        """Work until cancelled; commands in progress are left to the next leader."""
+        try:
+            await super().run()
+        finally:
+            for running in self._running.values():
+                why = "this process acts no longer, the next leader decides anew"
+                draft = command_drafts.abandoned(running.command, running.id, why)
+                self.context.decisions.add(self.clock.now(), draft)
+
     async def reconcile(self, key: str) -> float | None:
         """Take one command as far as it can be taken now."""
         running = self._running.get(key)
@@ -105,7 +115,12 @@ class CommandQueue(Controller):
         self._regrets.attempted(running.command)
         self._keep(running)
         self._end(running)
-        self.log.debug("command succeeded", **_facts(running))
+        self.context.decide(
+            self.log.debug,
+            "command succeeded",
+            command_drafts.done(running.command, running.id),
+            **_facts(running),
+        )
         return None
 
     async def _problem(self, running: Running) -> str:
@@ -185,7 +200,15 @@ class CommandQueue(Controller):
     async def _give_up(self, running: Running, problem: str) -> None:
         missing = len(running.replacements) - len(running.standing)
         self._tally.failed(running.command, missing)
-        self.log.warning("command failed", error=problem, **_facts(running))
+        self.context.decide(
+            self.log.warning,
+            "command failed",
+            command_drafts.failed(running.command, running.id, problem),
+            error=problem,
+            **_facts(running),
+        )
+        staying = [c for c in running.command.candidates if c.name not in running.going]
+        self.context.decisions.untie(c.claim.metadata.uid for c in staying)
         self._unmark(running)
         try:
             await self._roll_back(running)

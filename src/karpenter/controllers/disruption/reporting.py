@@ -10,7 +10,9 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
 from karpenter.cloud.repair import RepairBook, RepairMatch, RepairPolicies
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
+from karpenter.controllers.disruption import command_drafts
 from karpenter.controllers.disruption import events as reports
 from karpenter.controllers.disruption.blocked_gauges import BlockedGauges
 from karpenter.controllers.disruption.metrics import snake_case
@@ -71,7 +73,13 @@ class FindingReporter:
                     found.setdefault(name, f"spec.disruption.budgets[{number}]: {error}")
         for name, problem in sorted(found.items()):
             if self._complaints.get(name) != problem:
-                self._log.error("invalid budget", NodePool={"name": name}, error=problem)
+                self._context.decide(
+                    self._log.error,
+                    "invalid budget",
+                    drafts.invalid_budget(name, problem),
+                    NodePool={"name": name},
+                    error=problem,
+                )
         self._complaints = found
 
     async def tell_who_stays(self, look: Look) -> None:
@@ -134,10 +142,13 @@ class FindingReporter:
             ).inc(len(outcome.lost))
         if outcome.command is not None:
             return
-        self._log.debug(
+        problem = f"{outcome.failure}: {outcome.detail}"
+        self._context.decide(
+            self._log.debug,
             "abandoned command",
+            command_drafts.abandoned(command, "", problem),
             reason=command.reason.lower(),
-            error=f"{outcome.failure}: {outcome.detail}",
+            error=problem,
         )
         if command.method == commands.SINGLE:
             self._publish(*reports.rejected(command, outcome.failure, outcome.detail))

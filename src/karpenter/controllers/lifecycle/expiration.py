@@ -1,6 +1,7 @@
 """Expiration: a claim is deleted when ``expireAfter`` has passed, whatever state it is in."""
 
 from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.lifecycle.removal import EXPIRED, Remover
@@ -31,5 +32,10 @@ class ExpirationController(Controller):
         if remaining > 0:
             return remaining
         if await self._remover.remove(claim, EXPIRED):
-            self.log.info("deleting expired nodeclaim", NodeClaim={"name": claim.metadata.name})
+            self.context.decide(
+                self.log.info,
+                "deleting expired nodeclaim",
+                drafts.expired(claim),
+                NodeClaim={"name": claim.metadata.name},
+            )
         return None

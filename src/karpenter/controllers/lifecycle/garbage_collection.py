@@ -20,6 +20,7 @@ from karpenter.api.meta import ObjectMeta
 from karpenter.api.nodes import Node
 from karpenter.api.times import later
 from karpenter.cloud.provider import Instance, InstanceNotFoundError
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context, Loop
 from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.lifecycle.removal import GARBAGE_COLLECTED, Remover
@@ -92,8 +93,10 @@ class InstanceGarbageCollector(Loop):
     async def _terminate(self, instance: Instance) -> None:
         with suppress(InstanceNotFoundError):  # it may be gone by now
             await self.context.cloud.delete(stand_in(instance))
-        self.log.info(
+        self.context.decide(
+            self.log.info,
             "garbage collected cloudprovider instance",
+            drafts.instance_collected(instance.provider_id, instance.labels),
             **{"provider-id": instance.provider_id},
         )
         for node in self.context.mirror(Node).by_index(BY_PROVIDER_ID, instance.provider_id):
@@ -157,8 +160,10 @@ class ClaimGarbageCollector(Loop):
     async def _collect(self, claim: NodeClaim, limit: asyncio.Semaphore) -> None:
         async with limit:
             if await self._remover.remove(claim, GARBAGE_COLLECTED):
-                self.log.info(
+                self.context.decide(
+                    self.log.info,
                     "garbage collecting nodeclaim with no cloudprovider representation",
+                    drafts.instance_lost(claim),
                     NodeClaim={"name": claim.metadata.name},
                     **{"provider-id": claim.status.provider_id},
                 )

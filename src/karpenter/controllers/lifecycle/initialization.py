@@ -11,6 +11,7 @@ from typing import Final
 from karpenter.api.devices import ResourceSlice
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.nodes import Node
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.lifecycle.claim_changes import ClaimStep, conditioned
 from karpenter.controllers.lookup import nodes_of
@@ -88,8 +89,10 @@ class Initialization:
             await self._context.patch(node, {"metadata": {"labels": {labels.INITIALIZED: _YES}}})
 
     async def _report(self, claim: NodeClaim) -> None:
-        self._log.info(
+        self._context.decide(
+            self._log.info,
             "initialized nodeclaim",
+            drafts.initialized(claim, self._context.command_of(claim)),
             NodeClaim={"name": claim.metadata.name},
             Node={"name": claim.status.node_name},
             allocatable=dict(claim.status.allocatable),

@@ -4,6 +4,7 @@ The provider does not launch a second instance for a claim it knows, and this pr
 once per claim: the result is cached until the claim's status holds it.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -18,6 +19,7 @@ from karpenter.cloud.provider import (
     InsufficientCapacityError,
     NodeClassNotReadyError,
 )
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.lifecycle.claim_changes import ClaimStep, conditioned, with_metadata
 from karpenter.controllers.lifecycle.removal import (
@@ -25,6 +27,7 @@ from karpenter.controllers.lifecycle.removal import (
     NODECLASS_NOT_READY,
     Remover,
 )
+from karpenter.decision_log.record import Draft
 from karpenter.kube.events import WARNING, Event
 from karpenter.kube.limiter import Bucket
 from karpenter.model import labels
@@ -63,6 +66,7 @@ class Launch:
         self._planned = planned
         self._log = context.log.bind(controller="nodeclaim.lifecycle")
         self._remembered: dict[str, _Remembered] = {}  # claim uid -> what the provider answered
+        self._failed: Counter[str] = Counter()  # pool -> failed launches since the last good one
         self._pod_events = Bucket(context.clock, _POD_EVENTS_PER_SECOND, _POD_EVENTS_AT_ONCE)
 
     async def take(self, claim: NodeClaim) -> ClaimStep:
@@ -146,18 +150,31 @@ class Launch:
         ]
 
     async def _give_up(self, claim: NodeClaim, error: Exception, reason: str) -> ClaimStep:
-        self._log.error(
+        why = shortened(str(error))
+        self._context.decide(
+            self._log.error,
             "failed launching nodeclaim",
+            self.failed(claim, reason, why),
             NodeClaim={"name": claim.metadata.name},
-            error=shortened(str(error)),
+            error=why,
         )
         await self._remover.remove(claim, reason)
         return ClaimStep(claim, is_over=True)
 
+    def failed(self, claim: NodeClaim, reason: str, why: str) -> Draft:
+        """Count a failed launch of a pool, and give its record."""
+        pool = claim.metadata.labels.get(labels.NODEPOOL, "")
+        self._failed[pool] += 1
+        command = self._context.command_of(claim)
+        return drafts.launch_failed(claim, reason, why, self._failed[pool], command)
+
     async def _report(self, claim: NodeClaim) -> None:
         held = claim.metadata.labels
-        self._log.info(
+        self._failed.pop(held.get(labels.NODEPOOL, ""), None)
+        self._context.decide(
+            self._log.info,
             "launched nodeclaim",
+            drafts.launched(claim, self._context.command_of(claim)),
             NodeClaim={"name": claim.metadata.name},
             **{
                 "provider-id": claim.status.provider_id,

@@ -66,7 +66,9 @@ class LifecycleController(Controller):
             self._launch.take,  # an instance is on its way
             Registration(context, health).take,  # its Node has joined and is ours
             Initialization(context).take,  # the Node has what was promised
-            Liveness(context, self._remover, health).take,  # or it takes too long
+            Liveness(
+                context, self._remover, health, self._launch.failed
+            ).take,  # or it takes too long
         )
         self._ends.append(context.mirror(NodeClaim).on_change(self._claim_changed))
         self.follow(context.mirror(Node), self._keys_of_node)

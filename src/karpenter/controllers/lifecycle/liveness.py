@@ -3,16 +3,19 @@
 A node that has registered is never given up for being slow to initialize: pods may run on it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.times import later
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.lifecycle.claim_changes import ClaimStep
 from karpenter.controllers.lifecycle.registration import RegistrationHealth
 from karpenter.controllers.lifecycle.removal import LAUNCH_TIMEOUT, REGISTRATION_TIMEOUT, Remover
+from karpenter.decision_log.record import Draft
 from karpenter.model.conditions import LAUNCHED, REGISTERED, find, is_true
 
 _LAUNCH: Final = timedelta(minutes=5)
@@ -30,10 +33,17 @@ class Patience:
 class Liveness:
     """The last step of a claim."""
 
-    def __init__(self, context: Context, remover: Remover, health: RegistrationHealth) -> None:
+    def __init__(
+        self,
+        context: Context,
+        remover: Remover,
+        health: RegistrationHealth,
+        launch_failed: Callable[[NodeClaim, str, str], Draft],
+    ) -> None:
         self._context = context
         self._remover = remover
         self._health = health
+        self._launch_failed = launch_failed
         self._log = context.log.bind(controller="nodeclaim.lifecycle")
 
     async def take(self, claim: NodeClaim) -> ClaimStep:
@@ -42,13 +52,21 @@ class Liveness:
         if not patience.reason:
             return ClaimStep(claim, again=patience.seconds)
         if await self._remover.remove(claim, patience.reason):
-            self._log.info(
+            reason, message = blame(claim)
+            self._context.decide(
+                self._log.info,
                 "gave up nodeclaim",
+                self._draft(claim, patience.reason, message),
                 NodeClaim={"name": claim.metadata.name},
                 reason=patience.reason,
             )
-            await self._health.failed(claim, *blame(claim))
+            await self._health.failed(claim, reason, message)
         return ClaimStep(claim, is_over=True)
+
+    def _draft(self, claim: NodeClaim, reason: str, message: str) -> Draft:
+        if reason == LAUNCH_TIMEOUT:
+            return self._launch_failed(claim, reason, message or "it took too long")
+        return drafts.not_registered(claim, reason, self._context.command_of(claim))
 
 
 def patience_with(claim: NodeClaim, *, now: datetime) -> Patience:

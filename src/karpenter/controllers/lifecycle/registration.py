@@ -16,6 +16,7 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import OwnerReference
 from karpenter.api.nodes import Node, Taint
 from karpenter.cloud.provider import HookResult, RegistrationHook
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.lifecycle.claim_changes import (
     ClaimStep,
@@ -129,8 +130,10 @@ class Registration:
             self._context.metrics.nodes_created_total.labels(
                 nodepool=held.get(labels.NODEPOOL, ""), zone=held.get(labels.ZONE, "")
             ).inc()
-            self._log.info(
+            self._context.decide(
+                self._log.info,
                 "registered nodeclaim",
+                drafts.registered(claim, node, self._context.command_of(claim)),
                 NodeClaim={"name": claim.metadata.name},
                 Node={"name": node.metadata.name},
                 **{"provider-id": claim.status.provider_id},

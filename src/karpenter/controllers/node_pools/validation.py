@@ -5,6 +5,7 @@ from typing import Final
 from karpenter.admission.runtime import runtime_findings
 from karpenter.api.codec import to_plain
 from karpenter.api.karpenter import NodePool
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.node_pools.managed import is_served
 from karpenter.controllers.node_pools.readiness import write_conditions
@@ -74,6 +75,10 @@ class ValidationController(Controller):
             return
         self._warned[uid] = generation
         for warning in warnings:
-            self.log.info(
-                "nodepool is used in part", NodePool={"name": pool.metadata.name}, warning=warning
+            self.context.decide(
+                self.log.info,
+                "nodepool is used in part",
+                drafts.used_in_part(pool.metadata.name, warning),
+                NodePool={"name": pool.metadata.name},
+                warning=warning,
             )

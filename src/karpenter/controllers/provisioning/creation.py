@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.node_pools.usage import exceeded_limit, usage_of
 from karpenter.controllers.provisioning.claim_bodies import draw_name
 from karpenter.kube.errors import AlreadyExistsError, ConnectionLostError, ServerError
 from karpenter.model import labels
 from karpenter.model.resources import NO_RESOURCES, Resources
+from karpenter.scheduling.plan import PlannedClaim
 from karpenter.state.nodes import StateNode
 from karpenter.state.static_node_counts import count_static
 
@@ -22,6 +24,10 @@ _PAUSE: Final = 0.5
 
 class NotCreatedError(Exception):
     """A claim that must not be created now; the text is one sentence."""
+
+    def __init__(self, text: str, *, is_limit: bool = False) -> None:
+        super().__init__(text)
+        self.is_limit: Final = is_limit  # a limit of the pool is in the way
 
 
 class _NameTakenError(Exception):
@@ -36,26 +42,27 @@ class ClaimCreator:
         self._log = log
         self._used: tuple[Sequence[StateNode], Resources] = ((), NO_RESOURCES)
 
-    def objection(self, pool: NodePool, *, slots: int = 1) -> str | None:
+    def objection(self, pool: NodePool, *, slots: int = 1) -> NotCreatedError | None:
         """Why a pool may not have so many more nodes as things stand now, or None when it may."""
         name = pool.metadata.name
         now = self._context.mirror(NodePool).get(name)
         if now is None or now.metadata.uid != pool.metadata.uid:
-            return f"nodepool {name} is gone"
+            return NotCreatedError(f"nodepool {name} is gone")
         if now.metadata.deletion_timestamp is not None:
-            return f"nodepool {name} is being deleted"
+            return NotCreatedError(f"nodepool {name} is being deleted")
         if now.spec.replicas is not None:
             return self._static_objection(now, slots)
         exceeded = exceeded_limit(now, self._usage(name)) if now.spec.limits else None
-        return f"nodepool {name}: {exceeded}" if exceeded else None
+        return NotCreatedError(f"nodepool {name}: {exceeded}", is_limit=True) if exceeded else None
 
-    def _static_objection(self, pool: NodePool, slots: int) -> str | None:
+    def _static_objection(self, pool: NodePool, slots: int) -> NotCreatedError | None:
         snapshot, now = self._context.state.snapshot(), self._context.clock.now()
         count = count_static(pool, snapshot, now=now)
         if count.surplus:
-            return f"nodepool {pool.metadata.name} has more nodes than replicas"
+            return NotCreatedError(f"nodepool {pool.metadata.name} has more nodes than replicas")
         if count.slots(slots) < slots:
-            return f"nodepool {pool.metadata.name} has as many nodes as limits.nodes allows"
+            text = f"nodepool {pool.metadata.name} has as many nodes as limits.nodes allows"
+            return NotCreatedError(text, is_limit=True)
         return None
 
     def reserve(self, pool: NodePool, *, replaces: str = "") -> str:
@@ -73,7 +80,7 @@ class ClaimCreator:
         """
         objection = self.objection(pool)
         if objection is not None:
-            raise NotCreatedError(objection)
+            raise objection
         name = self._free_name(pool.metadata.name)
         self._context.state.expect(name, pool.metadata.name, replaces=replaces)
         return name
@@ -89,9 +96,20 @@ class ClaimCreator:
         *,
         name: str = "",
         reason: str = PROVISIONED,
+        planned: PlannedClaim | None = None,
+        command: str = "",
         **facts: Any,
     ) -> NodeClaim:
         """Create a claim, under a reserved name if there is one; ``facts`` go into the log.
+
+        Args:
+            pool: whose claim it is.
+            body_of: makes its body for a name.
+            name: the one that was reserved, if one was.
+            reason: why it is made, as metrics have it.
+            planned: the plan it comes from; none for a static pool.
+            command: the disruption command it is part of, if it is part of one.
+            facts: what the log line says besides.
 
         Raises:
             NotCreatedError: the pool may have no more nodes.
@@ -101,8 +119,12 @@ class ClaimCreator:
         self._context.metrics.nodeclaims_created_total.labels(
             reason=reason, nodepool=pool.metadata.name, min_values_relaxed=relaxed
         ).inc()
-        self._log.info(
+        if command:
+            self._context.decisions.tie(command, (claim.metadata.uid,))
+        self._context.decide(
+            self._log.info,
             "created nodeclaim",
+            drafts.claim_created(claim, reason, planned, command),
             NodePool={"name": pool.metadata.name},
             NodeClaim={"name": claim.metadata.name},
             **facts,
@@ -117,7 +139,7 @@ class ClaimCreator:
         if objection is None:
             return name
         self.give_up(name)
-        raise NotCreatedError(objection)
+        raise objection
 
     def _usage(self, pool: str) -> Resources:
         """What a pool has; many claims are made at once, so it is added up only when it changes."""

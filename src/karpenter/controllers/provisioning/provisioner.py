@@ -11,6 +11,7 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.times import later
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context, Loop
 from karpenter.controllers.provisioning.batching import Batcher
 from karpenter.controllers.provisioning.buffers import report_buffers
@@ -123,12 +124,17 @@ class Provisioner(Loop):
             claim = await self._creator.create(
                 pool,
                 lambda name: claim_body(planned, pool, name),
+                planned=planned,
                 requests=planned.requests.to_wire(),
                 **{"instance-types": listed(planned.instance_types)},
             )
         except NotCreatedError as error:
-            self.log.warning(
-                "creating nodeclaim", NodePool={"name": planned.node_pool}, error=str(error)
+            self.context.decide(
+                self.log.warning,
+                "creating nodeclaim",
+                drafts.claim_not_created(planned.node_pool, str(error), is_limit=error.is_limit),
+                NodePool={"name": planned.node_pool},
+                error=str(error),
             )
             return None
         pods = tuple(pods_named(planned.pods, done))

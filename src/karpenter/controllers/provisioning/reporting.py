@@ -13,12 +13,13 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.pods import Pod
 from karpenter.api.times import in_seconds
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.planner import CONTROLLER, PlannedPass
 from karpenter.kube.events import NOMINATED, NORMAL, WARNING, Event
 from karpenter.model import labels
-from karpenter.scheduling.plan import Plan, PlannedClaim, Why
+from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced, Why
 from karpenter.scheduling.provisioning import (
     CLASS_NOT_READY,
     COSTLY_TO_PLAN,
@@ -34,6 +35,7 @@ NOWHERE: Final = "none"
 T = TypeVar("T")
 
 _A_DAY: Final = timedelta(days=1)
+_LASTING: Final = timedelta(minutes=5)  # after which a pod without a place is worth a warning
 _SHOWN: Final = 5
 _AT_A_TIME: Final = 200  # items between two yields to the event loop
 _DEDUPE_SECONDS: Final = {
@@ -54,6 +56,8 @@ class Reporter:
         self._log = log
         self._found: frozenset[str] = frozenset()
         self._failures: Mapping[str, str] = {}  # pod -> why no pool takes it, or not in this pass
+        # Pod -> since when it has no place; None once that has been said to last
+        self._refused: dict[str, datetime | None] = {}
         self._without_pools = False
         self._unready: Mapping[str, str] = {}  # pool -> why it is not used
         self._zones: frozenset[str] = frozenset()
@@ -89,11 +93,17 @@ class Reporter:
         }
         for pool, why in sorted(unready.items()):
             if self._unready.get(pool) != why:
-                self._log.error("ignoring nodepool, not ready", NodePool={"name": pool}, error=why)
+                self._context.decide(
+                    self._log.error,
+                    "ignoring nodepool, not ready",
+                    drafts.pool_problem(pool, Why.POOL_NOT_READY.value, why),
+                    NodePool={"name": pool},
+                    error=why,
+                )
         self._unready = unready
         without_pools = bool(outcome.plan.unplaced) and not outcome.pools.dynamic
         if without_pools and not self._without_pools:
-            self._log.info("no dynamic nodepools found")
+            self._context.decide(self._log.info, "no dynamic nodepools found", drafts.no_pools())
         self._without_pools = without_pools
 
     def _tell_of_pods(self, done: PlannedPass) -> None:
@@ -108,24 +118,54 @@ class Reporter:
         self._found = found
         if plan.claims:
             count = sum(len(claim.pods) for claim in plan.claims)
-            self._log.info(
-                "computed new nodeclaim(s) to fit pod(s)", nodeclaims=len(plan.claims), pods=count
+            self._context.decide(
+                self._log.info,
+                "computed new nodeclaim(s) to fit pod(s)",
+                drafts.pass_planned(plan),
+                nodeclaims=len(plan.claims),
+                pods=count,
             )
 
     async def _log_failures(self, done: PlannedPass) -> None:
         waiting = done.outcome.next_passes
-        failures = {entry.pod: failure_message(entry) for entry in done.outcome.plan.unplaced}
+        entries = {entry.pod: entry for entry in done.outcome.plan.unplaced}
+        failures = {pod: failure_message(entry) for pod, entry in entries.items()}
         failures |= waiting
         async for pod, why in paced(failures.items()):
-            if self._failures.get(pod) == why:
-                continue
-            namespace, _, name = pod.partition("/")
-            about = {"namespace": namespace, "name": name}
-            if pod in waiting:
-                self._log.info("pod has to wait for another pass", Pod=about, reason=why)
-            else:
-                self._log.error("could not schedule pod", Pod=about, error=why)
+            is_known = self._failures.get(pod) == why
+            if pod not in waiting:
+                self._tell_of_refusal(entries[pod], why, done, is_known=is_known)
+            elif not is_known:
+                self._context.decide(
+                    self._log.info,
+                    "pod has to wait for another pass",
+                    drafts.pod_waits(pod, why),
+                    Pod=_about(pod),
+                    reason=why,
+                )
         self._failures = failures
+        self._refused = {pod: since for pod, since in self._refused.items() if pod in entries}
+
+    def _tell_of_refusal(
+        self, entry: Unplaced, why: str, done: PlannedPass, *, is_known: bool
+    ) -> None:
+        """Log a refusal when it is new or another one, and once more when it has lasted."""
+        now = self._context.clock.now()
+        since = self._refused.setdefault(entry.pod, now)
+        is_old = since is not None and now - since > _LASTING
+        if is_known and not is_old:
+            return
+        if is_old:
+            self._refused[entry.pod] = None  # said
+        pod = done.snapshot.pods.get(entry.pod)
+        uid = pod.metadata.uid if pod is not None else ""
+        self._context.decide(
+            self._log.error,
+            "could not schedule pod",
+            drafts.pod_refused(entry, why, uid, is_old=is_old),
+            Pod=_about(entry.pod),
+            error=why,
+        )
 
     def _tell_of_preferences(self, done: PlannedPass) -> None:
         """Point out, once a day for each pod, preferences that block consolidation."""
@@ -265,6 +305,11 @@ def effective_zones(plan: Plan, done: PlannedPass) -> Counter[str]:
         zones[_zone_of_machine(done.snapshot.node(name))] += len(pods)
     zones[NOWHERE] += len(plan.unplaced)
     return +zones
+
+
+def _about(pod: str) -> dict[str, str]:
+    namespace, _, name = pod.partition("/")
+    return {"namespace": namespace, "name": name}
 
 
 def listed(names: Sequence[str]) -> str:

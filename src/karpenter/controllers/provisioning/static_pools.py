@@ -14,6 +14,7 @@ from typing import Final
 
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.times import in_seconds, later
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.lifecycle.claim_changes import is_deleting
 from karpenter.controllers.node_pools.managed import is_served
@@ -121,7 +122,13 @@ class StaticProvisioning(_StaticController):
             await self._creator.create(pool, lambda name: static_claim_body(pool, facts, name))
         except NotCreatedError as error:
             name = pool.metadata.name
-            self.log.info("creating nodeclaim", NodePool={"name": name}, error=str(error))
+            self.context.decide(
+                self.log.info,
+                "creating nodeclaim",
+                drafts.claim_not_created(name, str(error), is_limit=error.is_limit),
+                NodePool={"name": name},
+                error=str(error),
+            )
             return False
         return True
 
@@ -147,8 +154,10 @@ class StaticDeprovisioning(_StaticController):
             if claim is None:
                 continue
             if await self.context.delete(claim):
-                self.log.info(
+                self.context.decide(
+                    self.log.info,
                     "deleting surplus nodeclaim",
+                    drafts.surplus(claim),
                     NodePool={"name": key[1]},
                     NodeClaim={"name": claim.metadata.name},
                     reason="static pool has more nodes than replicas",

@@ -1,6 +1,7 @@
 """Finalizing a deleted claim: it is released once its nodes and its instance are gone."""
 
 from karpenter.api.karpenter import NodeClaim
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import STATUS, Context
 from karpenter.controllers.lookup import nodes_of
 from karpenter.controllers.termination import events
@@ -93,8 +94,10 @@ class ClaimFinalizer:
         except NotFoundError:
             return
         self._count(claim)
-        self._log.info(
+        self._context.decide(
+            self._log.info,
             "deleted nodeclaim",
+            drafts.claim_gone(claim, self._context.command_of(claim)),
             NodeClaim={"name": claim.metadata.name},
             Node={"name": claim.status.node_name},
             **{"provider-id": claim.status.provider_id},

@@ -17,6 +17,7 @@ from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.api.storage import PersistentVolumeClaim, VolumeAttachment
 from karpenter.cloud.provider import InstanceNotFoundError
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import STATUS, Context, Controller
 from karpenter.controllers.lookup import claim_of, has_node_class, nodes_of
 from karpenter.controllers.mirrors import BY_NODE
@@ -239,8 +240,12 @@ class NodeTermination(Controller):
         }
         node = await self.context.patch(node, body, locked=True)
         if not is_tainted:
-            self.log.info(
+            claim = claim_of(self.context, node)
+            command = self.context.command_of(claim) if claim is not None else ""
+            self.context.decide(
+                self.log.info,
                 "tainted node",
+                drafts.tainted(node, claim, "Terminating", command),
                 Node={"name": node.metadata.name},
                 **{"taint.Key": DISRUPTED.key, "taint.Effect": DISRUPTED.effect},
             )
@@ -262,7 +267,13 @@ class NodeTermination(Controller):
         ):
             if since is not None:
                 metric.labels(nodepool=pool).observe((now - since).total_seconds())
-        self.log.info("deleted node", Node={"name": metadata.name})
+        claim = claim_of(self.context, node)
+        self.context.decide(
+            self.log.info,
+            "deleted node",
+            drafts.node_gone(node, self.context.command_of(claim) if claim is not None else ""),
+            Node={"name": metadata.name},
+        )
 
     def _is_leaving(self, node: Node) -> bool:
         return (

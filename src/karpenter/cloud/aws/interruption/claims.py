@@ -9,6 +9,8 @@ from karpenter.api.meta import Resource
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
+from karpenter.decision_log.log import DecisionLog, Say
+from karpenter.decision_log.record import Draft, Kind, Outcome, Severity
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import NORMAL, WARNING, Event, Recorder
 from karpenter.model import labels
@@ -52,6 +54,10 @@ NOTICES: Final = {
 }
 
 
+def _say_nothing(message: str, **facts: object) -> None:
+    """Write no line."""
+
+
 class Departures:
     """Deletes claims."""
 
@@ -60,19 +66,52 @@ class Departures:
         view: ClusterView,
         clock: Clock,
         recorder: Recorder,
+        decisions: DecisionLog,
         count: CountDisrupted | None = None,
     ) -> None:
         self._view = view
         self._clock = clock
         self._recorder = recorder
+        self._decisions = decisions
         self._count = count
         self._gone: dict[str, None] = {}  # uids of claims this process has deleted
 
-    def tell(self, claim: NodeClaim, kind: str) -> None:
-        """Publish an event about an instance on its claim and its node."""
+    def tell(self, claim: NodeClaim, kind: str, say: Say = _say_nothing) -> None:
+        """Record a notice with a log line, and publish it on the claim and its node."""
         notice = NOTICES[kind]
+        name = {"name": claim.metadata.name}
+        self._decisions.decide(
+            self._clock.now(),
+            say,
+            "interrupted",
+            self._draft(claim, notice),
+            NodeClaim=name,
+            kind=kind,
+        )
         for target in self._targets(claim):
             self._publish(target, notice.type, notice.reason, notice.message)
+
+    def _draft(self, claim: NodeClaim, notice: Notice) -> Draft:
+        metadata, pool = claim.metadata, claim.metadata.labels.get(labels.NODEPOOL, "")
+        return Draft(
+            Kind.INTERRUPT,
+            Outcome.BEGUN,
+            notice.reason,
+            f"{metadata.name}: {notice.message}",
+            objects=tuple(f"{each.kind}/{each.metadata.name}" for each in self._targets(claim)),
+            node_pools=(pool,) if pool else (),
+            severity=Severity.WARNING if notice.type == WARNING else Severity.INFO,
+            detail={
+                key: metadata.labels.get(label, "")
+                for key, label in (
+                    ("instanceType", labels.INSTANCE_TYPE),
+                    ("zone", labels.ZONE),
+                    ("capacityType", labels.CAPACITY_TYPE),
+                )
+            },
+            # A message may come to two leaders
+            identity=(metadata.uid,) if metadata.uid else (),
+        )
 
     async def remove(self, claim: NodeClaim, kind: str, *, forceful: bool = False) -> None:
         """Delete a claim that is not going yet.

@@ -176,8 +176,7 @@ class Interruption:
                 await self._act_on(claim, message.kind)
 
     async def _act_on(self, claim: NodeClaim, kind: str) -> None:
-        log.info("interrupted", NodeClaim={"name": claim.metadata.name}, kind=kind)
-        self._departures.tell(claim, kind)
+        self._departures.tell(claim, kind, log.info)
         held = claim.metadata.labels
         if kind == messages.SPOT_INTERRUPTED:
             place = (held.get(labels.INSTANCE_TYPE, ""), held.get(labels.ZONE, ""))

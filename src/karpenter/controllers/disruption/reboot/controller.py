@@ -22,6 +22,7 @@ from karpenter.cloud.provider import (
     RebootFailedError,
     RebootNotImplementedError,
 )
+from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import STATUS, Context, Controller
 from karpenter.controllers.disruption.reboot.request import (
     ISSUED,
@@ -44,6 +45,8 @@ from karpenter.controllers.termination.deadline import JUST_AFTER, tightened
 from karpenter.controllers.termination.drain import MINIMUM, plan_drain
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.eviction_requests import EvictionRequest
+from karpenter.decision_log.log import Say
+from karpenter.decision_log.record import Outcome
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.events import NORMAL, WARNING, Event
 from karpenter.kube.mirror import Key, key_of
@@ -94,7 +97,9 @@ class RebootEnds:
         self._count(SUCCEEDED, reboot)
         recovery = (self._context.clock.now() - reboot.issued_at).total_seconds()
         self._context.metrics.nodes_reboot_recovery_duration_seconds.observe(recovery)
-        self._log.info("rebooted node", NodeClaim={"name": claim.metadata.name})
+        self._tell_step(
+            self._log.info, "rebooted node", claim, Outcome.DONE, "has restarted and is ready"
+        )
 
     async def refuse(self, claim: NodeClaim, node: Node | None, result: str, detail: str) -> None:
         """End a restart whose request cannot be read; the machine stays."""
@@ -143,7 +148,14 @@ class RebootEnds:
         self._context.recorder.publish(
             Event(claim, WARNING, "RebootFailed", detail, _episode(claim, reboot), _DEDUPE_SECONDS)
         )
-        self._log.error("reboot failed", NodeClaim={"name": claim.metadata.name}, error=detail)
+        text = f"was not restarted: {detail}"
+        self._tell_step(self._log.error, "reboot failed", claim, Outcome.FAILED, text, error=detail)
+
+    def _tell_step(
+        self, say: Say, message: str, claim: NodeClaim, outcome: Outcome, text: str, **facts: Any
+    ) -> None:
+        draft = drafts.rebooted(claim, outcome, text, self._context.command_of(claim))
+        self._context.decide(say, message, draft, NodeClaim={"name": claim.metadata.name}, **facts)
 
     def _count(self, result: str, reboot: Reboot) -> None:
         metrics = self._context.metrics
@@ -259,7 +271,12 @@ class RebootController(Controller):
         changed = conditioned(changed, INITIALIZED, UNKNOWN, REBOOTING, now=now)
         await self._write(claim, summed_up(changed, now=now))
         self._issuing.pop(claim.metadata.uid, None)
-        self.log.info("rebooting node", NodeClaim={"name": claim.metadata.name})
+        self.context.decide(
+            self.log.info,
+            "rebooting node",
+            drafts.rebooted(claim, Outcome.BEGUN, "restarts", self.context.command_of(claim)),
+            NodeClaim={"name": claim.metadata.name},
+        )
 
     async def _watch(self, visit: _Visit) -> float | None:
         """Wait until a machine is back."""
