@@ -1,12 +1,6 @@
 """The commands on the pages for users that need a cluster, as people would copy them."""
 
-import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +8,11 @@ import pytest
 
 from control_plane.cluster import ControlPlane
 from control_plane.cluster import control_plane as running
-from control_plane.processes import Process
 from helpers import pages
+from helpers.shell import PATIENCE, Shell, wait_for
 
 pytestmark = pytest.mark.slow
 
-_PATIENCE: Final = 120.0  # for one command, or what it leads to; whatever needs it has failed
-_POLL_SECONDS: Final = 0.5
 # In the order in which readers follow them; the first starts what the others are for
 _ON_KWOK: Final = """\
 docs/sandbox.md: karpenter sandbox --example
@@ -71,67 +63,6 @@ _CONTROLLER: Final = (
 _SHOWN: Final = {str(shown): shown for shown in pages.commands()}
 
 
-class Terminal:
-    """A folder with the examples in it, and a shell that finds the program."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "examples").symlink_to(pages.ROOT / "examples")
-        program = folder / "bin" / "karpenter"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m karpenter "$@"\n')
-        program.chmod(0o755)
-        self.environment = {
-            **os.environ,
-            "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
-            "KUBECONFIG": str(folder / "karpenter.kubeconfig"),
-            "KUBECACHEDIR": str(folder / "cache"),
-        }
-
-    def type(self, command: str) -> str:
-        """Run a command that must succeed, and return what it prints."""
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
-        assert 0 == done.returncode, f"{command}: {done.stderr}"
-        return done.stdout
-
-    def follow(self, shown: pages.Shown, **placeholders: str) -> None:
-        """Do what a page says, with names of your own; it prints what the page shows."""
-        command = shown.command
-        for name, value in placeholders.items():
-            command = command.replace(name, value)
-        printed = self.type(command)
-        assert not shown.output or pages.is_as_shown(shown.output, printed), printed
-
-    @contextmanager
-    def background(self, name: str, shown: pages.Shown) -> Iterator[Process]:
-        """Run a command of a page in another terminal."""
-        command = ["/bin/sh", "-c", f"exec env {shown.command}"]
-        process = Process(name, command, self.folder, environment=self.environment)
-        try:
-            yield process
-        finally:
-            process.stop()
-
-    def nodes(self) -> list[str]:
-        """The nodes that are ready and stay."""
-        found = json.loads(self.type("kubectl get nodes -o json"))["items"]
-        return [
-            node["metadata"]["name"]
-            for node in found
-            if "deletionTimestamp" not in node["metadata"]
-            for condition in node["status"].get("conditions", ())
-            if (condition["type"], condition["status"]) == ("Ready", "True")
-        ]
-
-
 def test_everything_that_is_said_to_be_run_here_is() -> None:
     reasons = (pages.ON_A_CLUSTER, pages.ON_A_SANDBOX)
     expected = {name for name, why in pages.RUN_ELSEWHERE.items() if why in reasons}
@@ -142,35 +73,35 @@ def test_everything_that_is_said_to_be_run_here_is() -> None:
 
 
 def test_the_sandbox_does_what_its_page_says(kubectl: str, tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path)
+    terminal = Shell(tmp_path)
     start, *rest = (_SHOWN[name] for name in _ON_KWOK)
     with terminal.background("sandbox", start) as sandbox:
-        sandbox.wait_until((tmp_path / "karpenter.kubeconfig").exists, seconds=_PATIENCE)
+        sandbox.wait_until((tmp_path / "karpenter.kubeconfig").exists, seconds=PATIENCE)
         for shown in rest:
             if shown.name.endswith(" -f"):
                 _read_some(terminal, shown)
                 continue
             terminal.follow(shown)
             if "scale deployment" in shown.name:
-                _await(lambda: bool(terminal.nodes()), "a node")
+                wait_for(lambda: bool(terminal.nodes()), "a node")
 
         def replicas() -> str:
             return terminal.type("kubectl get deployment inflate -o jsonpath='{.spec.replicas}'")
 
-        _await(lambda: replicas() == "8", "eight replicas")
+        wait_for(lambda: replicas() == "8", "eight replicas")
 
 
 def test_the_simulated_aws_does_what_the_pages_say(kubectl: str, tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path)
+    terminal = Shell(tmp_path)
     start, *rest = (_SHOWN[name] for name in (*_ON_AWS, _PIPED))
     with terminal.background("sandbox", start) as sandbox:
-        sandbox.wait_until((tmp_path / "karpenter.kubeconfig").exists, seconds=_PATIENCE)
+        sandbox.wait_until((tmp_path / "karpenter.kubeconfig").exists, seconds=PATIENCE)
         for shown in rest:
             if "NODE" in shown.name:
-                _await(lambda: bool(terminal.nodes()), "a node")
+                wait_for(lambda: bool(terminal.nodes()), "a node")
             terminal.follow(shown, NODE=next(iter(terminal.nodes()), ""))
             if "scale deployment" in shown.name:
-                _await(lambda: bool(terminal.nodes()), "a node")
+                wait_for(lambda: bool(terminal.nodes()), "a node")
 
 
 @pytest.fixture
@@ -185,7 +116,7 @@ def untouched(
 def test_a_cluster_takes_what_the_pages_say(
     kubectl: str, untouched: ControlPlane, tmp_path: Path
 ) -> None:
-    terminal = Terminal(tmp_path)
+    terminal = Shell(tmp_path)
     # Ports that other tests do not use
     mine = {"KUBECONFIG": str(untouched.kubeconfig), "METRICS_PORT": "0", "HEALTH_PROBE_PORT": "0"}
     terminal.environment.update(mine)
@@ -198,18 +129,11 @@ def test_a_cluster_takes_what_the_pages_say(
     assert ["shop", "shop"] == [name.rpartition("/")[2] for name in pools.split()]
     with terminal.background("controller", _SHOWN[_CONTROLLER]) as controller:
         log = tmp_path / "controller.log"
-        controller.wait_until(lambda: "became leader" in log.read_text(), seconds=_PATIENCE)
+        controller.wait_until(lambda: "became leader" in log.read_text(), seconds=PATIENCE)
 
 
-def _await(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"no {what} after {_PATIENCE} s"
-        time.sleep(_POLL_SECONDS)
-
-
-def _read_some(terminal: Terminal, shown: pages.Shown) -> None:
+def _read_some(terminal: Shell, shown: pages.Shown) -> None:
     """Run a command that goes on for ever until it prints something."""
     with terminal.background("following", shown) as following:
         log = terminal.folder / "following.log"
-        following.wait_until(lambda: '"logger":"controller"' in log.read_text(), seconds=_PATIENCE)
+        following.wait_until(lambda: '"logger":"controller"' in log.read_text(), seconds=PATIENCE)
