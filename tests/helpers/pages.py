@@ -18,6 +18,26 @@ _FILE: Final = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE |
 _PROMPT: Final = "$ "
 ELISION: Final = "…"  # alone in a line of output: lines that the page does not show
 
+# Pages that tests/e2e/test_guides.py follows from beginning to end, and the sandbox on which it does so.
+# Where a page itself starts the sandbox, that is the one.
+GUIDES: Final = {
+    "docs/expiry.md": "karpenter sandbox --example --speed 10",
+    "docs/high-availability.md": "karpenter sandbox --example --speed 10",
+    "docs/migrate-cluster-autoscaler.md": (
+        "karpenter sandbox --speed 10 --nodes 1 --load examples/migrate/cluster.yaml"
+    ),
+    "docs/migrate-karpenter.md": "karpenter sandbox --example --speed 10 --load scene.yaml",
+    "docs/migrate-nth.md": "karpenter sandbox --provider aws --example --speed 10",
+    "docs/scale-walk.md": "",
+    "docs/stopped-controller.md": "",
+    "docs/troubleshooting.md": "karpenter sandbox --example --speed 10",
+    "docs/uninstall.md": "karpenter sandbox --example --speed 10 --load scene.yaml",
+    "docs/upgrade.md": "karpenter sandbox --example --speed 10",
+}
+
+# Pages whose commands make things in an account; tests/unit/conformance/test_start_aws.py judges them
+ACCOUNT_PAGES: Final = frozenset({"docs/start-aws.md"})
+
 ON_A_SANDBOX: Final = "tests/e2e/test_pages.py runs it on a sandbox"
 ON_A_CLUSTER: Final = "tests/e2e/test_pages.py runs it on a real control plane"
 _OFFLINE: Final = "tests/unit/aws/test_aws_offline_plan.py runs it, as it takes longer"
@@ -77,6 +97,8 @@ RUN_ELSEWHERE: Final = {
         ON_A_CLUSTER
     ),
     "docs/legacy.md: kubectl apply -f v1.yaml": ON_A_CLUSTER,
+    "docs/migrate-cluster-autoscaler.md: aws eks update-nodegroup-config --cluster-name my-cluster"
+    " --nodegroup-name workers --scaling-config minSize=0,maxSize=1,desiredSize=0": _IN_AN_ACCOUNT,
     "docs/plan.md: karpenter plan --with examples/v1/nodepool-kwok.yaml": ON_A_CLUSTER,
     "docs/providers.md: kubectl annotate kwoknodeclass default"
     " 'karpenter.kwok.sh/sold-out=*/*/spot'": ON_A_SANDBOX,
@@ -102,6 +124,10 @@ RUN_ELSEWHERE: Final = {
     "docs/sandbox.md: karpenter sandbox fault --undo": ON_A_SANDBOX,
     "docs/sandbox.md: kubectl logs -n karpenter -l app.kubernetes.io/name=karpenter"
     " -c controller -f": ON_A_SANDBOX,
+    "docs/scale-walk.md: eksctl create cluster -f examples/scale-walk/eksctl.yaml": _IN_AN_ACCOUNT,
+    "docs/uninstall.md: aws ec2 describe-instances --filters"
+    " Name=tag-key,Values=karpenter.sh/nodepool Name=instance-state-name,Values=running"
+    " --query 'Reservations[].Instances[].InstanceId'": _IN_AN_ACCOUNT,
     "docs/validation.md: kubectl get crd nodepools.karpenter.sh"
     " -o jsonpath='{.status.storedVersions}'": ON_A_CLUSTER,
 }
@@ -128,6 +154,12 @@ class Shown:
 def text_of(page: str) -> str:
     """The text of a page, by its path from the root."""
     return (ROOT / page).read_text("utf-8")
+
+
+def is_run_here(shown: Shown) -> bool:
+    """Whether tests/unit/cli/test_cli_docs.py runs a command."""
+    page_is_elsewhere = shown.page in GUIDES or shown.page in ACCOUNT_PAGES
+    return not page_is_elsewhere and str(shown) not in RUN_ELSEWHERE
 
 
 def commands() -> Iterator[Shown]:

@@ -77,7 +77,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
                 await run.stop()
 
 
-@pytest.mark.row("S3-13", "S2-06")
+@pytest.mark.row("S3-13", "S2-06", "S2-80")
 @in_virtual_time
 async def test_a_walk_up_and_down_leaves_nothing_behind() -> None:
     async with sandbox() as box:

@@ -40,6 +40,20 @@ def test_pins_agree(name: str) -> None:
     assert {key: everything.get(key) for key in pins} == pins
 
 
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda p: p.stem
+)
+def test_every_pin_has_hashes(file: Path) -> None:
+    entries = re.split(r"^(?=\w)", file.read_text("utf-8"), flags=re.MULTILINE)
+    unpinned = [
+        entry for entry in entries[1:] if "==" not in entry or "--hash=sha256:" not in entry
+    ]
+
+    assert entries[1:]
+    assert [] == unpinned
+    assert "--require-hashes" in (ROOT / "Makefile").read_text("utf-8")
+
+
 def test_run_has_what_pyproject_asks_for_and_no_development_tool() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     asked = {re.split(r"[>=\[]", each)[0] for each in project["project"]["dependencies"]}

@@ -18,7 +18,7 @@ from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.settings import DEFAULT_GATES
 
 COMMANDS = list(pages.commands())
-RUN_HERE = [shown for shown in COMMANDS if str(shown) not in RUN_ELSEWHERE]
+RUN_HERE = [shown for shown in COMMANDS if pages.is_run_here(shown)]
 PICTURE = text_of("docs/images/plan.svg")
 PIECE = re.compile(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*clip-path[^>]*>([^<]*)</text>')
 # Commands, the page that has their options in tables, and the options that every command has
