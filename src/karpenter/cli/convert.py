@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from karpenter.console import manifest_files, output
+from karpenter.console.help_pages import unset_argument, unset_option
 from karpenter.console.manifest_files import Filenames, Recursive
 from karpenter.console.output import Format
 
@@ -40,10 +41,8 @@ def _not_empty(name: str | None) -> str | None:
 def convert(
     files: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Manifests to convert: files, folders, or - for standard input.",
-            show_default=False,
+        unset_argument(
+            "Manifests to convert: files, folders, or - for standard input.", metavar="FILE"
         ),
     ] = None,
     filenames: Filenames = None,
@@ -67,20 +66,18 @@ def convert(
     ] = "late",
     node_role: Annotated[
         str | None,
-        typer.Option(
+        unset_option(
+            "The IAM role of nodes, where a manifest names no instance profile.",
             metavar="NAME",
-            help="The IAM role of nodes, where a manifest names no instance profile.",
             callback=_not_empty,
-            show_default=False,
         ),
     ] = None,
     instance_profile: Annotated[
         str | None,
-        typer.Option(
+        unset_option(
+            "The instance profile of nodes, where a manifest names none.",
             metavar="NAME",
-            help="The instance profile of nodes, where a manifest names none.",
             callback=_not_empty,
-            show_default=False,
         ),
     ] = None,
     ami_family: Annotated[
@@ -89,11 +86,10 @@ def convert(
     ] = "AL2",
     default_node_class: Annotated[
         str | None,
-        typer.Option(
+        unset_option(
+            "The EC2NodeClass of Provisioners that name no template of their own.",
             metavar="NAME",
-            help="The EC2NodeClass of Provisioners that name no template of their own.",
             callback=_not_empty,
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from karpenter.console import output
+from karpenter.console.help_pages import unset_argument, unset_option
 from karpenter.console.output import Format
 
 HELP = """\
@@ -32,22 +33,17 @@ _SERVICE: Final = re.compile(
 def crds(
     kinds: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="KIND",
-            help="Kinds to print, for example NodePool, nodepools or ec2nc.",
-            show_default=False,
-        ),
+        unset_argument("Kinds to print, for example NodePool, nodepools or ec2nc.", metavar="KIND"),
     ] = None,
     legacy: Annotated[
         bool, typer.Option("--legacy", help="Include the alpha kinds that v1 replaced.")
     ] = False,
     webhook: Annotated[
         str | None,
-        typer.Option(
+        unset_option(
+            "Serve v1beta1 too, converted by the webhook behind this Service.",
             "--conversion-webhook",
             metavar="NAMESPACE/SERVICE",
-            help="Serve v1beta1 too, converted by the webhook behind this Service.",
-            show_default=False,
         ),
     ] = None,
     form: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = "yaml",

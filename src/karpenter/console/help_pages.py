@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 _PROGRAM: Final = re.compile(r"(?m)(?<=^  )karpenter(?= )|(?<=\| )karpenter(?= )")
 
 
+def unset_option(text: str, *flags: str, metavar: str | None = None, **more: Any) -> Any:
+    """An option that is unset unless it is given, so its help shows no default."""
+    return typer.Option(*flags, metavar=metavar, help=text, show_default=False, **more)
+
+
+def unset_argument(text: str, *, metavar: str, **more: Any) -> Any:
+    """An argument that may be omitted, whose help shows no default."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False, **more)
+
+
 class _Option(TyperOption):
     """An option that is followed by what may be typed there: nothing, a choice or a noun."""
 

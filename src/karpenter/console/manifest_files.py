@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from karpenter.console import output
+from karpenter.console.help_pages import unset_option
 
 if TYPE_CHECKING:
     from karpenter.admission.errors import FieldError, FieldWarning
@@ -25,12 +26,8 @@ _DAYS: Final = re.compile(r"([0-9]{1,6}) ?(d|days?|w|weeks?)")
 
 Filenames: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="FILE",
-        help="The same as FILE, for those who are used to kubectl.",
-        show_default=False,
+    unset_option(
+        "The same as FILE, for those who are used to kubectl.", "--filename", "-f", metavar="FILE"
     ),
 ]
 Recursive: TypeAlias = Annotated[

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from karpenter.scheduling.plan import Launch
 
 View: TypeAlias = Literal["table", "json", "yaml"]
+Parts: TypeAlias = "Iterator[RenderableType]"  # of a page, from top to bottom
 
 HOURS_PER_MONTH: Final = 730
 MOST_ROWS: Final = 60  # of a table; the JSON output has all

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
-import typer
-
 from karpenter.console import output
+from karpenter.console.help_pages import unset_argument, unset_option
 from karpenter.inquiry import completion
 from karpenter.inquiry import settings as plan_settings
 
@@ -26,71 +25,62 @@ if TYPE_CHECKING:
 
 Files: TypeAlias = Annotated[
     list[str] | None,
-    typer.Argument(
+    unset_argument(
+        "Manifests: files, folders, or - for standard input; the live cluster if none.",
         metavar="FILE",
-        help="Manifests: files, folders, or - for standard input; the live cluster if none.",
-        show_default=False,
     ),
 ]
 InstanceTypes: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    unset_option(
+        "Machines to choose from, as a JSON list; any kind of node class will do then.",
         "--instance-types",
         metavar="FILE",
-        help="Machines to choose from, as a JSON list; any kind of node class will do then.",
-        show_default=False,
     ),
 ]
 Provider: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Whose machines to choose from; unless CLOUD_PROVIDER says it, that of the node classes "
+    unset_option(
+        "Whose machines to choose from; unless CLOUD_PROVIDER says it, that of the node classes "
         "the pools name. For files: kwok, or aws on a simulated account.",
-        show_default=False,
+        metavar="NAME",
     ),
 ]
 Context: TypeAlias = Annotated[
     str,
-    typer.Option(
+    unset_option(
+        "The context of the kubeconfig to use, where no file is named.",
         metavar="NAME",
-        help="The context of the kubeconfig to use, where no file is named.",
-        show_default=False,
         autocompletion=completion.contexts,
     ),
 ]
 Kubeconfig: TypeAlias = Annotated[
     str,
-    typer.Option(
-        metavar="FILE",
-        help="The kubeconfig to use in place of KUBECONFIG, where no manifest is named.",
-        show_default=False,
+    unset_option(
+        "The kubeconfig to use in place of KUBECONFIG, where no manifest is named.", metavar="FILE"
     ),
 ]
 Assignments: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    unset_option(
+        "A setting of the controller, such as PREFERENCE_POLICY=Ignore; may be repeated.",
         "--set",
         metavar="NAME=VALUE",
-        help="A setting of the controller, such as PREFERENCE_POLICY=Ignore; may be repeated.",
-        show_default=False,
         autocompletion=completion.assignments,
     ),
 ]
 Now: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    unset_option(
+        "The moment to plan for, such as 2026-08-01T12:00:00Z, in place of the present.",
         metavar="TIME",
-        help="The moment to plan for, such as 2026-08-01T12:00:00Z, in place of the present.",
-        show_default=False,
     ),
 ]
 TimeBudget: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    unset_option(
+        "Stop each part after that long, such as 10s, and say what was not looked at.",
         metavar="DURATION",
-        help="Stop each part after that long, such as 10s, and say what was not looked at.",
-        show_default=False,
     ),
 ]
 
@@ -123,12 +113,10 @@ class Question:
         from karpenter.scheduling.provisioning import plan_provisioning
 
         has_time = plan_settings.stopwatch(self.time_budget)
-        market, settings = self.market, self.settings.planning
-        snapshot = self._as_found()
+        settings = self.settings.planning
+        found = (self._as_found(), self.market.catalogue, self.market.facts)
         made = plan_provisioning(
-            snapshot,
-            market.catalogue,
-            market.facts,
+            *found,
             settings,
             now=self.now,
             has_time=has_time,
@@ -139,15 +127,12 @@ class Question:
 
         if not may_fit_later(made):
             return made
-        return with_later_passes(
-            made,
-            snapshot,
-            market.catalogue,
-            market.facts,
-            settings,
-            now=self.now,
-            has_time=has_time,
-        )
+        return with_later_passes(made, *found, settings, now=self.now, has_time=has_time)
+
+    @property
+    def _cluster(self) -> "tuple[Snapshot, Catalogue, ProviderFacts]":
+        """What planners take first."""
+        return self.snapshot, self.market.catalogue, self.market.facts
 
     def _as_found(self) -> "Snapshot":
         """The cluster as a pass finds it: what has expired or is broken goes at once."""
@@ -180,9 +165,7 @@ class Question:
         policies, settings = self.market.repair_policies, self.settings
         has_time = plan_settings.stopwatch(self.time_budget)
         return plan_disruption(
-            self.snapshot,
-            self.market.catalogue,
-            self.market.facts,
+            *self._cluster,
             settings,
             now=self.now,
             policies=RepairPolicies(policies) if settings.repair else None,
@@ -197,10 +180,7 @@ class Question:
 
         if made is None or not any(each.create or each.delete for each in made.static):
             return StaticNodes()
-        market = self.market
-        view = DisruptionContext(
-            self.snapshot, market.catalogue, market.facts, self.settings, now=self.now
-        )
+        view = DisruptionContext(*self._cluster, self.settings, now=self.now)
         return static_nodes(made, view)
 
     def view(self, begun: "Sequence[Command]" = ()) -> "DisruptionContext":
@@ -208,14 +188,12 @@ class Question:
         from karpenter.cloud.repair import RepairPolicies
         from karpenter.disruption.forecast import DisruptionForecast
 
-        settings, market = self.settings, self.market
+        policies = RepairPolicies(self.market.repair_policies) if self.settings.repair else None
         outlook = DisruptionForecast(
-            self.snapshot,
-            market.catalogue,
-            market.facts,
-            settings,
+            *self._cluster,
+            self.settings,
             now=self.now,
-            policies=RepairPolicies(market.repair_policies) if settings.repair else None,
+            policies=policies,
             legacy_policies=self._legacy_policies,
         )
         for command in begun:

@@ -1,12 +1,13 @@
 """``karpenter sandbox``: a cluster in one process, to try things on with plain ``kubectl``."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from karpenter.console import manifest_files, output
-from karpenter.console.help_pages import PlainCommand, PlainGroup
+from karpenter.console.help_pages import PlainCommand, PlainGroup, unset_argument, unset_option
 
 HELP = """\
 Run a small Kubernetes cluster in this process, for as long as you like.
@@ -31,16 +32,16 @@ _FASTEST: Final = 1000.0
 KUBECONFIG: Final = "karpenter.kubeconfig"  # in the folder where it is started
 Running: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The kubeconfig of the sandbox; if not given, the files in KUBECONFIG, "
+    unset_option(
+        "The kubeconfig of the sandbox; if not given, the files in KUBECONFIG, "
         f"otherwise {KUBECONFIG} of this folder.",
-        show_default=False,
+        metavar="FILE",
     ),
 ]
 
 
 _SIMULATED_AWS = "The simulated account of --provider aws"
+_aws_option = partial(typer.Option, rich_help_panel=_SIMULATED_AWS)
 
 sandbox = typer.Typer(
     cls=PlainGroup,
@@ -72,11 +73,7 @@ def run(
     ] = "127.0.0.1",
     data: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Keep the cluster in this file from one run to the next.",
-            show_default=False,
-        ),
+        unset_option("Keep the cluster in this file from one run to the next.", metavar="FILE"),
     ] = None,
     nodes: Annotated[
         int,
@@ -86,10 +83,9 @@ def run(
     ] = 0,
     load: Annotated[
         list[str] | None,
-        typer.Option(
+        unset_option(
+            "Manifests to apply at the start: a file, a folder, or - for standard input.",
             metavar="FILE",
-            help="Manifests to apply at the start: a file, a folder, or - for standard input.",
-            show_default=False,
         ),
     ] = None,
     speed: Annotated[
@@ -106,49 +102,44 @@ def run(
     ] = "kwok",
     instance_types: Annotated[
         Path | None,
-        typer.Option(
+        unset_option(
+            "Machines to choose from, as a JSON list, in place of the provider's own.",
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="Machines to choose from, as a JSON list, in place of the provider's own.",
-            show_default=False,
         ),
     ] = None,
     cluster_name: Annotated[
         str,
-        typer.Option(
+        _aws_option(
             metavar="NAME",
             envvar="CLUSTER_NAME",
             help="The name of the cluster there, and of its interruption queue.",
-            rich_help_panel=_SIMULATED_AWS,
         ),
     ] = "sandbox",
     region: Annotated[
         str,
-        typer.Option(
+        _aws_option(
             metavar="REGION",
             envvar="AWS_REGION",
             help="The region of the account.",
-            rich_help_panel=_SIMULATED_AWS,
         ),
     ] = "us-west-2",
     discovery: Annotated[
         str | None,
-        typer.Option(
+        unset_option(
+            "The value of karpenter.sh/discovery on subnets and security groups; the name of "
+            "the cluster, if not given.",
             "--discovery-tag",
             metavar="VALUE",
-            help="The value of karpenter.sh/discovery on subnets and security groups; the name of "
-            "the cluster, if not given.",
-            show_default=False,
             rich_help_panel=_SIMULATED_AWS,
         ),
     ] = None,
     node_role: Annotated[
         str,
-        typer.Option(
+        _aws_option(
             metavar="NAME",
             help="The IAM role that nodes may have.",
-            rich_help_panel=_SIMULATED_AWS,
         ),
     ] = "KarpenterNodeRole",
     example: Annotated[
@@ -221,19 +212,16 @@ def interrupt(
 def fault(
     kind: Annotated[
         str,
-        typer.Argument(
-            metavar="KIND",
-            help="What goes wrong: sold-out, lost-zone, throttled or denied.",
-            show_default=False,
+        unset_argument(
+            "What goes wrong: sold-out, lost-zone, throttled or denied.", metavar="KIND"
         ),
     ] = "",
     what: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="WHAT",
-            help="Offerings as type/zone/capacity-type, such as 'm5.*/*/spot'; a zone; or an "
+        unset_argument(
+            "Offerings as type/zone/capacity-type, such as 'm5.*/*/spot'; a zone; or an "
             "action, such as CreateFleet.",
-            show_default=False,
+            metavar="WHAT",
         ),
     ] = None,
     undo: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Concatenate, Final, Param
 import typer
 
 from karpenter.console import output
-from karpenter.console.help_pages import PlainCommand, PlainGroup
+from karpenter.console.help_pages import PlainCommand, PlainGroup, unset_option
 from karpenter.console.manifest_files import Filenames, Recursive
 from karpenter.console.screen import View, in_order
 from karpenter.inquiry import completion, question
@@ -87,13 +87,8 @@ _MOST_PODS: Final = 100  # of a Deployment that are explained
 Form: TypeAlias = Annotated[View, typer.Option("--output", "-o", help="How to print it.")]
 Namespace: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NAME",
-        help="Its namespace.",
-        show_default=False,
-        autocompletion=completion.namespaces,
+    unset_option(
+        "Its namespace.", "--namespace", "-n", metavar="NAME", autocompletion=completion.namespaces
     ),
 ]
 Ask: TypeAlias = Callable[[], question.Question]

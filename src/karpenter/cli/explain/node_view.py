@@ -1,8 +1,7 @@
 """The explanation of one node as text: a tree with a tick or a cross for every filter."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
 
 from rich.tree import Tree
 
@@ -14,6 +13,7 @@ from karpenter.console.screen import (
     QUIET,
     TITLE,
     WAITING,
+    Parts,
     counted,
     hour_and_month,
     lasting,
@@ -27,16 +27,12 @@ from karpenter.model import labels
 from karpenter.report.node_explanation import Ailment, Departure, Move, NodeExplanation
 from karpenter.state.pods import key_of
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-_Parts: TypeAlias = "Iterator[RenderableType]"
 _MACHINES_SHOWN = 5
 _WAITS_SHOWN = 10
 _NOTHING = 1e-9  # dollars an hour; what is left of a difference of equal prices
 
 
-def node_parts(told: NodeExplanation, *, now: datetime) -> _Parts:
+def node_parts(told: NodeExplanation, *, now: datetime) -> Parts:
     """Lay out the explanation of a node."""
     fate, style = _fate(told)
     title = words(f"Node {told.machine.name} {fate}", f"{TITLE} {style}")

@@ -1,8 +1,8 @@
 """The explanation of one pool as text: what it can launch, what it has left, and when."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 from karpenter.cli.plan.disruption_view import budget_words
 from karpenter.console.screen import (
@@ -13,6 +13,7 @@ from karpenter.console.screen import (
     QUIET,
     TITLE,
     Column,
+    Parts,
     counted,
     fitted,
     in_column,
@@ -29,15 +30,11 @@ from karpenter.model.durations import NEVER
 from karpenter.model.resources import CPU, MEMORY, readable_amount
 from karpenter.report.nodepool_explanation import BudgetExplanation, NodePoolExplanation, Size
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-_Parts: TypeAlias = "Iterator[RenderableType]"
 _SHORTEST_TYPE, _SHORTEST_ZONE = 9, 7
 _MILLIS: Final = 1000  # of a cpu
 
 
-def pool_parts(told: NodePoolExplanation, *, now: datetime) -> _Parts:
+def pool_parts(told: NodePoolExplanation, *, now: datetime) -> Parts:
     """Lay out the explanation of a pool."""
     name = told.pool.metadata.name
     if told.objection is not None:
@@ -66,7 +63,7 @@ def _what_it_has(told: NodePoolExplanation) -> str:
     return f"{nodes}: {cost}{unknown}"
 
 
-def _types(told: NodePoolExplanation) -> _Parts:
+def _types(told: NodePoolExplanation) -> Parts:
     yield words("")
     out = sum(len(each.types) for each in told.excluded)
     yield words(f"Instance types: {told.types:,} in, {out:,} out", TITLE)
@@ -79,7 +76,7 @@ def _types(told: NodePoolExplanation) -> _Parts:
     yield rows
 
 
-def _prices(prices: tuple[Size, ...]) -> _Parts:
+def _prices(prices: tuple[Size, ...]) -> Parts:
     if not prices:
         return
     yield words("")
@@ -114,7 +111,7 @@ def _per_cpu(size: Size) -> str:
     return in_column(per_hour(price, is_estimate=size.launch.is_estimate))
 
 
-def _limits(told: NodePoolExplanation) -> _Parts:
+def _limits(told: NodePoolExplanation) -> Parts:
     yield words("")
     if not told.limits:
         yield words("Limits: none", TITLE)
@@ -128,7 +125,7 @@ def _limits(told: NodePoolExplanation) -> _Parts:
     yield rows
 
 
-def _budgets(told: NodePoolExplanation, now: datetime) -> _Parts:
+def _budgets(told: NodePoolExplanation, now: datetime) -> Parts:
     yield words("")
     yield words("Disruption", TITLE)
     left = ", ".join(f"{budget_words(held)} for {r}" for r, held in told.allowances.items())

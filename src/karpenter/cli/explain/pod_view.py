@@ -1,7 +1,7 @@
 """The explanation of one pod as text: a tree with a tick or a cross for every check."""
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.tree import Tree
 
@@ -11,6 +11,7 @@ from karpenter.console.screen import (
     QUIET,
     TITLE,
     WAITING,
+    Parts,
     counted,
     hour_and_month,
     sample,
@@ -25,10 +26,8 @@ from karpenter.scheduling.reasons.node_refusals import NodeVerdicts
 from karpenter.scheduling.reasons.pool_checks import PoolVerdict
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text
 
-_Parts: TypeAlias = "Iterator[RenderableType]"
 _POOLS_SHOWN = 30
 _REFUSALS_SHOWN = 8
 _FATES = {
@@ -41,7 +40,7 @@ _FATES = {
 }
 
 
-def explanation_parts(told: PodExplanation) -> _Parts:
+def explanation_parts(told: PodExplanation) -> Parts:
     """Lay out the explanation of a pod."""
     verdict, style = _FATES[told.fate]
     tree = Tree(words(f"Pod {told.pod} {verdict}", f"{TITLE} {style}"), guide_style=QUIET)
@@ -64,7 +63,7 @@ def explanation_parts(told: PodExplanation) -> _Parts:
     yield tree
 
 
-def stories(told: Sequence[PodExplanation], *, untold: int) -> _Parts:
+def stories(told: Sequence[PodExplanation], *, untold: int) -> Parts:
     """Lay out the explanations of several pods, one for all with the same outcome."""
     alike: dict[tuple[object, ...], list[PodExplanation]] = {}
     for each in told:

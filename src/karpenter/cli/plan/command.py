@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from karpenter.console import output
+from karpenter.console.help_pages import unset_option
 from karpenter.console.manifest_files import Filenames, Recursive
 from karpenter.console.screen import View
 from karpenter.inquiry import question
@@ -66,17 +67,15 @@ def plan(
     now: Now = None,
     only: Annotated[
         Literal["provisioning", "disruption"] | None,
-        typer.Option(help="Plan just this part.", show_default=False),
+        unset_option("Plan just this part."),
     ] = None,
     time_budget: TimeBudget = None,
     overlay: Annotated[
         list[str] | None,
-        typer.Option(
+        unset_option(
+            "Manifests to lay over the cluster, to see what they would change; may be repeated.",
             "--with",
             metavar="FILE",
-            help="Manifests to lay over the cluster, to see what they would change; "
-            "may be repeated.",
-            show_default=False,
         ),
     ] = None,
     form: Annotated[View, typer.Option("--output", "-o", help="How to print the plan.")] = "table",

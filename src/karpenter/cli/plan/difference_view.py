@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
 
 from karpenter.console.screen import (
     BAD,
@@ -11,6 +10,7 @@ from karpenter.console.screen import (
     MOST_ROWS,
     QUIET,
     TITLE,
+    Parts,
     counted,
     per_hour,
     per_month,
@@ -22,14 +22,10 @@ from karpenter.console.screen import (
 )
 from karpenter.report.difference import NOWHERE, Difference, Model
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-_Parts: TypeAlias = "Iterator[RenderableType]"
 _A_CENT_A_MONTH = 0.01 / HOURS_PER_MONTH
 
 
-def difference_parts(difference: Difference) -> _Parts:
+def difference_parts(difference: Difference) -> Parts:
     """Lay out what differs from the plan without the change."""
     yield words("What --with changes", TITLE)
     yield sentences([(_cost(difference), "")])
@@ -90,7 +86,7 @@ def _names(what: str, sign: str, names: Sequence[str]) -> Iterator[tuple[str, st
         yield what, f"{sign}{len(names):,}", sample(names, most=3)
 
 
-def _changed(difference: Difference) -> _Parts:
+def _changed(difference: Difference) -> Parts:
     alike: dict[tuple[str, str], list[str]] = {}
     for pod, old, new in difference.pods_changed:
         alike.setdefault((old, new), []).append(without_default(pod))

@@ -1,8 +1,8 @@
 """A disruption plan as text: what would be removed, in order, and why everything else stays."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final
 
 from karpenter.console.screen import (
     BAD,
@@ -11,6 +11,7 @@ from karpenter.console.screen import (
     QUIET,
     TITLE,
     WAITING,
+    Parts,
     counted,
     hour_and_month,
     in_order,
@@ -33,11 +34,6 @@ from karpenter.disruption.plan import DisruptionPlan
 from karpenter.model.conditions import DRIFTED
 from karpenter.state.pods import key_of
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-_Parts: TypeAlias = "Iterator[RenderableType]"
-
 _VERBS: Final = {
     Decision.DELETE: "delete",
     Decision.REPLACE: "replace",
@@ -50,7 +46,7 @@ _WAITING: Final = frozenset({Why.BUDGET, Why.NOMINATED})
 _GOING: Final = frozenset({Why.IN_PROGRESS, Why.DELETING})
 
 
-def disruption_parts(plan: DisruptionPlan, *, now: datetime, reasons: Sequence[str]) -> _Parts:
+def disruption_parts(plan: DisruptionPlan, *, now: datetime, reasons: Sequence[str]) -> Parts:
     """Lay out a plan from top to bottom."""
     yield words(headline(plan.commands), TITLE)
     if plan.commands:
@@ -177,7 +173,7 @@ _WHY: Final[Mapping[str, Callable[[Command, datetime], str]]] = {
 }
 
 
-def _going(names: Sequence[str]) -> _Parts:
+def _going(names: Sequence[str]) -> Parts:
     if not names:
         return
     yield words("")
@@ -187,7 +183,7 @@ def _going(names: Sequence[str]) -> _Parts:
     yield words("  karpenter explain node NAME says what one waits for", QUIET)
 
 
-def _kept(blocked: Sequence[Blocked]) -> _Parts:
+def _kept(blocked: Sequence[Blocked]) -> Parts:
     if not blocked:
         return
     alike: dict[tuple[bool, Why, str], list[str]] = {}
@@ -207,7 +203,7 @@ def _kept(blocked: Sequence[Blocked]) -> _Parts:
     yield from _rest(len(alike), "reason")
 
 
-def _budgets(held: Mapping[str, Mapping[str, Allowance]], reasons: Sequence[str]) -> _Parts:
+def _budgets(held: Mapping[str, Mapping[str, Allowance]], reasons: Sequence[str]) -> Parts:
     shown = {pool: left for pool, left in held.items() if any(a.total for a in left.values())}
     if not shown:
         return
@@ -227,6 +223,6 @@ def budget_words(left: Allowance) -> str:
     return "any" if left.allowed >= UNLIMITED else f"{left.remaining:,}"
 
 
-def _rest(count: int, noun: str) -> _Parts:
+def _rest(count: int, noun: str) -> Parts:
     if count > MOST_ROWS:
         yield words(f"  … and {counted(count - MOST_ROWS, noun)} more; -o json has them all", QUIET)

@@ -4,8 +4,7 @@ Equal rows are folded into one with a count, so that a plan for twenty thousand 
 in a minute.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from karpenter.console.screen import (
     BAD,
@@ -17,6 +16,7 @@ from karpenter.console.screen import (
     TITLE,
     WAITING,
     Column,
+    Parts,
     counted,
     fitted,
     in_column,
@@ -40,10 +40,6 @@ from karpenter.scheduling.plan import Launch, Plan, PlannedClaim, Reason, Why, r
 from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.state.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-_Parts: TypeAlias = "Iterator[RenderableType]"
 _REASONS_SHOWN = 12  # for one pod
 _FAR_MISSES = (Why.UNTOLERATED_TAINT, Why.REQUIREMENT_CONFLICT)  # of pools meant for others
 _LEGEND = f"{TIMES}N: so many alike; pods and requests are of each of them, prices of all together"
@@ -53,7 +49,7 @@ _NO_STATIC_NODES = StaticNodes()
 
 def plan_parts(
     outcome: ProvisioningPlan, snapshot: Snapshot, static: StaticNodes = _NO_STATIC_NODES
-) -> _Parts:
+) -> Parts:
     """Lay out a plan from top to bottom."""
     yield from _totals(outcome, static)
     yield from _new_nodes(outcome.plan.claims)
@@ -67,7 +63,7 @@ def plan_parts(
     yield from _ignored(outcome)
 
 
-def _totals(outcome: ProvisioningPlan, static: StaticNodes) -> _Parts:
+def _totals(outcome: ProvisioningPlan, static: StaticNodes) -> Parts:
     plan = outcome.plan
     if plan.claims:
         cost = total_cost(plan.hourly_cost, is_estimate=plan.is_estimate)
@@ -131,7 +127,7 @@ def _gap(plan: Plan) -> str:
     return f"No plan for them can cost less than {least} per hour: a gap of {gap:.0%}"
 
 
-def _new_nodes(claims: Sequence[PlannedClaim]) -> _Parts:
+def _new_nodes(claims: Sequence[PlannedClaim]) -> Parts:
     if not claims:
         return
     yield from _title("Nodes to create")
@@ -194,7 +190,7 @@ def _folded(claims: Iterable[PlannedClaim]) -> list[list[PlannedClaim]]:
     return list(alike.values())
 
 
-def _existing_nodes(existing: Mapping[str, Sequence[str]], snapshot: Snapshot) -> _Parts:
+def _existing_nodes(existing: Mapping[str, Sequence[str]], snapshot: Snapshot) -> Parts:
     if not existing:
         return
     yield from _title("On nodes that exist or are on their way")
@@ -213,7 +209,7 @@ def _existing_nodes(existing: Mapping[str, Sequence[str]], snapshot: Snapshot) -
         yield sentences([(f"not up yet: {sample(names)}: {why}", WAITING)])
 
 
-def _unplaced(outcome: ProvisioningPlan) -> _Parts:
+def _unplaced(outcome: ProvisioningPlan) -> Parts:
     if not outcome.plan.unplaced:
         return
     alike: dict[tuple[Reason, ...], list[str]] = {}
@@ -252,21 +248,21 @@ def _by_detail(reasons: Iterable[Reason]) -> list[tuple[str, list[str]]]:
     return sorted(found.items(), key=lambda item: ranks[item[0]])
 
 
-def _waiting(outcome: ProvisioningPlan) -> _Parts:
+def _waiting(outcome: ProvisioningPlan) -> Parts:
     alike: dict[str, list[str]] = {}
     for pod, _, detail in deferred_with_reasons(outcome):
         alike.setdefault(detail, []).append(pod)
     yield from _listed("Pods that wait for another pass", alike, WAITING)
 
 
-def _costly(outcome: ProvisioningPlan) -> _Parts:
+def _costly(outcome: ProvisioningPlan) -> Parts:
     alike: dict[str, list[str]] = {}
     for pod, detail in outcome.plan.costly.items():
         alike.setdefault(detail, []).append(pod)
     yield from _listed("Pods that are costly to plan for", alike, WAITING)
 
 
-def _ignored(outcome: ProvisioningPlan) -> _Parts:
+def _ignored(outcome: ProvisioningPlan) -> Parts:
     refused: dict[str, list[str]] = {}
     left_alone: dict[str, list[str]] = {}
     for entry in outcome.ignored:
@@ -276,7 +272,7 @@ def _ignored(outcome: ProvisioningPlan) -> _Parts:
     yield from _listed("Pods that are left alone", left_alone, QUIET)
 
 
-def _listed(title: str, alike: Mapping[str, Sequence[str]], style: str) -> _Parts:
+def _listed(title: str, alike: Mapping[str, Sequence[str]], style: str) -> Parts:
     """List what is alike with what there is to say about it."""
     if not alike:
         return
@@ -289,7 +285,7 @@ def _listed(title: str, alike: Mapping[str, Sequence[str]], style: str) -> _Part
     yield from _rest(len(alike), "reason")
 
 
-def _static_pools(outcome: ProvisioningPlan, static: StaticNodes) -> _Parts:
+def _static_pools(outcome: ProvisioningPlan, static: StaticNodes) -> Parts:
     if not outcome.static:
         return
     yield from _title("Static pools")
@@ -308,7 +304,7 @@ def _static_pools(outcome: ProvisioningPlan, static: StaticNodes) -> _Parts:
     yield from _rest(len(outcome.static), "pool")
 
 
-def _buffers(outcome: ProvisioningPlan) -> _Parts:
+def _buffers(outcome: ProvisioningPlan) -> Parts:
     if not outcome.buffers:
         return
     yield from _title("Buffers")
@@ -323,7 +319,7 @@ def _buffers(outcome: ProvisioningPlan) -> _Parts:
     yield from _rest(len(outcome.buffers), "buffer")
 
 
-def _unusable(outcome: ProvisioningPlan) -> _Parts:
+def _unusable(outcome: ProvisioningPlan) -> Parts:
     said = [(f"NodePool {r.node_pool}", r.detail) for r in outcome.pools.excluded]
     said += [(f"NodePool {r.node_pool}", r.detail) for r in outcome.plan.empty_pools]
     said += [(f"NodeOverlay {each.name}", each.detail) for each in outcome.refused_overlays]
@@ -341,12 +337,12 @@ def _unusable(outcome: ProvisioningPlan) -> _Parts:
     yield from _rest(len(alike), "reason")
 
 
-def _title(text: str, style: str = "") -> _Parts:
+def _title(text: str, style: str = "") -> Parts:
     yield words("")
     yield words(text, f"{TITLE} {style}".strip())
 
 
-def _rest(count: int, noun: str, plural: str = "") -> _Parts:
+def _rest(count: int, noun: str, plural: str = "") -> Parts:
     if count > MOST_ROWS:
         more = counted(count - MOST_ROWS, noun, plural)
         yield words(f"  … and {more} more; -o json has them all", QUIET)
