@@ -77,19 +77,12 @@ class Bed(ABC):
 
     def launched(self, claim: NodeClaim, instance: Instance) -> NodeClaim:
         """The claim as the controllers write it after a launch."""
-        status = msgspec.structs.replace(
-            claim.status,
-            provider_id=instance.provider_id,
-            image_id=instance.image_id,
-            capacity=instance.capacity,
-            allocatable=instance.allocatable,
-        )
         metadata = msgspec.structs.replace(
             claim.metadata,
             labels={**claim.metadata.labels, **instance.labels},
             annotations={**claim.metadata.annotations, **instance.annotations},
         )
-        return msgspec.structs.replace(claim, metadata=metadata, status=status)
+        return msgspec.structs.replace(claim, metadata=metadata, status=instance.status_of(claim))
 
     def registered(self, claim: NodeClaim, node_name: str) -> NodeClaim:
         """The claim as the controllers write it once its node has come."""

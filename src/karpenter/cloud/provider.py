@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol, runtime_checkable
 
-from karpenter.api.karpenter import NodeClaim, NodePool
+import msgspec
+
+from karpenter.api.karpenter import NodeClaim, NodeClaimStatus, NodePool
 from karpenter.api.meta import ResourceMap
 from karpenter.api.nodes import Node
 from karpenter.cloud.types import InstanceType, ProviderFacts
@@ -74,6 +76,16 @@ class Instance:
     allocatable: ResourceMap = field(default_factory=dict)
     created_at: datetime | None = None
     is_deleting: bool = False
+
+    def status_of(self, claim: NodeClaim) -> NodeClaimStatus:
+        """The status of a claim once this is its instance."""
+        return msgspec.structs.replace(
+            claim.status,
+            provider_id=self.provider_id,
+            image_id=self.image_id,
+            capacity=self.capacity,
+            allocatable=self.allocatable,
+        )
 
 
 @dataclass(frozen=True, slots=True)

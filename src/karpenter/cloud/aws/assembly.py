@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.clock import Clock
@@ -39,6 +40,9 @@ from karpenter.telemetry import Metrics
 NODE_OVERLAY = "NodeOverlay"
 
 
+_LONG_POLL_SECONDS: Final = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Foundation:
     """What everything else is built on."""
@@ -53,8 +57,12 @@ class Foundation:
     version_source: VersionSource
     telemetry: Metrics = field(default_factory=Metrics)  # of the process
     decisions: DecisionLog = field(default_factory=DecisionLog)  # of the process
-    long_poll_seconds: int = 20
     is_simulated: bool = False  # whether a simulation answers instead of AWS
+
+    @property
+    def long_poll_seconds(self) -> int:
+        """How long a read of the queue waits for messages; a simulation waits in real time."""
+        return 0 if self.is_simulated else _LONG_POLL_SECONDS
 
     @property
     def chooses_reservations(self) -> bool:

@@ -11,7 +11,7 @@ existed before this process led.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -21,7 +21,7 @@ from karpenter.api import ec2_labels
 from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.cloud.aws.assembly import Foundation, Parts, assemble
-from karpenter.cloud.aws.ec2.calls import check_connection, open_calls
+from karpenter.cloud.aws.ec2.calls import Calls, Observer, check_connection, open_calls
 from karpenter.cloud.aws.ec2.errors import AwsError, AwsUnauthorizedError
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.instances.described import instance_of
@@ -34,7 +34,7 @@ from karpenter.cloud.aws.launch.errors import check_ready
 from karpenter.cloud.aws.launch.filters import Wanted
 from karpenter.cloud.aws.metrics import AwsMetrics
 from karpenter.cloud.aws.network.versions import version_source
-from karpenter.cloud.aws.settings import read_settings
+from karpenter.cloud.aws.settings import AwsSettings, read_settings
 from karpenter.cloud.aws.types.kubelet import KubeletError, overruled
 from karpenter.cloud.aws.types.labels import FACTS
 from karpenter.cloud.aws.workers import workers
@@ -327,10 +327,26 @@ def make_provider(context: ProviderContext) -> AwsProvider:
     Raises:
         ProviderError: a setting is missing or wrong, or AWS cannot be used at all.
     """
-    settings = read_settings(context.environment)
+    return connected(
+        context,
+        read_settings(context.environment),
+        lambda observe: open_calls(
+            context.environment, context.clock, context.rng, observe=observe
+        ),
+    )
+
+
+def connected(
+    context: ProviderContext,
+    settings: AwsSettings,
+    connect: Callable[[Observer], Calls],
+    *,
+    is_simulated: bool = False,
+) -> AwsProvider:
+    """A provider on the calls that ``connect`` opens, which are counted in its metrics."""
     telemetry = context.metrics or Metrics()
-    own = AwsMetrics(telemetry.registry, telemetry.detail)
-    calls = open_calls(context.environment, context.clock, context.rng, observe=own.observe_call)
+    metrics = AwsMetrics(telemetry.registry, telemetry.detail)
+    calls = connect(metrics.observe_call)
     return AwsProvider(
         assemble(
             Foundation(
@@ -340,10 +356,11 @@ def make_provider(context: ProviderContext) -> AwsProvider:
                 rng=context.rng,
                 core=context.settings,
                 settings=settings,
-                metrics=own,
+                metrics=metrics,
                 version_source=version_source(context.kube, calls, settings),
                 telemetry=telemetry,
                 decisions=context.decisions or DecisionLog(),
+                is_simulated=is_simulated,
             )
         )
     )

@@ -196,14 +196,7 @@ def with_instance(claim: NodeClaim, instance: Instance) -> NodeClaim:
         labels={**instance.labels, **claim.metadata.labels},
         annotations={**claim.metadata.annotations, **instance.annotations},
     )
-    status = msgspec.structs.replace(
-        claim.status,
-        provider_id=instance.provider_id,
-        image_id=instance.image_id,
-        capacity=instance.capacity,
-        allocatable=instance.allocatable,
-    )
-    return msgspec.structs.replace(launched, status=status)
+    return msgspec.structs.replace(launched, status=instance.status_of(claim))
 
 
 def failure(error: Exception) -> tuple[str, str]:

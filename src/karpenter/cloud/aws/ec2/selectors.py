@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from karpenter.api.ec2 import SecurityGroupSelectorTerm, SubnetSelectorTerm
+
 Filter: TypeAlias = dict[str, str | list[str]]
+Term: TypeAlias = SubnetSelectorTerm | SecurityGroupSelectorTerm
 
 _ANY_VALUE = "*"
 
@@ -21,11 +24,10 @@ def tag_filters(tags: Mapping[str, str]) -> list[Filter]:
     ]
 
 
-def queries(
-    id_filter: str, ids: Sequence[str], tag_maps: Iterable[Mapping[str, str]]
-) -> list[list[Filter]]:
+def queries(id_filter: str, terms: Sequence[Term]) -> list[list[Filter]]:
     """The queries of a list of terms: one for all ids together, one for each map of tags."""
-    found = [tag_filters(tags) for tags in tag_maps if tags]
+    ids = [term.id for term in terms if term.id]
+    found = [tag_filters(term.tags) for term in terms if term.tags and not term.id]
     if ids:
         found.append([equals(id_filter, ids)])
     return found

@@ -29,11 +29,7 @@ class SecurityGroups:
         if known is not None:
             return known
         terms = node_class.spec.security_group_selector_terms
-        asked = queries(
-            "group-id",
-            [term.id for term in terms if term.id],
-            [term.tags for term in terms if not term.id],
-        )
+        asked = queries("group-id", terms)
         names = [term.name for term in terms if term.name and not term.id]
         if names:
             asked.append([equals("group-name", names)])

@@ -66,12 +66,7 @@ class Subnets:
         known = self._found.get(key)
         if known is not None:
             return known
-        terms = node_class.spec.subnet_selector_terms
-        asked = queries(
-            "subnet-id",
-            [term.id for term in terms if term.id],
-            [term.tags for term in terms if not term.id],
-        )
+        asked = queries("subnet-id", node_class.spec.subnet_selector_terms)
         found: dict[str, Subnet] = {}
         for filters in asked:
             entries = await self._calls.pages(

@@ -4,18 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from karpenter.api import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
-from karpenter.cloud.aws.assembly import Foundation, assemble
 from karpenter.cloud.aws.ec2.calls import AwsCalls, Observer
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
-from karpenter.cloud.aws.metrics import AwsMetrics
-from karpenter.cloud.aws.network.versions import version_source
-from karpenter.cloud.aws.provider import AwsProvider
+from karpenter.cloud.aws.provider import AwsProvider, connected
 from karpenter.cloud.aws.settings import read_settings
 from karpenter.cloud.aws.simulated.account import (
     CLUSTER,
@@ -28,7 +25,6 @@ from karpenter.cloud.aws.simulated.account import (
 from karpenter.cloud.aws.simulated.nodes import BOOT_SECONDS, SimulatedNodes
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Kube
-from karpenter.telemetry import Metrics
 
 _STATE_CHANGE: Final = "EC2 Instance State-change Notification"
 _SOURCES: Final = {
@@ -68,31 +64,13 @@ class SimulatedAws:
 
         Instances become nodes from now on.
         """
-        settings = read_settings({**context.environment, **self.environment})
-        telemetry = context.metrics or Metrics()
-        own = AwsMetrics(telemetry.registry, telemetry.detail)
-        calls = AwsCalls(
-            self.account.session,
-            self.clock,
-            context.rng,
-            observe=observe or own.observe_call,
-        )
-        provider = AwsProvider(
-            assemble(
-                Foundation(
-                    calls=calls,
-                    kube=context.kube,
-                    clock=self.clock,
-                    rng=context.rng,
-                    core=context.settings,
-                    settings=settings,
-                    metrics=own,
-                    version_source=version_source(context.kube, calls, settings),
-                    telemetry=telemetry,
-                    long_poll_seconds=0,  # moto would wait in real time
-                    is_simulated=True,
-                )
-            )
+        provider = connected(
+            replace(context, clock=self.clock),
+            read_settings({**context.environment, **self.environment}),
+            lambda counted: AwsCalls(
+                self.account.session, self.clock, context.rng, observe=observe or counted
+            ),
+            is_simulated=True,
         )
         nodes = SimulatedNodes(
             self.account, self.kube, self.clock, provider, boot_seconds=self.boot_seconds
