@@ -30,24 +30,13 @@ class KubeletClient(Client):
         namespace: str | None,
         name: str,
         patch: Any,
-        *,
-        subresource: str = "",
-        field_manager: str = "",
-        force: bool = False,
+        **options: Any,
     ) -> JsonObject:
         """Change an object in part."""
         if resource == _LEASES[1] and _is_renewal(patch):
             return self._renew(Key(*_LEASES, namespace or "", name), patch["spec"])
         return await super().patch(
-            patch_type,
-            api_version,
-            resource,
-            namespace,
-            name,
-            patch,
-            subresource=subresource,
-            field_manager=field_manager,
-            force=force,
+            patch_type, api_version, resource, namespace, name, patch, **options
         )
 
     def _renew(self, key: Key, times: JsonObject) -> JsonObject:

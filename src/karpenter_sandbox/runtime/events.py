@@ -161,6 +161,11 @@ class Recorder:
         }
 
 
+def object_reference(api_version: str, kind: str, obj: JsonObject) -> JsonObject:
+    """The reference by which one object names this version of another."""
+    return reference_to({"apiVersion": api_version, "kind": kind, "metadata": obj["metadata"]})
+
+
 def reference_to(obj: JsonObject) -> JsonObject:
     """The reference by which an event names an object."""
     metadata = obj["metadata"]

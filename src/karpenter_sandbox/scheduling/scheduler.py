@@ -11,7 +11,7 @@ from karpenter.api.meta import JsonObject
 from karpenter_sandbox.backend import timestamp
 from karpenter_sandbox.conditions import find_condition, with_condition
 from karpenter_sandbox.runtime.api_client import ApiClient
-from karpenter_sandbox.runtime.events import NORMAL, WARNING, Recorder
+from karpenter_sandbox.runtime.events import NORMAL, WARNING, Recorder, object_reference
 from karpenter_sandbox.runtime.runtime import Runtime
 from karpenter_sandbox.scheduling import wording
 from karpenter_sandbox.scheduling.cluster import Cluster
@@ -154,16 +154,7 @@ class Scheduler:
         """Point a volume at a claim; the volume controller does the rest."""
         if claim is None:
             return
-        metadata = claim["metadata"]
-        reference = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": metadata["namespace"],
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-        }
-        patch = {"spec": {"claimRef": reference}}
+        patch = {"spec": {"claimRef": object_reference("v1", "PersistentVolumeClaim", claim)}}
         await self._client.patch("merge", "v1", "persistentvolumes", None, volume, patch)
 
     async def _until_bound(self, pod: PodInfo) -> None:

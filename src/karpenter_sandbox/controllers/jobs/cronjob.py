@@ -13,7 +13,7 @@ from karpenter_sandbox.controllers.jobs.progress import is_over
 from karpenter_sandbox.controllers.owning import BY_CONTROLLER, OwningController, by_age
 from karpenter_sandbox.controllers.pods import controller_reference, created, is_leaving
 from karpenter_sandbox.matching import NOTHING, Selector
-from karpenter_sandbox.runtime.events import NORMAL, WARNING
+from karpenter_sandbox.runtime.events import NORMAL, WARNING, object_reference
 from karpenter_sandbox.runtime.informer import ObjectKey
 from karpenter_sandbox.runtime.runtime import Runtime, ignoring_missing
 from karpenter_sandbox.status import ApiError
@@ -199,12 +199,4 @@ def _zone(name: str | None) -> tzinfo:
 
 
 def _reference(job: JsonObject) -> JsonObject:
-    metadata = job["metadata"]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "namespace": metadata["namespace"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "resourceVersion": metadata["resourceVersion"],
-    }
+    return object_reference("batch/v1", "Job", job)

@@ -7,6 +7,7 @@ from typing import Final
 from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import units
 from karpenter_sandbox.matching import read_selector
+from karpenter_sandbox.runtime.events import object_reference
 
 PROTECTION: Final = "kubernetes.io/pv-protection"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -16,15 +17,7 @@ _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 
 def claim_reference(claim: JsonObject) -> JsonObject:
     """The reference by which a volume names its claim."""
-    metadata = claim["metadata"]
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": metadata["namespace"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "resourceVersion": metadata["resourceVersion"],
-    }
+    return object_reference("v1", "PersistentVolumeClaim", claim)
 
 
 def is_claimed_by(volume: JsonObject, claim: JsonObject) -> bool:

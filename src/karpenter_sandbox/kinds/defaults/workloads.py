@@ -14,17 +14,20 @@ _UNLIMITED: Final = 2**31 - 1
 _UTILIZATION: Final = 80
 
 
+def _rolling(strategy: JsonObject, **limits: object) -> JsonObject:
+    """A complete update strategy, a rolling one unless it says otherwise."""
+    strategy = filled(strategy, type="RollingUpdate")
+    if strategy["type"] != "RollingUpdate":
+        return strategy
+    strategy = filled(strategy, rollingUpdate={})
+    return within(strategy, "rollingUpdate", lambda step: filled(step, **limits))
+
+
 def deployment(obj: JsonObject) -> JsonObject:
     """A complete Deployment."""
 
     def strategy(part: JsonObject) -> JsonObject:
-        part = filled(part, type="RollingUpdate")
-        if part["type"] != "RollingUpdate":
-            return part
-        part = filled(part, rollingUpdate={})
-        return within(
-            part, "rollingUpdate", lambda step: filled(step, maxUnavailable="25%", maxSurge="25%")
-        )
+        return _rolling(part, maxUnavailable="25%", maxSurge="25%")
 
     def spec(part: JsonObject) -> JsonObject:
         part = filled(
@@ -98,13 +101,7 @@ def daemon_set(obj: JsonObject) -> JsonObject:
     """A complete DaemonSet."""
 
     def strategy(part: JsonObject) -> JsonObject:
-        part = filled(part, type="RollingUpdate")
-        if part["type"] != "RollingUpdate":
-            return part
-        part = filled(part, rollingUpdate={})
-        return within(
-            part, "rollingUpdate", lambda step: filled(step, maxUnavailable=1, maxSurge=0)
-        )
+        return _rolling(part, maxUnavailable=1, maxSurge=0)
 
     def spec(part: JsonObject) -> JsonObject:
         part = filled(part, updateStrategy={}, revisionHistoryLimit=_HISTORY)

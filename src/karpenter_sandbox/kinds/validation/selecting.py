@@ -25,26 +25,24 @@ def selector_problems(selector: JsonObject | None, path: Path) -> Problems:
 
 def node_expression_problems(expression: JsonObject, path: Path) -> Problems:
     """What is wrong with one condition on the labels of nodes."""
-    operator, values = expression.get("operator", ""), expression.get("values") or []
-    match operator:
-        case "In" | "NotIn":
-            if not values:
-                detail = "must be specified when `operator` is 'In' or 'NotIn'"
-                yield required((*path, "values"), detail)
-        case "Exists" | "DoesNotExist":
-            if values:
-                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden((*path, "values"), detail)
-        case "Gt" | "Lt":
-            if len(values) != 1:
-                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-                yield required((*path, "values"), detail)
-        case _:
-            yield wrong((*path, "operator"), operator, "not a valid selector operator")
+    if expression.get("operator", "") not in ("Gt", "Lt"):
+        yield from _operator_problems(expression, path)
+    elif len(expression.get("values") or []) != 1:
+        detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+        yield required((*path, "values"), detail)
     yield from _key_problems(expression.get("key", ""), (*path, "key"))
 
 
 def _expression_problems(expression: JsonObject, path: Path) -> Problems:
+    yield from _operator_problems(expression, path)
+    yield from _key_problems(expression.get("key", ""), (*path, "key"))
+    for index, value in enumerate(expression.get("values") or []):
+        for problem in grammar.label_value(value):
+            yield wrong((*path, "values", index), value, problem)
+
+
+def _operator_problems(expression: JsonObject, path: Path) -> Problems:
+    """What is wrong with an operator that takes any number of values, or none."""
     operator, values = expression.get("operator", ""), expression.get("values") or []
     match operator:
         case "In" | "NotIn":
@@ -57,10 +55,6 @@ def _expression_problems(expression: JsonObject, path: Path) -> Problems:
                 yield forbidden((*path, "values"), detail)
         case _:
             yield wrong((*path, "operator"), operator, "not a valid selector operator")
-    yield from _key_problems(expression.get("key", ""), (*path, "key"))
-    for index, value in enumerate(values):
-        for problem in grammar.label_value(value):
-            yield wrong((*path, "values", index), value, problem)
 
 
 def _key_problems(key: str, path: Path) -> Problems:
