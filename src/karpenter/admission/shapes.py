@@ -86,6 +86,18 @@ def is_integer(value: object) -> TypeGuard[int | float]:
     return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
+def bound_errors(
+    value: object, bounds: tuple[int, int], path: Path, advice: str = ""
+) -> Iterator[FieldError]:
+    """Yield what is wrong with a whole number that must lie between two others."""
+    low, high = bounds
+    if is_integer(value) and not low <= value <= high:
+        detail = f"must be between {low} and {high}"
+        yield FieldError(
+            ErrorKind.INVALID, path, f"{detail}; {advice}" if advice else detail, value
+        )
+
+
 def _list_errors(value: object, item: Shape, path: Path) -> Iterator[FieldError]:
     if not isinstance(value, list):
         yield _wrong_type(path, "a list", value)

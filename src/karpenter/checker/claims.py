@@ -3,20 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from karpenter.api.pods import Pod
-from karpenter.checker.inputs import Cluster, Rule, ValueSet, Violation, pod_name
-from karpenter.checker.labels import (
-    CAPACITY_TYPE,
-    about,
-    demand,
-    demand_of,
-    node_alternatives,
-    trials,
-    untolerated,
-)
+from karpenter.checker.inputs import Cluster, Rule, ValueSet, Violation
+from karpenter.checker.labels import CAPACITY_TYPE, about, demand, demand_of, trials
 from karpenter.checker.places import NewPlace
-from karpenter.checker.ports import clashing_ports
-from karpenter.checker.volumes import attached, reaching
+from karpenter.checker.pod_rules import clashing_ports, pod_violations
+from karpenter.checker.volumes import attached
 from karpenter.checker.ways import pool_demands
 from karpenter.cloud.types import InstanceType
 
@@ -29,7 +20,7 @@ def claim_violations(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
     yield from _within_pool(place)
     yield from _min_values(cluster, place)
     for pod in place.placed:
-        yield from _pod(cluster, place, pod)
+        yield from pod_violations(cluster, place, pod, fails="may not")
     yield from _ports(place)
     yield from _attachments(cluster, place)
 
@@ -136,19 +127,6 @@ def _advertised(types: list[InstanceType], key: str, held: ValueSet | None) -> s
     }
 
 
-def _pod(cluster: Cluster, place: NewPlace, pod: Pod) -> Iterator[Violation]:
-    name = pod_name(pod)
-    soft_taints_count = not _some_pool_has_soft_taints(cluster)
-    taint = untolerated(place.taints, pod.spec.tolerations, soft_too=soft_taints_count)
-    if taint is not None:
-        yield Violation(Rule.TAINT, name, f"does not tolerate {taint.key} of {place.name}")
-    if not any(place.surely(asked) for asked in node_alternatives(pod.spec)):
-        yield Violation(Rule.NODE_DEMANDS, name, f"{place.name} may not satisfy them")
-    for alternatives in reaching(cluster, pod):
-        if not any(place.surely(asked) for asked in alternatives):
-            yield Violation(Rule.VOLUME_REACH, name, f"{place.name} may not reach a volume")
-
-
 def _ports(place: NewPlace) -> Iterator[Violation]:
     for instance_type in place.types:
         daemons = [daemon.spec for daemon in place.daemons_on(instance_type)]
@@ -165,11 +143,3 @@ def _attachments(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
             if limit is not None and len(claims) > limit:
                 detail = f"{instance_type.name} attaches {limit} of {driver}, not {len(claims)}"
                 yield Violation(Rule.VOLUME_LIMIT, place.name, detail)
-
-
-def _some_pool_has_soft_taints(cluster: Cluster) -> bool:
-    return any(
-        taint.effect == "PreferNoSchedule"
-        for pool in cluster.pools
-        for taint in pool.node_pool.spec.template.spec.taints
-    )

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from karpenter.checker.amounts import largest, minus, overdrawn, plus, pods_total
-from karpenter.checker.inputs import Cluster, Rule, Violation, pod_name
-from karpenter.checker.labels import label_meets, node_alternatives, untolerated
+from karpenter.checker.inputs import Cluster, Rule, Violation
+from karpenter.checker.labels import label_meets, untolerated
 from karpenter.checker.machines import Daemon, allocatable_of, is_daemon, is_leaving
 from karpenter.checker.places import OldPlace
-from karpenter.checker.ports import clashing_ports
-from karpenter.checker.volumes import attach_limit, attached, reaching
+from karpenter.checker.pod_rules import clashing_ports, pod_violations
+from karpenter.checker.volumes import attach_limit, attached
 
 
 def machine_violations(
@@ -19,21 +19,8 @@ def machine_violations(
         return
     if is_leaving(place.machine):
         yield Violation(Rule.MACHINE, place.name, "is going away")
-    soft = not any(
-        taint.effect == "PreferNoSchedule"
-        for pool in cluster.pools
-        for taint in pool.node_pool.spec.template.spec.taints
-    )
     for pod in place.placed:
-        name = pod_name(pod)
-        taint = untolerated(place.taints, pod.spec.tolerations, soft_too=soft)
-        if taint is not None:
-            yield Violation(Rule.TAINT, name, f"does not tolerate {taint.key} of {place.name}")
-        if not any(place.surely(asked) for asked in node_alternatives(pod.spec)):
-            yield Violation(Rule.NODE_DEMANDS, name, f"{place.name} does not satisfy them")
-        for alternatives in reaching(cluster, pod):
-            if not any(place.surely(asked) for asked in alternatives):
-                yield Violation(Rule.VOLUME_REACH, name, f"{place.name} does not reach a volume")
+        yield from pod_violations(cluster, place, pod, fails="does not")
     yield from _room(place, daemons)
     yield from _attachments(cluster, place)
 

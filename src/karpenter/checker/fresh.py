@@ -13,7 +13,7 @@ from karpenter.checker.inputs import Cluster, Pool, Rule, Violation, pod_name
 from karpenter.checker.labels import Demand, about, can_agree, node_alternatives, untolerated
 from karpenter.checker.neighbours import Standing, means, required_terms
 from karpenter.checker.places import NewPlace
-from karpenter.checker.ports import clashing_ports
+from karpenter.checker.pod_rules import clashing_ports
 from karpenter.checker.spreading import constraints_of
 from karpenter.checker.ways import Shelf, Way, admits, pool_demands
 

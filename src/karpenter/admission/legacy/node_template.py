@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from karpenter.admission.errors import ErrorKind, FieldError, Path
-from karpenter.admission.shapes import Fields, ListOf, MapOf, Scalar, is_integer, shape_errors
+from karpenter.admission.shapes import (
+    Fields,
+    ListOf,
+    MapOf,
+    Scalar,
+    bound_errors,
+    is_integer,
+    shape_errors,
+)
 from karpenter.model.quantity import is_quantity, parse
 
 AMI_FAMILIES = ("AL2", "Bottlerocket", "Ubuntu", "Windows2019", "Windows2022", "Custom")
@@ -223,15 +231,8 @@ def _metadata_errors(spec: Mapping[str, Any], path: Path) -> Iterator[FieldError
         choice = options.get(field)
         if isinstance(choice, str) and choice not in choices:
             yield _not_one_of((*path, field), choices, choice)
-    hops = options.get("httpPutResponseHopLimit")
-    low, high = _HOP_LIMITS
-    if is_integer(hops) and not low <= hops <= high:
-        yield FieldError(
-            ErrorKind.INVALID,
-            (*path, "httpPutResponseHopLimit"),
-            f"must be between {low} and {high}",
-            hops,
-        )
+    field = "httpPutResponseHopLimit"
+    yield from bound_errors(options.get(field), _HOP_LIMITS, (*path, field))
 
 
 def _device_errors(spec: Mapping[str, Any], path: Path) -> Iterator[FieldError]:

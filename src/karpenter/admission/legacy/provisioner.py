@@ -23,7 +23,7 @@ from karpenter.admission.kubelets.kubelet import (
     reserved_errors,
 )
 from karpenter.admission.legacy.node_template import inline_provider_errors
-from karpenter.admission.shapes import is_integer
+from karpenter.admission.shapes import bound_errors
 from karpenter.model.label_rules import Place
 from karpenter.model.quantity import is_quantity
 
@@ -86,15 +86,8 @@ def _lifetime_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _weight_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
-    weight = spec.get("weight")
-    low, high = _WEIGHTS
-    if is_integer(weight) and not low <= weight <= high:
-        yield FieldError(
-            ErrorKind.INVALID,
-            (*_SPEC, "weight"),
-            f"must be between {low} and {high}; leave it out for the lowest weight",
-            weight,
-        )
+    path = (*_SPEC, "weight")
+    yield from bound_errors(spec.get("weight"), _WEIGHTS, path, "omit it for the lowest weight")
 
 
 def _kubelet_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
