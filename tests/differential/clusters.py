@@ -3,7 +3,6 @@
 import base64
 import http.client
 import json
-import os
 import re
 import shlex
 import ssl
@@ -23,6 +22,7 @@ import yaml
 from differential.normal import normal, normal_lines, without_order
 from differential.operations import Operation
 from differential.paths import at
+from helpers.kubectl import run_kubectl
 
 _REPOSITORY: Final = Path(__file__).parents[2]
 _SECONDS: Final = 60
@@ -105,21 +105,14 @@ class Cluster:
         return None
 
     def _run(self, operation: Operation) -> Answer:
-        environment = {
-            **os.environ,
-            "KUBECONFIG": str(self.kubeconfig),
-            "KUBECACHEDIR": str(self.kubeconfig.parent / "kubectl-cache"),
-        }
         try:
-            done = subprocess.run(
-                ["kubectl", *shlex.split(self._filled(operation.kubectl, operation))],
-                input=self._filled(operation.input, operation),
-                cwd=_REPOSITORY,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=_SECONDS,
-                check=False,
+            done = run_kubectl(
+                shlex.split(self._filled(operation.kubectl, operation)),
+                self.kubeconfig,
+                stdin=self._filled(operation.input, operation),
+                folder=_REPOSITORY,
+                seconds=_SECONDS,
+                KUBECACHEDIR=str(self.kubeconfig.parent / "kubectl-cache"),
             )
         except subprocess.TimeoutExpired:
             return {"exit": f"none after {_SECONDS} s"}

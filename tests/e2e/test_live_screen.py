@@ -2,8 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -79,16 +78,11 @@ while True:
 """
 
 
-@contextmanager
 def counting(
     folder: Path, columns: int = 80, lines: int = 24, shell: Sequence[str] = ()
-) -> Iterator[Terminal]:
+) -> Terminal:
     command = [sys.executable, *shell, "-c", COUNTING]
-    terminal = Terminal(command, columns=columns, lines=lines, folder=folder)
-    try:
-        yield terminal
-    finally:
-        terminal.close()
+    return Terminal(command, columns=columns, lines=lines, folder=folder)
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)

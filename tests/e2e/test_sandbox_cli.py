@@ -1,7 +1,6 @@
 """``karpenter sandbox`` as people use it: start the command, talk to it with kubectl, stop it."""
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -16,6 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from helpers.kubectl import run_kubectl
 from karpenter.cli.app import app
 
 KUBECTL = shutil.which("kubectl")
@@ -55,17 +55,7 @@ class Sandbox:
 
     def kubectl(self, *arguments: str, check: bool = True, given: str | None = None) -> str:
         """Run kubectl and return what it prints."""
-        assert KUBECTL is not None
-        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
-        done = subprocess.run(
-            [KUBECTL, *arguments],
-            env=environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        done = run_kubectl(arguments, self.kubeconfig, stdin=given, seconds=PATIENCE)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout if check else done.stdout + done.stderr
 

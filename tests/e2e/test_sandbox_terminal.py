@@ -3,8 +3,6 @@
 import re
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,14 +44,9 @@ spec:
 )
 
 
-@contextmanager
-def sandbox(folder: Path, columns: int, lines: int, *options: str) -> Iterator[Terminal]:
+def sandbox(folder: Path, columns: int, lines: int, *options: str) -> Terminal:
     command = [sys.executable, "-m", "karpenter", "sandbox", *options]
-    terminal = Terminal(command, columns=columns, lines=lines, folder=folder)
-    try:
-        yield terminal
-    finally:
-        terminal.close()
+    return Terminal(command, columns=columns, lines=lines, folder=folder)
 
 
 @pytest.mark.parametrize(("columns", "lines"), SIZES)

@@ -14,20 +14,8 @@ from typing import Any, Final
 import pytest
 
 from control_plane.cluster import ControlPlane
-from helpers.scheduler_bench import (
-    ZONE,
-    Bench,
-    expression,
-    labelled,
-    node,
-    node_affinity,
-    pinned_to,
-    pod,
-    required,
-    spread,
-    taint,
-    term,
-)
+from helpers.placing import expression, labelled, node_affinity, pinned_to, required, spread, term
+from helpers.scheduler_bench import ZONE, Bench, node, pod, taint
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from helpers.bare_clusters import furnish
 from helpers.manifests import container
@@ -47,6 +47,16 @@ FAKE_FACTS = ProviderFacts("fake", (("karpenter.kwok.sh", "KWOKNodeClass"),), fr
 def gates(**on: bool) -> FeatureGates:
     """Feature gates that differ from the defaults."""
     return FeatureGates({**FeatureGates().gates, **on})
+
+
+# All that change what the controllers do with objects
+MORE_GATES: Final = gates(
+    NodeRepair=True,
+    StaticCapacity=True,
+    CapacityBuffer=True,
+    NodeOverlay=True,
+    PodDeletionCostManagement=True,
+)
 
 
 def kwok_class(name: str = "default") -> JsonObject:

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,28 @@ PROGRAM = shutil.which("kubectl")
 needs_kubectl = pytest.mark.skipif(
     PROGRAM is None, reason="NOT TESTED: there is no kubectl on the PATH; install it to run this"
 )
+
+
+def run_kubectl(
+    arguments: Sequence[str],
+    config: Path,
+    *,
+    stdin: str | None = None,
+    seconds: float = 60,
+    folder: Path | None = None,
+    **environment: str,
+) -> "subprocess.CompletedProcess[str]":
+    """Run the command with a kubeconfig, whatever comes of it."""
+    return subprocess.run(
+        [PROGRAM or "kubectl", *arguments],
+        input=stdin,
+        cwd=folder,
+        env={**os.environ, "KUBECONFIG": str(config), **environment},
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Without other wishes there is one pool, ``np``, over the types of fixture F. Pod
 ``default`` go by their bare names. Whatever is asked, every pod must come back exactly once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypedDict, Unpack
@@ -347,3 +347,15 @@ def _holding(node: StateNode, pods: Iterable[Pod]) -> StateNode:
         is_marked=node.is_marked,
         nominated_until=node.nominated_until,
     )
+
+
+def time_for(checks: int) -> Callable[[], bool]:
+    """The time of a pass that is over after so many checks of it."""
+    left = checks
+
+    def has_time() -> bool:
+        nonlocal left
+        left -= 1
+        return left >= 0
+
+    return has_time

@@ -199,6 +199,12 @@ class Terminal:
             assert time.monotonic() < deadline, "\n".join(self.screen.everything)
         return self._process.wait(PATIENCE)
 
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """End the command, if it has not ended."""
         if self._process.poll() is None:

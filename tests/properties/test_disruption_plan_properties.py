@@ -13,19 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.builders import FACTS_F, NOW, condition, owner, pod_term, selector, spread
-from helpers.disruption import (
+from helpers.disruption import catalogue_of, snapshot
+from helpers.disruption_objects import (
     LONG_AGO,
     WEB,
     PoolOptions,
     Standing,
-    catalogue_of,
     kind,
     machine,
     on_demand,
     pdb_of,
     pod_on,
     pool,
-    snapshot,
     spot,
 )
 from karpenter.api.karpenter import NodePool

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.builders import FACTS_F, expression, node_pool, offering, reserved
-from helpers.disruption import kind, look, machine
+from helpers.disruption import look
+from helpers.disruption_objects import kind, machine
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.candidates import Candidate, Kind
 from karpenter.disruption.methods.replacements import (

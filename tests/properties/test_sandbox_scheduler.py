@@ -15,19 +15,8 @@ from typing import Any, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.scheduler_bench import (
-    HOSTNAME,
-    ZONE,
-    Bench,
-    expression,
-    labelled,
-    node,
-    node_affinity,
-    pod,
-    spread,
-    taint,
-    term,
-)
+from helpers.placing import expression, labelled, node_affinity, spread, term
+from helpers.scheduler_bench import HOSTNAME, ZONE, Bench, node, pod, taint
 from karpenter.model.quantity import millis, units
 from karpenter_sandbox.scheduling.placement import Chosen
 

@@ -12,18 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.scheduler_bench import (
-    HOSTNAME,
-    ZONE,
-    Bench,
-    labelled,
-    node,
-    pod,
-    required,
-    spread,
-    taint,
-    term,
-)
+from helpers.placing import labelled, required, spread, term
+from helpers.scheduler_bench import HOSTNAME, ZONE, Bench, node, pod, taint
 from karpenter_sandbox.scheduling.classes import PodClass
 from karpenter_sandbox.scheduling.placement import Chosen
 from karpenter_sandbox.scheduling.rules import Classes

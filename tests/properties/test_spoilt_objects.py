@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_pool
+from helpers.autoscaler import MORE_GATES, Autoscaler, autoscaler, deployment, kwok_pool
 from helpers.clusters import in_virtual_time
 from helpers.hostile_objects import hostile
 from helpers.wire_samples import samples
@@ -18,16 +18,7 @@ from karpenter.api.codec import Unreadable, decode_event, decode_list, model_for
 from karpenter.api.meta import Resource
 from karpenter.settings import Settings
 
-EVERYTHING = Settings(
-    feature_gates=gates(
-        NodeRepair=True,
-        StaticCapacity=True,
-        CapacityBuffer=True,
-        NodeOverlay=True,
-        PodDeletionCostManagement=True,
-    ),
-    ignore_dra_requests=False,
-)
+EVERYTHING = Settings(feature_gates=MORE_GATES, ignore_dra_requests=False)
 # So that the mirrors take them for newer than any list
 VERSION = 10**12
 

@@ -4,6 +4,7 @@ import pytest
 
 from unit.api.ec2nodeclass_specs import (
     ABSENT,
+    EVERY_EBS_FIELD,
     SUBNET_ID,
     TAGS,
     VOLUME_TYPES,
@@ -233,16 +234,7 @@ ACCEPTED_V1BETA1 = [
                 {
                     "deviceName": "/dev/xvda",
                     "rootVolume": True,
-                    "ebs": {
-                        "deleteOnTermination": True,
-                        "encrypted": True,
-                        "iops": 3000,
-                        "kmsKeyID": "key",
-                        "snapshotID": "snap-1",
-                        "throughput": 125,
-                        "volumeSize": "100Gi",
-                        "volumeType": "gp3",
-                    },
+                    "ebs": EVERY_EBS_FIELD,
                 },
                 {"rootVolume": False},
             ]

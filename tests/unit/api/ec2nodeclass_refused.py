@@ -9,6 +9,7 @@ import pytest
 from unit.api.ec2nodeclass_specs import (
     ABSENT,
     ALIAS,
+    REFUSED_METADATA_OPTIONS,
     SUBNET_ID,
     TAGS,
     alias,
@@ -471,20 +472,7 @@ REFUSED_BY_SCHEMA_IN_BOTH = [
         ebs(volumeSize="1" * 33), "spec.blockDeviceMappings[0].ebs.volumeSize", id="endless-size"
     ),
     pytest.param({"instanceStorePolicy": "RAID1"}, "spec.instanceStorePolicy", id="raid1"),
-    *(
-        pytest.param(
-            {"metadataOptions": {option: value}},
-            f"spec.metadataOptions.{option}",
-            id=f"{option}-{value}",
-        )
-        for option, value in (
-            ("httpEndpoint", "on"),
-            ("httpProtocolIPv6", "on"),
-            ("httpPutResponseHopLimit", 0),
-            ("httpPutResponseHopLimit", 65),
-            ("httpTokens", "none"),
-        )
-    ),
+    *REFUSED_METADATA_OPTIONS,
 ]
 
 REFUSED_BY_SCHEMA_V1 = [

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 ABSENT = object()  # as a value: leave the field out
 PROFILE = {"role": ABSENT, "instanceProfile": "profile"}
 SUBNET_ID = {"id": "subnet-0a1b"}
@@ -44,3 +46,29 @@ def interfaces(*triples: tuple[int, int, str]) -> dict[str, Any]:
             for card, device, interface_type in triples
         ]
     }
+
+
+EVERY_EBS_FIELD: dict[str, Any] = {
+    "deleteOnTermination": True,
+    "encrypted": True,
+    "iops": 3000,
+    "kmsKeyID": "key",
+    "snapshotID": "snap-1",
+    "throughput": 125,
+    "volumeSize": "100Gi",
+    "volumeType": "gp3",
+}
+REFUSED_METADATA_OPTIONS = [
+    pytest.param(
+        {"metadataOptions": {option: value}},
+        f"spec.metadataOptions.{option}",
+        id=f"{option}-{value}",
+    )
+    for option, value in (
+        ("httpEndpoint", "on"),
+        ("httpProtocolIPv6", "on"),
+        ("httpPutResponseHopLimit", 0),
+        ("httpPutResponseHopLimit", 65),
+        ("httpTokens", "none"),
+    )
+]

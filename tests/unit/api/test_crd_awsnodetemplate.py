@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.admission.schemas.engine import CompiledVersion, builtin
-from unit.api.crd_walk import (
-    crd_version,
-    declared_fields,
-    rule_messages,
-    undescribed,
-    used_fields,
-)
-from unit.api.ec2nodeclass_specs import VOLUME_TYPES, ebs
+from unit.api.crd_walk import crd_version, declared_fields, rule_messages, undescribed, used_fields
+from unit.api.ec2nodeclass_specs import EVERY_EBS_FIELD, REFUSED_METADATA_OPTIONS, VOLUME_TYPES, ebs
 
 V1ALPHA1 = crd_version("awsnodetemplates.karpenter.k8s.aws", "v1alpha1")
 EVERYTHING: dict[str, Any] = {
@@ -32,16 +25,7 @@ EVERYTHING: dict[str, Any] = {
     "blockDeviceMappings": [
         {
             "deviceName": "/dev/xvda",
-            "ebs": {
-                "deleteOnTermination": True,
-                "encrypted": True,
-                "iops": 3000,
-                "kmsKeyID": "key",
-                "snapshotID": "snap-1",
-                "throughput": 125,
-                "volumeSize": "100Gi",
-                "volumeType": "gp3",
-            },
+            "ebs": EVERY_EBS_FIELD,
         }
     ],
     "metadataOptions": {
@@ -154,20 +138,11 @@ def test_accepted_unchanged(spec: dict[str, Any]) -> None:
             )
             for volume_size in ("", "big", "100GiB", "1 Gi", True, {"Gi": 1})
         ),
-        *(
-            pytest.param(
-                {"metadataOptions": {option: value}},
-                f"spec.metadataOptions.{option}",
-                id=f"{option}-{value}",
-            )
-            for option, value in (
-                ("httpEndpoint", "on"),
-                ("httpProtocolIPv6", "on"),
-                ("httpPutResponseHopLimit", 0),
-                ("httpPutResponseHopLimit", 65),
-                ("httpPutResponseHopLimit", "2"),
-                ("httpTokens", "none"),
-            )
+        *REFUSED_METADATA_OPTIONS,
+        pytest.param(
+            {"metadataOptions": {"httpPutResponseHopLimit": "2"}},
+            "spec.metadataOptions.httpPutResponseHopLimit",
+            id="httpPutResponseHopLimit-2",
         ),
     ],
 )
@@ -190,21 +165,6 @@ def test_unknown_fields_are_dropped_and_named() -> None:
 
     assert template({"subnetSelector": {"Name": "foo"}}) == admitted.object
     assert admitted.pruned == [("spec", "role")]
-
-
-def test_names_scope_and_subresources() -> None:
-    crd = builtin_crds()["awsnodetemplates.karpenter.k8s.aws"]["spec"]
-
-    assert (crd["group"], crd["scope"]) == ("karpenter.k8s.aws", "Cluster")
-    assert crd["names"] == {
-        "kind": "AWSNodeTemplate",
-        "listKind": "AWSNodeTemplateList",
-        "plural": "awsnodetemplates",
-        "singular": "awsnodetemplate",
-        "categories": ["karpenter"],
-    }
-    assert [version["name"] for version in crd["versions"]] == ["v1alpha1"]
-    assert V1ALPHA1["subresources"] == {"status": {}}
 
 
 def test_kubectl_shows_the_age_alone() -> None:

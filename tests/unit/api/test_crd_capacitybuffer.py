@@ -13,11 +13,9 @@ from helpers.crd_cases import (
     replaced,
     unproved,
     values_of,
-    versions_of,
     wrong_fields,
 )
 from helpers.small_objects import BUFFER
-from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.requirement_cases import ACCEPTED_QUANTITIES, REFUSED_QUANTITIES
 
@@ -158,22 +156,6 @@ def test_a_full_status_is_kept() -> None:
 )
 def test_a_status_with_wrong_values_is_refused(field: str, value: object, at: str) -> None:
     assert {f"status.{at}"} == wrong_fields({**BUFFER, "status": {**STATUS, field: value}})
-
-
-def test_names_version_and_scope() -> None:
-    spec = builtin_crds()[CRD]["spec"]
-
-    assert (spec["group"], spec["scope"]) == ("autoscaling.x-k8s.io", "Namespaced")
-    assert spec["names"] == {
-        "kind": "CapacityBuffer",
-        "listKind": "CapacityBufferList",
-        "plural": "capacitybuffers",
-        "singular": "capacitybuffer",
-        "shortNames": ["cb"],
-        "categories": ["autoscaling"],
-    }
-    assert versions_of(CRD) == [("v1beta1", True, True)]
-    assert V1BETA1["subresources"] == {"status": {}}
 
 
 def test_columns_of_kubectl_get() -> None:

@@ -11,27 +11,12 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from helpers.crd_cases import named_tables, values_of, versions_of
-from karpenter.admission.schemas.crds import builtin_crds
+from helpers.crd_cases import named_tables, values_of
 from karpenter.admission.schemas.engine import Admitted, CompiledVersion, builtin
-from unit.api.crd_walk import (
-    crd_version,
-    declared_fields,
-    rule_messages,
-    undescribed,
-    used_fields,
-)
+from unit.api.crd_walk import crd_version, declared_fields, rule_messages, undescribed, used_fields
 from unit.api.ec2nodeclass_accepted import ACCEPTED
 from unit.api.ec2nodeclass_refused import REFUSED_BY_RULE, REFUSED_BY_SCHEMA
-from unit.api.ec2nodeclass_specs import (
-    ABSENT,
-    ALIAS,
-    PROFILE,
-    TAGS,
-    alias,
-    old_ami,
-    without_absent,
-)
+from unit.api.ec2nodeclass_specs import ABSENT, ALIAS, PROFILE, TAGS, alias, old_ami, without_absent
 
 CRD = "ec2nodeclasses.karpenter.k8s.aws"
 SMALL: dict[str, dict[str, Any]] = {
@@ -268,22 +253,6 @@ def test_a_term_with_nothing_but_a_later_field_is_refused(field: str) -> None:
     errors = admit("v1beta1", old_ami({field: "al2023@latest"})).errors
 
     assert [error.field for error in errors] == ["spec.amiSelectorTerms[0]"]
-
-
-def test_names_scope_and_subresources() -> None:
-    crd = builtin_crds()[CRD]["spec"]
-
-    assert (crd["group"], crd["scope"]) == ("karpenter.k8s.aws", "Cluster")
-    assert crd["names"] == {
-        "kind": "EC2NodeClass",
-        "listKind": "EC2NodeClassList",
-        "plural": "ec2nodeclasses",
-        "singular": "ec2nodeclass",
-        "shortNames": ["ec2nc", "ec2ncs"],
-        "categories": ["karpenter"],
-    }
-    assert versions_of(CRD) == [("v1", True, True), ("v1beta1", True, False)]
-    assert [version["subresources"] for version in crd["versions"]] == [{"status": {}}] * 2
 
 
 @pytest.mark.parametrize("version", SMALL)

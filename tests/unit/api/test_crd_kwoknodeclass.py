@@ -2,9 +2,8 @@
 
 import pytest
 
-from helpers.crd_cases import admit, columns, errors_of, replaced, versions_of, wrong_fields
+from helpers.crd_cases import admit, columns, errors_of, replaced, wrong_fields
 from helpers.small_objects import NODE_CLASS
-from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, rule_messages
 from unit.api.requirement_cases import ACCEPTED_DURATIONS, REFUSED_DURATIONS
 
@@ -48,22 +47,6 @@ def test_a_written_status_is_kept() -> None:
 
 def test_unknown_fields_are_dropped() -> None:
     assert admit(replaced(NODE_CLASS, "spec.speed", 60)).pruned == [("spec", "speed")]
-
-
-def test_names_version_and_scope() -> None:
-    spec = builtin_crds()[CRD]["spec"]
-
-    assert (spec["group"], spec["scope"]) == ("karpenter.kwok.sh", "Cluster")
-    assert spec["names"] == {
-        "kind": "KWOKNodeClass",
-        "listKind": "KWOKNodeClassList",
-        "plural": "kwoknodeclasses",
-        "singular": "kwoknodeclass",
-        "shortNames": ["kwoknc", "kwokncs"],
-        "categories": ["karpenter"],
-    }
-    assert versions_of(CRD) == [("v1alpha1", True, True)]
-    assert V1ALPHA1["subresources"] == {"status": {}}
 
 
 def test_columns_of_kubectl_get() -> None:

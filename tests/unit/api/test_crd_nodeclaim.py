@@ -19,11 +19,9 @@ from helpers.crd_cases import (
     replaced,
     unproved,
     values_of,
-    versions_of,
     wrong_fields,
 )
 from helpers.small_objects import CLAIM, OLD_CLAIM
-from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.label_key_cases import CLAIM_REQUIREMENT, OLD_CLAIM_REQUIREMENT
 from unit.api.nodeclaim_cases import ACCEPTED, CLASS, REFUSED, REQUESTS
@@ -184,20 +182,6 @@ def test_resources_in_the_status_are_quantities(field: str) -> None:
     status = {**STATUS["v1beta1"], field: {"cpu": "four"}}
 
     assert {f"status.{field}.cpu"} == wrong_fields({**OLD_CLAIM, "status": status})
-
-
-def test_names_versions_and_scope() -> None:
-    spec = builtin_crds()[CRD]["spec"]
-
-    assert (spec["group"], spec["scope"]) == ("karpenter.sh", "Cluster")
-    assert spec["names"] == {
-        "kind": "NodeClaim",
-        "listKind": "NodeClaimList",
-        "plural": "nodeclaims",
-        "singular": "nodeclaim",
-        "categories": ["karpenter"],
-    }
-    assert versions_of(CRD) == [("v1", True, True), ("v1beta1", True, False)]
 
 
 @pytest.mark.parametrize("version", SMALL)

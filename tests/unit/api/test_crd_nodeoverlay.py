@@ -4,25 +4,12 @@ from typing import Any
 
 import pytest
 
-from helpers.crd_cases import (
-    admit,
-    columns,
-    replaced,
-    unproved,
-    values_of,
-    versions_of,
-    wrong_fields,
-)
+from helpers.crd_cases import admit, columns, replaced, unproved, values_of, wrong_fields
 from helpers.small_objects import OVERLAY
-from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.label_key_cases import OVERLAY_REQUIREMENT, refused_keys
 from unit.api.nodeoverlay_cases import ACCEPTED, REFUSED
-from unit.api.requirement_cases import (
-    V1_OPERATORS,
-    refused_operators,
-    requirement,
-)
+from unit.api.requirement_cases import V1_OPERATORS, refused_operators, requirement
 
 CRD = "nodeoverlays.karpenter.sh"
 V1ALPHA1 = crd_version(CRD, "v1alpha1")
@@ -73,22 +60,6 @@ def test_conditions_are_kept() -> None:
     admitted = admit({**OVERLAY, "status": status})
 
     assert ([], [], status) == (admitted.errors, admitted.pruned, admitted.object["status"])
-
-
-def test_names_version_and_scope() -> None:
-    spec = builtin_crds()[CRD]["spec"]
-
-    assert (spec["group"], spec["scope"]) == ("karpenter.sh", "Cluster")
-    assert spec["names"] == {
-        "kind": "NodeOverlay",
-        "listKind": "NodeOverlayList",
-        "plural": "nodeoverlays",
-        "singular": "nodeoverlay",
-        "shortNames": ["overlays"],
-        "categories": ["karpenter"],
-    }
-    assert versions_of(CRD) == [("v1alpha1", True, True)]
-    assert V1ALPHA1["subresources"] == {"status": {}}
 
 
 def test_columns_of_kubectl_get() -> None:

@@ -21,11 +21,9 @@ from helpers.crd_cases import (
     replaced,
     unproved,
     values_of,
-    versions_of,
     wrong_fields,
 )
 from helpers.small_objects import OLD_POOL, POOL
-from karpenter.admission.schemas.crds import builtin_crds
 from unit.api import nodepool_cases, v1beta1_cases
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.label_key_cases import (
@@ -36,11 +34,7 @@ from unit.api.label_key_cases import (
     refused_keys,
 )
 from unit.api.nodepool_cases import BUDGETS, CLASS, DISRUPTION, LABELS, NODES
-from unit.api.requirement_cases import (
-    OLD_OPERATORS,
-    V1_OPERATORS,
-    refused_requirements,
-)
+from unit.api.requirement_cases import OLD_OPERATORS, V1_OPERATORS, refused_requirements
 from unit.api.v1beta1_cases import ACCEPTED_KUBELETS, REFUSED_KUBELETS
 
 CRD = "nodepools.karpenter.sh"
@@ -337,20 +331,6 @@ def test_more_than_50_reasons_are_refused() -> None:
     many = [{"nodes": "1", "reasons": ["Empty"] * 51}]
 
     assert f"{BUDGETS}[0].reasons" in wrong_fields(replaced(POOL, BUDGETS, many))
-
-
-def test_names_versions_and_scope() -> None:
-    spec = builtin_crds()[CRD]["spec"]
-
-    assert (spec["group"], spec["scope"]) == ("karpenter.sh", "Cluster")
-    assert spec["names"] == {
-        "kind": "NodePool",
-        "listKind": "NodePoolList",
-        "plural": "nodepools",
-        "singular": "nodepool",
-        "categories": ["karpenter"],
-    }
-    assert versions_of(CRD) == [("v1", True, True), ("v1beta1", True, False)]
 
 
 def test_kubectl_can_scale_a_pool() -> None:

@@ -14,11 +14,9 @@ from helpers.crd_cases import (
     refused,
     replaced,
     values_of,
-    versions_of,
     wrong_fields,
 )
 from helpers.small_objects import PROVISIONER
-from karpenter.admission.schemas.crds import builtin_crds
 from unit.api.crd_walk import crd_version, declared_fields, rule_messages, used_fields
 from unit.api.requirement_cases import (
     ACCEPTED_QUANTITIES,
@@ -248,21 +246,6 @@ def test_a_full_status_is_kept() -> None:
 )
 def test_a_status_with_wrong_values_is_refused(field: str, value: object, at: str) -> None:
     assert {f"status.{at}"} == wrong_fields({**PROVISIONER, "status": {field: value}})
-
-
-def test_names_version_and_scope() -> None:
-    spec = builtin_crds()[CRD]["spec"]
-
-    assert (spec["group"], spec["scope"]) == ("karpenter.sh", "Cluster")
-    assert spec["names"] == {
-        "kind": "Provisioner",
-        "listKind": "ProvisionerList",
-        "plural": "provisioners",
-        "singular": "provisioner",
-        "categories": ["karpenter"],
-    }
-    assert versions_of(CRD) == [("v1alpha5", True, True)]
-    assert V1ALPHA5["subresources"] == {"status": {}}
 
 
 def test_users_are_pointed_to_node_pools() -> None:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, gates, run_in_background
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.manifests import at, condition, container, pod
 from helpers.provisioning import FACTS, ready_pool
 from karpenter.api import kwok_labels

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from helpers.autoscaler import FakeCloud, JsonObject
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.provisioning import FACTS
 from karpenter.api.karpenter import Budget, NodeClaim, NodePool
 from karpenter.api.meta import Resource

@@ -4,7 +4,7 @@ import pytest
 
 from helpers.autoscaler import JsonObject
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from karpenter.model import labels
 from unit.controllers.disruption_bench import Disrupting, disrupting, machine, pdb, pool, running
 

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, run_in_background
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.manifests import at, condition
 from helpers.provisioning import FACTS
 from karpenter.api.karpenter import NodePool

@@ -9,8 +9,9 @@ import pytest
 
 from helpers.autoscaler import gates, run_in_background
 from helpers.clusters import in_virtual_time
-from helpers.disruption import look, pod_on
-from helpers.disruption import machine as settled
+from helpers.disruption import look
+from helpers.disruption_objects import machine as settled
+from helpers.disruption_objects import pod_on
 from karpenter.api.pods import Pod
 from karpenter.clock import run_virtual
 from karpenter.controllers.controllers import disruption_controllers

@@ -10,7 +10,7 @@ import pytest
 
 from helpers.autoscaler import Bench, FakeCloud, bench, gates
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.provisioning import FACTS
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy

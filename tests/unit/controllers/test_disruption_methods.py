@@ -6,7 +6,7 @@ import pytest
 
 from helpers.autoscaler import JsonObject
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.provisioning import waiting_pod
 from karpenter.api.nodes import Node
 from karpenter.clock import run_virtual

@@ -9,7 +9,8 @@ import pytest
 from helpers.autoscaler import gates
 from helpers.builders import NOW, condition
 from helpers.clusters import in_virtual_time
-from helpers.disruption import look, machine, pod_on, pool, snapshot
+from helpers.disruption import look, snapshot
+from helpers.disruption_objects import machine, pod_on, pool
 from karpenter.api.meta import Condition
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import RepairPolicy

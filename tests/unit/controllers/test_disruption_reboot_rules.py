@@ -8,7 +8,7 @@ import pytest
 
 from helpers.autoscaler import FakeCloud, JsonObject, bench
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.provisioning import FACTS
 from karpenter.api.codec import convert_as
 from karpenter.api.karpenter import NodeClaim

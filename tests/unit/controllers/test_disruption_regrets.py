@@ -8,7 +8,8 @@ import pytest
 from helpers.autoscaler import FakeCloud, JsonObject, bench
 from helpers.builders import NOW
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES, decided, machine, pod_on, pool
+from helpers.disruption import decided
+from helpers.disruption_objects import TYPES, machine, pod_on, pool
 from helpers.provisioning import FACTS
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta, OwnerReference

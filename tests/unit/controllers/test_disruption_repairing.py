@@ -8,7 +8,7 @@ import pytest
 
 from helpers.autoscaler import FakeCloud, JsonObject
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.provisioning import FACTS
 from karpenter.clock import run_virtual
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy

@@ -8,19 +8,12 @@ import pytest
 
 from helpers.autoscaler import FakeCloud
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.provisioning import FACTS
 from karpenter.cloud.provider import RepairPolicy
 from karpenter.controllers.disruption.executor import AbandonedError
 from karpenter.disruption.commands import REPAIR, Command
-from unit.controllers.disruption_bench import (
-    Disrupting,
-    Refusing,
-    bad,
-    disrupting,
-    machine,
-    pool,
-)
+from unit.controllers.disruption_bench import Disrupting, Refusing, bad, disrupting, machine, pool
 
 POLICY = RepairPolicy("BadNode", "False", timedelta(minutes=30))
 DUE = 1801.0

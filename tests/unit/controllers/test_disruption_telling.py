@@ -6,7 +6,7 @@ import pytest
 
 from helpers.autoscaler import FakeCloud
 from helpers.clusters import in_virtual_time
-from helpers.disruption import TYPES
+from helpers.disruption_objects import TYPES
 from helpers.manifests import at, condition
 from helpers.provisioning import FACTS
 from karpenter.clock import run_virtual

@@ -13,9 +13,10 @@ import pytest
 from helpers.autoscaler import FakeCloud, JsonObject
 from helpers.builders import NOW, node, pod
 from helpers.clusters import in_virtual_time
-from helpers.disruption import ON_DEMAND_ONLY, TYPES, only, planned, pod_on
-from helpers.disruption import machine as standing
-from helpers.disruption import pool as asked_for
+from helpers.disruption import only, planned
+from helpers.disruption_objects import ON_DEMAND_ONLY, TYPES, pod_on
+from helpers.disruption_objects import machine as standing
+from helpers.disruption_objects import pool as asked_for
 from helpers.provisioning import FACTS, provisioning, ready_pool, waiting_pod
 from karpenter.api.meta import ObjectMeta, ObjectReference
 from karpenter.api.storage import VolumeAttachment

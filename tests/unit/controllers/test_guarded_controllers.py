@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from helpers.autoscaler import Autoscaler, autoscaler, deployment, gates, kwok_cloud, kwok_pool
+from helpers.autoscaler import MORE_GATES, Autoscaler, autoscaler, deployment, kwok_cloud, kwok_pool
 from helpers.clusters import in_virtual_time
 from karpenter.api.meta import Resource
 from karpenter.clock import Clock
@@ -25,16 +25,7 @@ from karpenter.kube.mirror import Mirror
 from karpenter.runtime import KeyedController, LoopController, Runnable
 from karpenter.settings import Settings
 
-ALL = Settings(
-    feature_gates=gates(
-        NodeRepair=True,
-        StaticCapacity=True,
-        CapacityBuffer=True,
-        NodeOverlay=True,
-        PodDeletionCostManagement=True,
-    ),
-    early_binding=True,
-)
+ALL = Settings(feature_gates=MORE_GATES, early_binding=True)
 TROUBLES = (RecursionError, OverflowError, KeyError, ValueError, AssertionError, AttributeError)
 
 

@@ -13,9 +13,10 @@ from karpenter.model import labels
 from karpenter.scheduling.inputs.old_keys import in_current_keys
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.snapshot import Snapshot
-from unit.controllers.departures import claim, leaving, node
-from unit.controllers.departures import pod as leaving_pod
 from unit.controllers.disruption_bench import disrupting, machine, pool, running, true
+from unit.controllers.termination_bench import leaving
+from unit.controllers.termination_objects import claim, node
+from unit.controllers.termination_objects import pod as leaving_pod
 
 PROVISIONER: JsonObject = {
     "apiVersion": "karpenter.sh/v1alpha5",

@@ -7,15 +7,14 @@ from karpenter.cloud.provider import CloudError
 from karpenter.controllers.termination.claims import ClaimFinalizer
 from karpenter.kube.transport import Response
 from karpenter.model.conditions import find
-from unit.controllers.departures import (
+from unit.controllers.termination_bench import leaving, refusal
+from unit.controllers.termination_objects import (
     FINALIZER,
     TERMINATION_TIMESTAMP,
     claim,
-    leaving,
     node,
     pod,
     provider_id,
-    refusal,
 )
 
 

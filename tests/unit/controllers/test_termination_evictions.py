@@ -11,7 +11,8 @@ from karpenter.controllers.termination.eviction_queue import EvictionKey, Evicti
 from karpenter.controllers.termination.eviction_requests import EvictionRequest
 from karpenter.kube.transport import Response
 from karpenter.runtime import Runnable
-from unit.controllers.departures import Leaving, budget, claim, leaving, node, pod, refusal
+from unit.controllers.termination_bench import Leaving, leaving, refusal
+from unit.controllers.termination_objects import budget, claim, node, pod
 
 
 class Alone:

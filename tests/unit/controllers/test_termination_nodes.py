@@ -9,18 +9,17 @@ from helpers.clusters import in_virtual_time
 from karpenter.cloud.provider import Instance
 from karpenter.kube.transport import Response
 from karpenter.model.conditions import timestamp
-from unit.controllers.departures import (
+from unit.controllers.termination_bench import leaving, refusal
+from unit.controllers.termination_objects import (
     CLASS_LABEL,
     DISRUPTED,
     TERMINATION_TIMESTAMP,
     bound_volume,
     budget,
     claim,
-    leaving,
     node,
     pod,
     provider_id,
-    refusal,
     taints_of,
 )
 

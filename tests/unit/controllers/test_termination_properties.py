@@ -14,7 +14,8 @@ from karpenter.api.pods import Pod
 from karpenter.clock import run_virtual
 from karpenter.controllers.termination.drain import plan_drain, tier
 from karpenter.kube.transport import Transport
-from unit.controllers.departures import FINALIZER, Halting, Living, living, pod
+from unit.controllers.termination_bench import Halting, Living, living
+from unit.controllers.termination_objects import FINALIZER, pod
 
 pytestmark = pytest.mark.storm
 

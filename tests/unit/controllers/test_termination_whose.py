@@ -8,15 +8,14 @@ from helpers.autoscaler import JsonObject
 from helpers.clusters import in_virtual_time
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.nodes import NodeTermination
-from unit.controllers.departures import (
+from unit.controllers.termination_bench import leaving, refusal
+from unit.controllers.termination_objects import (
     DISRUPTED,
     budget,
     claim,
-    leaving,
     node,
     pod,
     provider_id,
-    refusal,
     taints_of,
 )
 

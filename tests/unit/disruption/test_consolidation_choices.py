@@ -8,14 +8,12 @@ import msgspec
 import pytest
 
 from helpers.builders import NOW, READY, condition, reserved, unmanaged_node
-from helpers.disruption import (
+from helpers.disruption import catalogue_of, found_by, going, look
+from helpers.disruption_objects import (
     LONG_AGO,
+    OD_POOL,
     ON_DEMAND_ONLY,
-    catalogue_of,
-    found_by,
-    going,
     kind,
-    look,
     machine,
     on_demand,
     pod_on,
@@ -37,7 +35,6 @@ from karpenter.disruption.plan import METHODS, Search
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
 
-OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
 SPOT_TO_SPOT: Final = DisruptionSettings(spot_to_spot=True)
 DRIFTED: Final = condition("Drifted", at=LONG_AGO)
 BAD: Final = condition("BadNode", at=LONG_AGO)

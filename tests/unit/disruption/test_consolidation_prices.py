@@ -16,20 +16,19 @@ from helpers.builders import (
     spread,
     unmanaged_node,
 )
-from helpers.disruption import (
+from helpers.disruption import decided, found_by, going, only
+from helpers.disruption_objects import (
     LONG_AGO,
+    OD_POOL,
     ON_DEMAND_ONLY,
     SPOT_ONLY,
+    SPOT_POOL,
     TYPES,
     WEB,
     Standing,
-    decided,
-    found_by,
-    going,
     kind,
     machine,
     on_demand,
-    only,
     pod_on,
     pods_on,
     pool,
@@ -44,8 +43,6 @@ from karpenter.model import labels as keys
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.problem import Options
 
-OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
-SPOT_POOL: Final = pool(requirements=SPOT_ONLY)
 SPOT_TO_SPOT: Final = DisruptionSettings(spot_to_spot=True)
 
 

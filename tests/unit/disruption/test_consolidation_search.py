@@ -2,25 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 import pytest
 
 from helpers.builders import condition, unmanaged_node
-from helpers.disruption import (
+from helpers.disruption import World, decided, found_by, going, look, only, planned
+from helpers.disruption_objects import (
     LONG_AGO,
+    OD_POOL,
     ON_DEMAND_ONLY,
     TYPES,
-    World,
-    decided,
-    found_by,
-    going,
     kind,
-    look,
     machine,
     on_demand,
-    only,
-    planned,
     pod_on,
     pods_on,
     pool,
@@ -35,8 +29,6 @@ from karpenter.disruption.methods.single_node import in_turns
 from karpenter.disruption.plan import Search, next_commands
 from karpenter.scheduling.solve import HasTime
 from karpenter.state.nodes import StateNode
-
-OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
 
 
 def expiring_after(looks: int, method: str) -> Callable[[str], HasTime]:

@@ -19,19 +19,16 @@ from helpers.builders import (
     taint,
     unmanaged_node,
 )
-from helpers.disruption import (
+from helpers.disruption import catalogue_of, found_by, only, planned, snapshot
+from helpers.disruption_objects import (
     LONG_AGO,
+    OD_POOL,
     ON_DEMAND_ONLY,
-    catalogue_of,
-    found_by,
     kind,
     machine,
     on_demand,
-    only,
-    planned,
     pod_on,
     pool,
-    snapshot,
     spot,
 )
 from karpenter.cloud.types import InstanceType, Offering
@@ -44,7 +41,6 @@ from karpenter.state.nodes import StateNode
 
 DRIFTED: Final = condition("Drifted", at=LONG_AGO)
 UNTIL: Final = NOW + timedelta(seconds=20)
-OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
 
 
 def after(command: Command, *nodes: StateNode, **world: Any) -> ProjectedState:

@@ -7,17 +7,8 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, READY, condition
-from helpers.disruption import (
-    LONG_AGO,
-    decided,
-    found_by,
-    going,
-    look,
-    machine,
-    planned,
-    pod_on,
-    pool,
-)
+from helpers.disruption import decided, found_by, going, look, planned
+from helpers.disruption_objects import LONG_AGO, machine, pod_on, pool
 from karpenter.api.karpenter import Budget
 from karpenter.disruption.budgets import UNLIMITED, allowance, budget_value, next_opening
 from karpenter.state.nodes import StateNode

@@ -6,17 +6,8 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition, launching_node, owner, unmanaged_node
-from helpers.disruption import (
-    LONG_AGO,
-    Standing,
-    blocked,
-    found_by,
-    going,
-    look,
-    machine,
-    pdb_of,
-    pod_on,
-)
+from helpers.disruption import blocked, found_by, going, look
+from helpers.disruption_objects import LONG_AGO, Standing, machine, pdb_of, pod_on
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
 from karpenter.disruption.candidates import Blocked, Kind

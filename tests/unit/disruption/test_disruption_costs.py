@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from helpers.builders import NOW
-from helpers.disruption import LONG_AGO, TYPES, kind, machine, on_demand, pod_on, pods_on, snapshot
+from helpers.disruption import snapshot
+from helpers.disruption_objects import LONG_AGO, TYPES, kind, machine, on_demand, pod_on, pods_on
 from karpenter.disruption.candidates import Inspection
 from karpenter.disruption.costs import lifetime_cost, price_of, reschedule_cost
 from karpenter.state.eviction_cost import POD_DELETION_COST, eviction_cost

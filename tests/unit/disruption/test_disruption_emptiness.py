@@ -6,18 +6,8 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition, owner, pod_template
-from helpers.disruption import (
-    Standing,
-    decided,
-    found_by,
-    going,
-    look,
-    machine,
-    only,
-    planned,
-    pod_on,
-    pool,
-)
+from helpers.disruption import decided, found_by, going, look, only, planned
+from helpers.disruption_objects import Standing, machine, pod_on, pool
 from karpenter.api.karpenter import CapacityBuffer, CapacityBufferSpec, PodTemplateReference
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.pods import Pod, PodTemplate

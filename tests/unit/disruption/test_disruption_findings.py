@@ -6,18 +6,12 @@ from typing import Final
 import pytest
 
 from helpers.builders import condition, expression, owner, reserved, unmanaged_node
-from helpers.disruption import (
+from helpers.disruption import World, catalogue_of, found_by, going, look, only, planned
+from helpers.disruption_objects import (
     LONG_AGO,
     ON_DEMAND_ONLY,
-    World,
-    catalogue_of,
-    found_by,
-    going,
     kind,
-    look,
     machine,
-    only,
-    planned,
     pod_on,
     pool,
     reserved_on,

@@ -7,18 +7,8 @@ from typing import Any, Final
 import pytest
 
 from helpers.builders import FACTS_F, NOW, pod, unmanaged_node
-from helpers.disruption import (
-    catalogue_of,
-    found_by,
-    going,
-    look,
-    machine,
-    only,
-    planned,
-    pod_on,
-    pool,
-    snapshot,
-)
+from helpers.disruption import catalogue_of, found_by, going, look, only, planned, snapshot
+from helpers.disruption_objects import machine, pod_on, pool
 from karpenter.api.karpenter import (
     NodeClassReference,
     NodeOverlay,

@@ -21,21 +21,19 @@ from helpers.builders import (
     reserved,
     unmanaged_node,
 )
-from helpers.disruption import (
+from helpers.disruption import catalogue_of, going, planned, snapshot
+from helpers.disruption_objects import (
     LONG_AGO,
+    OD_POOL,
     ON_DEMAND_ONLY,
     WEB,
-    catalogue_of,
-    going,
     kind,
     machine,
     on_demand,
     pdb_of,
-    planned,
     pod_on,
     pods_on,
     pool,
-    snapshot,
 )
 from karpenter.api.karpenter import (
     CapacityBuffer,
@@ -51,7 +49,6 @@ from karpenter.disruption.context import DisruptionSettings
 from karpenter.disruption.plan import plan_disruption
 from karpenter.model import labels as keys
 
-OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
 Z1: Final = {keys.ZONE: "z1"}
 DRIFTED: Final = condition("Drifted", at=LONG_AGO)
 

@@ -8,18 +8,15 @@ import msgspec
 import pytest
 
 from helpers.builders import FACTS_F, NOW, RESERVATION_ID, expression, offering, reserved
-from helpers.disruption import (
+from helpers.disruption import World, catalogue_of, look, snapshot
+from helpers.disruption_objects import (
     ON_DEMAND_ONLY,
     Standing,
-    World,
-    catalogue_of,
     kind,
-    look,
     machine,
     on_demand,
     pod_on,
     pool,
-    snapshot,
     spot,
 )
 from karpenter.api.karpenter import NodePool

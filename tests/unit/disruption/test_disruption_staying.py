@@ -7,16 +7,8 @@ import msgspec
 import pytest
 
 from helpers.builders import FACTS_F, NOW, condition, node_claim, owner
-from helpers.disruption import (
-    LONG_AGO,
-    ON_DEMAND_ONLY,
-    catalogue_of,
-    machine,
-    planned,
-    pod_on,
-    pool,
-    snapshot,
-)
+from helpers.disruption import catalogue_of, planned, snapshot
+from helpers.disruption_objects import LONG_AGO, ON_DEMAND_ONLY, machine, pod_on, pool
 from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import OwnerReference
 from karpenter.disruption.context import DisruptionSettings

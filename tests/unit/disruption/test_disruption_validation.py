@@ -6,13 +6,11 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, unmanaged_node
-from helpers.disruption import (
+from helpers.disruption import decided, found_by, look, only
+from helpers.disruption_objects import (
+    OD_POOL,
     ON_DEMAND_ONLY,
-    decided,
-    found_by,
-    look,
     machine,
-    only,
     pdb_of,
     pod_on,
     pods_on,
@@ -24,7 +22,6 @@ from karpenter.disruption.validation import validated
 from karpenter.model import labels as keys
 from karpenter.state.nodes import StateNode
 
-OD_POOL: Final = pool(requirements=ON_DEMAND_ONLY)
 LATER: Final = NOW + timedelta(seconds=15)
 SOON: Final = LATER + timedelta(seconds=5)
 

@@ -6,17 +6,13 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition, launching_node, unmanaged_node
-from helpers.disruption import (
+from helpers.disruption import found_by, going, look, only, planned
+from helpers.disruption_objects import (
     LONG_AGO,
     ON_DEMAND_ONLY,
-    found_by,
-    going,
     kind,
-    look,
     machine,
-    only,
     pdb_of,
-    planned,
     pod_on,
     pods_on,
     pool,

@@ -16,22 +16,17 @@ from helpers.builders import (
     pod,
     reserved,
 )
-from helpers.disruption import (
+from helpers.disruption import decided, found_by, going, only, planned, snapshot
+from helpers.disruption_objects import (
     LONG_AGO,
     ON_DEMAND_ONLY,
-    decided,
-    found_by,
-    going,
     kind,
     machine,
-    only,
     pdb_of,
-    planned,
     pod_on,
     pods_on,
     pool,
     reserved_on,
-    snapshot,
 )
 from karpenter.api.meta import Condition
 from karpenter.cloud.types import InstanceType

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from helpers.builders import NOW, condition, expression, reserved, taint
-from helpers.disruption import (
+from helpers.disruption import planned
+from helpers.disruption_objects import (
     LONG_AGO,
     Standing,
     kind,
     machine,
     on_demand,
-    planned,
     pod_on,
     pool,
     spot,

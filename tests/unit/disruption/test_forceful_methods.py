@@ -9,17 +9,8 @@ import msgspec
 import pytest
 
 from helpers.builders import FACTS_F, NOW, READY, condition, launching_node, node, node_claim
-from helpers.disruption import (
-    Standing,
-    catalogue_of,
-    going,
-    machine,
-    pdb_of,
-    planned,
-    pod_on,
-    pool,
-    snapshot,
-)
+from helpers.disruption import catalogue_of, going, planned, snapshot
+from helpers.disruption_objects import Standing, machine, pdb_of, pod_on, pool
 from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy

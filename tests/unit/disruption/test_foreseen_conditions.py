@@ -8,7 +8,8 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition
-from helpers.disruption import LONG_AGO, TYPES, catalogue_of, machine, pool, snapshot
+from helpers.disruption import catalogue_of, snapshot
+from helpers.disruption_objects import LONG_AGO, TYPES, machine, pool
 from karpenter.api.karpenter import NodePool
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.forecast import with_conditions

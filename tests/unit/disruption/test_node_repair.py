@@ -7,15 +7,12 @@ from typing import Any, Final
 import pytest
 
 from helpers.builders import NOW, READY, condition, expression, reserved
-from helpers.disruption import (
+from helpers.disruption import found_by, going, only, planned
+from helpers.disruption_objects import (
     LONG_AGO,
-    found_by,
-    going,
     kind,
     machine,
-    only,
     pdb_of,
-    planned,
     pod_on,
     pods_on,
     pool,

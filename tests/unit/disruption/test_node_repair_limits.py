@@ -8,20 +8,15 @@ from typing import Any, Final
 import pytest
 
 from helpers.builders import FACTS_F, NOW, READY, condition, expression, launching_node, reserved
-from helpers.disruption import (
+from helpers.disruption import catalogue_of, found_by, going, only, planned, snapshot
+from helpers.disruption_objects import (
     ON_DEMAND_ONLY,
-    catalogue_of,
-    found_by,
-    going,
     kind,
     machine,
-    only,
-    planned,
     pod_on,
     pods_on,
     pool,
     reserved_on,
-    snapshot,
 )
 from karpenter.api.karpenter import NodePool, NodeRequirement
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy

@@ -6,16 +6,13 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition, owner
-from helpers.disruption import (
+from helpers.disruption import decided, going, only, planned
+from helpers.disruption_objects import (
     LONG_AGO,
     ON_DEMAND_ONLY,
-    decided,
-    going,
     kind,
     machine,
     on_demand,
-    only,
-    planned,
     pod_on,
     pool,
 )

@@ -9,7 +9,8 @@ import jsonschema_rs
 import pytest
 
 from helpers.builders import READY, condition
-from helpers.disruption import LONG_AGO, World, kind, machine, on_demand, planned, pod_on, pool
+from helpers.disruption import World, planned
+from helpers.disruption_objects import LONG_AGO, kind, machine, on_demand, pod_on, pool
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
 from karpenter.disruption import commands

@@ -9,17 +9,15 @@ import jsonschema_rs
 import pytest
 
 from helpers.builders import FACTS_F, NOW, expression, pod
-from helpers.disruption import (
+from helpers.disruption import look, planned, snapshot
+from helpers.disruption_objects import (
     ON_DEMAND_ONLY,
     TYPES,
     kind,
-    look,
     machine,
     on_demand,
-    planned,
     pod_on,
     pool,
-    snapshot,
     spot,
 )
 from karpenter.api.karpenter import NodeOverlay, NodeOverlaySpec, NodeRequirement

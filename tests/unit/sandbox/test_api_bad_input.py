@@ -9,7 +9,6 @@ from helpers.server import (
     MERGE,
     STRATEGIC,
     Cluster,
-    cluster,
     config_map,
     deployment,
     pod,
@@ -17,11 +16,6 @@ from helpers.server import (
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-
-
-@pytest.fixture
-def api() -> Cluster:
-    return cluster()
 
 
 class TestBodies:

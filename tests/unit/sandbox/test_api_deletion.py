@@ -4,16 +4,11 @@ from typing import Any
 
 import pytest
 
-from helpers.server import MERGE, Cluster, cluster, config_map, deployment, manifest, pod
+from helpers.server import MERGE, Cluster, config_map, deployment, manifest, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-
-
-@pytest.fixture
-def api() -> Cluster:
-    return cluster()
 
 
 def held(name: str = "settings", *finalizers: str) -> dict[str, Any]:

@@ -4,15 +4,10 @@ from typing import Any
 
 import pytest
 
-from helpers.server import Cluster, cluster, manifest, pod
+from helpers.server import Cluster, manifest, pod
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
-
-
-@pytest.fixture
-def api() -> Cluster:
-    return cluster()
 
 
 def limit(api: Cluster, kind: str, **bounds: Any) -> None:

@@ -10,11 +10,6 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 
 
-@pytest.fixture
-def api() -> Cluster:
-    return cluster()
-
-
 def labelled(name: str, **labels: str) -> dict[str, Any]:
     made = config_map(name)
     made["metadata"]["labels"] = labels

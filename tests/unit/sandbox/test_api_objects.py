@@ -10,7 +10,6 @@ from helpers.server import (
     MERGE,
     STRATEGIC,
     Cluster,
-    cluster,
     config_map,
     deployment,
     manifest,
@@ -20,11 +19,6 @@ from helpers.server import (
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-
-
-@pytest.fixture
-def api() -> Cluster:
-    return cluster()
 
 
 class TestCreate:

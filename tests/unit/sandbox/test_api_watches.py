@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
-import pytest
 
 from helpers.server import MERGE, TABLE, Cluster, cluster, config_map, crd, manifest, pod
 from karpenter.clock import run_virtual
@@ -13,11 +12,6 @@ from karpenter_sandbox.server.api import WatchResponse
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
-
-
-@pytest.fixture
-def api() -> Cluster:
-    return cluster()
 
 
 class Reader:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helpers.commands import run
+from helpers.commands import Ran, run
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.interruption.messages import NO_OP, parse
 from karpenter.cloud.aws.simulated.world import ANNOUNCEMENTS, announcement
@@ -48,18 +48,22 @@ async def test_a_cluster_that_is_no_sandbox_is_left_alone(
     await cluster.client.create(instance_node())
     kubeconfig = tmp_path / "kubeconfig"
     monkeypatch.setattr("karpenter.inquiry.live._SANDBOX", "+something-else")
-    async with serving(Server(cluster.api, token=new_token())) as server:
-        write_kubeconfig(server, kubeconfig)
-
-        ran = await asyncio.to_thread(
-            run, "sandbox", "interrupt", "node-1", "--kubeconfig", str(kubeconfig)
-        )
+    ran = await interrupted(cluster, kubeconfig)
 
     assert 2 == ran.code
     assert [
         f"error: {kubeconfig} leads to a cluster that is no sandbox; nothing is changed"
     ] == ran.errors
     assert INTERRUPT not in annotations(cluster)
+
+
+async def interrupted(cluster: Cluster, kubeconfig: Path) -> Ran:
+    async with serving(Server(cluster.api, token=new_token())) as server:
+        write_kubeconfig(server, kubeconfig)
+
+        return await asyncio.to_thread(
+            run, "sandbox", "interrupt", "node-1", "--kubeconfig", str(kubeconfig)
+        )
 
 
 def instance_node() -> dict[str, Any]:
@@ -78,12 +82,7 @@ async def test_a_node_that_is_no_instance_of_ec2_cannot_be_taken_back(tmp_path: 
     cluster = Cluster(SystemClock())
     await cluster.client.create(new_node(1, NodeShape()))
     kubeconfig = tmp_path / "kubeconfig"
-    async with serving(Server(cluster.api, token=new_token())) as server:
-        write_kubeconfig(server, kubeconfig)
-
-        ran = await asyncio.to_thread(
-            run, "sandbox", "interrupt", "node-1", "--kubeconfig", str(kubeconfig)
-        )
+    ran = await interrupted(cluster, kubeconfig)
 
     assert 2 == ran.code
     assert [
@@ -133,12 +132,7 @@ async def test_a_kubeconfig_that_is_named_counts_before_the_environment(
     await cluster.client.create(instance_node())
     kubeconfig = tmp_path / "kubeconfig"
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
-    async with serving(Server(cluster.api, token=new_token())) as server:
-        write_kubeconfig(server, kubeconfig)
-
-        ran = await asyncio.to_thread(
-            run, "sandbox", "interrupt", "node-1", "--kubeconfig", str(kubeconfig)
-        )
+    ran = await interrupted(cluster, kubeconfig)
 
     assert 0 == ran.code
     assert "spot" == annotations(cluster)[INTERRUPT]

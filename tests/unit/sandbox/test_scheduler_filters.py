@@ -4,21 +4,8 @@ from typing import Any
 
 import pytest
 
-from helpers.scheduler_bench import (
-    HOSTNAME,
-    ZONE,
-    Bench,
-    expression,
-    labelled,
-    node,
-    node_affinity,
-    pinned_to,
-    pod,
-    required,
-    spread,
-    taint,
-    term,
-)
+from helpers.placing import expression, labelled, node_affinity, pinned_to, required, spread, term
+from helpers.scheduler_bench import HOSTNAME, ZONE, Bench, node, pod, taint
 
 Json = dict[str, Any]
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from helpers.scheduler_bench import Bench, labelled, node, pod, required, taint, term
+from helpers.placing import labelled, required, term
+from helpers.scheduler_bench import Bench, node, pod, taint
 from karpenter_sandbox.scheduling.placement import Chosen, Rejected
 
 Json = dict[str, Any]

@@ -5,17 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from helpers.clusters import World, in_virtual_time, running
-from helpers.scheduler_bench import (
-    ZONE,
-    labelled,
-    node,
-    pinned_to,
-    pod,
-    required,
-    spread,
-    taint,
-    term,
-)
+from helpers.placing import labelled, pinned_to, required, spread, term
+from helpers.scheduler_bench import ZONE, node, pod, taint
 from karpenter.clock import run_virtual, running_clock
 from karpenter_sandbox.backend import Backend, Identity
 from karpenter_sandbox.client import Client

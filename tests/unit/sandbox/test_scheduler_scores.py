@@ -4,20 +4,8 @@ from typing import Any
 
 import pytest
 
-from helpers.scheduler_bench import (
-    HOSTNAME,
-    ZONE,
-    Bench,
-    expression,
-    labelled,
-    node,
-    pod,
-    preferred,
-    required,
-    spread,
-    taint,
-    term,
-)
+from helpers.placing import expression, labelled, preferred, required, spread, term
+from helpers.scheduler_bench import HOSTNAME, ZONE, Bench, node, pod, taint
 
 Json = dict[str, Any]
 

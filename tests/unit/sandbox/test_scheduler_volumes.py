@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from helpers.scheduler_bench import ZONE, Bench, expression, node, pod
+from helpers.placing import expression
+from helpers.scheduler_bench import ZONE, Bench, node, pod
 
 Json = dict[str, Any]
 

@@ -150,6 +150,11 @@ def with_devices(name: str, *devices: Device, driver: str = DRIVER, cpu: str = "
     return replace(instance_type(name, cpu=cpu), device_templates=templates)
 
 
+ONE: Final = with_devices("one", device("gpu-0"))
+TWO: Final = with_devices("two", device("gpu-0"), device("gpu-1"))
+BARE: Final = with_devices("bare")
+
+
 def exactly(
     name: str = "r",
     count: int = 1,

@@ -15,6 +15,9 @@ from karpenter.scheduling.plan import Why
 from karpenter.scheduling.problem import PodVolumes
 from karpenter.state.nodes import StateNode
 from unit.scheduling.device_objects import (
+    BARE,
+    ONE,
+    TWO,
     claim,
     device,
     exactly,
@@ -24,12 +27,19 @@ from unit.scheduling.device_objects import (
     placed_with,
     published,
     user,
-    with_devices,
 )
 
-ONE = with_devices("one", device("gpu-0"))
-TWO = with_devices("two", device("gpu-0"), device("gpu-1"))
-BARE = with_devices("bare")
+
+def beside_a_used_device(node: StateNode) -> Answer:
+    """Where a pod goes that wants a device, when the only one of the node ``n1`` is in use."""
+    slices = [published([device("gpu-0")], node="n1")]
+    served = claim("s", holds=[held()], used_by=["running"])
+    return placed_with(
+        [user("p", "c")],
+        {"claims": [claim("c"), served], "slices": slices},
+        nodes=[node],
+        types=[ONE],
+    )
 
 
 def two_users(nodes: list[StateNode], kind: InstanceType) -> Answer:
@@ -65,16 +75,7 @@ def test_devices_of_a_starting_node_are_those_its_type_promises() -> None:
 
 
 def test_a_starting_node_s_device_that_is_in_use_is_not_promised_again() -> None:
-    nodes = [managed_node("n1", instance_type="one", initialized=False)]
-    slices = [published([device("gpu-0")], node="n1")]
-    served = claim("s", holds=[held()], used_by=["running"])
-
-    answer = placed_with(
-        [user("p", "c")],
-        {"claims": [claim("c"), served], "slices": slices},
-        nodes=nodes,
-        types=[ONE],
-    )
+    answer = beside_a_used_device(managed_node("n1", instance_type="one", initialized=False))
 
     assert {} == answer.existing
 
@@ -106,16 +107,7 @@ def test_pods_that_share_a_claim_stay_on_the_machine_that_serves_it() -> None:
 
 
 def test_devices_in_use_are_gone() -> None:
-    nodes = [managed_node("n1")]
-    slices = [published([device("gpu-0")], node="n1")]
-    served = claim("s", holds=[held()], used_by=["running"])
-
-    answer = placed_with(
-        [user("p", "c")],
-        {"claims": [claim("c"), served], "slices": slices},
-        nodes=nodes,
-        types=[ONE],
-    )
+    answer = beside_a_used_device(managed_node("n1"))
 
     assert {} == answer.existing
     assert [1] == answer.loads

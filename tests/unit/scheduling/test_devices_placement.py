@@ -20,6 +20,9 @@ from karpenter.model import labels as keys
 from karpenter.scheduling.devices import search
 from karpenter.scheduling.plan import Why
 from unit.scheduling.device_objects import (
+    BARE,
+    ONE,
+    TWO,
     claim,
     device,
     device_class,
@@ -30,10 +33,6 @@ from unit.scheduling.device_objects import (
     user,
     with_devices,
 )
-
-ONE = with_devices("one", device("gpu-0"))
-TWO = with_devices("two", device("gpu-0"), device("gpu-1"))
-BARE = with_devices("bare")
 
 
 @pytest.mark.case("SCH-226")

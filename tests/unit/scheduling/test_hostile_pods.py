@@ -25,7 +25,7 @@ from helpers.builders import (
     taint,
     toleration,
 )
-from helpers.solver import question, solved
+from helpers.solver import question, solved, time_for
 from karpenter.api.pods import Pod
 from karpenter.model import labels as keys
 from karpenter.model import taints
@@ -242,17 +242,6 @@ def test_hostile_pods_share_what_a_pass_can_afford_and_all_have_their_turn() -> 
     assert uid_of.keys() == seen
 
 
-def for_so_many_looks(looks: int) -> Callable[[], bool]:
-    left = looks
-
-    def has_time() -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0
-
-    return has_time
-
-
 @pytest.mark.parametrize("looks", range(8))
 def test_the_time_of_a_pass_is_kept_while_compiling_too(
     looks: int, monkeypatch: pytest.MonkeyPatch
@@ -260,7 +249,7 @@ def test_the_time_of_a_pass_is_kept_while_compiling_too(
     different = [pod(f"p-{n}", cpu=f"{n + 1}m") for n in range(300)]
     built = Count().of(monkeypatch, pod_classes.ClassBuilder, "build")
 
-    plan = solve(question(different), has_time=for_so_many_looks(looks))
+    plan = solve(question(different), has_time=time_for(looks))
 
     assert 300 == len(placed(plan)) + len(plan.unevaluated)
     assert built.calls <= 64 * (looks + 1)
@@ -272,7 +261,7 @@ def test_enough_passes_compile_every_pod() -> None:
     seen: set[str] = set()
     late: list[str] = []
     for _ in range(10):
-        plan = solve(question(different), has_time=for_so_many_looks(1), first=late)
+        plan = solve(question(different), has_time=time_for(1), first=late)
         seen |= placed(plan)
         late = [uid_of[name] for name in plan.unevaluated]
 
