@@ -38,10 +38,10 @@ from benchmarks.options import options
 from rich.console import Console
 from rich.table import Table
 
-from karpenter.api import ec2_labels
 from karpenter.api.codec import convert_as
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodeClaimStatus, NodePool
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.ec2.calls import AwsCalls, Made
 from karpenter.cloud.aws.provider import AwsProvider, make_provider

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.model import labels
 from karpenter.model.requirement import Requirement

@@ -22,9 +22,9 @@ from benchmarks.catalogues import (
     ladder,
 )
 
-from karpenter.api import ec2_labels
 from karpenter.api.codec import convert
 from karpenter.api.karpenter import NodePool
+from karpenter.api.node_classes import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod
 from karpenter.model import labels

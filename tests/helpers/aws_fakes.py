@@ -21,14 +21,14 @@ from moto.backends import get_backend
 from moto.ec2.models.amis import Ami
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
-from karpenter.api.ec2 import (
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.node_classes.ec2 import (
     AMISelectorTerm,
     EC2NodeClass,
     EC2NodeClassSpec,
     SecurityGroupSelectorTerm,
     SubnetSelectorTerm,
 )
-from karpenter.api.meta import ObjectMeta
 from karpenter.clock import EPOCH, Clock, SystemClock
 from karpenter.cloud.aws.ec2 import calls
 from karpenter.cloud.aws.ec2.calls import AwsCalls, Made

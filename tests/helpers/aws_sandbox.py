@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers.autoscaler import Autoscaler, autoscaler
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.calls import Made
 from karpenter.cloud.aws.provider import AwsProvider

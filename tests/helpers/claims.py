@@ -7,8 +7,8 @@ from typing import Any
 
 from helpers.autoscaler import Bench, FakeCloud, bench
 from helpers.manifests import at, condition, taint
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import kwok_labels
 from karpenter.api.pods import Pod
 from karpenter.cloud.provider import Instance
 from karpenter.controllers.lifecycle.lifecycle import LifecycleController

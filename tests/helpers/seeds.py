@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.simulated.account import ACCOUNT, SimulatedAccount
 from karpenter.manifests.reader import read
 

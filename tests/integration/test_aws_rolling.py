@@ -11,7 +11,7 @@ from helpers.autoscaler import deployment
 from helpers.aws_fakes import Account
 from helpers.aws_sandbox import AwsSandbox, aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import EPOCH
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.ec2.tags import cluster_tag

@@ -10,7 +10,7 @@ import pytest
 
 from helpers.autoscaler import Autoscaler, autoscaler, deployment
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.simulated.faults import SoldOut
 from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world

@@ -17,7 +17,7 @@ from karpenter.admission.errors import (
     render_path,
 )
 from karpenter.admission.provider_keys import keys_of
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.model import labels
 from karpenter.model.label_rules import (
     Place,

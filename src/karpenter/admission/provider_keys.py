@@ -7,7 +7,7 @@ known of its keys here, so they are judged like those of users.
 from collections.abc import Mapping
 from typing import Final
 
-from karpenter.api import ec2_labels, kwok_labels
+from karpenter.api.node_classes import ec2_labels, kwok_labels
 from karpenter.model.label_rules import CORE_KEYS, ProviderKeys
 from karpenter.model.labels import CORE_WELL_KNOWN
 

@@ -20,9 +20,7 @@ import msgspec
 from karpenter.api import (
     cluster,
     devices,
-    ec2,
     karpenter,
-    kwok,
     legacy,
     nodes,
     pods,
@@ -42,7 +40,7 @@ from karpenter.api.meta import (
     group_of,
     kind_of,
 )
-from karpenter.api.node_classes import NodeClass
+from karpenter.api.node_classes import NodeClass, ec2, kwok
 from karpenter.api.problems import DecodeError, TooDeepError, UnknownKindError, explain
 
 KINDS: tuple[type[Resource], ...] = (

@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from karpenter.api.ec2 import (
+from karpenter.api.kubelet import KubeletConfiguration
+from karpenter.api.meta import Condition, Model, Resource, ResourceMap, Time
+from karpenter.api.node_classes.ec2 import (
     AMIStatus,
     BlockDeviceMapping,
     MetadataOptions,
     SecurityGroupStatus,
     SubnetStatus,
 )
-from karpenter.api.kubelet import KubeletConfiguration
-from karpenter.api.meta import Condition, Model, Resource, ResourceMap, Time
 from karpenter.api.nodes import Taint
 from karpenter.api.selectors import NodeSelectorRequirement
 

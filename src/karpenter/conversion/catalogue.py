@@ -6,8 +6,8 @@ from enum import Enum
 from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path
-from karpenter.api import ec2_labels, kwok_labels
 from karpenter.api.meta import JsonObject
+from karpenter.api.node_classes import ec2_labels, kwok_labels
 from karpenter.conversion.values import edited, section
 from karpenter.model import labels
 from karpenter.model.suggestions import nearest_key

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from karpenter.admission.errors import FieldWarning, Path
-from karpenter.api import ec2_labels, kwok_labels
 from karpenter.api.meta import JsonObject
+from karpenter.api.node_classes import ec2_labels, kwok_labels
 from karpenter.conversion.draft import Origins
 from karpenter.model import labels
 from karpenter.model.conditions import DRIFTED, INITIALIZED, LAUNCHED, REGISTERED

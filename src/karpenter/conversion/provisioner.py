@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from karpenter.admission.errors import ErrorKind, FieldError, FieldWarning, Path
 from karpenter.admission.legacy.provisioner import EMPTINESS_EXCLUDES_CONSOLIDATION
-from karpenter.api import ec2_labels
 from karpenter.api.meta import JsonObject
+from karpenter.api.node_classes import ec2_labels
 from karpenter.conversion.draft import Draft, Origin, Origins
 from karpenter.conversion.v1beta1 import CORE_V1, NODE_CLASS_KIND
 from karpenter.conversion.values import (

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from karpenter.api import ec2_labels
 from karpenter.api.meta import JsonObject
+from karpenter.api.node_classes import ec2_labels
 from karpenter.conversion.draft import Origins
 from karpenter.conversion.v1beta1_ec2 import node_class_down, node_class_origins, node_class_up
 from karpenter.conversion.values import (

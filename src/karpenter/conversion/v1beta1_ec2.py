@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from karpenter.admission.errors import FieldWarning
-from karpenter.api import ec2_labels
 from karpenter.api.meta import JsonObject
+from karpenter.api.node_classes import ec2_labels
 from karpenter.conversion.draft import Origin, Origins
 from karpenter.conversion.values import (
     edited,

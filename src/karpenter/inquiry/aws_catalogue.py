@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.interruption.repair_policies import REPAIR_POLICIES
 from karpenter.cloud.aws.settings import RESERVED_CAPACITY, AwsSettings, read_settings

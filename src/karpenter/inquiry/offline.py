@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClassReference, NodePool
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import kind_of
+from karpenter.api.node_classes.ec2 import EC2NodeClass
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.console import output
 from karpenter.inquiry.question import Market
 from karpenter.os_errors import os_reason

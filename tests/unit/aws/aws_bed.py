@@ -10,9 +10,9 @@ from typing import Any
 from helpers.builders import node_pool
 from helpers.manifests import claim_to_launch
 from karpenter.admission.schemas.crds import builtin_crds
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodeClassReference, NodePool
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import Clock, running_clock
 from karpenter.cloud.aws.ec2.calls import Made
 from karpenter.cloud.aws.provider import AwsProvider

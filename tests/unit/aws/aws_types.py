@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.launch.filters import Wanted
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels

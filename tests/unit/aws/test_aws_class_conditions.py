@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from helpers.aws_fakes import node_class
-from karpenter.api.ec2 import EC2NodeClass, SubnetStatus
+from karpenter.api.node_classes.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import EPOCH
 from karpenter.cloud.aws.node_class.conditions import (
     status_body,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from karpenter.api.ec2 import (
+from karpenter.api.node_classes.ec2 import (
     BlockDevice,
     BlockDeviceMapping,
     ConnectionTracking,

@@ -17,7 +17,7 @@ from helpers.aws_fakes import (
     placement_group,
     reservation,
 )
-from karpenter.api.ec2 import (
+from karpenter.api.node_classes.ec2 import (
     CapacityReservationSelectorTerm,
     PlacementGroupSelector,
     SecurityGroupSelectorTerm,

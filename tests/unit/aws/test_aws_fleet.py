@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.ec2.errors import error_of
 from karpenter.cloud.aws.launch.errors import (
     FleetError,

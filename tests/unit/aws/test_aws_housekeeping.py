@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import CloudError, InsufficientCapacityError
 from karpenter.cloud.registry import ProviderError

@@ -16,7 +16,7 @@ from helpers.aws_fakes import (
     moto_cloud,
     node_class,
 )
-from karpenter.api.ec2 import AMISelectorTerm, AMIStatus, EC2NodeClass
+from karpenter.api.node_classes.ec2 import AMISelectorTerm, AMIStatus, EC2NodeClass
 from karpenter.clock import EPOCH
 from karpenter.cloud.aws.images.aliases import published_images, unsupported_alias
 from karpenter.cloud.aws.images.families import FAMILIES

@@ -10,8 +10,8 @@ import pytest
 
 from helpers.aws_fakes import FakeAws, HandClock, moto_cloud, node_class, placement_group
 from helpers.builders import NOW
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import (
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import (
     AMIStatus,
     CapacityReservationStatus,
     ConnectionTracking,

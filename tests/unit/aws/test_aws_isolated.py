@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from helpers.clusters import in_virtual_time
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.provider import InstanceNotFoundError
 from karpenter.kube.errors import NotFoundError
 from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud

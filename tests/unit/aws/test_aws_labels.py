@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.aws_fakes import full_catalogue
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.images.families import FAMILIES
 from karpenter.cloud.aws.types.labels import system_requirements
 from karpenter.model import labels

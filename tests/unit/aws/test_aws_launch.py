@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.simulated.faults import SoldOut
 from karpenter.cloud.provider import (
     CloudError,

@@ -10,8 +10,8 @@ import yaml
 
 from helpers.aws_sandbox import SERVICES
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodePool
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.launch.errors import TEMPLATE_NOT_FOUND
 from karpenter.cloud.aws.simulated.account import SimulatedAccount
 from karpenter.cloud.aws.simulated.faults import SoldOut

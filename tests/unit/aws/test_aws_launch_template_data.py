@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from karpenter.api.ec2 import (
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.node_classes.ec2 import (
     BlockDevice,
     BlockDeviceMapping,
     ConnectionTracking,
@@ -20,7 +21,6 @@ from karpenter.api.ec2 import (
     NetworkInterface,
     SecurityGroupStatus,
 )
-from karpenter.api.meta import ObjectMeta
 from karpenter.cloud.aws.launch.template_data import (
     Blueprint,
     ReservationChoice,

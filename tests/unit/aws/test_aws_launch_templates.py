@@ -6,7 +6,7 @@ import pytest
 
 from helpers.aws_fakes import CLUSTER, Account, FakeAws, moto_cloud
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import running_clock
 from karpenter.cloud.aws.ec2.errors import AwsUnauthorizedError
 from karpenter.cloud.aws.launch.templates import LIFETIME, LaunchTemplates

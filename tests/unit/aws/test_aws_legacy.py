@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.conversion.convert import Options, convert_all
 from karpenter.model import labels
 

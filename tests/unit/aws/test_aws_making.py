@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import running_clock
 from karpenter.cloud.aws.provider import AwsProvider, make_provider
 from karpenter.cloud.aws.simulated.account import simulated_account

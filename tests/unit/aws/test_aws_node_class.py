@@ -19,9 +19,9 @@ from helpers.aws_fakes import (
 )
 from helpers.clusters import in_virtual_time
 from karpenter.admission.schemas.crds import builtin_crds
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock, running_clock
 from karpenter.cloud.aws.assembly import Foundation, Parts, assemble

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from helpers.clusters import in_virtual_time
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.housekeeping.offering_gauges import OfferingGauges
 from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.telemetry import Metrics

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import (
     NodeOverlay,
     NodeOverlaySpec,
@@ -12,6 +11,7 @@ from karpenter.api.karpenter import (
     NodeRequirement,
 )
 from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.prices.overlays import supplied_prices
 from karpenter.model import labels
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.ec2.calls import Made
 from karpenter.cloud.aws.interruption.messages import parse
 from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud

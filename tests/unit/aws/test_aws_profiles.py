@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.aws_fakes import Account, FakeAws, HandClock, moto_cloud, node_class
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.ec2.errors import AwsError, AwsNotFoundError
 from karpenter.cloud.aws.node_class.conditions import with_status
 from karpenter.cloud.aws.node_class.instance_profiles import InstanceProfiles, legacy_name

@@ -6,7 +6,7 @@ import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from helpers.aws_fakes import full_catalogue
-from karpenter.api.ec2 import (
+from karpenter.api.node_classes.ec2 import (
     BlockDevice,
     BlockDeviceMapping,
     EC2NodeClassSpec,

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import (
+from karpenter.api.karpenter import NodeClaim, NodeClaimStatus
+from karpenter.api.meta import Condition, ObjectMeta
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import (
     CapacityReservationStatus,
     EC2NodeClass,
     EC2NodeClassStatus,
     SecurityGroupStatus,
     SubnetStatus,
 )
-from karpenter.api.karpenter import NodeClaim, NodeClaimStatus
-from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.clock import running_clock
 from karpenter.cloud.aws.ec2.batching import Batcher, Window
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of, provider_id

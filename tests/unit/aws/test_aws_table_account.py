@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from helpers.commands import run
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import Clock, SystemClock
 from karpenter.cloud.aws.ec2.calls import AwsCalls
 from karpenter.cloud.aws.ec2.errors import AwsNotFoundError

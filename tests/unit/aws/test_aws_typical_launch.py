@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from helpers.aws_fakes import full_catalogue, node_class
 from helpers.builders import node_pool
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import AMIStatus, EC2NodeClass, NetworkInterface
 from karpenter.api.karpenter import NodePool, NodeRequirement
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import AMIStatus, EC2NodeClass, NetworkInterface
 from karpenter.cloud.aws.images.families import family_of_spec
 from karpenter.cloud.aws.node_class.conditions import with_status
 from karpenter.cloud.aws.node_class.typical_launch import NO_POOL, TypicalLaunch, typical_launch

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from helpers.aws_fakes import CLUSTER, FakeAws, moto_cloud
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import running_clock
 from karpenter.cloud.aws.ec2.errors import AwsError, AwsThrottledError, error_of
 from karpenter.cloud.aws.ec2.tags import tag_list

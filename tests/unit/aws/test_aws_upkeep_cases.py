@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from helpers.clusters import in_virtual_time
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.interruption.status_poller import problems
 from karpenter.cloud.aws.node_class.drift_hash import VERSION
 from karpenter.cloud.aws.simulated.account import NODE_ROLE

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from helpers.builders import node_pool
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim, NodeClassReference, NodePool
+from karpenter.api.node_classes import kwok_labels
 from karpenter.cloud.contract import Bed
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.provider import CloudProvider

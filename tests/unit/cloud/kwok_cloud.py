@@ -8,9 +8,9 @@ from typing import Any
 
 from helpers.manifests import claim_to_launch
 from karpenter.admission.schemas.crds import builtin_crds
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.node_classes import kwok_labels
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock, running_clock
 from karpenter.cloud.kwok.catalogue import built_in

@@ -6,8 +6,8 @@ import pytest
 
 from helpers.builders import instance_type, node_pool, offering
 from karpenter.api.karpenter import NodeClassReference
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.node_classes import NodeClass, node_class_model
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.cloud.kwok.catalogue import FACTS as KWOK_FACTS
 from karpenter.cloud.types import Offering, ProviderFacts, allocatable, comparable_price
 from karpenter.model.requirements import Requirements

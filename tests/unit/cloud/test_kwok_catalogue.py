@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.api import kwok_labels
+from karpenter.api.node_classes import kwok_labels
 from karpenter.cloud.kwok.catalogue import FACTS, built_in, facts_about, family_of, size_of
 from karpenter.model import labels
 from karpenter.model.requirement import Operator

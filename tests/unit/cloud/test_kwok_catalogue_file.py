@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.api import kwok_labels
+from karpenter.api.node_classes import kwok_labels
 from karpenter.cloud.kwok.catalogue import facts_about, load
 from karpenter.cloud.kwok.entries import CatalogueError
 from karpenter.cloud.types import InstanceType

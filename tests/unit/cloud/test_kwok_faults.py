@@ -6,10 +6,10 @@ import pytest
 
 from helpers.builders import node_pool
 from helpers.clusters import in_virtual_time
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClassReference
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import ObjectMeta
+from karpenter.api.node_classes import kwok_labels
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.cloud.kwok.faults import OfferingPattern, PatternError, parse_patterns
 from karpenter.cloud.provider import CreateError, InsufficientCapacityError
 from karpenter.model import labels

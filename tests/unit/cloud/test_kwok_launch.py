@@ -11,7 +11,7 @@ import pytest
 
 from helpers.builders import node_pool
 from helpers.clusters import in_virtual_time
-from karpenter.api import kwok_labels
+from karpenter.api.node_classes import kwok_labels
 from karpenter.cloud.kwok.catalogue import load
 from karpenter.cloud.kwok.faults import OfferingPattern
 from karpenter.cloud.kwok.provider import KwokProvider

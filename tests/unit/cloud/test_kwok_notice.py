@@ -10,7 +10,7 @@ from tempfile import NamedTemporaryFile
 import structlog
 
 from helpers.clusters import in_virtual_time
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.cloud.kwok.faults import SOLD_OUT, SOLD_OUT_EVERYWHERE, foreseen, parse_patterns
 from karpenter.cloud.kwok.provider import INSTANCE_TYPES, KwokProvider, make_provider
 from karpenter.cloud.registry import ProviderContext

@@ -15,9 +15,9 @@ from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, gates, run_i
 from helpers.disruption_objects import TYPES
 from helpers.manifests import at, condition, container, pod
 from helpers.provisioning import FACTS, ready_pool
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import Resource
+from karpenter.api.node_classes import kwok_labels
 from karpenter.api.nodes import Node
 from karpenter.clock import EPOCH
 from karpenter.cloud.types import InstanceType

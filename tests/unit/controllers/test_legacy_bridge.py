@@ -19,12 +19,12 @@ from helpers.autoscaler import (
 from helpers.claims import LossyTransport
 from helpers.clusters import in_virtual_time
 from helpers.provisioning import FACTS
-from karpenter.api import ec2_labels
 from karpenter.api.codec import convert_as
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.legacy import Provisioner
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.cloud.types import ProviderFacts
 from karpenter.controllers.legacy.bridge import BridgeController, merge_patch
 from karpenter.controllers.legacy.translation import translate

@@ -11,9 +11,9 @@ from helpers.autoscaler import Bench, bench, run_in_background
 from helpers.claims import NAME, V1, claim, node
 from helpers.clusters import in_virtual_time
 from helpers.manifests import at
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ObjectMeta
+from karpenter.api.node_classes import kwok_labels
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodSpec, PodStatus
 from karpenter.clock import EPOCH

@@ -9,8 +9,8 @@ from helpers.autoscaler import FakeCloud
 from helpers.builders import instance_type
 from helpers.clusters import in_virtual_time
 from helpers.provisioning import FACTS, provisioning, ready_pool, waiting_pod
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import kwok_labels
 from karpenter.cloud.provider import CloudError
 from karpenter.controllers.provisioning import creation, planner
 from karpenter.model import labels

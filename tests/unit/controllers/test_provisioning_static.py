@@ -13,8 +13,8 @@ from helpers.builders import fixture_types
 from helpers.clusters import in_virtual_time
 from helpers.manifests import condition
 from helpers.provisioning import FACTS, ready_pool, waiting_pod
-from karpenter.api import kwok_labels
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import kwok_labels
 from karpenter.controllers.controllers import provisioning_controllers
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.static_pools import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.model import labels
 from karpenter.model.suggestions import closest_label, edit_distance, nearest_key
 

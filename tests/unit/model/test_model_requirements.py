@@ -2,8 +2,8 @@
 
 import pytest
 
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeRequirement
+from karpenter.api.node_classes import ec2_labels
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.model import labels
 from karpenter.model.requirement import RequirementError, requirement

@@ -27,8 +27,8 @@ from helpers.builders import (
 )
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.karpenter import NodeClassReference
-from karpenter.api.kwok import KWOKNodeClass
 from karpenter.api.meta import ObjectMeta, Resource
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.model import labels
 from karpenter.state.cluster import ClusterState, snapshot_of
 from karpenter.state.expectations import IN_DOUBT, ComingClaim

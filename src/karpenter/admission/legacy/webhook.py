@@ -11,7 +11,7 @@ from karpenter.admission.constraints import collect, object_at, objects_at
 from karpenter.admission.errors import Findings
 from karpenter.admission.legacy.node_template import template_errors
 from karpenter.admission.legacy.provisioner import provisioner_findings
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.model import labels
 
 Profile: TypeAlias = Literal["early", "late"]

@@ -9,9 +9,9 @@ import random
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodeOverlay, NodePool
 from karpenter.api.meta import Resource
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of

@@ -17,9 +17,9 @@ from typing import Final
 
 import structlog
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim, NodePool
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.assembly import Foundation, Parts, assemble
 from karpenter.cloud.aws.ec2.calls import Calls, Observer, check_connection, open_calls
 from karpenter.cloud.aws.ec2.errors import AwsError, AwsUnauthorizedError

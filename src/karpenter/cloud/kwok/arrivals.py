@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.times import in_seconds, later
 from karpenter.clock import Clock

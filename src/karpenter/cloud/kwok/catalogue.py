@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from karpenter.api import kwok_labels
+from karpenter.api.node_classes import kwok_labels
 from karpenter.cloud.kwok.entries import Entry, OfferingEntry, read_entries
 from karpenter.cloud.types import InstanceType, Offering, ProviderFacts
 from karpenter.model import labels

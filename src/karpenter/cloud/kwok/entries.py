@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.api import kwok_labels
+from karpenter.api.node_classes import kwok_labels
 from karpenter.model import labels
 from karpenter.model.label_rules import label_key_problem, label_value_problem
 from karpenter.model.quantity import QuantityError, parse

@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.clock import Clock
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import KubeError, NotFoundError

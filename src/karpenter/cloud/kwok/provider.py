@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from karpenter.api.karpenter import NodeClaim, NodePool
-from karpenter.api.kwok import KWOKNodeClass
+from karpenter.api.node_classes.kwok import KWOKNodeClass
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.kwok import catalogue

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from karpenter.api import kwok_labels
+from karpenter.api.node_classes import kwok_labels
 from karpenter.api.nodes import Node
 from karpenter.cloud.types import InstanceType, Offering
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from karpenter.api.codec import convert_as, model_for, to_plain
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
 from karpenter.api.legacy import AWSNodeTemplate, Provisioner
 from karpenter.api.meta import JsonObject, Resource
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.controllers.context import Context, Controller
 from karpenter.controllers.legacy.translation import (
     AWS,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from karpenter.admission.legacy.webhook import default_legacy
-from karpenter.api import ec2_labels
 from karpenter.api.codec import to_plain
 from karpenter.api.meta import JsonObject, Resource, group_of, kind_of
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.types import ProviderFacts
 from karpenter.conversion.convert import Options, convert_all
 from karpenter.conversion.node_template import ROLE_PLACEHOLDER

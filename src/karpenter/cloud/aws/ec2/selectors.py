@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from karpenter.api.ec2 import SecurityGroupSelectorTerm, SubnetSelectorTerm
+from karpenter.api.node_classes.ec2 import SecurityGroupSelectorTerm, SubnetSelectorTerm
 
 Filter: TypeAlias = dict[str, str | list[str]]
 Term: TypeAlias = SubnetSelectorTerm | SecurityGroupSelectorTerm

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.model import labels
 
 

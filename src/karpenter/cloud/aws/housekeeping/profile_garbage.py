@@ -4,7 +4,7 @@ from typing import Final
 
 import structlog
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.errors import AwsUnauthorizedError

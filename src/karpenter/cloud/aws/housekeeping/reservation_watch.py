@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import structlog
 
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.api.times import earlier
 from karpenter.clock import Clock

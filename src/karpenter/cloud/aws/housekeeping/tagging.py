@@ -6,8 +6,8 @@ from typing import Final
 
 import structlog
 
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cluster_view import NODE_CLASS_KIND, ClusterView
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeRequirement
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.images.families import Family
 from karpenter.cloud.aws.network.versions import as_numbers
 from karpenter.model import labels

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.api.ec2 import (
+from karpenter.api.node_classes.ec2 import (
     AMISelectorTerm,
     BlockDevice,
     BlockDeviceMapping,

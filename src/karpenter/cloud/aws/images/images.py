@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from karpenter.api.ec2 import AMISelectorTerm, AMIStatus, EC2NodeClass
 from karpenter.api.karpenter import NodeRequirement
+from karpenter.api.node_classes.ec2 import AMISelectorTerm, AMIStatus, EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.instances.record import InstanceRecord
 from karpenter.cloud.aws.types.capacity import EFA
 from karpenter.cloud.provider import Instance

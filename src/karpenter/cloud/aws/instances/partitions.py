@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.instances.instances import Instances

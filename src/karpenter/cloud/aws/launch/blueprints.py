@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.images.families import CUSTOM, alias_of, family_of
 from karpenter.cloud.aws.images.images import images_by_type
 from karpenter.cloud.aws.images.user_data.inputs import BootInputs, boot_labels, boot_taints

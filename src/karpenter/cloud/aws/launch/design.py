@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.ec2.sharing import Itself
 from karpenter.cloud.aws.ec2.tags import launch_tags
 from karpenter.cloud.aws.images.user_data.inputs import UserDataError

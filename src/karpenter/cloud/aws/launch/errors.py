@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.ec2.errors import CAPACITY_CODES, AwsCredentialsError, AwsError
 from karpenter.cloud.provider import (
     CloudError,

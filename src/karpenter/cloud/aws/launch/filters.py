@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.launch.template_data import CAPACITY_BLOCK
 from karpenter.cloud.provider import InsufficientCapacityError
 from karpenter.cloud.types import InstanceType, Offering, comparable_price

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.batching import CREATE_FLEET, Batcher, BatchObserver
 from karpenter.cloud.aws.ec2.calls import Calls

@@ -7,9 +7,9 @@ from typing import Final
 
 import structlog
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.errors import RETRYABLE, AwsError
 from karpenter.cloud.aws.ec2.sharing import Sharing

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.launch.errors import NO_ADDRESSES, SERVICE_LINKED_ROLE, FleetError
 from karpenter.cloud.aws.launch.fleet import reservation_of
 from karpenter.cloud.aws.launch.template_data import ReservationChoice

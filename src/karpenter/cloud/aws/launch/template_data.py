@@ -12,7 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.api.ec2 import BlockDevice, EC2NodeClass, MetadataOptions, NetworkInterface
+from karpenter.api.node_classes.ec2 import (
+    BlockDevice,
+    EC2NodeClass,
+    MetadataOptions,
+    NetworkInterface,
+)
 from karpenter.cloud.aws.ec2.tags import tag_list
 from karpenter.cloud.aws.images.families import family_of
 from karpenter.model.labels import SPOT

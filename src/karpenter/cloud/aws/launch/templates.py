@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 from prometheus_client import Gauge
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.ec2.errors import (

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from karpenter.api.ec2 import EC2NodeClass, SecurityGroupStatus
+from karpenter.api.node_classes.ec2 import EC2NodeClass, SecurityGroupStatus
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls

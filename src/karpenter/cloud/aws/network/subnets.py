@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from karpenter.api.ec2 import EC2NodeClass, SubnetStatus
+from karpenter.api.node_classes.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls

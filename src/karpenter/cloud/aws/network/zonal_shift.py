@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import structlog
 
-from karpenter.api import ec2_labels
 from karpenter.api.karpenter import NodePool
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.calls import Calls

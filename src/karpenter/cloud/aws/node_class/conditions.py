@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.model import conditions
 
 SUBNETS: Final = "SubnetsReady"

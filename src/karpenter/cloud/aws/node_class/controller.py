@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import structlog
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodeClaim
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.errors import AwsUnauthorizedError

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.api.ec2 import (
+from karpenter.api.node_classes.ec2 import (
     BlockDevice,
     BlockDeviceMapping,
     ConnectionTracking,

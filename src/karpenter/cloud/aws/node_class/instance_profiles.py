@@ -13,8 +13,8 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls

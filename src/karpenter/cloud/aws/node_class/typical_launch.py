@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
 from karpenter.api.karpenter import NodePool
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.images.families import family_of
 from karpenter.cloud.aws.images.images import images_by_type
 from karpenter.cloud.aws.launch.fleet import DEDICATED_TENANCY, DEFAULT_TENANCY

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 import msgspec
 
 from karpenter.admission.kubelets.kubelet import KubeletReason, kubelet_problems
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.errors import AwsError, AwsServerError, AwsThrottledError

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.prices.estimates import estimated_price
 from karpenter.cloud.aws.simulated.faults import Faults

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of, provider_id

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import (
+from karpenter.api.meta import ObjectMeta
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import (
     AMISelectorTerm,
     EC2NodeClass,
     EC2NodeClassSpec,
     SecurityGroupSelectorTerm,
     SubnetSelectorTerm,
 )
-from karpenter.api.meta import ObjectMeta
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.images.images import Images

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.calls import AwsCalls, Observer

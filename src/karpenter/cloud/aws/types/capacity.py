@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from karpenter.api.ec2 import BlockDeviceMapping, EC2NodeClassSpec
+from karpenter.api.node_classes.ec2 import BlockDeviceMapping, EC2NodeClassSpec
 from karpenter.cloud.aws.images.families import CUSTOM, Family, family_of_spec
 from karpenter.cloud.aws.types.facts import TypeFacts
 from karpenter.cloud.aws.types.kubelet import KubeletSettings, TypeKubelet

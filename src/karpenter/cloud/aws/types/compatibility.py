@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from karpenter.api.ec2 import EC2NodeClassSpec, NetworkInterface
+from karpenter.api.node_classes.ec2 import EC2NodeClassSpec, NetworkInterface
 from karpenter.cloud.aws.images.families import Family
 from karpenter.cloud.aws.network.placement_groups import PlacementGroup
 from karpenter.cloud.aws.types.capacity import EFA_ONLY

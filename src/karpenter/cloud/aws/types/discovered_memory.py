@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from karpenter.api.ec2 import AMIStatus
+from karpenter.api.node_classes.ec2 import AMIStatus
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final, TypeAlias
 
-from karpenter.api.ec2 import CapacityReservationStatus, EC2NodeClass
+from karpenter.api.node_classes.ec2 import CapacityReservationStatus, EC2NodeClass
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls

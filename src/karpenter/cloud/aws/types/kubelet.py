@@ -21,7 +21,7 @@ from karpenter.admission.cel.expression import (
 )
 from karpenter.admission.cel.runtime import EVALUATION_ERRORS, Context
 from karpenter.admission.kubelets.kubelet import EXPRESSION_VARIABLES
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.types.facts import TypeFacts
 from karpenter.model.labels import KEPT_KUBELET
 from karpenter.model.quantity import is_quantity

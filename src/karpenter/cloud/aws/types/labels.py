@@ -9,7 +9,7 @@ ever a word, such as "moderate"; a few types are rated differently from what the
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from karpenter.api import ec2_labels
+from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.images.families import Family
 from karpenter.cloud.aws.types.facts import (
     Accelerator,

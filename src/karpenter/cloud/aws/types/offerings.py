@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import CapacityReservationStatus
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import CapacityReservationStatus
 from karpenter.cloud.aws.network.placement_groups import PlacementGroup
 from karpenter.cloud.aws.types.facts import TypeFacts
 from karpenter.cloud.aws.types.labels import only

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from karpenter.api.ec2 import (
+from karpenter.api.node_classes.ec2 import (
     CapacityReservationSelectorTerm,
     CapacityReservationStatus,
     EC2NodeClass,

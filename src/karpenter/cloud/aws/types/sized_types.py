@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from karpenter.api import ec2_labels
-from karpenter.api.ec2 import EC2NodeClass
+from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.types.capacity import Sizing, capacity_of, default_pods
 from karpenter.cloud.aws.types.catalogue import Catalogue, CatalogueEntry
 from karpenter.cloud.aws.types.compatibility import incompatibility

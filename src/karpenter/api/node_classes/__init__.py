@@ -1,4 +1,4 @@
-"""Node classes of any provider: what the core reads of them is who they are and how they fare.
+"""Node classes: the base that the core reads of any provider, and the kinds of EC2 and KWOK beside it.
 
 A provider derives the model of its kind from ``NodeClass``, with whatever it reads itself::
 
