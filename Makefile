@@ -18,7 +18,7 @@ BENCH_FLAGS ?=
 SEEDS ?= 1..2000
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow image image-test control-plane helm charts parity bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -71,11 +71,15 @@ image: install ## build the container image with buildah, podman or docker
 image-test: install ## build it twice without a daemon, and look at what is in it (needs Debian's buildah, skopeo, umoci, mmdebstrap; root)
 	$(BIN)/python -m pytest -q -m image
 
-control-plane: install ## build a real control plane, and helm, for the slow tests (needs Go)
+control-plane: install ## build a real control plane, helm and promtool for the slow tests (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build
 
 helm: install ## build helm for the tests of the charts (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build helm
+
+monitoring: install ## write the dashboards and the reference of metrics
+	$(BIN)/python tools/dashboards.py
+	$(BIN)/python tools/metrics_reference.py
 
 charts: helm ## write what the charts, and the roles of examples/install, have from elsewhere
 	PYTHONPATH=tests $(BIN)/python tools/charts.py

@@ -1,7 +1,7 @@
 """Build a real control plane, or run one to try things on.
 
-``python -m control_plane build`` builds the programs that are missing, and helm, and says where they
-are; ``build helm`` builds helm alone.
+``python -m control_plane build`` builds the programs that are missing, and helm and promtool, and says
+where they are; ``build helm`` and ``build promtool`` build one of those alone.
 ``python -m control_plane run`` starts a cluster and prints where its kubeconfig is; Ctrl-C ends it.
 Both need the folder ``tests`` on ``PYTHONPATH``.
 """
@@ -23,12 +23,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m control_plane", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     builds = commands.add_parser("build", help="build what is missing")
-    builds.add_argument("program", nargs="?", choices=[build.HELM.name], help="this one alone")
+    alone = {program.name: program for program in (build.HELM, build.PROMTOOL)}
+    builds.add_argument("program", nargs="?", choices=[*alone], help="this one alone")
     run = commands.add_parser("run", help="start a cluster until Ctrl-C")
     run.add_argument("--kwok", action="store_true", help="let kwok play the kubelets of all nodes")
     given = parser.parse_args()
     if given.command == "build":
-        return build.main([*(() if given.program else build.PROGRAMS), build.HELM])
+        everything = [*build.PROGRAMS, *alone.values()]
+        return build.main([alone[given.program]] if given.program else everything)
     return _run(kwok=given.kwok)
 
 

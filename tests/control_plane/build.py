@@ -1,9 +1,10 @@
-"""Build a Kubernetes control plane, and helm, for tests from the published Go modules.
+"""Build a Kubernetes control plane, helm and promtool for tests from the published Go modules.
 
 ``python -m control_plane build`` puts etcd, kube-apiserver, kube-controller-manager,
-kube-scheduler, kwok and helm into a cache folder outside the source tree and prints that folder. What is
-there already is not built again. The versions and the hashes of all sources stand in ``go.mod`` and
-``go.sum``. A first build takes about twelve minutes on two cores and needs Go and a module proxy.
+kube-scheduler, kwok, helm and promtool into a cache folder outside the source tree and prints that
+folder. What is there already is not built again. The versions and the hashes of all sources stand in
+``go.mod`` and ``go.sum``. A first build takes about a quarter of an hour on two cores and needs Go and
+a module proxy.
 ``python -m control_plane build helm`` builds helm alone, in about two minutes.
 
 ``KUBEBUILDER_ASSETS``, when set, names a folder of ready programs and is looked into first.
@@ -48,6 +49,9 @@ PROGRAMS: Final = (
     Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", HERE / "kwok"),
 )
 HELM: Final = Program("helm", "helm.sh/helm/v3/cmd/helm", HERE / "helm")
+PROMTOOL: Final = Program(
+    "promtool", "github.com/prometheus/prometheus/cmd/promtool", HERE / "promtool"
+)
 
 
 def kubernetes_version() -> str:
