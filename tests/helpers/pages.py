@@ -10,6 +10,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = (
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "reference").glob("*.md")),
     # tests/unit/test_indexes.py runs the commands of the index of examples
     *sorted(set((ROOT / "examples").rglob("*.md")) - {ROOT / "examples" / "README.md"}),
 )
