@@ -1,5 +1,7 @@
 """What is drawn anew at a terminal: keys, sizes, and every way in which it may come to an end."""
 
+import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -8,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from helpers.terminal import Terminal
+from helpers.terminal import PATIENCE, Terminal
 
 SIZES: Final = [pytest.param(80, 24, id="80x24"), pytest.param(120, 40, id="120x40")]
 # Draws a number that grows, says every tenth, leaves a file, and fails when it is sent SIGUSR1
@@ -119,6 +121,40 @@ def test_the_terminal_is_as_before_however_it_ends(
         end(terminal)
         assert 0 != terminal.wait()
         assert terminal.shows_keys
+
+
+@pytest.mark.parametrize(("columns", "lines"), SIZES)
+def test_control_s_stops_nothing(tmp_path: Path, columns: int, lines: int) -> None:
+    with counting(tmp_path, columns, lines) as terminal:
+        terminal.see("drawn ")
+        terminal.press("\x13")
+        terminal.see("said 100")
+        assert not terminal.heeds_control_s
+        terminal.press_control_c()
+        terminal.wait()
+        assert terminal.heeds_control_s
+
+
+def test_the_program_goes_on_while_the_terminal_takes_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "far")
+    far = os.open(tmp_path / "far", os.O_RDONLY | os.O_NONBLOCK)
+    # Far enough that what would have been drawn fits into no buffer; it ends when it is there
+    busy = COUNTING.replace("0.01", "0").replace("'x' * (columns // 2)", "'x' * 5000")
+    busy = busy.replace("count == 20:", "count == 200:")
+    busy = busy.replace('open("twenty", "w").close()', 'open("far", "w").write("there")')
+    command = [sys.executable, "-c", busy]
+    terminal = Terminal(command, columns=10000, lines=24, folder=tmp_path)
+    try:
+        assert select.select([far], [], [], PATIENCE)[0], "it waits for the terminal"
+        terminal.see("said 210")
+        terminal.send(signal.SIGUSR1)
+        terminal.wait()
+    finally:
+        os.close(far)
+        terminal.close()
+
+    said = [line for line in terminal.screen.everything if line.startswith("said ")]
+    assert [f"said {number}" for number in range(10, 201, 10)] == said[:20]
 
 
 def test_what_others_print_stays_above_in_a_line_of_its_own(tmp_path: Path) -> None:

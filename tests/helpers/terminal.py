@@ -189,6 +189,11 @@ class Terminal:
         assert modes & wanted in (0, wanted), "the terminal is half of what it was"
         return bool(modes & wanted)
 
+    @property
+    def heeds_control_s(self) -> bool:
+        """Whether Ctrl-S stops what is printed."""
+        return bool(termios.tcgetattr(self._end)[0] & termios.IXON)
+
     def _set_size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 

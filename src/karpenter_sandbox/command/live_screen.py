@@ -5,6 +5,10 @@ accounted for. The terminal's settings are restored whenever another program may
 one ends in any way, when Ctrl-Z stops it, and while it runs in the background, where nothing is
 drawn.
 
+A terminal may stop taking output: Ctrl-S does that, and so does a connection that hangs. The first
+is turned off meanwhile. For the second a thread does the writing, and frames are omitted until the
+terminal goes on, so that nothing else in the process waits for it.
+
 After a resize it is unknown how the terminal has wrapped its content, so everything is redrawn.
 """
 
@@ -12,6 +16,7 @@ import asyncio
 import contextlib
 import io
 import os
+import queue
 import shutil
 import signal
 import sys
@@ -31,8 +36,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _KEPT: Final = 200  # lines, which is more than a screen has
-_LOCAL_MODES: Final = 3  # index into the attributes of termios
+_INPUT_MODES: Final = 0  # indexes into the attributes of termios
+_LOCAL_MODES: Final = 3
 _UNSEEN: Final = termios.ECHO | termios.ECHONL | termios.ICANON
+_FLOW_CONTROL: Final = termios.IXON  # Ctrl-S and Ctrl-Q
+_LONGEST_FAREWELL: Final = 5.0  # real seconds for a terminal that takes nothing
 # Signals that end or stop the program at once; those for an orderly end are handled elsewhere
 _ABRUPT: Final = (signal.SIGTSTP, signal.SIGQUIT, signal.SIGHUP)
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -58,23 +66,25 @@ class Keys:
         return self._group() not in (None, os.getpgrp())
 
     def hide(self) -> None:
-        """Turn echo off; Ctrl-C and Ctrl-Z still work."""
+        """Turn echo and Ctrl-S off; Ctrl-C and Ctrl-Z still work."""
         if not self.are_ours:
             return  # to ask for it from the background would stop the program
         with contextlib.suppress(termios.error):
             modes = termios.tcgetattr(self._fd)
             # asked again and again: a shell sets them back while the program is stopped
-            if modes[_LOCAL_MODES] & _UNSEEN:
-                self._before = list(modes)
+            if modes[_LOCAL_MODES] & _UNSEEN or modes[_INPUT_MODES] & _FLOW_CONTROL:
+                self._before = self._before or list(modes)
                 modes[_LOCAL_MODES] &= ~_UNSEEN
-                termios.tcsetattr(self._fd, termios.TCSADRAIN, modes)
+                modes[_INPUT_MODES] &= ~_FLOW_CONTROL
+                termios.tcsetattr(self._fd, termios.TCSANOW, modes)
 
     def restore(self) -> None:
         """Restore the terminal's settings, and discard pending input."""
         before, self._before = self._before, None
         if before is not None and self.are_ours:
             with contextlib.suppress(termios.error):
-                termios.tcsetattr(self._fd, termios.TCSAFLUSH, before)
+                termios.tcflush(self._fd, termios.TCIFLUSH)
+                termios.tcsetattr(self._fd, termios.TCSANOW, before)
 
     def _group(self) -> int | None:
         """The foreground process group; None if this is not the program's controlling terminal."""
@@ -82,6 +92,57 @@ class Keys:
             return os.tcgetpgrp(self._fd)
         except OSError:
             return None
+
+
+class _Writer:
+    """Writes to a terminal in a thread, and says whether the terminal has taken everything."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        """Write nothing yet."""
+        self._fd = terminal.fileno()
+        self._texts: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._pending = 0  # texts that are not written
+        self._changed = threading.Condition()
+        self._error: OSError | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the terminal has not taken all of it yet."""
+        return self._pending > 0
+
+    def write(self, text: str) -> None:
+        """Begin to write.
+
+        Raises:
+            OSError: the terminal is gone, as an earlier write has found out.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._thread is None:
+            # A daemon, so that the process can end while the terminal takes nothing
+            self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
+            self._thread.start()
+        with self._changed:
+            self._pending += 1
+        self._texts.put(text.encode(errors="replace"))
+
+    def is_done_within(self, seconds: float) -> bool:
+        """Wait until everything is written, at most so long, and say whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._pending, seconds)
+
+    def _run(self) -> None:
+        while True:
+            left = self._texts.get()
+            try:
+                while left:
+                    left = left[os.write(self._fd, left) :]
+            except OSError as error:
+                self._error = error
+            with self._changed:
+                self._pending -= 1
+                self._changed.notify_all()
 
 
 class LiveScreen:
@@ -101,6 +162,7 @@ class LiveScreen:
         self._file: Final[TextIO] = sys.stdout
         self._console: Final = Console(file=self._file, highlight=False, markup=False, emoji=False)
         self._keys: Final = Keys(self._file)
+        self._writer: Final = _Writer(self._file)
         self._layout: Final = layout
         self._before: Final = [words(line) for line in before]
         self._said: Final[deque[Text]] = deque(maxlen=_KEPT)  # and seen
@@ -119,7 +181,7 @@ class LiveScreen:
     @property
     def is_behind(self) -> bool:
         """Whether there is more to be seen than is on the screen, or it has another size."""
-        if self._keys.are_for_others:
+        if self._keys.are_for_others or self._writer.is_busy:
             return False
         return bool(self._unseen) or not self._height or self._size != self.size
 
@@ -128,13 +190,14 @@ class LiveScreen:
         self._unseen.extend(lines)
 
     def refresh(self) -> None:
-        """Draw all changes, unless another program has the terminal."""
-        if not self._keys.are_for_others:
+        """Draw all changes, unless another program has the terminal or it takes nothing."""
+        if not self._keys.are_for_others and not self._writer.is_busy:
             self._keys.hide()
             self._draw()
 
     def __enter__(self) -> "LiveScreen":
         """Capture other output of the process as lines that stay."""
+        self._file.flush()
         self._others.enter_context(contextlib.redirect_stdout(self._printed))
         self._others.enter_context(contextlib.redirect_stderr(self._printed))
         return self
@@ -149,7 +212,8 @@ class LiveScreen:
         self._others.close()
         self._printed.flush()
         with contextlib.suppress(OSError):  # where the terminal is gone
-            self._draw()
+            if self._writer.is_done_within(_LONGEST_FAREWELL):
+                self._draw()
             self._leave()
 
     @contextmanager
@@ -190,16 +254,15 @@ class LiveScreen:
         self._said.extend(self._unseen)
         self._unseen.clear()
         self._size, self._height = size, len(drawn)
-        self._file.write(_HIDE_CURSOR + beginning + "\n".join([*above, *drawn]))
-        self._file.flush()
+        self._writer.write(_HIDE_CURSOR + beginning + "\n".join([*above, *drawn]))
 
     def _leave(self) -> None:
         """Go on below what is drawn, and give the terminal back."""
-        self._keys.restore()
         if self._height:
             self._height = 0
-            self._file.write(f"\n{_SHOW_CURSOR}")
-            self._file.flush()
+            self._writer.write(f"\n{_SHOW_CURSOR}")
+            self._writer.is_done_within(_LONGEST_FAREWELL)
+        self._keys.restore()
 
     def _rendered(self, parts: "Iterable[RenderableType]", *, is_whole: bool = False) -> list[str]:
         """Parts as lines; where they are left whole it is the terminal that wraps them."""
