@@ -60,6 +60,19 @@ def default_legacy(
     return {**obj, "spec": {**spec, "requirements": [*(written or []), *added]}}
 
 
+def with_default_class(obj: Mapping[str, Any], provider: str) -> dict[str, Any]:
+    """Give a Provisioner without a class the default one, on clouds other than AWS.
+
+    AWS has settings for what such a Provisioner leaves open; other clouds have their node class.
+    """
+    spec = obj.get("spec")
+    if provider == "aws" or _identity(obj) != PROVISIONER or not isinstance(spec, Mapping):
+        return dict(obj)
+    if spec.get("provider") is not None or spec.get("providerRef") is not None:
+        return dict(obj)
+    return {**obj, "spec": {**spec, "providerRef": {"name": "default"}}}
+
+
 def legacy_findings(obj: Mapping[str, Any], *, provider: str = "aws") -> Findings:
     """Check a Provisioner or an AWSNodeTemplate; other kinds have no findings."""
     spec = object_at(obj, "spec")

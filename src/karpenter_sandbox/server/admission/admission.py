@@ -8,7 +8,11 @@ in. Writes of a part of an object fill in nothing: what is there was complete be
 from typing import Any, Final
 
 from karpenter.admission.errors import FieldError
-from karpenter.admission.legacy.webhook import default_legacy, legacy_findings
+from karpenter.admission.legacy.webhook import (
+    default_legacy,
+    legacy_findings,
+    with_default_class,
+)
 from karpenter.admission.schemas.crds import LEGACY
 from karpenter.admission.schemas.engine import CompiledVersion
 from karpenter.api.meta import JsonObject
@@ -157,7 +161,7 @@ def _schema_errors(
 
 def _through_legacy_webhook(backend: Backend, obj: JsonObject) -> JsonObject:
     provider = backend.provider
-    complete = _with_class(
+    complete = with_default_class(
         default_legacy(obj, backend.legacy_defaults, provider=provider), provider
     )
     findings = legacy_findings(complete, provider=provider)
@@ -165,16 +169,6 @@ def _through_legacy_webhook(backend: Backend, obj: JsonObject) -> JsonObject:
         problems = "; ".join(str(error) for error in findings.errors)
         raise bad_request(f'admission webhook "{_LEGACY_WEBHOOK}" denied the request: {problems}')
     return complete
-
-
-def _with_class(obj: JsonObject, provider: str) -> JsonObject:
-    """A Provisioner without a class gets the default class of clouds without settings."""
-    spec = obj.get("spec")
-    if provider == "aws" or obj["kind"] != "Provisioner" or not isinstance(spec, dict):
-        return obj
-    if spec.get("provider") is not None or spec.get("providerRef") is not None:
-        return obj
-    return {**obj, "spec": {**spec, "providerRef": {"name": "default"}}}
 
 
 def _pool_expiry(backend: Backend) -> versions.PoolExpiry:
