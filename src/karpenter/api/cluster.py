@@ -1,4 +1,4 @@
-"""Namespaces, services, configuration, leases and events."""
+"""Namespaces, services, configuration, secrets, leases and events."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -33,6 +33,12 @@ class ConfigMap(Resource, frozen=True):
     api_version: ClassVar[str] = "v1"
 
     data: Mapping[str, str] = {}
+
+
+class Secret(Resource, frozen=True):
+    api_version: ClassVar[str] = "v1"
+
+    data: Mapping[str, str] = {}  # in base64
 
 
 class LeaseSpec(Model, frozen=True):

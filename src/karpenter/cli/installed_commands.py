@@ -41,6 +41,13 @@ class Program(PlainGroup):
             return found
         return [each for each in found if each.name not in _COMPLETION]
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that arguments begin with, whose name may be of two words."""
+        two = " ".join(args[:2])
+        if len(args) > 1 and two in self.commands:
+            return two, self.commands[two], args[2:]
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name; one that is built in wins over an installed one."""
         known = super().get_command(ctx, cmd_name)
