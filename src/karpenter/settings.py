@@ -76,7 +76,12 @@ class Settings:
     ignore_dra_requests: bool = True
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
     scheduler_config: str = ""
-    karpenter_service: str = ""
+    webhook_port: int = 0  # no webhook
+    karpenter_service: str = (
+        ""  # the Service in front of the webhook; karpenter-webhook if not given
+    )
+    webhook_secret_name: str = ""  # that of the Service with -cert if not given
+    webhook_certificates: str = "own"
     legacy_node_repair: bool = False
     # What Provisioners and AWSNodeTemplates on AWS leave to the settings of their controller
     legacy_node_role: str = ""
@@ -92,6 +97,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "min_values_policy": ("Strict", "BestEffort"),
     "legacy_ami_family": ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", ""),
     "legacy_defaults": ("early", "late"),
+    "webhook_certificates": ("own", "external"),
     "log_level": ("debug", "info", "error", ""),
     "log_format": ("json", "text", ""),
 }

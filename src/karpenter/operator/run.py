@@ -37,7 +37,7 @@ from karpenter.decision_log.log import DecisionLog
 from karpenter.decision_log.warning_events import observing
 from karpenter.kube.access.config import load_config, own_namespace
 from karpenter.kube.client import Client, Kube
-from karpenter.kube.errors import KubeError, NoApiServerError, NotFoundError
+from karpenter.kube.errors import KubeError, NoApiServerError, NotFoundError, ServerError
 from karpenter.kube.events import Recorder
 from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
@@ -60,6 +60,7 @@ T = TypeVar("T")
 DEFAULT_PROVIDER: Final = "kwok"
 _GRACE_SECONDS: Final = 30.0
 _NODE_REPAIR: Final = "NodeRepair"
+_UNCONVERTED: Final = "conversion webhook for"  # as API servers begin the message
 
 
 class StartError(Exception):
@@ -169,6 +170,14 @@ async def _assembled(
             await stack.enter_async_context(_written(decisions, file))
         context = ProviderContext(kube, clock, settings, environment, rng, metrics, decisions)
         cloud = _cloud(context)
+        if settings.webhook_port:
+            from karpenter.operator.webhook import serve_webhook
+
+            # First of all: the lists below may need the conversion it serves
+            webhook_kube = Client(await connected(), clock, observer=metrics)
+            await serve_webhook(
+                stack, webhook_kube, clock, log, metrics, settings, _provider_name(environment)
+            )
         await _look_at(kube, log)
         await _start(cloud)
         process = Process(
@@ -260,7 +269,7 @@ def _election(
 
 
 def _cloud(context: ProviderContext) -> CloudProvider:
-    name = context.environment.get("CLOUD_PROVIDER") or DEFAULT_PROVIDER
+    name = _provider_name(context.environment)
     cloud = load_provider(name)(context)
     settings = context.settings
     if settings.feature_gates[_NODE_REPAIR] and not settings.legacy_node_repair:
@@ -268,6 +277,10 @@ def _cloud(context: ProviderContext) -> CloudProvider:
         if problems:
             raise StartError(f"feature gate {_NODE_REPAIR}, provider {name}: {'; '.join(problems)}")
     return cloud
+
+
+def _provider_name(environment: Mapping[str, str]) -> str:
+    return environment.get("CLOUD_PROVIDER") or DEFAULT_PROVIDER
 
 
 async def _start(cloud: CloudProvider) -> None:
@@ -302,6 +315,10 @@ async def _is_served(kube: Kube, kind: type[Resource]) -> bool:
         await kube.page(kind, limit=1)
     except NotFoundError:
         return False
+    except ServerError as error:
+        # It is served, but stored in a version whose webhook does not answer yet: the mirrors wait
+        if _UNCONVERTED not in str(error):
+            raise
     return True
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from karpenter.os_errors import os_reason
 _PORTS: Final = range(65536)
 _TEXT: Final = "text/plain"
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_EVERYWHERE: Final = None  # every interface, of both kinds of addresses where there are two
+EVERYWHERE: Final = None  # every interface, of both kinds of addresses where there are two
 
 
 class ServingError(Exception):
@@ -33,7 +34,7 @@ class Endpoints:
     metrics_port: int = 8080
     health_port: int = 8081
     with_profiling: bool = False
-    host: str | None = _EVERYWHERE
+    host: str | None = EVERYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ async def serving(endpoints: Endpoints) -> AsyncIterator[Ports]:
         ServingError: a port cannot be had.
     """
     async with AsyncExitStack() as stack:
-        metrics = await _listen(
+        metrics = await listen(
             stack, metrics_app(endpoints), endpoints.host, endpoints.metrics_port, "METRICS_PORT"
         )
-        health = await _listen(
+        health = await listen(
             stack, health_app(endpoints), endpoints.host, endpoints.health_port, "HEALTH_PROBE_PORT"
         )
         yield Ports(metrics, health)
@@ -107,15 +108,25 @@ def _prober(name: str, checks: Checks) -> Callable[[web.Request], Awaitable[web.
     return probe
 
 
-async def _listen(
-    stack: AsyncExitStack, app: web.Application, host: str | None, port: int, variable: str
+async def listen(
+    stack: AsyncExitStack,
+    app: web.Application,
+    host: str | None,
+    port: int,
+    variable: str,
+    tls: ssl.SSLContext | None = None,
 ) -> int:
+    """Serve an application until the stack is unwound, and return the port it listens on.
+
+    Raises:
+        ServingError: the port cannot be had; ``variable`` is the setting that chooses it.
+    """
     if port not in _PORTS:  # a larger value would be truncated silently
         raise ServingError(f"{variable}: {port} is no port; choose one from 0 to {_PORTS[-1]}")
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    site = web.TCPSite(runner, host, port)
+    site = web.TCPSite(runner, host, port, ssl_context=tls)
     try:
         await site.start()
     except OSError as error:

@@ -113,6 +113,7 @@ class RuntimeMetrics:
         self._add_queues(make)
         self._add_requests(make)
         self._add_guards(make)
+        self._add_webhook(make)
         self.leader_election_master_status = make.gauge(
             "leader_election_master_status", "Whether this process leads.", "name"
         )
@@ -186,6 +187,18 @@ class RuntimeMetrics:
             "karpenter_controllers_failures_total",
             "How often a controller or a worker ended by an error and was begun anew.",
             "controller",
+        )
+
+    def _add_webhook(self, make: Families) -> None:
+        self.webhook_requests_total = make.counter(
+            "karpenter_webhook_requests_total",
+            "Requests of API servers to the webhook, by path and status of the answer.",
+            "path code",
+        )
+        self.certificate_expiry_seconds = make.gauge(
+            "karpenter_certificate_expiry_seconds",
+            "Seconds until a certificate of the webhook expires; below zero it has.",
+            "certificate",
         )
 
     def _add_queues(self, make: Families) -> None:

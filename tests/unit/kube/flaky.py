@@ -173,8 +173,8 @@ async def _nothing() -> AsyncIterator[bytes]:
 class FlakyCluster:
     """A cluster with a client that goes through a flaky transport, and one that does not."""
 
-    def __init__(self, *, history: int = 1000) -> None:
-        self.clock = running_clock()
+    def __init__(self, clock: Clock | None = None, *, history: int = 1000) -> None:
+        self.clock = clock or running_clock()
         self.store = Store(history=history)
         self.backend = Backend(self.store, Registry(), self.clock, Identity(7))
         CustomKinds(self.backend)
