@@ -23,7 +23,7 @@ import yaml
 import chart_values
 from control_plane import build
 from karpenter import __version__
-from karpenter.admission.schemas.crds import builtin_crds, stored_only
+from karpenter.admission.schemas.crds import builtin_crds, converted_by, stored_only
 from karpenter.console import output
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -44,6 +44,7 @@ class Roles:
     heading: str
     names: tuple[str, ...]
     settings: tuple[str, ...] = ()  # with which the chart has them
+    kinds: tuple[str, ...] = ()  # of the objects that are no roles
 
 
 ROLES: Final[Mapping[str, Roles]] = {
@@ -114,6 +115,26 @@ Nodes then say.""",
         ("karpenter-pod-deletion-cost",),
         ("settings.featureGates.podDeletionCostManagement=true",),
     ),
+    "optional/webhook.yaml": Roles(
+        """\
+With WEBHOOK_PORT=8443: a Service that leads the API server to the webhook, a Secret without data for its
+certificates, and the rights to fill that one Secret and to have the webhook trusted, all by name. The right to
+create the Secret is for one that was deleted; a request that does not name its object is not allowed by it.
+The page docs/webhooks.md says when and how.""",
+        (
+            "karpenter-webhook",
+            "karpenter-webhook-cert",
+            "defaulting.webhook.karpenter.sh",
+            "validation.webhook.karpenter.sh",
+        ),
+        ("webhook.enabled=true",),
+        (
+            "Secret",
+            "Service",
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+        ),
+    ),
 }
 _REMARKS: Final = {
     ("ClusterRole", "karpenter"): (
@@ -174,6 +195,11 @@ def texts() -> Iterator[tuple[Path, str]]:
             yield CRDS / "files" / file, text
         else:
             yield CRDS / "files" / "legacy" / file, text
+        if len(definition["spec"]["versions"]) > 1:
+            # The chart puts the names of its own Service in place of these
+            converted = converted_by(definition, "kube-system", "karpenter-webhook")
+            webhook = f"# {_WRITTEN}\n{output.render([converted], 'yaml')}"
+            yield CRDS / "files" / "webhook" / file, webhook
 
 
 def install_texts(helm: Path) -> Iterator[tuple[Path, str]]:
@@ -209,7 +235,8 @@ def _roles_text(roles: Roles, rendered: list[Json]) -> str:
         _plain(each)
         for name in roles.names
         for each in sorted(rendered, key=_order)
-        if each["metadata"]["name"] == name and _is_about_rights(each)
+        if each["metadata"]["name"] == name
+        and (_is_about_rights(each) or each["kind"] in roles.kinds)
     ]
     accounts = [_plain(each) for each in rendered if each["kind"] == "ServiceAccount"]
     documents = [*(accounts if "karpenter" in roles.names else ()), *wanted]

@@ -52,6 +52,16 @@ docs/controller.md: kubectl apply -f examples/install/optional/early-binding.yam
 docs/legacy.md: karpenter crds --legacy | kubectl apply --server-side -f -
 docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds.yaml
 docs/legacy.md: kubectl apply -f examples/install/optional/legacy-kinds-aws.yaml
+docs/webhooks.md: kubectl apply -f examples/install/optional/webhook.yaml
+docs/webhooks.md: karpenter crds --conversion-webhook kube-system/karpenter-webhook\
+ | kubectl apply --server-side -f -
+docs/webhooks.md: karpenter crds migrate --dry-run
+docs/webhooks.md: karpenter crds migrate
+docs/webhooks.md: kubectl patch crd nodepools.karpenter.sh nodeclaims.karpenter.sh\
+ ec2nodeclasses.karpenter.k8s.aws --type=merge\
+ -p '{{"spec":{{"conversion":{{"webhook":{{"clientConfig":{{"caBundle":null}}}}}}}}}}'
+docs/webhooks.md: karpenter crds | kubectl apply --server-side -f -
+docs/webhooks.md: kubectl delete -f examples/install/optional/webhook.yaml
 docs/convert.md: {_CONVERTED}
 docs/legacy.md: {_CONVERTED} --node-role NODE_ROLE > v1.yaml
 docs/legacy.md: kubectl delete provisioners,awsnodetemplates --all --cascade=orphan

@@ -131,6 +131,17 @@ RUN_ELSEWHERE: Final = {
     " --query 'Reservations[].Instances[].InstanceId'": _IN_AN_ACCOUNT,
     "docs/validation.md: kubectl get crd nodepools.karpenter.sh"
     " -o jsonpath='{.status.storedVersions}'": ON_A_CLUSTER,
+    "docs/webhooks.md: kubectl apply -f examples/install/optional/webhook.yaml": ON_A_CLUSTER,
+    "docs/webhooks.md: LEADER_ELECTION_NAMESPACE=kube-system WEBHOOK_PORT=8443"
+    " karpenter controller": "tests/e2e/test_real_webhook.py runs two of them, on free ports",
+    "docs/webhooks.md: karpenter crds migrate --dry-run": ON_A_CLUSTER,
+    "docs/webhooks.md: karpenter crds migrate": ON_A_CLUSTER,
+    "docs/webhooks.md: kubectl patch crd nodepools.karpenter.sh nodeclaims.karpenter.sh"
+    " ec2nodeclasses.karpenter.k8s.aws --type=merge"
+    """ -p '{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":null}}}}}'""": (
+        ON_A_CLUSTER
+    ),
+    "docs/webhooks.md: kubectl delete -f examples/install/optional/webhook.yaml": ON_A_CLUSTER,
 }
 
 

@@ -207,6 +207,7 @@ class Controller:
         self._log = log
         metrics, health = free_ports(2)
         self.metrics_url = f"http://127.0.0.1:{metrics}/metrics"
+        self.readiness_url = f"http://127.0.0.1:{health}/readyz"
         with log.open("wb") as out:
             self.process = subprocess.Popen(
                 list(command),

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml
 
+from karpenter.kube.client import PatchType
 from karpenter.kube.transport import Request, Response, Stream, Transport
 
 INSTALL: Final = Path(__file__).resolve().parents[2] / "examples" / "install"
@@ -44,6 +45,8 @@ class Recording:
             return await self._inner.send(request)
         right = right_for(request)
         self._used.add(right)
+        if request.content_type == PatchType.APPLY:
+            self._used.add((*right[:2], "create"))  # which an object that is not there takes
         if request.method == "PATCH":
             self._writes[right] += 1
             if self._writes[right] <= self._conflicts:

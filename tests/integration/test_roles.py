@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from structlog import get_logger
+
 from helpers.autoscaler import (
     KWOK_CLASS,
     Autoscaler,
@@ -23,7 +25,16 @@ from helpers.autoscaler import (
 )
 from helpers.clusters import in_virtual_time
 from helpers.invariants import made_nodes
-from helpers.rights import CORE, OPTIONAL, Recording, Right, granted, looked_for, only_for_admission
+from helpers.rights import (
+    CORE,
+    OPTIONAL,
+    Recording,
+    Right,
+    documents,
+    granted,
+    looked_for,
+    only_for_admission,
+)
 from karpenter.clock import Clock
 from karpenter.cloud.kwok.faults import SOLD_OUT_EVERYWHERE
 from karpenter.cloud.kwok.provider import make_provider
@@ -32,6 +43,10 @@ from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
 from karpenter.kube.lease import Election
 from karpenter.settings import Settings
+from karpenter.telemetry import Metrics
+from karpenter.webhook.keeper import CertificateKeeper
+from karpenter.webhook.tls import TlsIdentity
+from karpenter.webhook.trust import DEFINITIONS, Place
 from karpenter_sandbox.server.transport import MemoryTransport
 
 V1: Final = "karpenter.sh/v1"
@@ -238,6 +253,37 @@ async def test_of_an_election() -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     assert rights == {right for right in granted(CORE) if right[1] == "leases"}
+
+
+@in_virtual_time
+async def test_with_a_webhook() -> None:
+    async with recorded() as used:
+        run = used.run
+        place = Place("kube-system", "karpenter-webhook", "karpenter-webhook-cert")
+        for each in documents(OPTIONAL / "webhook.yaml"):
+            if each["kind"].endswith("WebhookConfiguration"):
+                await run.client.create(each)
+        service = {"namespace": place.namespace, "name": place.service}
+        for name in DEFINITIONS:
+            webhook = {
+                "conversionReviewVersions": ["v1"],
+                "clientConfig": {"service": {**service, "path": "/convert"}},
+            }
+            conversion = {"strategy": "Webhook", "webhook": webhook}
+            patch = {"spec": {"conversion": conversion}}
+            crds = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+            await run.client.patch("merge", *crds, None, name, patch)
+        keeper = CertificateKeeper(
+            Client(Recording(MemoryTransport(run.cluster.api), used.rights), run.clock),
+            run.clock,
+            get_logger(),
+            Metrics(),
+            identity=TlsIdentity(),
+            place=place,
+        )
+        await keeper.step()
+
+        used.check("webhook")
 
 
 def test_every_optional_role_has_a_run() -> None:

@@ -45,6 +45,14 @@
   value: {{ .Values.controller.healthProbe.port | quote }}
 - name: LEADER_ELECTION_NAMESPACE
   value: {{ .Release.Namespace | quote }}
+{{- if .Values.webhook.enabled }}
+- name: WEBHOOK_PORT
+  value: {{ .Values.webhook.port | quote }}
+- name: KARPENTER_SERVICE
+  value: {{ include "karpenter.fullname" . }}-webhook
+- name: WEBHOOK_CERTIFICATES
+  value: {{ .Values.webhook.certManager.enabled | ternary "external" "own" }}
+{{- end }}
 {{- with .Values.logLevel }}
 - name: LOG_LEVEL
   value: {{ . | quote }}

@@ -93,9 +93,14 @@ def test_installing_asks_for_nothing_that_made_the_cluster() -> None:
     text = yaml.safe_dump(objects)
     crds = list(yaml.safe_load_all(run("crds").out))
 
-    assert {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} == {
-        each["kind"] for each in objects
+    rights = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    webhooks = {
+        "Service",
+        "Secret",
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
     }
+    assert rights | webhooks == {each["kind"] for each in objects}
     assert {"CustomResourceDefinition"} == {each["kind"] for each in crds}
     assert [] == re.findall(r"eksctl|kops|terraform|amazonaws", text, re.IGNORECASE)
 
