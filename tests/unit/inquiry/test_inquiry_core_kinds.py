@@ -409,3 +409,13 @@ def test_what_is_missing_and_no_plan_needs_is_pointed_out(manifest: str, said: s
     assert 0 == ran.code, ran.err
     assert f"{said}; an API server would refuse the object" in ran.err
     assert "error: " not in ran.err
+
+
+def test_a_service_port_without_a_number_is_an_error_at_its_line() -> None:
+    service = (
+        "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec:\n  ports: [{name: http}]\n"
+    )
+    ran = plan_of(f"{text_of(pool())}\n---\n{service}")
+
+    assert 2 == ran.code
+    assert "Service/web spec.ports[0].port: Invalid value: 0: must be between 1 and" in ran.err

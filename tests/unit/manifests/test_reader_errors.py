@@ -341,3 +341,21 @@ def test_the_error_keeps_the_facts_apart() -> None:
     error = refused.value
     assert (error.name, error.line, error.column) == ("file.yaml", 2, 1)
     assert error.problem == "the key `a` is already set on line 1; keep one of them"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '{"kind": "Pod",\n "a": 1e999null}',
+            "in.json:2:7: a value is expected here, and this is none that JSON knows",
+        ),
+        ('{"a": 1e999}]', "in.json:1:7: the number 1e999 is too large"),
+        ("{\"a\": 1e999, 'b'}", "in.json:1:7: the number 1e999 is too large"),
+    ],
+)
+def test_a_number_too_large_is_told_although_the_rest_is_no_json(text: str, said: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        read(text.encode(), "in.json")
+
+    assert said == str(caught.value)

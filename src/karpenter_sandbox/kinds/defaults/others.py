@@ -43,7 +43,7 @@ def service(obj: JsonObject) -> JsonObject:
 
     def port(part: JsonObject) -> JsonObject:
         part = filled(part, protocol="TCP")
-        return {**part, "targetPort": part.get("targetPort") or part.get("port")}
+        return {**part, "targetPort": part.get("targetPort") or part.get("port", 0)}
 
     def spec(part: JsonObject) -> JsonObject:
         part = filled(part, type="ClusterIP", sessionAffinity="None")
