@@ -7,6 +7,7 @@ from typing import Any, Final
 from karpenter.admission.errors import ErrorKind, FieldError, Path
 from karpenter.admission.schemas.formats import DNS_LABEL, LONGEST_SUBDOMAIN
 from karpenter.admission.schemas.wording import json_type
+from karpenter.api.meta import ObjectMeta
 from karpenter.model.label_rules import label_key_problem, label_value_problem
 
 # Unlike a host name, the name of an object may have parts of more than 63 characters
@@ -23,6 +24,7 @@ _NAMESPACE_RULE: Final = (
     f" '{_PART}')"
 )
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
+_FEW_CHARACTERS: Final = _MOST_ANNOTATION_BYTES // 4  # which are no more bytes, whatever they are
 
 
 def metadata_errors(obj: Mapping[str, Any]) -> list[FieldError]:
@@ -41,6 +43,58 @@ def identity_errors(obj: Mapping[str, Any]) -> list[FieldError]:
         elif not isinstance(value, str):
             errors.append(_wrong_type((key,), "string", value))
     return errors
+
+
+class SoundMetadata:
+    """Recognises metadata without errors, and looks only once at what many objects share."""
+
+    def __init__(self) -> None:
+        self._labels: set[tuple[str, str]] = set()
+        self._annotations: set[str] = set()
+        self._others: set[tuple[str, str, tuple[str, ...]]] = set()
+
+    def includes(self, metadata: ObjectMeta) -> bool:
+        """Whether there is nothing wrong with metadata; False where that takes a closer look."""
+        name, annotations = metadata.name, metadata.annotations
+        if not name or len(name) > LONGEST_SUBDOMAIN or not _NAME.fullmatch(name):
+            return False
+        if not self._labels.issuperset(metadata.labels.items()) and not self.labels(
+            metadata.labels
+        ):
+            return False
+        others = (metadata.generate_name, metadata.namespace, metadata.finalizers)
+        return (others in self._others or self._learn_others(metadata)) and (
+            not annotations or self._are_annotations(annotations)
+        )
+
+    def labels(self, labels: Mapping[str, Any]) -> bool:
+        """Whether there is nothing wrong with labels, wherever they stand."""
+        if any(_map_errors(labels, (), _label_errors)):
+            return False
+        self._labels.update(labels.items())
+        return True
+
+    def _are_annotations(self, annotations: Mapping[str, str]) -> bool:
+        if sum(map(len, annotations.values())) + sum(map(len, annotations)) > _FEW_CHARACTERS:
+            return False
+        if not self._annotations.issuperset(annotations):
+            if any(_map_errors(annotations, (), _annotation_errors)):
+                return False
+            self._annotations.update(annotations)
+        return True
+
+    def _learn_others(self, metadata: ObjectMeta) -> bool:
+        """Look at what pods of a workload have in common besides their labels."""
+        prefix, namespace, finalizers = others = (
+            metadata.generate_name,
+            metadata.namespace,
+            metadata.finalizers,
+        )
+        plain = {"name": "x", "generateName": prefix, "namespace": namespace}
+        if any(_name_errors(plain, ())) or any(_finalizer_errors(list(finalizers), ())):
+            return False
+        self._others.add(others)
+        return True
 
 
 def _metadata_errors(metadata: object) -> Iterator[FieldError]:

@@ -19,6 +19,8 @@ from karpenter.model.quantity import QuantityError, parse
 _Found: TypeAlias = Iterator[tuple[Path, Any]]  # where an amount stands, and the amount
 _Walk: TypeAlias = Callable[[Any, Path], _Found]
 
+_Test: TypeAlias = Callable[[Any], bool]
+
 _UNIONS: Final = (Union, UnionType)
 
 
@@ -32,6 +34,12 @@ def quantity_errors(resource: Resource) -> list[FieldError]:
         for path, amount in walk(resource, ())
         if (problem := _problem_of(amount)) is not None
     ]
+
+
+def has_sound_amounts(resource: Resource) -> bool:
+    """Whether there is nothing wrong with the amounts of an object."""
+    is_sound = _test_of(type(resource))
+    return is_sound is None or is_sound(resource)
 
 
 def _problem_of(amount: str | int | float) -> str | None:
@@ -108,3 +116,56 @@ def _fields(kind: type[msgspec.Struct]) -> _Walk | None:
                 yield from walk(held, (*path, written))
 
     return found
+
+
+@cache
+def _test_of(kind: Any) -> _Test | None:
+    """How to tell whether all amounts in a value can be, without where they stand.
+
+    As most can, this is asked of every object, and the walk is for the others.
+    """
+    if _walk_of(kind) is None:
+        return None
+    origin, args = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _test_of_fields(kind)
+    if origin is tuple:
+        return _test_of_each(_test_of(args[0]), iter)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _test_of_each(_test_of(args[1]), lambda value: value.values())
+    if kind in (Quantity, Quantity | None):
+        return lambda amount: amount is None or _problem_of(amount) is None
+    (inner,) = (test for arg in args if (test := _test_of(arg)) is not None)
+    return lambda value: value is None or inner(value)
+
+
+def _test_of_each(test: _Test | None, items: Callable[[Any], Any]) -> _Test | None:
+    if test is None:
+        return None
+    is_sound = test
+
+    def are_sound(value: Any) -> bool:
+        for item in items(value):  # noqa: SIM110 a loop takes half the time of all()
+            if not is_sound(item):
+                return False
+        return True
+
+    return are_sound
+
+
+def _test_of_fields(kind: type[msgspec.Struct]) -> _Test:
+    tests = [
+        (field.name, test)
+        for field in msgspec.structs.fields(kind)
+        if (test := _test_of(field.type)) is not None
+    ]
+
+    def are_sound(value: Any) -> bool:
+        for name, is_sound in tests:
+            held = getattr(value, name)
+            # Nothing, and nothing listed; a zero is an amount that can be
+            if held and not is_sound(held):
+                return False
+        return True
+
+    return are_sound

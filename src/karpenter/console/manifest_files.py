@@ -17,6 +17,7 @@ from karpenter.console.help_pages import unset_option
 if TYPE_CHECKING:
     from karpenter.admission.errors import FieldError, FieldWarning
     from karpenter.manifests.files import Loaded
+    from karpenter.manifests.jsonitems import Maker
     from karpenter.manifests.reader import Document
 
 _MATCH: Final = " should match "
@@ -35,7 +36,9 @@ Recursive: TypeAlias = Annotated[
 ]
 
 
-def load_documents(names: Sequence[str], *, recursive: bool) -> "Loaded":
+def load_documents(
+    names: Sequence[str], *, recursive: bool, maker: "Maker | None" = None
+) -> "Loaded":
     """Read the named files, folders and standard input, or end the command where none is named."""
     from karpenter.manifests.files import STANDARD_INPUT, load
 
@@ -44,7 +47,7 @@ def load_documents(names: Sequence[str], *, recursive: bool) -> "Loaded":
     if names.count(STANDARD_INPUT) > 1:
         output.fail("standard input can be read only once: name - only once")
     standard_input = sys.stdin.buffer if sys.stdin else None  # None where a shell closed it
-    return load(names, recursive=recursive, standard_input=standard_input)
+    return load(names, recursive=recursive, standard_input=standard_input, maker=maker)
 
 
 def report(

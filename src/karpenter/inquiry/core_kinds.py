@@ -12,7 +12,6 @@ Most objects are valid and many are alike: a decoder generated from the structs 
 speed of C, equal parts are checked once, and lines are looked up only where there is a problem.
 """
 
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from karpenter.admission.errors import (
     Path,
     render_path,
 )
+from karpenter.inquiry.core_shapes import SCALARS, shape_of
 from karpenter.model.suggestions import nearest_key
 from karpenter_sandbox.kinds.defaults.kinds import with_defaults
 from karpenter_sandbox.kinds.schemas.structs import Form, GoType, Struct, struct, struct_of_kind
@@ -33,14 +33,6 @@ from karpenter_sandbox.kinds.typed import DecodeError, complete_object, decode_o
 from karpenter_sandbox.kinds.validation.kinds import object_errors
 from karpenter_sandbox.kinds.validation.placing import placing_problems
 
-_SCALARS: Final[Mapping[str, type]] = {
-    "string": str,
-    "bytes": str,
-    "bool": bool,
-    "int32": int,
-    "int64": int,
-    "float64": float,
-}
 _JSON_NAMES: Final[Mapping[str, str]] = {
     "string": "text",
     "bytes": "text",
@@ -49,7 +41,7 @@ _JSON_NAMES: Final[Mapping[str, str]] = {
     "int64": "a whole number",
     "float64": "a number",
 }
-_PLACING: Final = ("tolerations", "topologySpreadConstraints", "affinity")
+PLACING: Final = ("tolerations", "topologySpreadConstraints", "affinity")
 # Ownership and status, which no rule checks
 _OF_ONE_OBJECT: Final = frozenset({"metadata", "status"})
 # Whose replicas are counted among the pods that exist, which takes their selector. Of other kinds a
@@ -119,7 +111,7 @@ class CoreKinds:
         kind = obj["kind"]
         if is_stored and kind == "Pod":
             spec = obj.get("spec") or {}
-            part: dict[str, Any] = {key: spec[key] for key in _PLACING if spec.get(key)}
+            part: dict[str, Any] = {key: spec[key] for key in PLACING if spec.get(key)}
             if not part:
                 return []
         else:
@@ -130,13 +122,14 @@ class CoreKinds:
             known = (
                 list(placing_problems(part, ("spec",)))
                 if is_stored and kind == "Pod"
-                else _broken_rules(part, obj["apiVersion"], kind)
+                else broken_rules(part, obj["apiVersion"], kind)
             )
             self._judged[key] = known
         return known
 
 
-def _broken_rules(part: dict[str, Any], api_version: str, kind: str) -> list[FieldError]:
+def broken_rules(part: dict[str, Any], api_version: str, kind: str) -> list[FieldError]:
+    """List which rules an object breaks, judged without its metadata and status."""
     group = api_version.rpartition("/")[0]
     try:
         decoded = decode_object({**part, "metadata": {"name": "x"}}, api_version, kind)
@@ -199,7 +192,7 @@ def _wanted(value: Any, go_type: GoType) -> tuple[str, bool]:
 
 
 def _is_scalar(value: Any, name: str) -> bool:
-    wanted = _SCALARS[name]
+    wanted = SCALARS[name]
     if wanted is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return type(value) is wanted
@@ -216,29 +209,7 @@ def _unknown(path: Path, known: Mapping[str, Any]) -> FieldError:
 def _has_shape(obj: Mapping[str, Any], found: Struct) -> bool:
     """Whether an object has known fields alone, with values of their types."""
     try:
-        msgspec.convert(obj, _model(found.name))
+        msgspec.convert(obj, shape_of(found.name))
     except msgspec.ValidationError:
         return False
     return True
-
-
-@functools.cache
-def _model(name: str) -> type[msgspec.Struct]:
-    """A decoder for a struct that refuses unknown fields."""
-    fields = [
-        (f"f{at}", _annotation(field.type) | None, msgspec.field(default=None, name=key))
-        for at, (key, field) in enumerate(struct(name).json_fields().items())
-    ]
-    return msgspec.defstruct(
-        name.replace(".", "_"), fields, forbid_unknown_fields=bool(fields), gc=False
-    )
-
-
-def _annotation(go_type: GoType) -> Any:
-    if go_type.form is Form.STRUCT:
-        return _model(go_type.name)
-    if go_type.form is Form.LIST:
-        return list[_annotation(go_type.parts) | None]  # type: ignore[misc]
-    if go_type.form is Form.MAP:
-        return dict[str, _annotation(go_type.parts) | None]  # type: ignore[misc]
-    return _SCALARS.get(go_type.name, Any)

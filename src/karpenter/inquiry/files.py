@@ -34,6 +34,7 @@ from karpenter.inquiry.runtime_classes import (
     overhead_errors,
     runtime_classes,
 )
+from karpenter.inquiry.sound import SoundObjects
 from karpenter.manifests.files import STANDARD_INPUT, Loaded
 from karpenter.manifests.reader import Document
 from karpenter.state.cluster import snapshot_of
@@ -66,6 +67,7 @@ class _Entry:
     document: Document
     route: Route
     objects: list[dict[str, Any]] = field(default_factory=list)  # in today's form
+    resource: Resource | None = None  # of an object that was found good at once, in its place
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldWarning] = field(default_factory=list)
     is_passed_over: bool = False
@@ -124,8 +126,9 @@ def _settled(objects: Iterable[Resource], unjudged: Collection[str]) -> Snapshot
 def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Change:
     """Return the objects of manifests, or list what is wrong with them and end the command."""
     with output.progress("reading"), _without_collection():
-        loaded = manifest_files.load_documents(names, recursive=recursive)
-        entries = [_taken_in(document) for document in loaded.documents]
+        sound = SoundObjects()
+        loaded = manifest_files.load_documents(names, recursive=recursive, maker=sound)
+        entries = _taken_in_all(loaded.documents, sound)
         _convert_old(entries)
         _take_foreign_classes(entries)
         _add_runtimes(entries)
@@ -158,6 +161,20 @@ def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> 
     for problem in problems:
         output.error(f"{_places(problem, documents)}: {problem.text}")
     output.fail(f"nothing is planned: {manifest_files.problems(len(problems))}")
+
+
+def _taken_in_all(documents: Sequence[Document], sound: SoundObjects) -> list[_Entry]:
+    """Take in objects, those that are good at once, unless others decide how they are read."""
+    kinds = {(str(document.api_version), str(document.kind)) for document in documents}
+    heads = [{"apiVersion": api_version, "kind": kind} for api_version, kind in kinds]
+    if any(claim_of(head).route in _OLD or is_runtime_class(head) for head in heads):
+        return [_taken_in(document) for document in documents]
+    return [
+        _Entry(document, Route.OTHER, resource=resource)
+        if (resource := sound.resource(document)) is not None
+        else _taken_in(document)
+        for document in documents
+    ]
 
 
 def _taken_in(document: Document) -> _Entry:
@@ -208,10 +225,13 @@ def _take_foreign_classes(entries: Sequence[_Entry]) -> None:
         reference for entry in entries for obj in entry.objects for reference in _classes_named(obj)
     }
     for entry in entries:
-        data = entry.document.data
-        home = (str(data.get("apiVersion")).rpartition("/")[0], data.get("kind"))
-        if entry.is_passed_over and home in named:
-            entry.objects, entry.is_passed_over, entry.is_foreign_class = [dict(data)], False, True
+        if not entry.is_passed_over:
+            continue
+        document = entry.document
+        home = (str(document.api_version).rpartition("/")[0], document.kind)
+        if home in named:
+            entry.objects, entry.is_passed_over = [dict(document.data)], False
+            entry.is_foreign_class = True
 
 
 def _classes_named(obj: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
@@ -225,7 +245,7 @@ def _classes_named(obj: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
 
 def _add_runtimes(entries: Sequence[_Entry]) -> None:
     """Let pods have what their RuntimeClass adds, where the class is in the input."""
-    classes = runtime_classes(entry.document.data for entry in entries)
+    classes = runtime_classes(entry.document.data for entry in entries if entry.resource is None)
     for entry in entries if classes else ():
         entry.objects = [as_admitted(obj, classes) for obj in entry.objects]
 
@@ -290,6 +310,8 @@ def _is_brief(error: FieldError) -> bool:
 
 
 def _decoded(entry: _Entry) -> Iterator[Resource]:
+    if entry.resource is not None:
+        yield entry.resource
     for obj in () if entry.errors else entry.objects:
         try:
             resource = _model_of(entry, obj)
@@ -323,7 +345,7 @@ def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
 
 
 def _has_no_effect(entry: _Entry) -> bool:
-    kind = entry.document.data.get("kind")
+    kind = entry.document.kind
     return entry.is_passed_over or (isinstance(kind, str) and kind in _WITHOUT_EFFECT)
 
 
@@ -339,7 +361,7 @@ def _say_passed_over(entry: _Entry, alike: int) -> None:
 
 
 def _kind_of(entry: _Entry) -> tuple[str, str]:
-    return str(entry.document.data.get("apiVersion")), str(entry.document.data.get("kind"))
+    return str(entry.document.api_version), str(entry.document.kind)
 
 
 def _places(problem: InputProblem, documents: Sequence[Document]) -> str:

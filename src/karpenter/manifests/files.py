@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from karpenter.manifests.errors import ManifestError
+from karpenter.manifests.jsonitems import Maker
 from karpenter.manifests.reader import Document, read, size_limit, too_large
 from karpenter.os_errors import os_reason
 
@@ -38,7 +39,13 @@ class Loaded:
     errors: list[ManifestError] = field(default_factory=list)
 
 
-def load(names: Sequence[str], *, recursive: bool, standard_input: BinaryIO | None) -> Loaded:
+def load(
+    names: Sequence[str],
+    *,
+    recursive: bool,
+    standard_input: BinaryIO | None,
+    maker: Maker | None = None,
+) -> Loaded:
     """Read every named file, the manifests in every named folder, and standard input for ``-``."""
     loaded = Loaded()
     for name in names:
@@ -49,13 +56,15 @@ def load(names: Sequence[str], *, recursive: bool, standard_input: BinaryIO | No
             continue
         for file in files:
             try:
-                loaded.documents.extend(_read_one(file, standard_input))
+                loaded.documents.extend(_read_one(file, standard_input, maker))
             except ManifestError as error:
                 loaded.errors.append(error)
     return loaded
 
 
-def _read_one(file: Path | None, standard_input: BinaryIO | None) -> list[Document]:
+def _read_one(
+    file: Path | None, standard_input: BinaryIO | None, maker: Maker | None
+) -> list[Document]:
     name = STANDARD_INPUT_NAME if file is None else str(file)
     try:
         if file is not None:
@@ -67,7 +76,7 @@ def _read_one(file: Path | None, standard_input: BinaryIO | None) -> list[Docume
             raise ManifestError(name, None, None, "standard input is closed")
     except OSError as error:
         raise _explained(name, error) from error
-    return read(data, name)
+    return read(data, name, maker)
 
 
 def _bounded(stream: BinaryIO, name: str) -> bytes:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from karpenter.manifests import jsontext, limits, positions, yamltext
+from karpenter.manifests import jsonitems, jsontext, limits, positions, yamltext
 from karpenter.manifests.errors import ManifestError
+from karpenter.manifests.jsonitems import Item, Maker
 from karpenter.manifests.positions import Path
 from karpenter.manifests.text import check_printable, decode
 
@@ -33,10 +34,15 @@ class Lines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where documents come from: the name of a file and its text."""
+    """Where documents come from: the name of a file and its text, which may still be in bytes."""
 
     name: str
-    text: str = field(repr=False)
+    content: str | bytes = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The text; of bytes it is made anew, since only messages with a line need it."""
+        return self.content if isinstance(self.content, str) else decode(self.content, self.name)
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,32 @@ class Root:
 class Document:
     """One object of a manifest, which knows the line of each of its fields."""
 
-    data: dict[str, Any]
+    content: dict[str, Any] | Item
     root: Root = field(repr=False)
     within: Path  # where the object stands in its root: not at the top for the items of a List
     index: int  # among the objects of the file
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The object as plain values; of an item they are made anew, and are the caller's."""
+        return self.content.value if isinstance(self.content, Item) else self.content
+
+    @property
+    def made(self) -> object:
+        """What the caller of the reader has made of it meanwhile, if anything."""
+        return self.content.made if isinstance(self.content, Item) else None
+
+    @property
+    def api_version(self) -> object:
+        """What it gives as its apiVersion."""
+        content = self.content
+        return content.api_version if isinstance(content, Item) else content.get("apiVersion")
+
+    @property
+    def kind(self) -> object:
+        """What it gives as its kind."""
+        content = self.content
+        return content.kind if isinstance(content, Item) else content.get("kind")
 
     @property
     def source(self) -> Source:
@@ -75,10 +103,20 @@ class Document:
         return self.root.lines.of((*self.within, *path))
 
 
-def read(data: bytes, name: str) -> list[Document]:
-    """Return the objects in the bytes of a file; ``name`` is what messages call it."""
+def read(data: bytes, name: str, maker: Maker | None = None) -> list[Document]:
+    """Return the objects in the bytes of a file.
+
+    Args:
+        data: The file.
+        name: What messages call it.
+        maker: Makes something of the objects of a large List while they are read.
+    """
     if len(data) > size_limit(data):
         raise too_large(data, name)
+    found = jsonitems.split(data, maker)
+    if found is not None:
+        root = Root(Source(name, data), found.start, 1, is_json=True)
+        return [Document(item, root, ("items", i), i) for i, item in enumerate(found.items)]
     source = Source(name, decode(data, name))
     return [
         Document(value, root, within, index)
@@ -164,10 +202,9 @@ def _items(value: dict[str, Any], root: Root, within: Path) -> list[Any] | None:
             return items or []
         line = root.lines.of((*within, "items"))
         raise ManifestError(root.source.name, line, None, "the items of a List must be a list")
-    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
+    common = jsonitems.common_of(value.get("apiVersion"), kind)
+    if common is None or not isinstance(items, list):
         return None
-    # The API server leaves out what all items of a typed list have in common.
-    common = {"apiVersion": value.get("apiVersion"), "kind": kind.removesuffix("List")}
     return [{**common, **item} if isinstance(item, dict) else item for item in items]
 
 

@@ -1,0 +1,264 @@
+"""The items of a List in JSON, each decoded when it is asked for.
+
+A dump of a cluster is one List of ten thousands of objects. All of its text is read here, but only
+the text of each item is kept, not its values: a wire model can be decoded from the text, and the
+values of an item, which take several times the memory, are needed only where it has a problem.
+
+Nothing is refused here. A text that is anything but an ordinary List, that sets a key twice or
+nests too deeply, is left to ``jsontext``, which says what is wrong and where.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+
+from karpenter.manifests import limits
+from karpenter.manifests.scalars import ScalarError, json_number
+
+_OBJECT_FIRST: Final = re.compile(rb"[ \t\r\n]*(?=\{)")
+# What a server and kubectl begin an object with
+_USUAL_HEAD: Final = re.compile(
+    rb'\{\s*"apiVersion":\s*"([a-z0-9./]+)",\s*"kind":\s*"([A-Za-z0-9]+)"\s*[,}]'
+)
+_CHUNK: Final = 500  # items whose values are in memory at a time
+_SLICE: Final = 2**22  # bytes that are searched at a time
+_AROUND: Final = 2  # levels that the List and its list of items add to those of an item
+_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER: Final = b"0" * 19  # fewer digits fit into 64 bits
+_ONE_KIND: Final = bytes.maketrans(b"[]", b"{}")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b'{}[]"'))
+
+Decode: TypeAlias = Callable[[msgspec.Raw], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The text of one object in a List.
+
+    ``common`` is what a typed list says once for all of its items. A decoder of the text reads a
+    number with a fraction or an exponent otherwise than the reader of manifests does, to which
+    ``1.0`` is 1; so ``has_fractions`` tells whether there is one. ``made`` is what the caller has
+    made of it.
+    """
+
+    text: msgspec.Raw
+    common: Mapping[str, Any]
+    api_version: object
+    kind: object
+    has_fractions: bool
+    made: object = None
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object as plain values, made anew whenever they are asked for."""
+        return {**self.common, **_decode(self.text)}
+
+
+class Maker(Protocol):
+    """Makes something of objects while they are read, from a type that holds all they say."""
+
+    def decoder(self, api_version: object, kind: object) -> Decode | None:
+        """Return what decodes the text of an object into a value that is encoded to the same.
+
+        It may raise any error of msgspec; the object is then read into plain values.
+        """
+
+    def made(self, api_version: object, kind: object, text: msgspec.Raw, value: Any) -> object:
+        """Return what to keep of an object, from its text and what was decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a List, and where in the text the List starts."""
+
+    start: int
+    items: list[Item]
+
+
+def split(data: bytes, maker: Maker | None = None) -> Items | None:
+    """Return the items of a text that is one JSON List of objects; None for any other text."""
+    start = _OBJECT_FIRST.match(data)
+    if start is None:
+        return None
+    try:
+        items = list(_Reading(maker).items(data))
+    except (_NotOrdinaryError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    except (OverflowError, ScalarError):  # a number beyond 64 bits, or beyond every bound
+        return None
+    return Items(start.end(), items)
+
+
+def common_of(api_version: object, kind: object) -> dict[str, Any] | None:
+    """Return what the items of a List need not say themselves; None for what is no List."""
+    if kind == "List" and api_version == "v1":
+        return {}
+    if not (isinstance(kind, str) and kind.endswith("List")):
+        return None
+    # The API server leaves out what all items of a typed list have in common.
+    return {"apiVersion": api_version, "kind": kind.removesuffix("List")}
+
+
+class _Head(msgspec.Struct, rename="camel", gc=False):
+    """What an object is; anything may stand where its kind should."""
+
+    api_version: Any = msgspec.UNSET
+    kind: Any = msgspec.UNSET
+
+
+class _Envelope(_Head, forbid_unknown_fields=True, kw_only=True, gc=False):
+    items: list[msgspec.Raw]
+    metadata: Any = msgspec.UNSET
+
+
+class _NotOrdinaryError(ValueError):
+    """The text has to be read in the other way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What items say they are, and how such items are decoded."""
+
+    api_version: object
+    kind: object
+    decode: Decode | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """One item, and a value that is encoded to what its text says."""
+
+    text: msgspec.Raw
+    kind: _Kind
+    value: Any
+    is_typed: bool = True
+    has_fractions: bool = False
+
+
+class _Reading:
+    """One pass over one List."""
+
+    def __init__(self, maker: Maker | None) -> None:
+        self._maker = maker
+        self._common: Mapping[str, Any] = {}
+        self._kinds: dict[bytes, _Kind] = {}  # by what their texts begin with
+        self._quotes = 0  # that the values are written with
+        self._count = 0  # of values, at least
+        self._fractions = 0  # numbers with a fraction or an exponent, so far
+        self._decode_any = msgspec.json.Decoder(float_hook=self._number).decode
+
+    def items(self, data: bytes) -> Iterator[Item]:
+        envelope = _ENVELOPES.decode(data)
+        common = common_of(_stated(envelope.api_version), _stated(envelope.kind))
+        if common is None:
+            raise _NotOrdinaryError
+        self._common = common
+        texts, envelope.items = envelope.items, []
+        self._check([envelope], limits.MAX_DEPTH)
+        for first in range(0, len(texts), _CHUNK):
+            found = [self._decoded(text) for text in texts[first : first + _CHUNK]]
+            self._check([each.value for each in found], limits.MAX_DEPTH - _AROUND)
+            for each in found:
+                yield self._item(each)
+        # Of a key that is set twice the text has both, and the values have one
+        if self._quotes != sum(map(_quotes, _slices(data))):
+            raise _NotOrdinaryError
+
+    def _decoded(self, text: msgspec.Raw) -> _Decoded:
+        kind = self._kind(text)
+        if kind.decode is not None:
+            try:
+                return _Decoded(text, kind, kind.decode(text))
+            except (ValueError, RecursionError):
+                pass  # it may still be read, if only without a type
+        before = self._fractions
+        value = self._decode_any(text)
+        if type(value) is not dict:
+            raise _NotOrdinaryError
+        has_fractions = self._fractions > before
+        return _Decoded(text, kind, value, is_typed=False, has_fractions=has_fractions)
+
+    def _kind(self, text: msgspec.Raw) -> _Kind:
+        usual = _USUAL_HEAD.match(text)
+        if usual is None:
+            head = _HEADS.decode(text)
+            return self._kind_of(head.api_version, head.kind)
+        known = self._kinds.get(usual[0])
+        if known is None:
+            known = self._kinds[usual[0]] = self._kind_of(usual[1].decode(), usual[2].decode())
+        return known
+
+    def _kind_of(self, api_version: object, kind: object) -> _Kind:
+        if api_version is msgspec.UNSET:
+            api_version = self._common.get("apiVersion")
+        if kind is msgspec.UNSET:
+            kind = self._common.get("kind")
+        if common_of(api_version, kind) is not None:
+            raise _NotOrdinaryError  # a List in a List
+        decode = None if self._maker is None else self._maker.decoder(api_version, kind)
+        return _Kind(api_version, kind, decode)
+
+    def _number(self, text: str) -> int | float:
+        self._fractions += 1
+        return json_number(text)
+
+    def _check(self, values: Sequence[Any], levels: int) -> None:
+        """Refuse what ``jsontext`` refuses, except for keys that are set twice."""
+        written = _encode(values)
+        self._count += sum(map(written.count, (b",", b"{", b"[")))
+        if self._count > limits.MAX_JSON_VALUES:
+            raise _NotOrdinaryError
+        if _LONG_NUMBER in written.translate(_DIGITS):
+            _pack(values)  # raises an OverflowError where it is a number and no text
+        brackets = _without_escapes(written).translate(_ONE_KIND, _NO_BRACKETS)
+        self._quotes += brackets.count(b'"')
+        # Two quotes side by side are text without brackets, or end one text and begin the next
+        brackets = b"".join(brackets.replace(b'""', b"").split(b'"')[::2])
+        for _ in range(levels + 1):  # one for the sequence of values
+            if not brackets:
+                return
+            brackets = brackets.replace(b"{}", b"")
+        if brackets:
+            raise _NotOrdinaryError
+
+    def _item(self, found: _Decoded) -> Item:
+        kind, made = found.kind, None
+        if found.is_typed and self._maker is not None:
+            made = self._maker.made(kind.api_version, kind.kind, found.text, found.value)
+        return Item(
+            found.text, self._common, kind.api_version, kind.kind, found.has_fractions, made
+        )
+
+
+def _stated(value: object) -> object:
+    return None if value is msgspec.UNSET else value
+
+
+def _slices(data: bytes) -> Iterator[bytes]:
+    """Yield a text in pieces, no escape in two of them."""
+    at = 0
+    while at < len(data):
+        end = at + _SLICE
+        while data[end - 1 : end] == b"\\":
+            end += 1
+        yield data[at:end]
+        at = end
+
+
+def _quotes(text: bytes) -> int:
+    """Count the quotes around the texts in a piece of well-formed JSON."""
+    return _without_escapes(text).count(b'"')
+
+
+def _without_escapes(text: bytes) -> bytes:
+    return text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_pack: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.json.Decoder(float_hook=json_number).decode
+_ENVELOPES: Final = msgspec.json.Decoder(_Envelope)
+_HEADS: Final = msgspec.json.Decoder(_Head)
