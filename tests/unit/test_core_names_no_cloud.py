@@ -39,7 +39,8 @@ CLOUD = re.compile(
     r"karpenter\.k8s\.aws|karpenter\.kwok\.sh"  # domains of their keys
     r"|EC2NodeClass|KWOKNodeClass"
     r"|[\"'](?:aws|kwok)[\"']"  # their names
-    r"|karpenter\.cloud\.(?:aws|kwok)|karpenter\.api\.(?:ec2|kwok)|\b(?:ec2|kwok)_labels\b"
+    r"|karpenter\.cloud\.(?:aws|kwok)|\b(?:ec2|kwok)_labels\b"
+    r"|karpenter\.api\.node_classes(?:\.| import )(?:ec2|kwok)"
 )
 EXCEPTIONS = {
     "controllers/legacy/bridge.py": "an AWSNodeTemplate becomes an EC2NodeClass, whose kubelet settings are kept",
@@ -90,7 +91,9 @@ def test_every_exception_is_needed(name: str) -> None:
         ("NodeClass: TypeAlias = EC2NodeClass | KWOKNodeClass", True),
         ('ZONE_ID: Final = "karpenter.k8s.aws/zone-id"', True),
         ("from karpenter.cloud.kwok import catalogue", True),
-        ("from karpenter.api import ec2_labels", True),
+        ("from karpenter.api.node_classes import ec2_labels", True),
+        ("from karpenter.api.node_classes.kwok import KWOKNodeClassSpec", True),
+        ("from karpenter.api.node_classes import NodeClass", False),
         ("# volumes of AWS are told by the in-tree name kubernetes.io/aws-ebs", False),
         ("from karpenter.cloud.provider import CloudProvider", False),
     ],
