@@ -9,12 +9,12 @@ from karpenter.cli import controller_flags
 from karpenter.console import output
 
 HELP = """\
-Run the controllers on a cluster: pods become nodes, and nodes go when nobody needs them.
+Run the controllers on a cluster: launch nodes for pending pods, and remove nodes that are not needed.
 
-The cluster is that of KUBECONFIG, else the one this process runs in, else that of ~/.kube/config. \
-Every flag has an environment variable, --metrics-port is METRICS_PORT (and --provider is \
-CLOUD_PROVIDER); a flag goes before a variable. SIGTERM ends the process in order: the lease is \
-given back and the exit code is 0.
+The cluster is that of KUBECONFIG, otherwise the one this process runs in, otherwise that of \
+~/.kube/config. Every flag has an environment variable: --metrics-port is METRICS_PORT, --provider \
+is CLOUD_PROVIDER. A flag takes precedence over its variable. SIGTERM shuts the process down \
+gracefully: it releases the Lease and exits with code 0.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -26,7 +26,7 @@ EXAMPLES = """\
 
 
 def controller(**given: str | None) -> None:
-    """Run the controllers until told to stop."""
+    """Run the controllers until a signal ends the process."""
     from karpenter.scheduling.inputs.scheduler_config import (
         SchedulerConfigError,
         parse_scheduler_config,

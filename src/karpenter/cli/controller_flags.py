@@ -44,30 +44,32 @@ class Flag:
 
 
 SETTINGS: Final = (
-    Flag("metrics_port", "PORT", "8080", "Where metrics are served."),
-    Flag("health_probe_port", "PORT", "8081", "Where health is served."),
-    Flag("kube_client_qps", "COUNT", "200", "Requests a second to the API server."),
-    Flag("kube_client_burst", "COUNT", "300", "Requests at once to the API server."),
+    Flag("metrics_port", "PORT", "8080", "Port of the metrics endpoint."),
+    Flag("health_probe_port", "PORT", "8081", "Port of the health endpoint."),
+    Flag("kube_client_qps", "COUNT", "200", "Maximum requests per second to the API server."),
+    Flag("kube_client_burst", "COUNT", "300", "Maximum burst of requests to the API server."),
     Flag("enable_profiling", _BOOLEAN, "false", "Serve /debug/pprof beside the metrics."),
-    Flag("disable_leader_election", _BOOLEAN, "false", "Act without a lease; run one replica."),
-    Flag("leader_election_name", "NAME", "karpenter-leader-election", "The Lease."),
+    Flag(
+        "disable_leader_election", _BOOLEAN, "false", "Act without a Lease; run only one replica."
+    ),
+    Flag("leader_election_name", "NAME", "karpenter-leader-election", "Name of the Lease."),
     Flag(
         "leader_election_namespace",
         "NAME",
         "that of the pod",
-        "Where the Lease is; needed outside of a cluster.",
+        "Namespace of the Lease; required outside of a cluster.",
     ),
     Flag(
         "disable_controller_warmup",
         _BOOLEAN,
         "true",
-        "Accepted; standbys always know the cluster before they lead.",
+        "Accepted and ignored; a standby always reads the cluster before it leads.",
     ),
     Flag(
         "disable_cluster_state_observability",
         _BOOLEAN,
         "false",
-        "No metrics about single pods, nodes, pools and conditions, and no events of the latter.",
+        "Export no metrics of single pods, nodes, NodePools and conditions, and no events of conditions.",
     ),
     Flag(
         "metrics_detail",
@@ -75,25 +77,43 @@ SETTINGS: Final = (
         "object",
         "object or pool: metrics of single pods and nodes, or sums by pool, zone and capacity type.",
     ),
-    Flag("memory_limit", "BYTES", "-1", "Say so when 90 % of it are in use; -1 is no limit."),
-    Flag("cpu_requests", "MILLIS", "1000", "Accepted; what is done at once does not depend on it."),
-    Flag("log_level", "LEVEL", "info", "What is worth a line: debug, info or error."),
-    Flag("log_format", "FORMAT", "", "json or text; if not given, text on a terminal only."),
-    Flag("log_output_paths", "PATHS", "stdout", "Where lines go, separated by commas."),
-    Flag("log_error_output_paths", "PATHS", "stderr", "Where failures to log are told."),
+    Flag(
+        "memory_limit", "BYTES", "-1", "Log a warning when 90 % of it is in use; -1 means no limit."
+    ),
+    Flag(
+        "cpu_requests", "MILLIS", "1000", "Accepted and ignored; concurrency does not depend on it."
+    ),
+    Flag("log_level", "LEVEL", "info", "Lowest level that is logged: debug, info or error."),
+    Flag(
+        "log_format",
+        "FORMAT",
+        "",
+        "json or text; by default text on a terminal and json elsewhere.",
+    ),
+    Flag("log_output_paths", "PATHS", "stdout", "Destinations of log lines, separated by commas."),
+    Flag(
+        "log_error_output_paths", "PATHS", "stderr", "Destinations of errors of the logger itself."
+    ),
     Flag("decision_log", "FILE", "", "Append decision records to a file, a line of JSON each."),
-    Flag("batch_max_duration", "TIME", "10s", "The longest time pods are collected."),
-    Flag("batch_idle_duration", "TIME", "1s", "The silence that ends collecting pods."),
-    Flag("preference_policy", "POLICY", "Respect", "Respect or Ignore what pods prefer."),
+    Flag(
+        "batch_max_duration", "TIME", "10s", "Longest time that pods are collected into one batch."
+    ),
+    Flag("batch_idle_duration", "TIME", "1s", "Time without new pods that ends a batch."),
+    Flag("preference_policy", "POLICY", "Respect", "Respect or Ignore the preferences of pods."),
     Flag(
         "min_values_policy",
         "POLICY",
         "Strict",
         "Strict or BestEffort: whether minValues may be relaxed.",
     ),
-    Flag("ignore_dra_requests", _BOOLEAN, "true", "Pass over resource claims of pods."),
-    Flag("feature_gates", "GATES", "", "Features, separated by commas, such as NodeOverlay=true."),
-    Flag("scheduler_config", "YAML", "", "The defaults of the cluster's scheduler."),
+    Flag("ignore_dra_requests", _BOOLEAN, "true", "Ignore the ResourceClaims of pods."),
+    Flag(
+        "feature_gates",
+        "GATES",
+        "",
+        "Feature gates, separated by commas, such as NodeOverlay=true.",
+    ),
+    Flag("scheduler_config", "YAML", "", "Default constraints of the cluster's scheduler."),
     Flag("webhook_port", "PORT", "0", "Where the webhook is served; 0 is nowhere."),
     Flag(
         "karpenter_service",
@@ -113,10 +133,30 @@ SETTINGS: Final = (
         "own",
         "own or external: whether the controller makes them, or cert-manager does.",
     ),
-    Flag("legacy_node_repair", _BOOLEAN, "false", "With NodeRepair: repair nodes the older way."),
-    Flag("legacy_node_role", "NAME", "", "The role of nodes of Provisioners that name no profile."),
-    Flag("legacy_instance_profile", "NAME", "", "The instance profile of such nodes instead."),
-    Flag("legacy_ami_family", "FAMILY", "", "Their images, where none are named; empty is AL2."),
+    Flag(
+        "legacy_node_repair",
+        _BOOLEAN,
+        "false",
+        "With NodeRepair: delete unhealthy nodes directly, outside of budgets.",
+    ),
+    Flag(
+        "legacy_node_role",
+        "NAME",
+        "",
+        "IAM role of nodes of Provisioners that name no instance profile.",
+    ),
+    Flag(
+        "legacy_instance_profile",
+        "NAME",
+        "",
+        "Instance profile of such nodes, in place of the role.",
+    ),
+    Flag(
+        "legacy_ami_family",
+        "FAMILY",
+        "",
+        "AMI family of such nodes if none is named; empty means AL2.",
+    ),
     Flag(
         "legacy_defaults",
         "RELEASES",
@@ -126,9 +166,16 @@ SETTINGS: Final = (
     Flag("early_binding", _BOOLEAN, "false", "Bind pods to their nodes before these are ready."),
 )
 OTHERS: Final = (
-    Flag("cloud_provider", "NAME", "kwok", "Whose machines to use.", name="provider"),
-    Flag("instance_types_file_path", "FILE", "", "kwok: machines in place of the built-in ones."),
-    Flag("kwok_sold_out", "LIST", "", "kwok: offerings that cannot be had."),
+    Flag(
+        "cloud_provider", "NAME", "kwok", "Cloud provider that launches the nodes.", name="provider"
+    ),
+    Flag(
+        "instance_types_file_path",
+        "FILE",
+        "",
+        "kwok: instance types in place of the built-in ones.",
+    ),
+    Flag("kwok_sold_out", "LIST", "", "kwok: offerings that are sold out."),
 )
 FLAGS: Final = (*SETTINGS, *OTHERS)
 

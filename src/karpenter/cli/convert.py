@@ -18,8 +18,8 @@ HELP = """\
 Convert legacy manifests to karpenter.sh/v1.
 
 Provisioner (v1alpha5), AWSNodeTemplate (v1alpha1) and the v1beta1 kinds become NodePool, NodeClaim \
-and EC2NodeClass v1; other kinds are passed over with a warning. Where any object cannot be \
-converted, every problem is listed, nothing is printed as a result, and the exit code is 2.
+and EC2NodeClass v1; other kinds are ignored with a warning. If an object cannot be \
+converted, all problems are listed, no manifest is printed, and the exit code is 2.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -47,9 +47,7 @@ def convert(
     ] = None,
     filenames: Filenames = None,
     recursive: Recursive = False,
-    form: Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")] = (
-        "yaml"
-    ),
+    form: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = ("yaml"),
     ignore_defaults: Annotated[
         bool,
         typer.Option(
@@ -60,14 +58,14 @@ def convert(
     legacy_defaults: Annotated[
         Literal["early", "late"],
         typer.Option(
-            help="Whose defaults to add: those of the first releases (architecture and capacity "
-            "type only) or of all later ones."
+            help="Which defaults to add: those of the first releases (architecture and capacity "
+            "type only) or those of all later ones."
         ),
     ] = "late",
     node_role: Annotated[
         str | None,
         unset_option(
-            "The IAM role of nodes, where a manifest names no instance profile.",
+            "The IAM role of nodes, if a manifest names no instance profile.",
             metavar="NAME",
             callback=_not_empty,
         ),
@@ -75,19 +73,19 @@ def convert(
     instance_profile: Annotated[
         str | None,
         unset_option(
-            "The instance profile of nodes, where a manifest names none.",
+            "The instance profile of nodes, if a manifest names none.",
             metavar="NAME",
             callback=_not_empty,
         ),
     ] = None,
     ami_family: Annotated[
         Literal["AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022"],
-        typer.Option(help="The images of nodes, where a manifest names none."),
+        typer.Option(help="The AMI family of nodes, if a manifest names none."),
     ] = "AL2",
     default_node_class: Annotated[
         str | None,
         unset_option(
-            "The EC2NodeClass of Provisioners that name no template of their own.",
+            "The EC2NodeClass of Provisioners that name no AWSNodeTemplate.",
             metavar="NAME",
             callback=_not_empty,
         ),

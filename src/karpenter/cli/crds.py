@@ -14,8 +14,8 @@ from karpenter.console.output import Format
 HELP = """\
 Print the custom resource definitions, ready for kubectl apply.
 
-All current kinds, or those that are named: by kind, plural, singular or short name. Objects of v1beta1 \
-are refused with a sentence that says how to convert them, unless a conversion webhook is named.
+All current kinds, or those that are named: by kind, plural, singular or short name. Without a conversion \
+webhook, objects of v1beta1 are refused with a message that says how to convert them.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -46,7 +46,7 @@ def crds(
             metavar="NAMESPACE/SERVICE",
         ),
     ] = None,
-    form: Annotated[Format, typer.Option("--output", "-o", help="How to print them.")] = "yaml",
+    form: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = "yaml",
 ) -> None:
     """Print custom resource definitions."""
     from karpenter.admission.schemas.crds import builtin_crds, converted_by, stored_only

@@ -27,12 +27,10 @@ _DAYS: Final = re.compile(r"([0-9]{1,6}) ?(d|days?|w|weeks?)")
 
 Filenames: TypeAlias = Annotated[
     list[str] | None,
-    unset_option(
-        "The same as FILE, for those who are used to kubectl.", "--filename", "-f", metavar="FILE"
-    ),
+    unset_option("The same as FILE, as with kubectl.", "--filename", "-f", metavar="FILE"),
 ]
 Recursive: TypeAlias = Annotated[
-    bool, typer.Option("--recursive", "-R", help="Look into the subfolders of folders, too.")
+    bool, typer.Option("--recursive", "-R", help="Read the subfolders of folders, too.")
 ]
 
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 Files: TypeAlias = Annotated[
     list[str] | None,
     unset_argument(
-        "Manifests: files, folders, or - for standard input; the live cluster if none.",
+        "Manifests: files, folders, or - for standard input; without any, the live cluster.",
         metavar="FILE",
     ),
 ]
 InstanceTypes: TypeAlias = Annotated[
     str | None,
     unset_option(
-        "Machines to choose from, as a JSON list; any kind of node class will do then.",
+        "Instance types to choose from, as a JSON list; any kind of node class is accepted then.",
         "--instance-types",
         metavar="FILE",
     ),
@@ -41,15 +41,15 @@ InstanceTypes: TypeAlias = Annotated[
 Provider: TypeAlias = Annotated[
     str | None,
     unset_option(
-        "Whose machines to choose from; unless CLOUD_PROVIDER says it, that of the node classes "
-        "the pools name. For files: kwok, or aws on a simulated account.",
+        "Cloud provider of the instance types; by default CLOUD_PROVIDER, or the provider of the "
+        "node classes. For files: kwok, or aws on a simulated account.",
         metavar="NAME",
     ),
 ]
 Context: TypeAlias = Annotated[
     str,
     unset_option(
-        "The context of the kubeconfig to use, where no file is named.",
+        "The context of the kubeconfig to use, if no file is named.",
         metavar="NAME",
         autocompletion=completion.contexts,
     ),
@@ -57,7 +57,7 @@ Context: TypeAlias = Annotated[
 Kubeconfig: TypeAlias = Annotated[
     str,
     unset_option(
-        "The kubeconfig to use in place of KUBECONFIG, where no manifest is named.", metavar="FILE"
+        "The kubeconfig to use in place of KUBECONFIG, if no manifest is named.", metavar="FILE"
     ),
 ]
 Assignments: TypeAlias = Annotated[
@@ -72,14 +72,14 @@ Assignments: TypeAlias = Annotated[
 Now: TypeAlias = Annotated[
     str | None,
     unset_option(
-        "The moment to plan for, such as 2026-08-01T12:00:00Z, in place of the present.",
+        "The time to plan for, such as 2026-08-01T12:00:00Z; by default now.",
         metavar="TIME",
     ),
 ]
 TimeBudget: TypeAlias = Annotated[
     str | None,
     unset_option(
-        "Stop each part after that long, such as 10s, and say what was not looked at.",
+        "Stop each part after this time, such as 10s, and list what was not evaluated.",
         metavar="DURATION",
     ),
 ]

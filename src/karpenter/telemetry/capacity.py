@@ -18,33 +18,33 @@ class CapacityMetrics:
     def __init__(self, make: Families) -> None:
         self.nodeclaims_created_total = make.counter(
             "karpenter_nodeclaims_created_total",
-            "Node claims created, by what they were created for.",
+            "NodeClaims created, by the reason for their creation.",
             "reason nodepool min_values_relaxed",
         )
         self.nodeclaims_terminated_total = make.counter(
             "karpenter_nodeclaims_terminated_total",
-            "Node claims that are gone.",
+            "NodeClaims that were terminated.",
             "nodepool capacity_type zone",
         )
         self.nodeclaims_disrupted_total = make.counter(
             "karpenter_nodeclaims_disrupted_total",
-            "Node claims that were made to go, by reason.",
+            "NodeClaims that were disrupted, by reason.",
             DISRUPTED,
         )
         self.nodeclaims_unhealthy_disrupted_total = make.counter(
             "karpenter_nodeclaims_unhealthy_disrupted_total",
-            "Node claims that were made to go because their node was unhealthy.",
+            "NodeClaims that were disrupted because their node was unhealthy.",
             "condition nodepool capacity_type image_id termination_mode",
         )
         self.nodeclaims_instance_termination_duration_seconds = make.histogram(
             "karpenter_nodeclaims_instance_termination_duration_seconds",
-            "How long the cloud took to remove an instance.",
+            "Time from the request to terminate an instance until it was gone.",
             "nodepool",
             buckets=doubling(1, 11),
         )
         self.nodeclaims_termination_duration_seconds = make.histogram(
             "karpenter_nodeclaims_termination_duration_seconds",
-            "How long a node claim took from its deletion until it was gone.",
+            "Time from the deletion of a NodeClaim until it was gone.",
             "nodepool",
             buckets=doubling(1, 12),
         )
@@ -52,19 +52,19 @@ class CapacityMetrics:
             "karpenter_nodes_created_total", "Nodes that registered.", "nodepool zone"
         )
         self.nodes_terminated_total = make.counter(
-            "karpenter_nodes_terminated_total", "Nodes that are gone.", "nodepool zone"
+            "karpenter_nodes_terminated_total", "Nodes that were terminated.", "nodepool zone"
         )
         self.nodes_drained_total = make.counter(
             "karpenter_nodes_drained_total", "Nodes that were drained.", "nodepool"
         )
         self.nodes_termination_duration_seconds = make.summary(
             "karpenter_nodes_termination_duration_seconds",
-            "How long a node took from its deletion until it was gone.",
+            "Time from the deletion of a node until it was gone.",
             "nodepool",
         )
         self.nodes_lifetime_duration_seconds = make.histogram(
             "karpenter_nodes_lifetime_duration_seconds",
-            "How old nodes were when they went.",
+            "Age of nodes when they were removed.",
             "nodepool",
             buckets=LIFETIMES,
         )
@@ -73,38 +73,38 @@ class CapacityMetrics:
         )
         self.nodes_reboot_duration_seconds = make.histogram(
             "karpenter_nodes_reboot_duration_seconds",
-            "How long a reboot took from the request to its outcome.",
+            "Time from the request of a reboot to its outcome.",
             "result",
             buckets=doubling(10, 8),
         )
         self.nodes_reboot_recovery_duration_seconds = make.histogram(
             "karpenter_nodes_reboot_recovery_duration_seconds",
-            "How long a node took from its boot until it was healthy.",
+            "Time from the boot of a node until it was healthy.",
             buckets=doubling(10, 8),
         )
         self.nodepools_cost_tracker_errors_total = make.counter(
             "karpenter_nodepools_cost_tracker_errors_total",
-            "Machines whose price could not be found.",
+            "Nodes whose price could not be found.",
             "nodepool",
         )
         self.nodepools_allowed_disruptions = make.gauge(
             "karpenter_nodepools_allowed_disruptions",
-            "How many nodes of a pool its budgets let go at once.",
+            "Nodes of a NodePool that its budgets allow to be disrupted at once.",
             "nodepool reason",
         )
         self.nodepools_nodes_consuming_budgets = make.gauge(
             "karpenter_nodepools_nodes_consuming_budgets",
-            "Nodes of a pool that count towards its budgets.",
+            "Nodes of a NodePool that count towards its budgets.",
             "nodepool reason",
         )
         self.cloudprovider_duration_seconds = make.histogram(
             "karpenter_cloudprovider_duration_seconds",
-            "How long calls of the cloud took.",
+            "Duration of calls to the cloud provider.",
             "controller method provider",
         )
         self.cloudprovider_errors_total = make.counter(
             "karpenter_cloudprovider_errors_total",
-            "Calls of the cloud that failed, by kind of error.",
+            "Calls to the cloud provider that failed, by error.",
             "controller method provider error nodepool",
         )
 

@@ -12,17 +12,17 @@ class DecisionMetrics:
     def __init__(self, make: Families) -> None:
         self.voluntary_disruption_decisions_total = make.counter(
             "karpenter_voluntary_disruption_decisions_total",
-            "Decisions to disrupt that were carried out.",
+            "Voluntary disruption commands that were executed.",
             _DECISION,
         )
         self.voluntary_disruption_decisions_by_nodepool_total = make.counter(
             "karpenter_voluntary_disruption_decisions_by_nodepool_total",
-            "Decisions to disrupt that were carried out, by pool.",
+            "Voluntary disruption commands that were executed, by NodePool.",
             f"nodepool {_DECISION}",
         )
         self.voluntary_disruption_decision_evaluation_duration_seconds = make.histogram(
             "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
-            "How long looking for something to disrupt took.",
+            "Duration of the search for disruption candidates.",
             "reason consolidation_type",
         )
         self.voluntary_disruption_eligible_nodes = make.gauge(
@@ -32,24 +32,24 @@ class DecisionMetrics:
         )
         self.voluntary_disruption_consolidation_timeouts_total = make.counter(
             "karpenter_voluntary_disruption_consolidation_timeouts_total",
-            "Searches for consolidation that ran out of time.",
+            "Consolidation searches that reached their time limit.",
             "consolidation_type",
         )
         for kind in ("multi", "single"):  # from 0 on, so that increase() sees the first one
             self.voluntary_disruption_consolidation_timeouts_total.labels(kind)
         self.voluntary_disruption_failed_validations_total = make.counter(
             "karpenter_voluntary_disruption_failed_validations_total",
-            "Decisions that no longer held when they were looked at again.",
+            "Disruption commands that were invalid when validated before execution.",
             "consolidation_type",
         )
         self.voluntary_disruption_queue_failures_total = make.counter(
             "karpenter_voluntary_disruption_queue_failures_total",
-            "Decisions that could not be carried out.",
+            "Disruption commands that failed.",
             _DECISION,
         )
         self.voluntary_disruption_terminate_first_decisions_total = make.counter(
             "karpenter_voluntary_disruption_terminate_first_decisions_total",
-            "Decisions to let a node go before its replacement exists.",
+            "Disruption commands that delete a node before its replacement exists.",
             "nodepool reason terminate_first_reason",
         )
         self.disruption_blocked_nodes = make.gauge(
@@ -64,12 +64,12 @@ class DecisionMetrics:
         )
         self.consolidation_score = make.histogram(
             "karpenter_consolidation_score",
-            "How balanced consolidation scored the moves it weighed.",
+            "Scores that balanced consolidation gave to the moves it evaluated.",
             _MOVE,
             buckets=SCORES,
         )
         self.consolidation_moves_total = make.counter(
             "karpenter_consolidation_moves_total",
-            "Moves that balanced consolidation weighed.",
+            "Moves that balanced consolidation evaluated.",
             _MOVE,
         )

@@ -81,7 +81,7 @@ class Metrics(CapacityMetrics, WorkloadMetrics, DecisionMetrics, RuntimeMetrics)
         self.transitions: Final = TransitionFamilies(make)
         self.build_info = make.gauge(
             "karpenter_build_info",
-            "Always 1; the labels tell what this is.",
+            "Always 1; the labels name the version, the commit and the runtime.",
             "version goversion goarch commit",
         )
         machine = platform.machine()

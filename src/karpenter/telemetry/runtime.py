@@ -96,11 +96,11 @@ class RuntimeMetrics:
         )
         self.controller_runtime_terminal_reconcile_errors_total = make.counter(
             "controller_runtime_terminal_reconcile_errors_total",
-            "Reconciles that failed and are not tried again.",
+            "Reconciles that failed and are not retried.",
             "controller",
         )
         self.controller_runtime_reconcile_time_seconds = make.histogram(
-            "controller_runtime_reconcile_time_seconds", "How long reconciles took.", "controller"
+            "controller_runtime_reconcile_time_seconds", "Duration of reconciles.", "controller"
         )
         self.controller_runtime_active_workers = make.gauge(
             "controller_runtime_active_workers", "Reconciles that are running.", "controller"
@@ -115,7 +115,7 @@ class RuntimeMetrics:
         self._add_guards(make)
         self._add_webhook(make)
         self.leader_election_master_status = make.gauge(
-            "leader_election_master_status", "Whether this process leads.", "name"
+            "leader_election_master_status", "Whether this process holds the leader lease.", "name"
         )
 
     @contextmanager
@@ -180,12 +180,12 @@ class RuntimeMetrics:
         )
         self.objects_handler_failures_total = make.counter(
             "karpenter_objects_handler_failures_total",
-            "How often something went wrong while an object was taken in.",
+            "Errors while an object from a watch was processed.",
             "kind",
         )
         self.controllers_failures_total = make.counter(
             "karpenter_controllers_failures_total",
-            "How often a controller or a worker ended by an error and was begun anew.",
+            "Controllers and workers that an error ended and that were restarted.",
             "controller",
         )
 
@@ -202,33 +202,35 @@ class RuntimeMetrics:
         )
 
     def _add_queues(self, make: Families) -> None:
-        self.workqueue_depth = make.gauge("workqueue_depth", "Keys that wait for work.", _QUEUE)
+        self.workqueue_depth = make.gauge("workqueue_depth", "Keys that wait in the queue.", _QUEUE)
         self.workqueue_adds_total = make.counter(
-            "workqueue_adds_total", "Keys that were asked for.", _QUEUE
+            "workqueue_adds_total", "Keys that were added to the queue.", _QUEUE
         )
         self.workqueue_retries_total = make.counter(
-            "workqueue_retries_total", "Keys that came again because their work failed.", _QUEUE
+            "workqueue_retries_total",
+            "Keys that were retried because their processing failed.",
+            _QUEUE,
         )
         self.workqueue_queue_duration_seconds = make.histogram(
             "workqueue_queue_duration_seconds",
-            "How long keys waited.",
+            "Time a key waited in the queue.",
             _QUEUE,
             buckets=_QUEUE_BUCKETS,
         )
         self.workqueue_work_duration_seconds = make.histogram(
             "workqueue_work_duration_seconds",
-            "How long work on a key took.",
+            "Time to process a key.",
             _QUEUE,
             buckets=_QUEUE_BUCKETS,
         )
         self.workqueue_unfinished_work_seconds = make.gauge(
             "workqueue_unfinished_work_seconds",
-            "How long the work that is going on has taken so far, all added up.",
+            "Time that all keys in process have taken so far, in total.",
             _QUEUE,
         )
         self.workqueue_longest_running_processor_seconds = make.gauge(
             "workqueue_longest_running_processor_seconds",
-            "How long the oldest work that is going on has taken so far.",
+            "Time that the oldest key in process has taken so far.",
             _QUEUE,
         )
 
@@ -244,7 +246,7 @@ class RuntimeMetrics:
         )
         self.client_go_request_duration_seconds = make.histogram(
             "client_go_request_duration_seconds",
-            "How long the API server took to answer.",
+            "Time until the API server answered a request.",
             "verb group version kind subresource",
             buckets=_REQUEST_BUCKETS,
         )

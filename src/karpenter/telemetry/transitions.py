@@ -26,18 +26,18 @@ class TransitionMetrics:
         self.prefix: Final = prefix
         self.transitions_total = make.counter(
             f"{prefix}status_condition_transitions_total",
-            "How often a condition came to have a status.",
+            "Transitions of a condition to a status.",
             f"{_TYPE_AND_STATUS} reason {labels}",
         )
         self.transition_seconds = make.histogram(
             f"{prefix}status_condition_transition_seconds",
-            "How long a condition had a status before it changed.",
+            "Time a condition had a status before the status changed.",
             f"{_TYPE_AND_STATUS} to_status {labels}",
             buckets=_BUCKETS,
         )
         self.termination_duration_seconds = make.histogram(
             f"{prefix}termination_duration_seconds",
-            "How long an object took from its deletion until it was gone.",
+            "Time from the deletion of an object until it was gone.",
             labels,
             buckets=_BUCKETS,
         )

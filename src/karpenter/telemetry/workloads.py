@@ -10,40 +10,40 @@ class WorkloadMetrics:
     def __init__(self, make: Families) -> None:
         self.pods_startup_duration_seconds = make.summary(
             "karpenter_pods_startup_duration_seconds",
-            "How long pods took from their creation until they were ready.",
+            "Time from the creation of a pod until it was ready.",
         )
         self.pods_bound_duration_seconds = make.histogram(
             "karpenter_pods_bound_duration_seconds",
-            "How long pods took from their creation until they had a node.",
+            "Time from the creation of a pod until it was bound to a node.",
             "dynamic_resources",
         )
         self.pods_provisioning_bound_duration_seconds = make.histogram(
             "karpenter_pods_provisioning_bound_duration_seconds",
-            "How long pods took to have a node after a place for them was found.",
+            "Time from the scheduling decision about a pod until it was bound to a node.",
             "dynamic_resources",
         )
         self.pods_provisioning_startup_duration_seconds = make.histogram(
             "karpenter_pods_provisioning_startup_duration_seconds",
-            "How long pods took to be ready after a place for them was found.",
+            "Time from the scheduling decision about a pod until it was ready.",
         )
         self.pods_scheduling_decision_duration_seconds = make.histogram(
             "karpenter_pods_scheduling_decision_duration_seconds",
-            "How long pods waited from being seen until the first decision about them.",
+            "Time from the first observation of a pod until the first scheduling decision about it.",
         )
         self.pods_disruption_initiated_total = make.counter(
             "karpenter_pods_disruption_initiated_total",
-            "Pods on nodes that were made to go.",
+            "Pods on nodes that were disrupted.",
             DISRUPTED,
         )
         self.pods_eviction_requests_total = make.counter(
-            "karpenter_pods_eviction_requests_total", "Evictions asked for, by answer.", "code"
+            "karpenter_pods_eviction_requests_total", "Eviction requests, by response code.", "code"
         )
         self.pods_drained_total = make.counter(
             "karpenter_pods_drained_total", "Pods that were drained, by reason.", "reason"
         )
         self.pod_deletion_cost_nodes_with_pending_annotation_writes = make.gauge(
             "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes",
-            "Nodes whose pods have yet to be told their deletion cost.",
+            "Nodes whose pods do not have their deletion cost yet.",
             "nodepool",
         )
         self.pod_deletion_cost_pod_annotation_writes_total = make.counter(
@@ -56,29 +56,29 @@ class WorkloadMetrics:
     def _add_scheduler(self, make: Families) -> None:
         self.scheduler_scheduling_duration_seconds = make.histogram(
             "karpenter_scheduler_scheduling_duration_seconds",
-            "How long simulations of scheduling took.",
+            "Duration of scheduling simulations.",
             "controller",
         )
         self.scheduler_queue_depth = make.gauge(
             "karpenter_scheduler_queue_depth",
-            "Pods that a running simulation has yet to place.",
+            "Pods that the running scheduling simulation has not placed yet.",
             "controller scheduling_id",
         )
         self.scheduler_unfinished_work_seconds = make.gauge(
             "karpenter_scheduler_unfinished_work_seconds",
-            "How long a running simulation has been at work.",
+            "Time since the running scheduling simulation began.",
             "controller scheduling_id",
         )
         self.scheduler_ignored_pods_count = make.gauge(
-            "karpenter_scheduler_ignored_pods_count", "Pods that scheduling passes over."
+            "karpenter_scheduler_ignored_pods_count", "Pods that scheduling ignores."
         )
         self.scheduler_unschedulable_pods_count = make.gauge(
             "karpenter_scheduler_unschedulable_pods_count",
-            "Pods for which there is no place.",
+            "Pods that cannot be scheduled.",
             "controller",
         )
         self.scheduler_pending_pods_by_effective_zone_count = make.gauge(
             "karpenter_scheduler_pending_pods_by_effective_zone_count",
-            "Pending pods by the zone they can go to.",
+            "Pending pods, by the zone they can run in.",
             "controller zone",
         )

@@ -10,11 +10,11 @@ from karpenter.console import manifest_files, output
 from karpenter.console.help_pages import PlainCommand, PlainGroup, unset_argument, unset_option
 
 HELP = """\
-Run a small Kubernetes cluster in this process, for as long as you like.
+Run a small Kubernetes cluster in this process, until it is interrupted.
 
-It answers kubectl like a real one: workloads, scheduling, evictions, volumes and node failures \
-are simulated, containers are not. The controllers run as well: apply a NodePool, and pods that fit \
-nowhere get machines of a simulated cloud. Nodes that are there from the beginning come with --nodes.
+It answers kubectl like a real cluster: workloads, scheduling, evictions, volumes and node failures \
+are simulated, containers are not run. The controllers run as well: apply a NodePool, and pods that \
+fit on no node get nodes of a simulated cloud. --nodes adds nodes that exist from the start.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -33,8 +33,8 @@ KUBECONFIG: Final = "karpenter.kubeconfig"  # in the folder where it is started
 Running: TypeAlias = Annotated[
     Path | None,
     unset_option(
-        "The kubeconfig of the sandbox; if not given, the files in KUBECONFIG, "
-        f"otherwise {KUBECONFIG} of this folder.",
+        "The kubeconfig of the sandbox; by default the files in KUBECONFIG, "
+        f"otherwise {KUBECONFIG} in this folder.",
         metavar="FILE",
     ),
 ]
@@ -59,13 +59,13 @@ def run(
     kubeconfig: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="Where to write the kubeconfig, once the cluster answers."
+            metavar="FILE", help="Where to write the kubeconfig, when the cluster is ready."
         ),
     ] = Path(KUBECONFIG),
     port: Annotated[
         int,
         typer.Option(
-            metavar="PORT", min=0, max=65535, help="The port to listen on; 0 is any free one."
+            metavar="PORT", min=0, max=65535, help="The port to listen on; 0 means any free port."
         ),
     ] = 0,
     address: Annotated[
@@ -78,7 +78,7 @@ def run(
     nodes: Annotated[
         int,
         typer.Option(
-            metavar="COUNT", min=0, max=10000, help="How many simulated nodes to begin with."
+            metavar="COUNT", min=0, max=10000, help="Number of simulated nodes at the start."
         ),
     ] = 0,
     load: Annotated[
@@ -90,20 +90,18 @@ def run(
     ] = None,
     speed: Annotated[
         float,
-        typer.Option(
-            metavar="FACTOR", help="How fast time passes; 60 makes a minute last a second."
-        ),
+        typer.Option(metavar="FACTOR", help="Speed of the clock; with 60 a minute takes a second."),
     ] = 1.0,
     controllers: Annotated[
-        bool, typer.Option(help="Run the controllers, so that pods become nodes.")
+        bool, typer.Option(help="Run the controllers, which launch nodes for pending pods.")
     ] = True,
     provider: Annotated[
-        str, typer.Option(metavar="NAME", help="Whose machines the controllers launch.")
+        str, typer.Option(metavar="NAME", help="Cloud provider of the controllers.")
     ] = "kwok",
     instance_types: Annotated[
         Path | None,
         unset_option(
-            "Machines to choose from, as a JSON list, in place of the provider's own.",
+            "Instance types as a JSON list, in place of the provider's own.",
             metavar="FILE",
             exists=True,
             dir_okay=False,
@@ -114,7 +112,7 @@ def run(
         _aws_option(
             metavar="NAME",
             envvar="CLUSTER_NAME",
-            help="The name of the cluster there, and of its interruption queue.",
+            help="The name of the cluster and of its interruption queue.",
         ),
     ] = "sandbox",
     region: Annotated[
@@ -129,7 +127,7 @@ def run(
         str | None,
         unset_option(
             "The value of karpenter.sh/discovery on subnets and security groups; the name of "
-            "the cluster, if not given.",
+            "the cluster by default.",
             "--discovery-tag",
             metavar="VALUE",
             rich_help_panel=_SIMULATED_AWS,
@@ -139,18 +137,16 @@ def run(
         str,
         _aws_option(
             metavar="NAME",
-            help="The IAM role that nodes may have.",
+            help="The IAM role of nodes.",
         ),
     ] = "KarpenterNodeRole",
     example: Annotated[
         bool,
-        typer.Option("--example", help="Begin with a NodePool and a Deployment called inflate."),
+        typer.Option("--example", help="Start with a NodePool and a Deployment named inflate."),
     ] = False,
     demo: Annotated[
         bool,
-        typer.Option(
-            "--demo", help="Scale the example to 5, 20 and 0 pods, and show what happens."
-        ),
+        typer.Option("--demo", help="Scale the example to 5, 20 and 0 pods, and show the result."),
     ] = False,
 ) -> None:
     """Run a sandbox."""
@@ -192,17 +188,17 @@ def run(
 
 @sandbox.command(cls=PlainCommand)
 def interrupt(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="The node whose instance it is.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The node of the instance.")],
     event: Annotated[
         Literal["spot", "rebalance", "reservation", "scheduled-change", "stopping", "terminating"],
         typer.Option(
-            help="What is announced: a spot interruption, a rebalance recommendation, the end of "
-            "a capacity reservation, a scheduled change (AWS Health), or a change of state."
+            help="The event: a spot interruption, a rebalance recommendation, the end of a capacity "
+            "reservation, a scheduled change (AWS Health), or a change of state."
         ),
     ] = "spot",
     kubeconfig: Running = None,
 ) -> None:
-    """Let the simulated AWS of a running sandbox announce something about an instance."""
+    """Send an interruption event of the simulated AWS for an instance of a running sandbox."""
     from karpenter_sandbox.command.interrupt import ask_for_interruption
 
     ask_for_interruption(node, event, kubeconfig)
@@ -212,9 +208,7 @@ def interrupt(
 def fault(
     kind: Annotated[
         str,
-        unset_argument(
-            "What goes wrong: sold-out, lost-zone, throttled or denied.", metavar="KIND"
-        ),
+        unset_argument("The fault: sold-out, lost-zone, throttled or denied.", metavar="KIND"),
     ] = "",
     what: Annotated[
         list[str] | None,
@@ -225,12 +219,12 @@ def fault(
         ),
     ] = None,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Let it work again; without more, everything.")
+        bool, typer.Option("--undo", help="Remove the fault; without KIND, all faults.")
     ] = False,
-    shows_list: Annotated[bool, typer.Option("--list", help="Show what is wrong now.")] = False,
+    shows_list: Annotated[bool, typer.Option("--list", help="Show the injected faults.")] = False,
     kubeconfig: Running = None,
 ) -> None:
-    """Let something go wrong with the simulated AWS of a running sandbox, until it is undone."""
+    """Inject a fault into the simulated AWS of a running sandbox, until it is undone."""
     from karpenter_sandbox.command.fault import Asked, change_faults, show_faults
 
     if shows_list or not (kind or undo):

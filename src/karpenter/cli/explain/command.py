@@ -27,12 +27,12 @@ from karpenter.inquiry.question import (
 if TYPE_CHECKING:
     from karpenter.state.snapshot import Snapshot
 
-HELP = "Say why: the reasons behind one object of a plan. Nothing is changed."
+HELP = "Explain the plan for one object. Nothing is changed."
 POD_HELP = """\
-Say where a pod would go, or why nowhere, and what else was possible.
+Show where a pod would be scheduled, or why it cannot be, with the alternatives.
 
-Plans for the whole cluster and then asks about one pod: every check of every pool with its \
-figures, why nodes that exist refuse it, and which of its wishes are met.
+Plans for the whole cluster and then explains one pod: every check of every NodePool with its \
+figures, why existing nodes cannot take it, and which of its preferences are met.
 """
 POD_EXAMPLES = """\
 [bold]Examples[/bold]
@@ -44,10 +44,10 @@ POD_EXAMPLES = """\
   karpenter explain pod web-0 --provider aws cluster.yaml
 """
 NODE_HELP = """\
-Say whether a node would be removed or replaced, or why it stays.
+Show whether a node would be removed or replaced, or why it is kept.
 
-Plans for the whole cluster and then asks about one node: how far it got, the pod or budget that \
-holds it, and the best that could be done with it, with its price.
+Plans for the whole cluster and then explains one node: its state, the pod or budget that blocks \
+its disruption, and the cheapest action for it, with its price.
 """
 NODE_EXAMPLES = """\
 [bold]Examples[/bold]
@@ -57,10 +57,10 @@ NODE_EXAMPLES = """\
   karpenter explain node general-t6k2x cluster.yaml -o json
 """
 POOL_HELP = """\
-Say what a NodePool can buy, and how much it may still do.
+Show what a NodePool can launch, and what its limits and budgets still allow.
 
-Instance types that are in and out with the reasons, the cheapest way to have each size, what is \
-left of its limits and disruption budgets, and when the next budget window opens.
+Lists the instance types that it includes and excludes with the reasons, the cheapest offering of \
+each size, what is left of its limits and disruption budgets, and when the next budget window opens.
 """
 POOL_EXAMPLES = """\
 [bold]Examples[/bold]
@@ -70,10 +70,10 @@ POOL_EXAMPLES = """\
   karpenter explain nodepool general cluster.yaml --now 2026-08-01T12:00:00Z
 """
 DEPLOYMENT_HELP = """\
-Say where the pods of a Deployment would go, or why nowhere.
+Show where the pods of a Deployment would be scheduled, or why they cannot be.
 
-Tells the story of one pod for all those that fare alike, as `explain pod` does; -o json has each pod, \
-the first hundred of them.
+Explains one pod of each group with the same result, as `explain pod` does; -o json has each pod, \
+up to the first hundred.
 """
 DEPLOYMENT_EXAMPLES = """\
 [bold]Examples[/bold]
@@ -84,11 +84,15 @@ DEPLOYMENT_EXAMPLES = """\
 """
 _MOST_PODS: Final = 100  # of a Deployment that are explained
 
-Form: TypeAlias = Annotated[View, typer.Option("--output", "-o", help="How to print it.")]
+Form: TypeAlias = Annotated[View, typer.Option("--output", "-o", help="Output format.")]
 Namespace: TypeAlias = Annotated[
     str | None,
     unset_option(
-        "Its namespace.", "--namespace", "-n", metavar="NAME", autocompletion=completion.namespaces
+        "Namespace of the object.",
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        autocompletion=completion.namespaces,
     ),
 ]
 Ask: TypeAlias = Callable[[], question.Question]

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from karpenter.scheduling.provisioning import ProvisioningPlan
 
 HELP = """\
-Say what would happen now, and why. Nothing is changed.
+Show what the controllers would do now, and why. Nothing is changed.
 
-Reads the cluster of the kubeconfig, or the manifests of one: pods and what makes pods, nodes, \
-NodePools and the rest of what a plan depends on. Prints the nodes to create with their prices, \
-which pods fit on nodes that exist, and for every pod left over the reason of each pool; then the \
-nodes to remove, what that saves, and for every node that stays the reason why. Manifests of old \
-versions are converted first.
+Reads a live cluster, or its manifests: pods and their workloads, nodes, NodePools and everything \
+else that a plan depends on. Prints the nodes to create with their prices, the pods that fit on \
+existing nodes, and for every other pod the reason of each NodePool; then the nodes to remove, the \
+savings, and for every other node the reason to keep it. Manifests of old versions are converted first.
 """
 EXAMPLES = """\
 [bold]Examples[/bold]
@@ -67,18 +66,18 @@ def plan(
     now: Now = None,
     only: Annotated[
         Literal["provisioning", "disruption"] | None,
-        unset_option("Plan just this part."),
+        unset_option("Plan only this part."),
     ] = None,
     time_budget: TimeBudget = None,
     overlay: Annotated[
         list[str] | None,
         unset_option(
-            "Manifests to lay over the cluster, to see what they would change; may be repeated.",
+            "Manifests to add to the cluster, to show what they would change; may be repeated.",
             "--with",
             metavar="FILE",
         ),
     ] = None,
-    form: Annotated[View, typer.Option("--output", "-o", help="How to print the plan.")] = "table",
+    form: Annotated[View, typer.Option("--output", "-o", help="Output format.")] = "table",
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of -o json, and no plan.")
     ] = False,

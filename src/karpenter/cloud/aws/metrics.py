@@ -36,7 +36,7 @@ class AwsMetrics:
         cloud, interruption = "karpenter_cloudprovider", "karpenter_interruption"
         self.launch_failures = make.counter(
             f"{cloud}_instance_launch_failures_total",
-            "Errors of fleets by their reason, counted once for each claim of the request.",
+            "Fleet errors by reason, counted once for each NodeClaim of the request.",
             "zone zone_id capacity_type reason",
         )
         self.termination_failures = make.counter(
@@ -45,11 +45,13 @@ class AwsMetrics:
             "zone zone_id",
         )
         self.batch_time = make.histogram(
-            f"{cloud}_batcher_batch_time_seconds", "How long a window was open.", "batcher"
+            f"{cloud}_batcher_batch_time_seconds",
+            "Time that a batch was open for requests.",
+            "batcher",
         )
         self.batch_size = make.histogram(
             f"{cloud}_batcher_batch_size",
-            "How many requests shared a call.",
+            "Requests in one batched call.",
             "batcher",
             buckets=_BATCH_SIZES,
         )
@@ -57,7 +59,7 @@ class AwsMetrics:
             f"{interruption}_received_messages_total", "Messages read.", "message_type"
         )
         self.deleted_messages = make.counter(
-            f"{interruption}_deleted_messages_total", "Messages dealt with."
+            f"{interruption}_deleted_messages_total", "Messages deleted from the queue."
         )
         self.failed_messages = make.counter(
             f"{interruption}_failed_messages_total",
@@ -65,16 +67,18 @@ class AwsMetrics:
         )
         self.message_age = make.histogram(
             f"{interruption}_message_queue_duration_seconds",
-            "How old an event was when it was dealt with.",
+            "Age of an event when its message was processed.",
             buckets=DURATIONS,
         )
         self.unhealthy = make.counter(
             f"{interruption}_instance_status_unhealthy_total",
-            "Instances whose status checks failed or that EC2 has plans for.",
+            "Instances whose status checks failed or that have a scheduled event.",
             "category",
         )
         self.userdata_bytes = make.gauge(
-            "karpenter_ec2nodeclasses_userdata_bytes", "The size of boot scripts.", "nodeclass"
+            "karpenter_ec2nodeclasses_userdata_bytes",
+            "Size of the rendered user data.",
+            "nodeclass",
         )
         self._requests = make.counter("aws_sdk_go_request_total", "Calls to AWS.", _SDK_LABELS)
         self._attempts = make.counter(
@@ -82,13 +86,13 @@ class AwsMetrics:
         )
         self._seconds = make.histogram(
             "aws_sdk_go_request_duration_seconds",
-            "How long calls to AWS took, retries included.",
+            "Duration of calls to AWS, including retries.",
             _SDK_LABELS,
             buckets=_SDK_SECONDS,
         )
         self._retries = make.histogram(
             "aws_sdk_go_request_retry_count",
-            "How often a call to AWS was tried again.",
+            "Retries of a call to AWS.",
             _SDK_LABELS,
             buckets=_RETRIES,
         )

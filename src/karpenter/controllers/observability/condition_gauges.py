@@ -44,14 +44,14 @@ def condition_families(
         ),
         Family(
             f"{prefix}status_condition_current_status_seconds",
-            "How long a condition has had its status.",
+            "Time since a condition has had its status.",
             described,
             per=per_condition,
             only=only,
         ),
         Family(
             f"{prefix}termination_current_time_seconds",
-            "How long an object has been on its way out.",
+            "Time since the deletion of an object that still exists.",
             f"{more} {_NAMES}".strip(),
             per=per_object,
             only=only,

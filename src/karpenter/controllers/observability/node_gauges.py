@@ -20,12 +20,12 @@ from karpenter.telemetry.family import Detail, Family
 _NODES_AT_A_TIME: Final = 20  # with all their pods
 # What there is to know about the resources of a node, in the order of ``figures_of``
 FIGURES: Final[Mapping[str, str]] = {
-    "allocatable": "What a node has for pods.",
-    "total_pod_requests": "What the pods on a node ask for, daemons included.",
-    "total_pod_limits": "The limits of the pods on a node, daemons included.",
-    "total_daemon_requests": "What the daemons on a node ask for.",
-    "total_daemon_limits": "The limits of the daemons on a node.",
-    "system_overhead": "What a node keeps for itself.",
+    "allocatable": "Allocatable resources of a node.",
+    "total_pod_requests": "Requests of the pods on a node, including daemon pods.",
+    "total_pod_limits": "Limits of the pods on a node, including daemon pods.",
+    "total_daemon_requests": "Requests of the daemon pods on a node.",
+    "total_daemon_limits": "Limits of the daemon pods on a node.",
+    "system_overhead": "Resources that a node reserves for the system.",
 }
 # Every node has these, and one for each well-known label of the core and of its provider
 NODE_LABELS: Final = "node_name phase managed"
@@ -41,14 +41,14 @@ _OF_RESOURCES: Final = tuple(
 )
 _AGE: Final = Family(
     "karpenter_nodes_current_lifetime_seconds",
-    "How old a node is.",
+    "Age of a node.",
     NODE_LABELS,
     per="node",
     only=Detail.OBJECT,
 )
 UTILIZATION: Final = Family(
     "karpenter_cluster_utilization_percent",
-    "How much of what all nodes have is asked for.",
+    "Share of the allocatable resources of all nodes that pods request.",
     "resource_type",
 )
 NODE_FAMILIES: Final = (*_OF_RESOURCES, _AGE)

@@ -32,7 +32,7 @@ _NAMES: Final = "name namespace"
 _DEVICES: Final = "dynamic_resources"
 _STATE: Final = Family(
     "karpenter_pods_state",
-    "Where a pod is.",
+    "State of a pod, with its node, NodePool and owner as labels.",
     f"{_NAMES} owner node scheduled nodepool zone arch capacity_type instance_type managed phase"
     " ready",
     per="pod",
@@ -45,19 +45,22 @@ def _wait(name: str, meaning: str, labels: str = _NAMES) -> Family:
     return Family(full, meaning, labels, per="pending pod", only=Detail.OBJECT)
 
 
-_UNSTARTED: Final = _wait("unstarted", "How long a pod has not run.")
-_UNBOUND: Final = _wait("unbound", "How long a pod has had no node.", f"{_NAMES} {_DEVICES}")
+_UNSTARTED: Final = _wait("unstarted", "Time that a pod has not been running.")
+_UNBOUND: Final = _wait(
+    "unbound", "Time that a pod has not been bound to a node.", f"{_NAMES} {_DEVICES}"
+)
 _PLACED_UNSTARTED: Final = _wait(
-    "provisioning_unstarted", "How long a pod has not run after a place for it was found."
+    "provisioning_unstarted",
+    "Time since the scheduling decision about a pod that is not running yet.",
 )
 _PLACED_UNBOUND: Final = _wait(
     "provisioning_unbound",
-    "How long a pod has had no node after a place for it was found.",
+    "Time since the scheduling decision about a pod that is not bound yet.",
     f"{_NAMES} {_DEVICES}",
 )
 _UNDECIDED: Final = _wait(
     "provisioning_scheduling_undecided",
-    "How long a pod has been waiting for the first decision about it.",
+    "Time that a pod has waited for the first scheduling decision about it.",
 )
 POD_FAMILIES: Final = (
     _STATE,

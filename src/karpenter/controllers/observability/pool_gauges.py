@@ -26,10 +26,12 @@ Prices: TypeAlias = Mapping[Offer, float]
 
 _HOUR: Final = 3600.0
 _AMOUNT: Final = "nodepool resource_type"
-_LIMIT: Final = Family("karpenter_nodepools_limit", "What a pool may have.", _AMOUNT)
-_USAGE: Final = Family("karpenter_nodepools_usage", "What a pool has.", _AMOUNT)
+_LIMIT: Final = Family("karpenter_nodepools_limit", "Limits of a NodePool.", _AMOUNT)
+_USAGE: Final = Family(
+    "karpenter_nodepools_usage", "Resources of all nodes of a NodePool.", _AMOUNT
+)
 _COST: Final = Family(
-    "karpenter_nodepools_cost_total", "What the machines of a pool cost an hour.", "nodepool"
+    "karpenter_nodepools_cost_total", "Price of all nodes of a NodePool per hour.", "nodepool"
 )
 POOL_FAMILIES: Final = (_LIMIT, _USAGE, _COST)
 

@@ -11,11 +11,12 @@ _LOOK_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 30.0
 _REPEAT_SECONDS: Final = 10.0
 SYNC_FAMILIES: Final = (
-    Family("karpenter_cluster_state_node_count", "Machines that are known."),
+    Family("karpenter_cluster_state_node_count", "Nodes in the cluster state."),
+    Family("karpenter_cluster_state_synced", "Whether the cluster state is synced."),
     Family(
-        "karpenter_cluster_state_synced", "Whether everything is known that decisions depend on."
+        "karpenter_cluster_state_unsynced_time_seconds",
+        "Time that the cluster state has not been synced.",
     ),
-    Family("karpenter_cluster_state_unsynced_time_seconds", "How long that has not been so."),
 )
 
 

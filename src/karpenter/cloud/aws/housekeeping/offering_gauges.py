@@ -30,28 +30,28 @@ _PLACE_LABELS: Final = "capacity_type zone"
 _OFFERING_LABELS: Final = "capacity_type instance_type zone"
 _AVAILABLE: Final = Family(
     f"{_PREFIX}offering_available",
-    "Whether an offering can be had, 1 or 0.",
+    "Whether an offering is available, 1 or 0.",
     _OFFERING_LABELS,
     per="offering",
     only=Detail.OBJECT,
 )
 _PRICE: Final = Family(
     f"{_PREFIX}offering_price_estimate",
-    "What an hour of an offering is estimated to cost.",
+    "Estimated price of an offering per hour.",
     _OFFERING_LABELS,
     per="offering",
     only=Detail.OBJECT,
 )
 _CORES: Final = Family(
     f"{_PREFIX}cpu_cores",
-    "The vCPUs of an instance type.",
+    "Number of vCPUs of an instance type.",
     "instance_type",
     per="instance type",
     only=Detail.OBJECT,
 )
 _MEMORY: Final = Family(
     f"{_PREFIX}memory_bytes",
-    "The memory of a type.",
+    "Memory of an instance type.",
     "instance_type",
     per="instance type",
     only=Detail.OBJECT,
