@@ -153,7 +153,7 @@ _INTRODUCTIONS: Final = {
 # The chart karpenter
 
 The controller, with its roles, service, PodDisruptionBudget and what else it needs in a cluster.
-Install [karpenter-crd](../karpenter-crd) first; [what it does](../../docs/controller.md) is a page of its own.
+[In a cluster](../../docs/install.md) says how to install it; [karpenter-crd](../karpenter-crd) comes first.
 
 ```
 helm upgrade --install karpenter charts/karpenter --namespace kube-system --values values.yaml
@@ -167,7 +167,7 @@ controller, and a feature gate that is not set is left to the program's default.
 
 The CRDs, as templates: helm upgrades them together with the release, which it does not do with the folder `crds` of the
 chart [karpenter](../karpenter). Uninstalling leaves them, and every object with them.
-CRDs that are there already are taken over with `helm upgrade --install --take-ownership`.
+[In a cluster](../../docs/install.md) says how to install it, and how CRDs that are there already are taken over.
 """,
 }
 

@@ -14,6 +14,7 @@ from control_plane.fixtures import control_plane as control_plane
 from control_plane.fixtures import control_plane_programs as control_plane_programs
 from control_plane.processes import Process
 from differential.clusters import Cluster
+from helpers.helm import helm as helm
 
 _TESTS: Final = Path(__file__).parents[1]
 _START_SECONDS: Final = 30

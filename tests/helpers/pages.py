@@ -39,6 +39,9 @@ GUIDES: Final = {
 # Pages whose commands make things in an account; tests/unit/conformance/test_start_aws.py judges them
 ACCOUNT_PAGES: Final = frozenset({"docs/start-aws.md"})
 
+# The page that tests/e2e/test_install_page.py follows, on a real control plane with helm
+INSTALLING: Final = "docs/install.md"
+
 ON_A_SANDBOX: Final = "tests/e2e/test_pages.py runs it on a sandbox"
 ON_A_CLUSTER: Final = "tests/e2e/test_pages.py runs it on a real control plane"
 _OFFLINE: Final = "tests/unit/aws/test_aws_offline_plan.py runs it, as it takes longer"
@@ -170,8 +173,8 @@ def text_of(page: str) -> str:
 
 def is_run_here(shown: Shown) -> bool:
     """Whether tests/unit/cli/test_cli_docs.py runs a command."""
-    page_is_elsewhere = shown.page in GUIDES or shown.page in ACCOUNT_PAGES
-    return not page_is_elsewhere and str(shown) not in RUN_ELSEWHERE
+    elsewhere = {*GUIDES, *ACCOUNT_PAGES, INSTALLING}
+    return shown.page not in elsewhere and str(shown) not in RUN_ELSEWHERE
 
 
 def commands() -> Iterator[Shown]:

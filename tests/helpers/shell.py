@@ -18,15 +18,18 @@ _POLL_SECONDS: Final = 0.5
 
 
 class Shell:
-    """A folder with the examples in it, and a shell that finds the program."""
+    """A folder with charts and examples in it, and a shell that finds the program, and others if given."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *programs: Path) -> None:
         self.folder = folder
-        (folder / "examples").symlink_to(pages.ROOT / "examples")
+        for name in ("charts", "examples"):
+            (folder / name).symlink_to(pages.ROOT / name)
         program = folder / "bin" / "karpenter"
         program.parent.mkdir()
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m karpenter "$@"\n')
         program.chmod(0o755)
+        for other in programs:
+            (program.parent / other.name).symlink_to(other)
         self.environment = {
             **os.environ,
             "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",

@@ -81,6 +81,7 @@
   "minValuesPolicy" "MIN_VALUES_POLICY"
   "ignoreDRARequests" "IGNORE_DRA_REQUESTS"
   "disableClusterStateObservability" "DISABLE_CLUSTER_STATE_OBSERVABILITY"
+  "metricsDetail" "METRICS_DETAIL"
   "earlyBinding" "EARLY_BINDING"
   "legacyNodeRepair" "LEGACY_NODE_REPAIR"
 )) }}

@@ -13,6 +13,7 @@ from helpers.helm import CRDS, MAIN, Helm, read
 from helpers.rights import INSTALL
 from karpenter import __version__
 from karpenter.admission.schemas.crds import builtin_crds
+from karpenter.model.quantity import millis
 from karpenter.settings import DEFAULT_GATES
 
 TEXTS = list(charts.texts())
@@ -106,3 +107,20 @@ def test_descriptions_of_several_lines_and_parts_of_values_are_read(tmp_path: Pa
     assert outer["additionalProperties"] is False
     assert {"description": "Second.", "type": "object"} == outer["properties"]["second"]
     assert "| `outer.second` | `{a: [b]}` | Second. |" in chart_values.table(found)
+
+
+@pytest.mark.row("S3-07")
+def test_what_the_controller_asks_for_is_documented_and_fills_the_bed_of_the_walk() -> None:
+    described = {value.name: value.text for value in DOCUMENTED}
+    assert "1 CPU and 1Gi of memory" in described["controller.resources"]
+
+    bed = charts.ROOT / "examples" / "scale-walk" / "cluster.yaml"
+    (node, *workloads) = read(bed.read_text("utf-8"))
+    system = [each for each in workloads if each["metadata"]["namespace"] == "kube-system"]
+    requests = [
+        millis(part["resources"]["requests"]["cpu"]) * each["spec"].get("replicas", 1)
+        for each in system
+        for part in each["spec"]["template"]["spec"]["containers"]
+    ]
+    share = sum(requests) / millis(node["status"]["allocatable"]["cpu"])
+    assert 73 == int(share * 100)

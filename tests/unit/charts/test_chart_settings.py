@@ -151,6 +151,7 @@ def test_every_setting_of_the_core_arrives_with_its_meaning(helm: Helm) -> None:
         "settings.batchIdleDuration": "2s",
         "settings.preferencePolicy": "Ignore",
         "settings.minValuesPolicy": "BestEffort",
+        "settings.metricsDetail": "pool",
         "settings.schedulerConfig": spread,
         "controller.env": [{"name": "KUBE_CLIENT_QPS", "value": "50"}],
     }
@@ -168,6 +169,7 @@ def test_every_setting_of_the_core_arrives_with_its_meaning(helm: Helm) -> None:
         batch_idle_duration=timedelta(seconds=2),
         preference_policy="Ignore",
         min_values_policy="BestEffort",
+        metrics_detail="pool",
         scheduler_config=found.scheduler_config,
         kube_client_qps=50,
     )
