@@ -7,6 +7,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINNED := $(PIP) --require-hashes --no-deps
 RUN_STAMP := $(VENV)/.runs
 DEV_STAMP := $(VENV)/.develops
+SITE   := $(VENV)/site
 
 LOCK   := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 
@@ -18,7 +19,7 @@ BENCH_FLAGS ?=
 SEEDS ?= 1..2000
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow docs image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -64,6 +65,17 @@ slow: install ## the slower tests: a real control plane, crashes at every write,
 	$(BIN)/python -m pytest -q -m "slow and not image"
 	$(BIN)/python -m pytest -n auto -q -m storm
 
+docs: install $(SITE)/.builds ## build the site of the documentation in build/site/html, and check its links
+	$(BIN)/python tools/docs_site.py stage
+	$(SITE)/bin/zensical build --strict
+	$(BIN)/python tools/docs_site.py check
+
+$(SITE)/.builds: requirements/docs.txt $(RUN_STAMP)
+	@echo "fetching what builds the site (requirements/docs.txt), about 10 MB"
+	@$(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/docs.txt
+	@touch $@
+
 image: install ## build the container image with buildah, podman or docker
 	$(BIN)/python tools/image.py prepare
 	$(BIN)/python tools/image.py build $(if $(BASE),--base $(BASE))
@@ -102,6 +114,7 @@ lock: ## resolve the pinned requirement files anew (needs uv)
 	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml -o requirements/run.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml --extra aws -o requirements/image.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade --group build -o requirements/build.txt
+	$(LOCK) --upgrade --group docs -o requirements/docs.txt
 
 clean: ## forget the virtual environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

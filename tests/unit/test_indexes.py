@@ -21,6 +21,16 @@ def test_every_page_is_in_the_index() -> None:
     assert [page for page in sorted(pages) if f"]({page})" not in index] == []
 
 
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    menu = re.findall(r"^      - .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M)
+    folders = ("docs", "docs/reference", "docs/how-to")
+    pages = {path for folder in folders for path in (ROOT / folder).glob("*.md")}
+
+    assert len(menu) == len(set(menu))
+    assert [name for name in menu if not (ROOT / name).is_file()] == []
+    assert {path.relative_to(ROOT).as_posix() for path in pages} - set(menu) == set()
+
+
 def test_every_example_is_in_the_index() -> None:
     folders = {path.name for path in (ROOT / "examples").iterdir() if path.is_dir()}
     rows = re.findall(r"^\| \[`(.+)`\]\(\1\) \|", EXAMPLES, re.M)
