@@ -76,14 +76,19 @@ def test_help_shows_what_is_typed_and_no_types_of_python(
 def test_nothing_on_a_help_page_is_cut(
     command: str, columns: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setenv("TERMINAL_WIDTH", columns)
+    have_columns(int(columns), monkeypatch)
 
     shown = run(*command.split(), "--help").out
 
     assert "…" not in shown
     if command == "controller":
         assert "--disable-cluster-state-observability" in shown
+
+
+def have_columns(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print for so many columns; the library reads the width once, whichever test is the first."""
+    monkeypatch.setenv("COLUMNS", str(count))
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", count)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +104,7 @@ def test_nothing_on_a_help_page_is_cut(
 def test_a_value_that_cannot_be_right_is_named(
     args: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("TERMINAL_WIDTH", "120")
+    have_columns(120, monkeypatch)
 
     ran = run(*args)
 
