@@ -69,6 +69,7 @@ class Settings:
     log_output_paths: str = "stdout"
     log_error_output_paths: str = "stderr"
     decision_log: str = ""  # a file that decision records are appended to
+    notifications_config: str = ""  # a file that says who is told of decisions
     batch_max_duration: timedelta = timedelta(seconds=10)
     batch_idle_duration: timedelta = timedelta(seconds=1)
     preference_policy: str = "Respect"

@@ -1,6 +1,7 @@
 """``karpenter controller``: the autoscaler itself, on the cluster it runs in."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -34,6 +35,8 @@ def controller(**given: str | None) -> None:
     from karpenter.settings import SettingError, read_settings
 
     flags = {name: text for name, text in given.items() if text is not None}
+    check = flags.pop("check_notifications", None)
+    sink = flags.pop("send_test", None)
     others = {flag.setting for flag in controller_flags.OTHERS}
     options = {name.upper(): text for name, text in flags.items() if name in others}
     environment = {**os.environ, **options}
@@ -43,6 +46,9 @@ def controller(**given: str | None) -> None:
             environment, {name: text for name, text in flags.items() if name not in others}
         )
         parse_scheduler_config(settings.scheduler_config)
+        if check is not None or sink is not None:
+            _try_notifications(check or settings.notifications_config, sink, environment)
+            return
         from karpenter.telemetry.logs import configure_logging, short_revision, take_over
 
         commit = short_revision(commit)
@@ -55,6 +61,34 @@ def controller(**given: str | None) -> None:
     code = run.run(settings, environment, log, commit)
     if code:
         raise typer.Exit(code)
+
+
+def _try_notifications(path: str, sink: str | None, environment: Mapping[str, str]) -> None:
+    """Check a configuration of notifications, and send a message to one of its sinks."""
+    import asyncio
+
+    from karpenter.clock import SystemClock
+    from karpenter.notifications import trial
+    from karpenter.notifications.channels import Surroundings, open_channel
+    from karpenter.notifications.config import ConfigError, parse_config
+    from karpenter.notifications.notifier import cluster_name, read_file
+
+    if not path:
+        output.fail("--send-test needs a file: --check-notifications or NOTIFICATIONS_CONFIG")
+    try:
+        config = parse_config(read_file(path), path)
+        chosen = config.sink(sink) if sink is not None else None
+        lines = trial.check_files(config)
+        if chosen is None:
+            output.note("\n".join(lines) if lines else f"{path}: it has no sinks")
+            return
+        clock = SystemClock()
+        channel = open_channel(chosen, Surroundings(cluster_name(environment), clock, environment))
+        output.note(asyncio.run(trial.send_test(chosen, channel, clock)))
+    except ConfigError as error:
+        output.fail(str(error))
+    except trial.TrialError as error:
+        output.fail(str(error), output.EXIT_FAILED)
 
 
 def _dress(command: Any) -> None:

@@ -96,6 +96,12 @@ SETTINGS: Final = (
     ),
     Flag("decision_log", "FILE", "", "Append decision records to a file, a line of JSON each."),
     Flag(
+        "notifications_config",
+        "FILE",
+        "",
+        "Sinks of notifications: Slack, webhooks and SNS topics.",
+    ),
+    Flag(
         "batch_max_duration", "TIME", "10s", "Longest time that pods are collected into one batch."
     ),
     Flag("batch_idle_duration", "TIME", "1s", "Time without new pods that ends a batch."),
@@ -177,7 +183,12 @@ OTHERS: Final = (
     ),
     Flag("kwok_sold_out", "LIST", "", "kwok: offerings that are sold out."),
 )
-FLAGS: Final = (*SETTINGS, *OTHERS)
+# Actions in place of running the controllers
+TRIALS: Final = (
+    Flag("check_notifications", "FILE", "", "Check a file for --notifications-config, and exit."),
+    Flag("send_test", "SINK", "", "Send one message to a sink of that file, and exit."),
+)
+FLAGS: Final = (*SETTINGS, *OTHERS, *TRIALS)
 
 
 def signature() -> inspect.Signature:

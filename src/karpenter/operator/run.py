@@ -10,8 +10,9 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -29,6 +30,7 @@ from karpenter.cloud.provider import CloudError, CloudProvider, StartingProvider
 from karpenter.cloud.registry import ProviderContext, ProviderError, load_provider
 from karpenter.cloud.repair import violations
 from karpenter.console import output
+from karpenter.controllers.context import Context
 from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.health import liveness, readiness
 from karpenter.controllers.manager import Manager, NotSyncedError, Process
@@ -43,11 +45,13 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
+from karpenter.notifications.channels import Surroundings, open_channel
+from karpenter.notifications.notifier import Notifier, cluster_name
 from karpenter.operator.event_loop import WatchedSelector, watched_loop
 from karpenter.operator.gc_thresholds import collect_briefly
 from karpenter.operator.memory import watch_memory
 from karpenter.operator.serving import Endpoints, ServingError, serving
-from karpenter.runtime import first_cause
+from karpenter.runtime import Runnable, first_cause, kept_running
 from karpenter.scheduling.inputs.scheduler_config import (
     SchedulerConfigError,
     parse_scheduler_config,
@@ -116,8 +120,9 @@ async def run_controller(
         on_stop: called when a signal has come, before anything ends.
     """
     try:
-        async with _assembled(settings, environment, log, commit) as manager:
-            return await _until_stopped(manager.run(), log, on_stop)
+        async with _assembled(settings, environment, log, commit) as (manager, notifier):
+            finish = notifier.flush if notifier is not None else _nothing
+            return await _until_stopped(manager.run(), log, on_stop, finish)
     except BaseExceptionGroup as group:
         foreseen, unforeseen = group.split(_FORESEEN)
         if unforeseen is not None:
@@ -132,7 +137,7 @@ async def run_controller(
 @asynccontextmanager
 async def _assembled(
     settings: Settings, environment: Mapping[str, str], log: FilteringBoundLogger, commit: str
-) -> AsyncIterator[Manager]:
+) -> AsyncIterator[tuple[Manager, Notifier | None]]:
     """Put together everything a process needs, and serve for as long as the block runs."""
     parse_scheduler_config(settings.scheduler_config)
     config = load_config(environment)
@@ -191,7 +196,8 @@ async def _assembled(
             rng=rng,
             decisions=decisions,
         )
-        manager = Manager(process, make_controllers, election)
+        notifier = _notifier(process, environment)
+        manager = Manager(process, _with_notifier(process, notifier), election)
         await stack.enter_async_context(
             serving(
                 Endpoints(
@@ -208,7 +214,59 @@ async def _assembled(
         log.info(
             "starting", version=__version__, provider=cloud.facts.name, server=metrics.api_server
         )
-        yield manager
+        yield manager, notifier
+
+
+def _notifier(process: Process, environment: Mapping[str, str]) -> Notifier | None:
+    """What tells others of decisions, if anybody is to be told."""
+    path, clock = process.settings.notifications_config, process.clock
+    if not path:
+        return None
+    cluster = cluster_name(environment, process.metrics.api_server)
+    around = Surroundings(cluster, clock, environment)
+    return Notifier(
+        path,
+        process.decisions,
+        lambda sink: open_channel(sink, around),
+        clock=clock,
+        log=process.log,
+        metrics=process.metrics,
+        rng=random.Random(),  # noqa: S311 not used for secrets
+    )
+
+
+def _with_notifier(
+    process: Process, notifier: Notifier | None
+) -> Callable[[Context], Sequence[Runnable]]:
+    """Makes the controllers of a term, and lets the notifier run beside them: leaders only send."""
+
+    def make(context: Context) -> Sequence[Runnable]:
+        made = make_controllers(context)
+        return [*made, Kept(notifier, process)] if notifier is not None else made
+
+    return make
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A worker whose failure ends no controller: it is started again."""
+
+    worker: Runnable
+    process: Process
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.worker.name
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        process = self.process
+        await kept_running(self.worker, process.clock, process.log, process.metrics)
+
+
+async def _nothing() -> None:
+    """Have nothing to finish."""
 
 
 @asynccontextmanager
@@ -323,7 +381,10 @@ async def _is_served(kube: Kube, kind: type[Resource]) -> bool:
 
 
 async def _until_stopped(
-    work: Awaitable[None], log: FilteringBoundLogger, on_stop: Callable[[], None]
+    work: Awaitable[None],
+    log: FilteringBoundLogger,
+    on_stop: Callable[[], None],
+    finish: Callable[[], Awaitable[None]],
 ) -> int:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
@@ -338,6 +399,7 @@ async def _until_stopped(
             return 0
         log.info("stopping")
         on_stop()
+        await finish()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         log.info("stopped")

@@ -1,4 +1,4 @@
-"""Metrics of voluntary disruption."""
+"""Metrics of voluntary disruption, and of telling others about decisions."""
 
 from karpenter.telemetry.families import SCORES, Families
 
@@ -61,6 +61,11 @@ class DecisionMetrics:
             "karpenter_disruption_blocked_savings",
             "What those of them cost an hour that hold no pods to move, in dollars.",
             "reason",
+        )
+        self.notifications_total = make.counter(
+            "karpenter_notifications_total",
+            "Decisions matched by a sink of notifications, by outcome: sent, failed, dropped or suppressed.",
+            "sink outcome",
         )
         self.consolidation_score = make.histogram(
             "karpenter_consolidation_score",

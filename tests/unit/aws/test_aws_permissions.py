@@ -23,13 +23,20 @@ AWS = Path(__file__).parents[3] / "docs" / "aws"
 INSTALL = AWS.parents[1] / "examples" / "install"
 POLICIES = AWS / "policies"
 NAMES = ("discovery", "eks", "iam-integration", "interruption", "node-lifecycle", "zonal-shift")
+# Added when notifications go to SNS, and part of no template
+OPTIONAL = ("notifications",)
 # Needed to make other calls, which AWS checks by itself
 IMPLIED = {"iam:PassRole", "iam:TagInstanceProfile"}
 TAGGED_CALLS = ("CreateFleet", "RunInstances", "CreateLaunchTemplate")
 
 
+def files() -> list[Path]:
+    """The policies of every installation."""
+    return sorted(file for file in POLICIES.glob("*.json") if file.stem not in OPTIONAL)
+
+
 def statements() -> Iterator[dict[str, Any]]:
-    for file in sorted(POLICIES.glob("*.json")):
+    for file in files():
         yield from json.loads(file.read_text("utf-8"))["Statement"]
 
 
@@ -119,7 +126,17 @@ def _conditions(sid: str) -> Mapping[str, Any]:
 
 
 def test_there_are_six_policies() -> None:
-    assert list(NAMES) == sorted(file.stem for file in POLICIES.glob("*.json"))
+    assert list(NAMES) == [file.stem for file in files()]
+
+
+def test_the_seventh_policy_grants_publishing_to_one_topic_and_nothing_else() -> None:
+    (statement,) = json.loads((POLICIES / "notifications.json").read_text("utf-8"))["Statement"]
+
+    assert ["sns:Publish"] == statement["Action"]
+    assert ["arn:${Partition}:sns:${Region}:${AccountId}:${NotificationTopic}"] == statement[
+        "Resource"
+    ]
+    assert sorted((*NAMES, *OPTIONAL)) == sorted(file.stem for file in POLICIES.glob("*.json"))
 
 
 def test_nothing_is_granted_with_wildcards() -> None:
@@ -173,8 +190,8 @@ def test_the_cloudformation_template_holds_the_same_policies() -> None:
     ]
 
     filled = [json.loads(re.sub(r"\$\{AWS::(\w+)\}", r"${\1}", each)) for each in documents]
-    files = [json.loads(file.read_text("utf-8")) for file in POLICIES.glob("*.json")]
-    assert sorted(map(json.dumps, files)) == sorted(map(json.dumps, filled))
+    written = [json.loads(file.read_text("utf-8")) for file in files()]
+    assert sorted(map(json.dumps, written)) == sorted(map(json.dumps, filled))
 
 
 def test_the_templates_give_the_role_to_the_service_account_of_the_manifests() -> None:
@@ -222,7 +239,7 @@ def test_the_rules_of_the_templates_send_what_the_provider_understands() -> None
 
 def test_terraform_uses_the_policy_files() -> None:
     text = (AWS / "main.tf").read_text("utf-8")
-    places = set(re.findall(r"\$\{(\w+)\}", "".join(f.read_text() for f in POLICIES.glob("*"))))
+    places = set(re.findall(r"\$\{(\w+)\}", "".join(f.read_text() for f in files())))
 
     assert all(f'"{name}"' in text for name in NAMES)
     assert all(re.search(rf"{place}\s+=", text) for place in places)

@@ -1,0 +1,1 @@
+"""Notifications: decision records to Slack, webhooks and SNS, never in the way of a decision."""
