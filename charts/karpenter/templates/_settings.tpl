@@ -34,6 +34,38 @@
 {{- end }}
 {{- end }}
 
+{{/* Where the configuration of notifications is mounted; its secrets are in a folder of their own. */}}
+{{- define "karpenter.notificationsFolder" -}}
+{{- "/etc/karpenter/notifications-config" }}
+{{- end }}
+
+{{- define "karpenter.notificationVolumes" -}}
+{{- if .Values.notifications.config }}
+- name: notifications-config
+  configMap:
+    name: {{ include "karpenter.fullname" . }}-notifications
+{{- end }}
+{{- with .Values.notifications.existingSecret }}
+- name: notifications
+  secret:
+    secretName: {{ . | quote }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
+{{- define "karpenter.notificationMounts" -}}
+{{- if .Values.notifications.config }}
+- name: notifications-config
+  mountPath: {{ include "karpenter.notificationsFolder" . }}
+  readOnly: true
+{{- end }}
+{{- if .Values.notifications.existingSecret }}
+- name: notifications
+  mountPath: /etc/karpenter/notifications
+  readOnly: true
+{{- end }}
+{{- end }}
+
 {{- define "karpenter.environment" -}}
 {{- $settings := .Values.settings }}
 {{- $provider := include "karpenter.provider" . }}
@@ -84,7 +116,12 @@
   "metricsDetail" "METRICS_DETAIL"
   "earlyBinding" "EARLY_BINDING"
   "legacyNodeRepair" "LEGACY_NODE_REPAIR"
+  "decisionLog" "DECISION_LOG"
 )) }}
+{{- if .Values.notifications.config }}
+- name: NOTIFICATIONS_CONFIG
+  value: {{ printf "%s/notifications.yaml" (include "karpenter.notificationsFolder" .) | quote }}
+{{- end }}
 {{- with $settings.schedulerConfig }}
 - name: SCHEDULER_CONFIG
   value: {{ kindIs "string" . | ternary . (toYaml .) | quote }}
