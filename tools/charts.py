@@ -2,6 +2,7 @@
 
 - ``values.schema.json`` and ``README.md`` of each chart, from its ``values.yaml``;
 - the CRDs of both charts, as ``karpenter crds`` prints them;
+- the alerts and dashboards of ``monitoring``;
 - the versions in ``Chart.yaml``, which are that of the program;
 - ``examples/install/**.yaml``, the roles for those who install without helm, as the chart renders them.
 
@@ -30,6 +31,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 CHARTS: Final = ROOT / "charts"
 MAIN: Final = CHARTS / "karpenter"
 CRDS: Final = CHARTS / "karpenter-crd"
+MONITORING: Final = ROOT / "monitoring"
 INSTALL: Final = ROOT / "examples" / "install"
 _WRITTEN: Final = "Written by tools/charts.py"
 _OWN_LABELS: Final = ("app.kubernetes.io/", "helm.sh/")
@@ -186,6 +188,9 @@ def texts() -> Iterator[tuple[Path, str]]:
             chart / "Chart.yaml",
             re.sub(r"^(version|appVersion): .*$", rf"\1: {__version__}", about, flags=re.MULTILINE),
         )
+    yield MAIN / "files" / "rules.yaml", (MONITORING / "rules.yaml").read_text("utf-8")
+    for dashboard in sorted((MONITORING / "dashboards").glob("*.json")):
+        yield MAIN / "files" / "dashboards" / dashboard.name, dashboard.read_text("utf-8")
     current = builtin_crds(legacy=False)
     for name, definition in sorted(builtin_crds(legacy=True).items()):
         text = f"# {_WRITTEN}\n{output.render([stored_only(definition)], 'yaml')}"

@@ -17,14 +17,20 @@ STRICTLY: Final = (
     *("apply", "--server-side", "--dry-run=server", "--validate=strict", "--warnings-as-errors"),
     *("-f", "-"),
 )
-SERVICE_MONITORS: Final = """\
+KINDS_OF_OTHERS: Final = {
+    "ServiceMonitor": "monitoring.coreos.com",
+    "PrometheusRule": "monitoring.coreos.com",
+    "Certificate": "cert-manager.io",
+    "Issuer": "cert-manager.io",
+}
+OF_OTHERS: Final = """\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: servicemonitors.monitoring.coreos.com}
+metadata: {name: PLURAL.GROUP}
 spec:
-  group: monitoring.coreos.com
+  group: GROUP
   scope: Namespaced
-  names: {kind: ServiceMonitor, plural: servicemonitors}
+  names: {kind: KIND, plural: PLURAL}
   versions:
   - name: v1
     served: true
@@ -46,7 +52,12 @@ def switches() -> dict[str, tuple[object, ...]]:
 @pytest.fixture(scope="module")
 def cluster(helm: Helm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Charted]:
     with charted_control_plane(tmp_path_factory.mktemp("strict"), helm) as running:
-        running("apply", "-f", "-", given=SERVICE_MONITORS)
+        for kind, group in KINDS_OF_OTHERS.items():
+            facts = {"KIND": kind, "PLURAL": f"{kind.lower()}s", "GROUP": group}
+            crd = OF_OTHERS
+            for name, value in facts.items():
+                crd = crd.replace(name, value)
+            running("apply", "-f", "-", given=crd)
         running("wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
         yield running
 

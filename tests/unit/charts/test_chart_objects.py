@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import charts
 from chart_values import read as read_values
 from helpers.helm import (
     CRDS,
@@ -20,6 +21,8 @@ from helpers.helm import (
 from karpenter import __version__
 from karpenter.admission.schemas.crds import builtin_crds, stored_only
 
+RULES = charts.MONITORING / "rules.yaml"
+DASHBOARDS = charts.MONITORING / "dashboards"
 AWS = {"settings.clusterName": "demo"}
 SELECTOR = {"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter"}
 
@@ -227,6 +230,19 @@ def test_a_service_monitor_scrapes_the_service(helm: Helm) -> None:
         }
     ] == monitor["spec"]["endpoints"]
     assert ["http-metrics"] == [port["name"] for port in service["spec"]["ports"]]
+
+
+def test_alerts_and_dashboards_are_those_of_the_project(helm: Helm) -> None:
+    given = {"prometheusRule.enabled": True, "grafanaDashboards.enabled": True}
+    rendered = helm.template(given)
+    maps = all_of_kind(rendered, "ConfigMap")
+    written = {path.name: path.read_text("utf-8") for path in DASHBOARDS.glob("*.json")}
+
+    assert [of_kind(rendered, "PrometheusRule")["spec"]] == read(RULES.read_text("utf-8"))
+    assert len(written) >= 3
+    assert written == {name: text for each in maps for name, text in each["data"].items()}
+    assert {"1"} == {each["metadata"]["labels"]["grafana_dashboard"] for each in maps}
+    assert set() == {"PrometheusRule", "ConfigMap"} & {each["kind"] for each in helm.template()}
 
 
 def test_containers_beside_the_controller_get_its_mounts(helm: Helm) -> None:
