@@ -5,6 +5,7 @@ nothing changes, and never removes a version from ``status.storedVersions`` itse
 version that is listed there is refused, because objects may still be stored in it.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -18,6 +19,7 @@ from karpenter.kube.errors import ApiError, ConflictError, NotFoundError, Unauth
 # API servers that have not heard of a changed CRD still store the version before
 SETTLING: Final = 5.0
 _PAGE: Final = 500
+_AT_ONCE: Final = 8
 _ATTEMPTS: Final = 5
 _WEBHOOK: Final = "Webhook"
 
@@ -172,18 +174,27 @@ async def _names(kube: Kube, kind: type[Resource]) -> dict[str, str]:
 
 
 async def _rewritten(kube: Kube, kind: type[Resource], objects: dict[str, str]) -> dict[str, str]:
-    """Store every object anew; return what was said about those that could not be."""
+    """Store every object anew, a few at a time; return what was said about those that remain."""
+    names = list(objects)
     failures: dict[str, str] = {}
-    for name in objects:
-        try:
-            await kube.patch(kind, name, {})
-        except NotFoundError:
-            continue  # deleted since
-        except UnauthorizedError:
-            raise
-        except ApiError as error:
-            failures[name] = str(error)
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        said = await asyncio.gather(*(_refusal(kube, kind, name) for name in some))
+        failures |= {name: words for name, words in zip(some, said, strict=True) if words}
     return failures
+
+
+async def _refusal(kube: Kube, kind: type[Resource], name: str) -> str:
+    """Store one object anew; return what the API server has against it, if anything."""
+    try:
+        await kube.patch(kind, name, {})
+    except NotFoundError:
+        return ""  # deleted since
+    except UnauthorizedError:
+        raise
+    except ApiError as error:
+        return str(error)
+    return ""
 
 
 async def _unlist(kube: Kube, definition: Definition) -> None:

@@ -103,6 +103,21 @@ async def test_an_object_that_is_refused_keeps_the_version_on_the_list() -> None
 
 
 @in_virtual_time
+async def test_all_of_many_objects_are_written_and_each_refusal_is_named() -> None:
+    cluster = Cluster()
+    names = [f"pool-{number:02}" for number in range(20)]
+    await cluster.install(*names)
+    cluster.transport.refuse(Refusal(422, times=2, where=lambda r: r.path[-7:] == "pool-03"))
+    cluster.transport.refuse(Refusal(500, where=lambda r: r.path[-7:] == "pool-19"))
+
+    outcome = await migrate(cluster.kube, cluster.clock, NAME, is_rehearsal=False)
+
+    written = [path.rpartition("/")[2] for path in cluster.transport.paths("PATCH")]
+    assert sorted(written) == names
+    assert list(outcome.failures) == ["pool-03", "pool-19"]
+
+
+@in_virtual_time
 async def test_an_object_that_is_deleted_meanwhile_is_no_obstacle() -> None:
     cluster = Cluster()
     await cluster.install("a")
