@@ -12,6 +12,7 @@ from karpenter.api.nodes import Node
 from karpenter.decision_log.record import Draft, Kind, Outcome, Severity
 from karpenter.disruption.budgets import UNHEALTHY
 from karpenter.model import labels
+from karpenter.model.conditions import INITIALIZED, LAUNCHED, REGISTERED
 from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced, Why
 
 PROVISIONABLE: Final = "Provisionable"
@@ -177,7 +178,7 @@ def launched(claim: NodeClaim, command: str) -> Draft:
     return Draft(
         Kind.LAUNCH,
         Outcome.DONE,
-        "Launched",
+        LAUNCHED,
         f"{claim.metadata.name} launched: {bought} in {held.get(labels.ZONE, '')}",
         objects=_objects(claim),
         node_pools=_pools(claim.metadata),
@@ -223,14 +224,14 @@ def not_registered(claim: NodeClaim, reason: str, command: str) -> Draft:
 def registered(claim: NodeClaim, node: Node, command: str) -> Draft:
     """A node that has joined."""
     return _step(
-        claim, Kind.REGISTER, "Registered", "has joined the cluster", node.metadata.name, command
+        claim, Kind.REGISTER, REGISTERED, "has joined the cluster", node.metadata.name, command
     )
 
 
 def initialized(claim: NodeClaim, command: str) -> Draft:
     """A node that is ready for pods."""
     return _step(
-        claim, Kind.INITIALIZE, "Initialized", "is ready for pods", claim.status.node_name, command
+        claim, Kind.INITIALIZE, INITIALIZED, "is ready for pods", claim.status.node_name, command
     )
 
 

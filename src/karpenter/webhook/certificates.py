@@ -22,8 +22,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from karpenter.api.times import earlier, in_seconds, later
+
 AUTHORITY_DAYS: Final = 3650
 LEAF_DAYS: Final = 90
+_SECONDS_OF_A_DAY: Final = 86_400
 _BACKDATED: Final = timedelta(hours=1)
 _UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm)
 
@@ -42,7 +45,7 @@ class Certificate:
     @property
     def made(self) -> datetime:
         """When it was made."""
-        return self._x509.not_valid_before_utc + _BACKDATED
+        return later(self._x509.not_valid_before_utc, _BACKDATED)
 
     @property
     def expires(self) -> datetime:
@@ -167,8 +170,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(serial)
-        .not_valid_before(made - _BACKDATED)
-        .not_valid_after(made + timedelta(days=days))
+        .not_valid_before(earlier(made, _BACKDATED))
+        .not_valid_after(later(made, in_seconds(days * _SECONDS_OF_A_DAY)))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
