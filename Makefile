@@ -83,8 +83,9 @@ image: install ## build the container image with buildah, podman or docker
 image-test: install ## build it twice without a daemon, and look at what is in it (needs Debian's buildah, skopeo, umoci, mmdebstrap; root)
 	$(BIN)/python -m pytest -q -m image
 
-control-plane: install ## build a real control plane, helm and promtool for the slow tests (needs Go)
+control-plane: install ## build a real control plane, helm, promtool and Karpenter's own controller for the slow tests (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build
+	$(BIN)/python -m benchmarks.peers
 
 helm: install ## build helm for the tests of the charts (needs Go)
 	PYTHONPATH=tests $(BIN)/python -m control_plane build helm

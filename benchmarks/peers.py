@@ -45,20 +45,34 @@ def obstacle() -> str:
     return "" if shutil.which("go") else "Go is not installed; put go 1.26 on the PATH"
 
 
+def is_built(program: Program) -> bool:
+    """Whether a program of Karpenter's is there, from the module of today."""
+    target, built_from = _places(program)
+    return target.is_file() and built_from.is_file() and built_from.read_bytes() == _module()
+
+
 def built(program: Program) -> Path:
     """A program of Karpenter's; the first time takes minutes."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "karpenter-peer"
-    target, built_from = cache / program.name, cache / f"{program.name}.built-from"
-    wanted = (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes()
-    if target.is_file() and built_from.is_file() and built_from.read_bytes() == wanted:
+    target, built_from = _places(program)
+    if is_built(program):
         return target
-    cache.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     command = ["go", *program.build, "-o", str(target), program.package]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=HERE)
     if done.returncode:
         raise SystemExit(f"{program.name} of Karpenter could not be built:\n{done.stderr.strip()}")
-    built_from.write_bytes(wanted)
+    built_from.write_bytes(_module())
     return target
+
+
+def _places(program: Program) -> tuple[Path, Path]:
+    """Where a program is kept, and what it was built from."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "karpenter-peer"
+    return cache / program.name, cache / f"{program.name}.built-from"
+
+
+def _module() -> bytes:
+    return (HERE / "go.mod").read_bytes() + (HERE / "go.sum").read_bytes()
 
 
 class PeerController(Controller):
@@ -73,3 +87,7 @@ class PeerController(Controller):
         texts = self.text.split("\n")[:-1]
         found = [json.loads(text) for text in texts if text.startswith("{")]
         return [line for line in found if message in ("", line["message"])]
+
+
+if __name__ == "__main__":
+    print(f"{CONTROLLER.name}: {built(CONTROLLER)}")

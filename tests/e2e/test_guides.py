@@ -73,6 +73,7 @@ def name_of_some(shell: Shell, selection: str) -> str:
     return found()[0]
 
 
+@pytest.mark.case("OPS-37")
 @pytest.mark.parametrize("page", sorted(pages.GUIDES))
 def test_a_guide_can_be_followed(page: str, kubectl: str, tmp_path: Path) -> None:
     shell = Shell(tmp_path)
