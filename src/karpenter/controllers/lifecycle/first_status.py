@@ -55,6 +55,10 @@ class FirstStatus:
             return
         if error is not None:
             self._writing.cancel()
+            # The error goes on, not that the write was cancelled because of it
+            with suppress(KubeError, asyncio.CancelledError):
+                await self._writing
+            return
         # The last write of the reconcile says the same again, and fails for the same reason
         with suppress(KubeError):
             self.stored = await self._writing
