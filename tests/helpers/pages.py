@@ -63,9 +63,8 @@ RUN_ELSEWHERE: Final = {
     "docs/aws.md: karpenter sandbox interrupt NODE": ON_A_SANDBOX,
     "docs/aws.md: karpenter sandbox interrupt NODE --event scheduled-change": ON_A_SANDBOX,
     "docs/aws.md: karpenter sandbox fault sold-out '*/*/spot'": ON_A_SANDBOX,
-    "docs/aws.md: COLUMNS=110 karpenter plan --provider aws examples/aws-plan --only provisioning": (
-        _OFFLINE
-    ),
+    "docs/aws.md: COLUMNS=110 karpenter plan --provider aws examples/aws-plan --only provisioning"
+    " --now 2026-08-01T12:00:00Z": (_OFFLINE),
     "docs/aws.md: COLUMNS=100 karpenter explain nodepool gpu --provider aws examples/aws-plan"
     " --now 2026-08-01T12:00:00Z": _OFFLINE,
     "docs/aws.md: kubectl get nodepools,ec2nodeclasses,nodeclaims,nodes,deployments,replicasets,pods"
