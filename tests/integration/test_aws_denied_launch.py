@@ -9,7 +9,7 @@ from helpers.autoscaler import Autoscaler, deployment
 from helpers.aws_sandbox import aws_sandbox, ec2_pool
 from helpers.commands import run as command
 from karpenter.clock import run_virtual
-from karpenter.cloud.aws.simulated.bad_days import Trouble, enact
+from karpenter.cloud.aws.simulated.fault_injection import Trouble, enact
 from karpenter_sandbox.conditions import find_condition
 
 KINDS = [

@@ -20,7 +20,7 @@ from helpers.invariants import made_nodes, problems
 from karpenter.clock import run_virtual
 from karpenter.controllers.disruption.executor import Executor
 from karpenter.controllers.disruption.loop import DisruptionLoop
-from karpenter.controllers.disruption.planner import DisruptionPlanner, Glance, Look
+from karpenter.controllers.disruption.planner import DisruptionPass, DisruptionPlanner, PassPreview
 from karpenter.disruption.commands import MULTI, SINGLE, Command
 from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.plan import Search, next_commands
@@ -61,14 +61,14 @@ class Watch:
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Compare what the loop finds with what the planner by itself would find."""
         watch = self
-        glance, find, begin = DisruptionPlanner.glance, DisruptionLoop._find, Executor.begin
+        preview, find, begin = DisruptionPlanner.preview, DisruptionLoop._find, Executor.begin
 
-        async def noted_glance(planner: DisruptionPlanner) -> Glance:
+        async def noted_preview(planner: DisruptionPlanner) -> PassPreview:
             watch._expected = await watch._plan(planner)
-            return await glance(planner)
+            return await preview(planner)
 
         async def noted_find(
-            loop: DisruptionLoop, look: Look, method: str, seen: Any
+            loop: DisruptionLoop, look: DisruptionPass, method: str, seen: Any
         ) -> Sequence[Command]:
             found = await find(loop, look, method, seen)
             watch._compare(look, found)
@@ -80,7 +80,7 @@ class Watch:
             if command.method in (MULTI, SINGLE) and command.savings < 0:
                 watch.broken.append(f"consolidation would cost: {command}")
 
-        patch.setattr(DisruptionPlanner, "glance", noted_glance)
+        patch.setattr(DisruptionPlanner, "glance", noted_preview)
         patch.setattr(DisruptionLoop, "_find", noted_find)
         patch.setattr(Executor, "begin", noted_begin)
 
@@ -97,7 +97,7 @@ class Watch:
         )
         return snapshot, list(map(_outline, next_commands(Search(view)).commands))
 
-    def _compare(self, look: Look, found: Sequence[Command]) -> None:
+    def _compare(self, look: DisruptionPass, found: Sequence[Command]) -> None:
         expected = self._expected
         if expected is None or expected[0] is not look.view.snapshot:
             return  # something has happened in between

@@ -132,7 +132,7 @@ class RepairPolicies:
             yield RepairMatch(self._fallback, condition, since, is_fallback=True)
 
 
-class RepairBook:
+class RepairMatches:
     """The matches of every node, recomputed only when a relevant field has changed."""
 
     def __init__(self, policies: RepairPolicies) -> None:

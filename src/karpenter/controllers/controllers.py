@@ -67,10 +67,10 @@ def disruption_controllers(
     """Everything that disrupts machines, as far as settings and feature gates ask for it."""
     settings = context.settings
     gates = settings.feature_gates
-    regrets = IneffectiveMoves(context.clock)
-    queue = CommandQueue(context, regrets)
+    ineffective = IneffectiveMoves(context.clock)
+    queue = CommandQueue(context, ineffective)
     controllers: list[Runnable] = [
-        ClaimConditions(context, planned, regrets),
+        ClaimConditions(context, planned, ineffective),
         queue,
         DisruptionLoop(context, queue, planned),
         # Even without repair: a restart that was begun is finished

@@ -21,7 +21,7 @@ from karpenter.cloud.aws.simulated.account import (
     REGION,
     SimulationMissingError,
 )
-from karpenter.cloud.aws.simulated.bad_days import listed, sold_out
+from karpenter.cloud.aws.simulated.fault_injection import listed, sold_out
 from karpenter.cloud.aws.simulated.offline import FoundClass, offline_aws, usual_class
 from karpenter.cloud.aws.types.labels import FACTS
 from karpenter.cloud.kwok.faults import OfferingPattern, without
@@ -43,12 +43,12 @@ def aws_market(
     settings: Settings,
     environment: Mapping[str, str],
     *,
-    bad_days: Mapping[str, str],
+    fault_injection: Mapping[str, str],
     with_repair: bool,
 ) -> Market:
     """What the pools of a cluster could buy on AWS, or end the command with one sentence.
 
-    ``bad_days`` is what is wrong with the account of a sandbox, as its ConfigMap says.
+    ``fault_injection`` is what is wrong with the account of a sandbox, as its ConfigMap says.
     """
     policies = REPAIR_POLICIES if with_repair else ()
     needed = _needed(snapshot)
@@ -67,17 +67,17 @@ def aws_market(
     )
     for told in sold.notes:
         output.note(f"note: {told}")
-    left = _left_by(bad_days, sold.types)
+    left = _left_by(fault_injection, sold.types)
     return Market(lambda pool: left.get(pool.metadata.name, ()), FACTS, policies)
 
 
 def _left_by(
-    bad_days: Mapping[str, str], types: Mapping[str, tuple[InstanceType, ...]]
+    fault_injection: Mapping[str, str], types: Mapping[str, tuple[InstanceType, ...]]
 ) -> Mapping[str, tuple[InstanceType, ...]]:
     """What pools can buy where offerings are sold out; pools that share a catalogue go on to."""
     gone = [
         OfferingPattern(each.instance_type, each.zone, each.capacity_type)
-        for each in sold_out(listed(bad_days))
+        for each in sold_out(listed(fault_injection))
     ]
     shown = {id(each): without(each, gone) for each in types.values()}
     return {pool: shown[id(each)] for pool, each in types.items()}

@@ -94,7 +94,9 @@ class LiveCluster:
     repair_policies: Sequence[RepairPolicy]
     now: datetime | None = None  # by the clock of the API server, if it tells
     is_simulated: bool = False  # its cloud lives in a sandbox, which alone can ask it
-    bad_days: Mapping[str, str] = field(default_factory=dict)  # what is wrong with that cloud
+    fault_injection: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what is wrong with that cloud
     changed: "LiveCluster | None" = None  # with what is to be laid over it
     namespace: str = ""  # the one that the context of the kubeconfig names
 
@@ -162,8 +164,8 @@ async def _read(
         now = await _time_there(transport)
         if cloud is None:
             nothing = ProviderFacts("", (), frozenset())
-            bad_days = await offline.faults_there(kube) if is_simulated else {}
-            live = LiveCluster(snapshot, {}, nothing, (), now, is_simulated, bad_days)
+            fault_injection = await offline.faults_there(kube) if is_simulated else {}
+            live = LiveCluster(snapshot, {}, nothing, (), now, is_simulated, fault_injection)
             return (
                 live if changed is None else replace(live, changed=replace(live, snapshot=changed))
             )

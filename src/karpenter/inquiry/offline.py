@@ -61,7 +61,7 @@ def may_be_simulated(provider: str) -> bool:
 async def faults_there(kube: "Client") -> Mapping[str, str]:
     """What ``sandbox fault`` lets go wrong with the AWS of a sandbox."""
     from karpenter.api.cluster import ConfigMap
-    from karpenter.cloud.aws.simulated.bad_days import CONFIG_MAP, CONFIG_MAP_NAMESPACE
+    from karpenter.cloud.aws.simulated.fault_injection import CONFIG_MAP, CONFIG_MAP_NAMESPACE
     from karpenter.kube.errors import NotFoundError
 
     with suppress(NotFoundError):  # it is another run of the sandbox that has no AWS
@@ -79,7 +79,7 @@ def markets(
 
 
 def simulated(
-    snapshot: "Snapshot", settings: "Settings", bad_days: Mapping[str, str] | None = None
+    snapshot: "Snapshot", settings: "Settings", fault_injection: Mapping[str, str] | None = None
 ) -> Market:
     """What a simulated account of AWS sells to a cluster."""
     from karpenter.inquiry.aws_catalogue import aws_market
@@ -87,7 +87,11 @@ def simulated(
     with output.progress("asking the simulated account"):
         with_repair = settings.feature_gates[_REPAIR]
         return aws_market(
-            snapshot, settings, os.environ, bad_days=bad_days or {}, with_repair=with_repair
+            snapshot,
+            settings,
+            os.environ,
+            fault_injection=fault_injection or {},
+            with_repair=with_repair,
         )
 
 

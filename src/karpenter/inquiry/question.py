@@ -329,7 +329,7 @@ def _from_cluster(
         if left_of is not None:
             return left_of(found.snapshot)
         if found.is_simulated:
-            return offline.simulated(found.snapshot, settings, found.bad_days)
+            return offline.simulated(found.snapshot, settings, found.fault_injection)
         return Market(catalogue_of(found.types), found.facts, found.repair_policies)
 
     worlds = [live] if live.changed is None else [live, live.changed]

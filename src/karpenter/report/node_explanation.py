@@ -57,7 +57,7 @@ MOVE: Final = "move"
 
 
 @dataclass(frozen=True, slots=True)
-class Ailment:
+class UnhealthyCondition:
     """What is wrong with a node, and what is done about it if that lasts."""
 
     condition: str  # its type, its status and why it is so
@@ -65,7 +65,9 @@ class Ailment:
     due: datetime
 
 
-def ailment_of(view: DisruptionContext, machine: StateNode) -> Ailment | None:
+def unhealthy_condition_of(
+    view: DisruptionContext, machine: StateNode
+) -> UnhealthyCondition | None:
     """What is wrong with a machine, where machines are repaired."""
     foreseen = foreseen_repair(machine, view.policies) if view.policies is not None else None
     if foreseen is None:
@@ -73,16 +75,16 @@ def ailment_of(view: DisruptionContext, machine: StateNode) -> Ailment | None:
     due, match = foreseen
     found = match.condition
     because = f" ({found.reason})" if found.reason else ""
-    return Ailment(f"{found.type} is {found.status}{because}", match.policy.action, due)
+    return UnhealthyCondition(f"{found.type} is {found.status}{because}", match.policy.action, due)
 
 
-def ailment_document(told: Ailment) -> dict[str, Any]:
+def unhealthy_condition_document(told: UnhealthyCondition) -> dict[str, Any]:
     """Write what is wrong with a node as plain data."""
     return {"condition": told.condition, "action": told.action, "due": timestamp(told.due)}
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class TerminationProgress:
     """How far the end of a node has come."""
 
     since: datetime | None  # None while it only waits for its replacement
@@ -90,7 +92,9 @@ class Departure:
     waits_for: tuple[str, ...]  # sentences without a full stop
 
 
-def departure_of(machine: StateNode, inspection: Inspection) -> Departure | None:
+def termination_progress_of(
+    machine: StateNode, inspection: Inspection
+) -> TerminationProgress | None:
     """Say how far the end of a machine has come, if it has begun."""
     if not machine.is_deleting:
         return None
@@ -98,10 +102,10 @@ def departure_of(machine: StateNode, inspection: Inspection) -> Departure | None
     begun = [each.metadata.deletion_timestamp for each in held]
     since = min(filter(None, begun), default=None)
     if since is None:
-        return Departure(None, None, ("whatever takes its place is awaited first",))
+        return TerminationProgress(None, None, ("whatever takes its place is awaited first",))
     waits = [each for pod in machine.pods if (each := _holds(pod, inspection))]
     waits += _foreign_finalizers(machine)
-    return Departure(since, _deadline(machine), tuple(waits))
+    return TerminationProgress(since, _deadline(machine), tuple(waits))
 
 
 def _holds(pod: Pod, inspection: Inspection) -> str:
@@ -132,7 +136,7 @@ def _deadline(machine: StateNode) -> datetime | None:
     return moment_of(text) if text is not None else None
 
 
-def departure_document(told: Departure) -> dict[str, Any]:
+def termination_document(told: TerminationProgress) -> dict[str, Any]:
     """Write how far the end of a node has come as plain data."""
     return {
         "since": timestamp(told.since),
@@ -179,9 +183,9 @@ class NodeExplanation:
     filters: tuple[Filter, ...]
     budgets: Mapping[str, Allowance]  # reason -> what its pool allows
     move: Move | None
-    departure: Departure | None = None  # of one that is on its way out already
+    termination_progress: TerminationProgress | None = None  # of one that is on its way out already
     expires: datetime | None = None  # None when it may stay for good
-    ailment: Ailment | None = None  # only while repair has not begun
+    unhealthy_condition: UnhealthyCondition | None = None  # only while repair has not begun
 
 
 def explain_node(
@@ -206,8 +210,8 @@ def explain_node(
     candidate = view.inspection.described(machine)
     has_pool = machine.node_pool in view.snapshot.node_pools
     is_ours = machine.node_claim is not None and machine.node is not None and has_pool
-    departure = departure_of(machine, view.inspection)
-    may_move = is_ours and not candidate.is_static and departure is None
+    termination_progress = termination_progress_of(machine, view.inspection)
+    may_move = is_ours and not candidate.is_static and termination_progress is None
     move = _best_move(view, candidate) if may_move else None
     blocked = next((each for each in plan.blocked if each.node == name), None)
     reasons = reasons_told(with_repair=view.settings.repair)
@@ -228,9 +232,11 @@ def explain_node(
         filters=tuple(_filters(view, candidate, command, blocked)),
         budgets=held,
         move=move,
-        departure=departure,
+        termination_progress=termination_progress,
         expires=expires_at(machine.node_claim) if machine.node_claim is not None else None,
-        ailment=ailment_of(view, machine) if command is None and departure is None else None,
+        unhealthy_condition=unhealthy_condition_of(view, machine)
+        if command is None and termination_progress is None
+        else None,
     )
 
 
@@ -453,7 +459,9 @@ def node_document(told: NodeExplanation) -> dict[str, Any]:
         "price": told.price,
         **estimate_mark(told.is_estimate),
         "expires": timestamp(told.expires),
-        "repair": ailment_document(told.ailment) if told.ailment is not None else None,
+        "repair": unhealthy_condition_document(told.unhealthy_condition)
+        if told.unhealthy_condition is not None
+        else None,
         "pods": sorted(key_of(pod) for pod in machine.pods),
         "outcome": "Removed" if told.command is not None else "Kept",
         "reason": told.command.reason if told.command else blocked.why.value if blocked else "",
@@ -472,7 +480,9 @@ def node_document(told: NodeExplanation) -> dict[str, Any]:
         ],
         "budgets": {reason: _allowance(held) for reason, held in told.budgets.items()},
         "move": _move_document(told.move) if told.move is not None else None,
-        "leaving": departure_document(told.departure) if told.departure is not None else None,
+        "leaving": termination_document(told.termination_progress)
+        if told.termination_progress is not None
+        else None,
     }
 
 

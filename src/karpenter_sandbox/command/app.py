@@ -164,10 +164,10 @@ def run(
         documents = loaded.documents
     with output.progress("starting the cluster"):
         from karpenter_sandbox.command import run as sandbox_run
-        from karpenter_sandbox.command.cloud import Account, CloudWishes
+        from karpenter_sandbox.command.cloud import Account, CloudOptions
 
     sandbox_run.run(
-        sandbox_run.Wishes(
+        sandbox_run.RunOptions(
             kubeconfig=kubeconfig,
             address=address,
             port=port,
@@ -175,7 +175,7 @@ def run(
             nodes=nodes,
             speed=speed,
             documents=documents,
-            cloud=CloudWishes(
+            cloud=CloudOptions(
                 provider=provider if controllers or demo else "",
                 instance_types=str(instance_types or ""),
                 account=Account(cluster_name, region, node_role, discovery or ""),

@@ -26,7 +26,7 @@ from karpenter.telemetry import Metrics, quiet_logger
 from karpenter.telemetry.capacity import CloudCalls
 from karpenter.telemetry.logs import short_revision, take_over
 from karpenter_sandbox.cluster import Cluster
-from karpenter_sandbox.command.cloud import AWS, CloudWishes, usable_settings
+from karpenter_sandbox.command.cloud import AWS, CloudOptions, usable_settings
 from karpenter_sandbox.command.controller_deployment import deployed
 from karpenter_sandbox.command.decision_lines import decision_logger
 from karpenter_sandbox.command.live_view import show_logs
@@ -36,13 +36,13 @@ from karpenter_sandbox.server.transport import MemoryTransport
 
 @asynccontextmanager
 async def autoscaling(
-    cluster: Cluster, wishes: CloudWishes, say: Callable[[str], object]
+    cluster: Cluster, options: CloudOptions, say: Callable[[str], object]
 ) -> AsyncIterator[Manager]:
     """Run the controllers on a cluster for as long as a block runs.
 
     Their decisions are shown by ``say``; their full log is that of their Deployment's pod.
     """
-    settings = usable_settings(wishes)
+    settings = usable_settings(options)
     ring = LogRing()
     commit = short_revision(os.environ.get("KARPENTER_COMMIT", ""))
     log = decision_logger(say, cluster.clock.now, ring.write, commit)
@@ -52,11 +52,11 @@ async def autoscaling(
     metrics = Metrics(detail=settings.metrics_detail)
     kube = Client(MemoryTransport(cluster.api), cluster.clock)
     environment = dict(os.environ)
-    if wishes.instance_types:
-        environment[INSTANCE_TYPES_FILE_PATH] = wishes.instance_types
+    if options.instance_types:
+        environment[INSTANCE_TYPES_FILE_PATH] = options.instance_types
     decisions = DecisionLog()
     context = ProviderContext(kube, cluster.clock, settings, environment, rng, metrics, decisions)
-    async with deployed(cluster, ring), _cloud(wishes, cluster, context, say) as cloud:
+    async with deployed(cluster, ring), _cloud(options, cluster, context, say) as cloud:
         process = Process(
             kube=kube,
             cloud=MeteredProvider(cloud, CloudCalls(metrics), cluster.clock.monotonic),
@@ -91,18 +91,18 @@ def told_when_over(ended: asyncio.Task[None], say: Callable[[str], object]) -> N
 
 @asynccontextmanager
 async def _cloud(
-    wishes: CloudWishes, cluster: Cluster, context: ProviderContext, say: Callable[[str], object]
+    options: CloudOptions, cluster: Cluster, context: ProviderContext, say: Callable[[str], object]
 ) -> AsyncIterator[CloudProvider]:
     """The cloud of that name; of AWS, a simulated one."""
     try:
-        if wishes.provider == AWS:
+        if options.provider == AWS:
             from karpenter_sandbox.command.aws import simulated_aws
 
             async with simulated_aws(
-                cluster, context, wishes.account, say, has_example=wishes.has_example
+                cluster, context, options.account, say, has_example=options.has_example
             ) as provider:
                 yield provider
         else:
-            yield load_provider(wishes.provider)(context)
+            yield load_provider(options.provider)(context)
     except ProviderError as error:
         output.fail(str(error))

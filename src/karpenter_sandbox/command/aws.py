@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from karpenter.cloud.aws.simulated.account import SimulationMissingError
-from karpenter.cloud.aws.simulated.bad_days import (
+from karpenter.cloud.aws.simulated.fault_injection import (
     CONFIG_MAP,
     CONFIG_MAP_NAMESPACE,
     Market,
@@ -78,7 +78,7 @@ async def simulated_aws(
             cluster.store.on_change(lambda change: _note(change, asked))
             task = asyncio.create_task(_interrupt(cluster, world, asked, say), name="interrupts")
             try:
-                async with bad_days(cluster, world, say):
+                async with fault_injection(cluster, world, say):
                     yield provider
             finally:
                 task.cancel()
@@ -88,7 +88,7 @@ async def simulated_aws(
 
 
 @asynccontextmanager
-async def bad_days(
+async def fault_injection(
     cluster: Cluster, world: SimulatedAws, say: Callable[[str], object]
 ) -> AsyncIterator[None]:
     """Apply the faults of the ConfigMap while a block runs; initially there are none."""

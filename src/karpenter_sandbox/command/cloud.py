@@ -36,7 +36,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class CloudWishes:
+class CloudOptions:
     """Which cloud the controllers of a sandbox launch machines in."""
 
     provider: str = ""  # none: there are no controllers
@@ -45,16 +45,16 @@ class CloudWishes:
     has_example: bool = False
 
 
-def check_cloud(wishes: CloudWishes) -> None:
+def check_cloud(options: CloudOptions) -> None:
     """End the command with one sentence where the controllers could not begin."""
-    usable_settings(wishes)
-    if wishes.instance_types:
-        _listed(wishes.instance_types)
-    if wishes.provider == AWS:
-        _check_aws(wishes.account)
-    elif wishes.provider != _KWOK:
+    usable_settings(options)
+    if options.instance_types:
+        _listed(options.instance_types)
+    if options.provider == AWS:
+        _check_aws(options.account)
+    elif options.provider != _KWOK:
         try:
-            load_provider(wishes.provider)
+            load_provider(options.provider)
         except ProviderError as error:
             output.fail(str(error))
 
@@ -68,7 +68,7 @@ def _check_aws(account: Account) -> None:
         output.fail(str(error))
 
 
-def usable_settings(wishes: CloudWishes) -> Settings:
+def usable_settings(options: CloudOptions) -> Settings:
     """The settings of the environment, without leader election.
 
     Provisioners that name neither a role nor images get those that the simulated account has.
@@ -79,12 +79,12 @@ def usable_settings(wishes: CloudWishes) -> Settings:
     except (SettingError, SchedulerConfigError) as error:
         output.fail(str(error))
     settings = replace(settings, disable_leader_election=True)
-    if wishes.provider != AWS:
+    if options.provider != AWS:
         return settings
     has_identity = settings.legacy_node_role or settings.legacy_instance_profile
     return replace(
         settings,
-        legacy_node_role=settings.legacy_node_role if has_identity else wishes.account.node_role,
+        legacy_node_role=settings.legacy_node_role if has_identity else options.account.node_role,
         legacy_ami_family=settings.legacy_ami_family or "AL2023",
     )
 
@@ -94,18 +94,18 @@ def legacy_defaults(settings: Settings) -> Profile:
     return "early" if settings.legacy_defaults == "early" else "late"
 
 
-def first_nodes(wishes: CloudWishes) -> NodeShape:
+def first_nodes(options: CloudOptions) -> NodeShape:
     """The shape of a sandbox's initial nodes.
 
     They are in zones where the cloud sells machines: in any other zone, topology spread constraints
     would require nodes that the cloud cannot launch.
     """
-    if wishes.provider == AWS:
+    if options.provider == AWS:
         from karpenter.cloud.aws.simulated.account import simulated_zones
 
-        region = wishes.account.region
+        region = options.account.region
         return NodeShape("m5.xlarge", region=region, zones=simulated_zones(region))
-    types = _listed(wishes.instance_types) if wishes.instance_types else catalogue.built_in()
+    types = _listed(options.instance_types) if options.instance_types else catalogue.built_in()
     sold_in = sorted({offering.zone for kind in types for offering in kind.offerings})
     return replace(_NODES, zones=tuple(sold_in)) if sold_in else _NODES
 

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from karpenter.api.cluster import ConfigMap
 from karpenter.api.nodes import Node
-from karpenter.cloud.aws.simulated.bad_days import (
+from karpenter.cloud.aws.simulated.fault_injection import (
     CONFIG_MAP,
     CONFIG_MAP_NAMESPACE,
     Kind,

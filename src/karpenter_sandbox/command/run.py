@@ -25,7 +25,7 @@ from karpenter.visible import visible
 from karpenter_sandbox.cluster import Cluster, last_moment
 from karpenter_sandbox.command import demo
 from karpenter_sandbox.command.cloud import (
-    CloudWishes,
+    CloudOptions,
     check_cloud,
     first_nodes,
     legacy_defaults,
@@ -69,7 +69,7 @@ _PAUSE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """What the command line asks for."""
 
     kubeconfig: Path
@@ -79,43 +79,43 @@ class Wishes:
     nodes: int
     speed: float
     documents: Sequence[Document]
-    cloud: CloudWishes
+    cloud: CloudOptions
     is_demo: bool = False
 
 
-def run(wishes: Wishes) -> None:
+def run(options: RunOptions) -> None:
     """Run a sandbox until it is stopped."""
-    if wishes.cloud.provider:
-        check_cloud(wishes.cloud)
-    make_way(wishes.kubeconfig)
+    if options.cloud.provider:
+        check_cloud(options.cloud)
+    make_way(options.kubeconfig)
     collect_rarely()
-    with asyncio.Runner(loop_factory=_loop_factory(wishes)) as runner:
-        runner.run(_run(wishes))
+    with asyncio.Runner(loop_factory=_loop_factory(options)) as runner:
+        runner.run(_run(options))
 
 
-async def _run(wishes: Wishes) -> None:
+async def _run(options: RunOptions) -> None:
     # Events of the controllers' own Deployment are hidden; those of a user's Deployment are shown
-    feed = EventFeed(is_hidden=is_about_it if wishes.cloud.provider else None)
+    feed = EventFeed(is_hidden=is_about_it if options.cloud.provider else None)
     show_logs(feed.add)
     try:
         cluster = Cluster(
             running_clock(),
-            data_file=wishes.data,
+            data_file=options.data,
             timing=Timing(boot=_BOOT_SECONDS),
-            provider=wishes.cloud.provider or "kwok",
-            legacy_defaults=legacy_defaults(usable_settings(wishes.cloud)),
+            provider=options.cloud.provider or "kwok",
+            legacy_defaults=legacy_defaults(usable_settings(options.cloud)),
         )
     except JournalError as error:
         output.fail(str(error))
     if cluster.lost is not None:
         output.warning(cluster.lost)
     try:
-        is_shown_to_the_end = await _live(cluster, feed, wishes)
+        is_shown_to_the_end = await _live(cluster, feed, options)
     except NotKeptError as error:
         output.fail(str(error), output.EXIT_FAILED)
     finally:
         await _stopped(cluster)
-    _say_goodbye(wishes, is_shown_to_the_end=is_shown_to_the_end)
+    _say_goodbye(options, is_shown_to_the_end=is_shown_to_the_end)
 
 
 async def _stopped(cluster: Cluster) -> None:
@@ -125,60 +125,62 @@ async def _stopped(cluster: Cluster) -> None:
         output.fail(str(error), output.EXIT_FAILED)
 
 
-async def _live(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> bool:
+async def _live(cluster: Cluster, feed: EventFeed, options: RunOptions) -> bool:
     """Fill the cluster and serve it until it is stopped or the demonstration ends."""
     await cluster.start()
     # An example kept from the last run may have been changed on purpose
-    new = [each for each in _example(wishes) if await cluster.find(each.data, _NAMESPACE) is None]
-    await _load(cluster, [*new, *wishes.documents])
-    missing = wishes.nodes - cluster.store.count("", "nodes")
+    new = [each for each in _example(options) if await cluster.find(each.data, _NAMESPACE) is None]
+    await _load(cluster, [*new, *options.documents])
+    missing = options.nodes - cluster.store.count("", "nodes")
     if missing > 0:
-        shape = first_nodes(wishes.cloud)
+        shape = first_nodes(options.cloud)
         await cluster.add_nodes(missing, shape)
-    if not wishes.is_demo:  # which is about decisions, not about everything that happens
+    if not options.is_demo:  # which is about decisions, not about everything that happens
         cluster.store.on_change(feed.follow)
     server = Server(
         cluster.api,
-        host=wishes.address,
-        port=wishes.port,
+        host=options.address,
+        port=options.port,
         token=new_token(),
         now=cluster.clock.now,
     )
-    async with _listening(server), _reachable(server, wishes.kubeconfig):
+    async with _listening(server), _reachable(server, options.kubeconfig):
         stopped = _stop_signal()
-        hello = _hello(server, wishes)
+        hello = _hello(server, options)
         print("\n".join(hello), flush=True)
         if not is_loopback(server.host):
             output.warning(
                 "every client that reaches this machine and knows the token can use the cluster"
             )
-        async with _controllers(cluster, feed, wishes):
-            return await _until_stopped(cluster, feed, wishes, stopped, hello)
+        async with _controllers(cluster, feed, options):
+            return await _until_stopped(cluster, feed, options, stopped, hello)
 
 
 @asynccontextmanager
-async def _controllers(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> AsyncIterator[None]:
+async def _controllers(
+    cluster: Cluster, feed: EventFeed, options: RunOptions
+) -> AsyncIterator[None]:
     """Run the controllers beside the cluster, if they are wanted."""
-    if not wishes.cloud.provider:
+    if not options.cloud.provider:
         await undeploy(cluster)
         yield
         return
     # The cluster answers already; what the controllers need is loaded meanwhile
     module = await asyncio.to_thread(import_module, "karpenter_sandbox.command.autoscaler")
-    async with module.autoscaling(cluster, wishes.cloud, feed.add):
+    async with module.autoscaling(cluster, options.cloud, feed.add):
         yield
 
 
-def _loop_factory(wishes: Wishes) -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _loop_factory(options: RunOptions) -> Callable[[], asyncio.AbstractEventLoop] | None:
     """The event loop with the cluster's clock, which never goes back between runs."""
     now = datetime.now(UTC)
     try:
-        last = last_moment(wishes.data) if wishes.data is not None else None
+        last = last_moment(options.data) if options.data is not None else None
     except JournalError as error:
         output.fail(str(error))
-    if wishes.speed == 1 and (last is None or last <= now):
+    if options.speed == 1 and (last is None or last <= now):
         return None
-    return partial(PacedLoop, wishes.speed, start=max(now, last or now))
+    return partial(PacedLoop, options.speed, start=max(now, last or now))
 
 
 @asynccontextmanager
@@ -230,20 +232,20 @@ def _stop_signal() -> asyncio.Event:
 async def _until_stopped(
     cluster: Cluster,
     feed: EventFeed,
-    wishes: Wishes,
+    options: RunOptions,
     stopped: asyncio.Event,
     hello: Sequence[str],
 ) -> bool:
     """Wait for the end, and return whether it is that of the demonstration."""
-    pace = Pace(cluster.clock, wishes.speed)
-    shows = _show(cluster, feed, wishes.cloud, pace, hello) if _is_terminal() else _log(feed)
+    pace = Pace(cluster.clock, options.speed)
+    shows = _show(cluster, feed, options.cloud, pace, hello) if _is_terminal() else _log(feed)
     tasks = {
         asyncio.create_task(stopped.wait(), name="stop"),
         asyncio.create_task(cluster.wait(), name="wait"),
         asyncio.create_task(shows, name="show"),
     }
-    if wishes.is_demo:
-        tasks.add(asyncio.create_task(_demonstrate(cluster, feed, wishes), name=_DEMO))
+    if options.is_demo:
+        tasks.add(asyncio.create_task(_demonstrate(cluster, feed, options), name=_DEMO))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -257,17 +259,17 @@ async def _until_stopped(
             print(shortfall, flush=True)
 
 
-async def _demonstrate(cluster: Cluster, feed: EventFeed, wishes: Wishes) -> None:
+async def _demonstrate(cluster: Cluster, feed: EventFeed, options: RunOptions) -> None:
     """Scale the example up and down."""
     from karpenter_sandbox.command.prices import price_list
 
-    cloud = wishes.cloud
+    cloud = options.cloud
     prices = await asyncio.to_thread(price_list, cloud.provider, cloud.instance_types)
     await demo.demonstrate(cluster, feed.add, prices)
 
 
 async def _show(
-    cluster: Cluster, feed: EventFeed, cloud: CloudWishes, pace: Pace, hello: Sequence[str]
+    cluster: Cluster, feed: EventFeed, cloud: CloudOptions, pace: Pace, hello: Sequence[str]
 ) -> None:
     """Print what is said as it is said, and keep the nodes below it up to date until the end."""
     from karpenter_sandbox.command.live_screen import LiveScreen
@@ -328,8 +330,8 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
         output.fail(f"nothing is started: {manifest_files.problems(problems)}")
 
 
-def _example(wishes: Wishes) -> Sequence[Document]:
-    return demo.example(wishes.cloud.provider or "kwok") if wishes.cloud.has_example else ()
+def _example(options: RunOptions) -> Sequence[Document]:
+    return demo.example(options.cloud.provider or "kwok") if options.cloud.has_example else ()
 
 
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
@@ -352,28 +354,28 @@ def _rank(obj: dict[str, Any]) -> int:
     return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
 
 
-def _hello(server: Server, wishes: Wishes) -> list[str]:
+def _hello(server: Server, options: RunOptions) -> list[str]:
     version = version_info()["gitVersion"]
     host = f"[{server.host}]" if ":" in server.host else server.host
-    kept = f"it is kept in {wishes.data}" if wishes.data else "--data FILE keeps it for next time"
+    kept = f"it is kept in {options.data}" if options.data else "--data FILE keeps it for next time"
     lines = [
         f"The cluster is up: Kubernetes {version} at http://{host}:{server.port}",
-        f"Use it in another terminal: export KUBECONFIG={quote(str(wishes.kubeconfig.resolve()))}",
+        f"Use it in another terminal: export KUBECONFIG={quote(str(options.kubeconfig.resolve()))}",
         f"Stop it with Ctrl-C; {kept}.",
     ]
-    if wishes.cloud.has_example and not wishes.is_demo:
+    if options.cloud.has_example and not options.is_demo:
         commands = (f"  {command}" for command in demo.commands_to_try())
         lines += ["Try this, and watch it here:", *commands]
     return [visible(line) for line in lines]
 
 
-def _say_goodbye(wishes: Wishes, *, is_shown_to_the_end: bool) -> None:
+def _say_goodbye(options: RunOptions, *, is_shown_to_the_end: bool) -> None:
     if is_shown_to_the_end:
         if not _is_terminal():
             print()
         print("That was the demo; karpenter sandbox --example lets you try it yourself.")
     elif _is_terminal():
-        kept = f"it goes on with --data {wishes.data}" if wishes.data else "nothing of it is kept"
+        kept = f"it goes on with --data {options.data}" if options.data else "nothing of it is kept"
         print(f"The cluster is stopped; {kept}.")
 
 

@@ -30,7 +30,7 @@ _LONGEST_MESSAGE: Final = 1024
 _SERIES_SECONDS: Final = 360.0
 
 
-class _Told:
+class _WrittenEvent:
     """An event that has been written, and how often it happened."""
 
     __slots__ = ("count", "last", "name", "namespace")
@@ -49,8 +49,8 @@ class Recorder:
         self._client = client
         self._clock = clock
         self._component = component
-        self._told: OrderedDict[Hashable, _Told] = OrderedDict()
-        self._pending: asyncio.Queue[tuple[_Told, JsonObject]] = asyncio.Queue()
+        self._told: OrderedDict[Hashable, _WrittenEvent] = OrderedDict()
+        self._pending: asyncio.Queue[tuple[_WrittenEvent, JsonObject]] = asyncio.Queue()
         self._last_stamp = 0
 
     def emit(
@@ -60,19 +60,19 @@ class Recorder:
         reference = reference_to(obj)
         now = timestamp(self._clock.now())
         key = (reference.get("uid"), kind, reason, message, host)
-        told = self._told.get(key)
-        if told is not None:
-            told.count += 1
-            self._put(key, told, {"count": told.count, "lastTimestamp": now})
+        written = self._told.get(key)
+        if written is not None:
+            written.count += 1
+            self._put(key, written, {"count": written.count, "lastTimestamp": now})
             return
-        told = self._tell(key, reference)
+        written = self._tell(key, reference)
         source = {"component": self._component}
         if host:
             source["host"] = host
-        body = self._body(told, reference, kind, reason, message)
+        body = self._body(written, reference, kind, reason, message)
         body |= {"source": source, "count": 1, "firstTimestamp": now, "lastTimestamp": now}
         body |= {"eventTime": None, "reportingInstance": host}
-        self._put(key, told, body)
+        self._put(key, written, body)
 
     def emit_series(
         self,
@@ -91,68 +91,70 @@ class Recorder:
         reference = reference_to(obj)
         moment = self._clock.now()
         key = (reference.get("uid"), reference.get("resourceVersion"), kind, reason, action)
-        told = self._told.get(key)
-        if told is not None and self._clock.monotonic() - told.last < _SERIES_SECONDS:
-            told.count += 1
-            told.last = self._clock.monotonic()
+        written = self._told.get(key)
+        if written is not None and self._clock.monotonic() - written.last < _SERIES_SECONDS:
+            written.count += 1
+            written.last = self._clock.monotonic()
             self._told.move_to_end(key)
             # only the first repetition is written at once; a stream of them would say nothing new
-            if told.count == 2:
-                series = {"count": told.count, "lastObservedTime": microseconds(moment)}
-                self._put(key, told, {"series": series})
+            if written.count == 2:
+                series = {"count": written.count, "lastObservedTime": microseconds(moment)}
+                self._put(key, written, {"series": series})
             return
-        told = self._tell(key, reference)
-        body = self._body(told, reference, kind, reason, message)
+        written = self._tell(key, reference)
+        body = self._body(written, reference, kind, reason, message)
         body |= {"action": action, "eventTime": microseconds(moment), "source": {}}
         body |= {"firstTimestamp": None, "lastTimestamp": None}
         body |= {"reportingInstance": f"{self._component}-sandbox"}
         if related is not None:
             body["related"] = reference_to(related)
-        self._put(key, told, body)
+        self._put(key, written, body)
 
     async def run(self) -> None:
         """Write what has been emitted, until cancelled."""
         while True:
-            told, body = await self._pending.get()
+            written, body = await self._pending.get()
             try:
-                await self._write(told, body)
+                await self._write(written, body)
             except ApiError as error:
                 # the object's namespace may be on its way out; what happened there is past
-                log.debug("event %s not written: %s", told.name, error)
+                log.debug("event %s not written: %s", written.name, error)
             await asyncio.sleep(0)
 
-    async def _write(self, told: _Told, body: JsonObject) -> None:
+    async def _write(self, written: _WrittenEvent, body: JsonObject) -> None:
         if "metadata" in body:
             await self._client.record(body)
             return
         try:
-            await self._client.patch("merge", "v1", "events", told.namespace, told.name, body)
+            await self._client.patch("merge", "v1", "events", written.namespace, written.name, body)
         except ApiError as error:
             if error.status != _NOT_FOUND:
                 raise
 
-    def _tell(self, key: Hashable, reference: JsonObject) -> _Told:
+    def _tell(self, key: Hashable, reference: JsonObject) -> _WrittenEvent:
         # names are made from the time, and time may stand still between two events
         stamp = max(int(self._clock.now().timestamp() * 1e6) * 1000, self._last_stamp + 1)
         self._last_stamp = stamp
         namespace = reference.get("namespace") or "default"
-        told = _Told(namespace, f"{reference['name']}.{stamp:x}", self._clock.monotonic())
-        self._told[key] = told
-        return told
+        written = _WrittenEvent(
+            namespace, f"{reference['name']}.{stamp:x}", self._clock.monotonic()
+        )
+        self._told[key] = written
+        return written
 
-    def _put(self, key: Hashable, told: _Told, body: JsonObject) -> None:
+    def _put(self, key: Hashable, written: _WrittenEvent, body: JsonObject) -> None:
         self._told.move_to_end(key)
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
-        self._pending.put_nowait((told, body))
+        self._pending.put_nowait((written, body))
 
     def _body(
-        self, told: _Told, reference: JsonObject, kind: str, reason: str, message: str
+        self, written: _WrittenEvent, reference: JsonObject, kind: str, reason: str, message: str
     ) -> JsonObject:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": told.name, "namespace": told.namespace},
+            "metadata": {"name": written.name, "namespace": written.namespace},
             "involvedObject": reference,
             "type": kind,
             "reason": reason,

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
-from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.interruption.claims import ClaimDeletions
 from karpenter.cloud.aws.interruption.queue import ACT_ON_REBALANCE
 from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, announcement
 from karpenter.cloud.aws.types.unavailable import Place
@@ -432,14 +432,14 @@ async def test_a_claim_that_cannot_be_reached_does_not_keep_the_next_one() -> No
     async with aws_cloud() as cloud:
         claims = [await cloud.launch(await cloud.claim(name)) for name in ("one", "two")]
         first, second = sorted(claims, key=instance_id)
-        remove = cloud.provider.parts.departures.remove
+        remove = cloud.provider.parts.claim_deletions.remove
 
         async def refuse_first(claim: NodeClaim, kind: str, *, forceful: bool = False) -> None:
             if claim.metadata.name == first.metadata.name:
                 raise ConnectionLostError("the API server cannot be reached")
             await remove(claim, kind, forceful=forceful)
 
-        with patch.object(Departures, "remove", side_effect=refuse_first):
+        with patch.object(ClaimDeletions, "remove", side_effect=refuse_first):
             for claim in (first, second):
                 cloud.account.gaps.statuses.append(
                     failing("SystemStatus", claim, an_hour_ago(cloud))
@@ -522,15 +522,15 @@ async def test_a_message_that_nobody_foresaw_is_counted_logged_once_and_deleted(
     async with aws_cloud() as cloud:
         one = await cloud.launch(await cloud.claim("one"))
         two = await cloud.launch(await cloud.claim("two"))
-        departures = cloud.provider.parts.departures
-        tell = departures.tell
+        claim_deletions = cloud.provider.parts.claim_deletions
+        tell = claim_deletions.tell
 
         def raising(claim: NodeClaim, kind: str, say: Say) -> None:
             if claim.metadata.name == "one":
                 raise KeyError(kind)
             tell(claim, kind, say)
 
-        monkeypatch.setattr(departures, "tell", raising)
+        monkeypatch.setattr(claim_deletions, "tell", raising)
         with capture_logs() as lines:
             for claim in (one, two):
                 cloud.account.send(about(ec2("EC2 Spot Instance Interruption Warning"), claim))

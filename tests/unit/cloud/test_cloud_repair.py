@@ -11,7 +11,7 @@ from helpers.builders import NOW, condition, node
 from karpenter.api.nodes import Node
 from karpenter.cloud.kwok.provider import REPAIR_POLICIES
 from karpenter.cloud.provider import REBOOT_NODE, REPLACE_NODE, RepairPolicy
-from karpenter.cloud.repair import Repair, RepairBook, RepairPolicies, violations
+from karpenter.cloud.repair import Repair, RepairMatches, RepairPolicies, violations
 
 LONG_AGO = NOW - timedelta(days=30)
 
@@ -267,10 +267,10 @@ class TestMerging:
         assert [2.5, 2.0, 4.0] == [each.score for each in (low, high, both) if each is not None]
 
 
-class TestBook:
+class TestRepairMatches:
     @pytest.mark.case("V15-S35")
     def test_a_heartbeat_keeps_the_matches(self) -> None:
-        book = RepairBook(RepairPolicies([FALLBACK, KERNEL]))
+        book = RepairMatches(RepairPolicies([FALLBACK, KERNEL]))
         first = sick("Kernel")
         (told,) = first.status.conditions
         heartbeat = msgspec.structs.replace(
@@ -288,7 +288,7 @@ class TestBook:
 
     @pytest.mark.case("V15-S35")
     def test_what_is_no_news_of_the_node_keeps_the_matches(self) -> None:
-        book = RepairBook(RepairPolicies([FALLBACK, KERNEL]))
+        book = RepairMatches(RepairPolicies([FALLBACK, KERNEL]))
         book.observe(sick("Kernel"))
         before = book.matches("a")
 
@@ -298,7 +298,7 @@ class TestBook:
 
     @pytest.mark.case("V15-S35")
     def test_a_node_that_is_gone_matches_nothing(self) -> None:
-        book = RepairBook(RepairPolicies([FALLBACK, KERNEL]))
+        book = RepairMatches(RepairPolicies([FALLBACK, KERNEL]))
         book.observe(sick("Kernel"))
 
         book.forget("a")
@@ -315,7 +315,7 @@ class TestBook:
         ],
     )
     def test_a_change_that_counts_is_worked_out_anew(self, changed: Node) -> None:
-        book = RepairBook(RepairPolicies([FALLBACK, KERNEL]))
+        book = RepairMatches(RepairPolicies([FALLBACK, KERNEL]))
         book.observe(sick("Kernel"))
 
         assert book.observe(changed)

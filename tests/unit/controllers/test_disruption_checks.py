@@ -9,7 +9,7 @@ from helpers.autoscaler import JsonObject
 from helpers.clusters import in_virtual_time
 from karpenter.clock import run_virtual
 from karpenter.controllers.context import Loop
-from karpenter.controllers.disruption.planner import Look
+from karpenter.controllers.disruption.planner import DisruptionPass
 from karpenter.disruption.commands import Finding
 from karpenter.model import labels
 from unit.controllers.disruption_bench import (
@@ -203,7 +203,7 @@ class TestLookingAgainAtTheLastMoment:
                 planner = found.loop._planner
                 find = planner.find
 
-                async def slow(look: Look, method: str) -> Finding:
+                async def slow(look: DisruptionPass, method: str) -> Finding:
                     finding = await find(look, method)
                     if finding.commands:
                         owner = "DaemonSet" if is_daemon else "ReplicaSet"

@@ -98,7 +98,7 @@ class TestTime:
 
     def test_a_pass_waits_no_longer_for_others_than_it_works(self) -> None:
         planner = _planner()
-        planner._crowd._last = float("inf")  # pods begin to wait all the time
+        planner._pending_pods._last = float("inf")  # pods begin to wait all the time
         turns: list[int] = []
 
         def search() -> None:

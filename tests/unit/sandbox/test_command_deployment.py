@@ -10,7 +10,7 @@ from helpers.clusters import in_virtual_time
 from helpers.scale_walk import LIFE_OF_A_CLAIM
 from karpenter_sandbox.cluster import Cluster, virtual_cluster
 from karpenter_sandbox.command.autoscaler import autoscaling
-from karpenter_sandbox.command.cloud import CloudWishes
+from karpenter_sandbox.command.cloud import CloudOptions
 from karpenter_sandbox.command.controller_deployment import deployed, is_about_it, objects, undeploy
 from karpenter_sandbox.command.decision_lines import decision_logger
 from karpenter_sandbox.command.demo import example
@@ -45,7 +45,7 @@ async def test_it_runs_on_no_node_and_brings_none() -> None:
     async with virtual_cluster() as cluster:
         for document in example():
             await cluster.client.create(document.data, namespace="default")
-        async with autoscaling(cluster, CloudWishes("kwok"), said.append):
+        async with autoscaling(cluster, CloudOptions("kwok"), said.append):
             await cluster.clock.sleep(300)
 
             (pod,) = pods(cluster)
@@ -68,7 +68,7 @@ async def test_its_log_tells_the_life_of_a_claim() -> None:
     async with virtual_cluster() as cluster:
         for document in example():
             await cluster.client.create(document.data, namespace="default")
-        async with autoscaling(cluster, CloudWishes("kwok"), lambda line: None):
+        async with autoscaling(cluster, CloudOptions("kwok"), lambda line: None):
             await cluster.clock.sleep(10)
             patch = {"spec": {"replicas": 3}}
             await cluster.client.patch(

@@ -9,7 +9,7 @@ import structlog
 from karpenter.clock import run_virtual
 from karpenter_sandbox.cluster import Cluster, virtual_cluster
 from karpenter_sandbox.command.autoscaler import autoscaling
-from karpenter_sandbox.command.cloud import CloudWishes
+from karpenter_sandbox.command.cloud import CloudOptions
 from karpenter_sandbox.command.live_view import EventFeed, show_logs
 from karpenter_sandbox.server.api import Request
 
@@ -50,7 +50,7 @@ def test_an_error_of_the_cluster_is_shown_with_its_traceback(
             if not has_controllers:
                 failing(cluster, monkeypatch)
                 return
-            async with autoscaling(cluster, CloudWishes("kwok"), feed.add):
+            async with autoscaling(cluster, CloudOptions("kwok"), feed.add):
                 await cluster.clock.sleep(5)
                 feed.taken()
                 failing(cluster, monkeypatch)
@@ -70,7 +70,7 @@ def test_a_quiet_cluster_with_controllers_has_nothing_to_say() -> None:
     async def live() -> None:
         async with (
             virtual_cluster(nodes=1) as cluster,
-            autoscaling(cluster, CloudWishes("kwok", has_example=True), feed.add),
+            autoscaling(cluster, CloudOptions("kwok", has_example=True), feed.add),
         ):
             await cluster.clock.sleep(600)
 

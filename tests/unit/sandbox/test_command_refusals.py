@@ -13,7 +13,7 @@ from karpenter.clock import SystemClock
 from karpenter.cloud.aws.simulated.account import simulated_account
 from karpenter_sandbox.cluster import Cluster
 from karpenter_sandbox.command.autoscaler import autoscaling, told_when_over
-from karpenter_sandbox.command.cloud import Account, CloudWishes, first_nodes
+from karpenter_sandbox.command.cloud import Account, CloudOptions, first_nodes
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_a_scheduler_configuration_that_makes_no_sense_is_told_at_once(
     cluster = Cluster(SystemClock())
 
     with pytest.raises(typer.Exit) as ended:
-        async with autoscaling(cluster, CloudWishes("kwok"), print):
+        async with autoscaling(cluster, CloudOptions("kwok"), print):
             pass
 
     assert 2 == ended.value.exit_code
@@ -158,12 +158,12 @@ def test_controllers_that_could_not_begin_are_refused_before_a_cluster_is_up(
 def test_the_first_nodes_stand_in_the_zones_of_the_simulated_cloud() -> None:
     zones = ("test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d")
 
-    assert zones == first_nodes(CloudWishes("kwok")).zones
+    assert zones == first_nodes(CloudOptions("kwok")).zones
 
 
 @pytest.mark.parametrize("region", ["us-west-2", "ap-northeast-1"])  # the second has no zone b
 def test_the_first_nodes_stand_in_the_zones_of_the_simulated_account(region: str) -> None:
-    wishes = CloudWishes("aws", account=Account(region=region))
+    wishes = CloudOptions("aws", account=Account(region=region))
     with simulated_account(SystemClock(), region=region) as account:
         assert tuple(account.subnets) == first_nodes(wishes).zones
 
@@ -180,4 +180,4 @@ def test_the_first_nodes_stand_in_zones_of_the_machines_that_are_listed(tmp_path
     file = tmp_path / "types.json"
     file.write_text(json.dumps([kind]), "utf-8")
 
-    assert ("rack-1",) == first_nodes(CloudWishes("kwok", str(file))).zones
+    assert ("rack-1",) == first_nodes(CloudOptions("kwok", str(file))).zones

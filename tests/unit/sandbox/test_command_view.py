@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from karpenter_sandbox.command.cloud import CloudWishes, first_nodes
+from karpenter_sandbox.command.cloud import CloudOptions, first_nodes
 from karpenter_sandbox.command.live_view import (
     EventFeed,
     age_text,
@@ -142,7 +142,7 @@ def test_prices_are_those_of_the_simulated_provider(
         "zone": "topology.kubernetes.io/zone",
         "capacity": "karpenter.sh/capacity-type",
     }
-    given = {"type": first_nodes(CloudWishes("kwok")).instance_type, **labels}
+    given = {"type": first_nodes(CloudOptions("kwok")).instance_type, **labels}
 
     price = price_list().of({names[name]: value for name, value in given.items()})
 

@@ -24,7 +24,12 @@ from karpenter.console.screen import (
 )
 from karpenter.disruption.budgets import Allowance
 from karpenter.model import labels
-from karpenter.report.node_explanation import Ailment, Departure, Move, NodeExplanation
+from karpenter.report.node_explanation import (
+    Move,
+    NodeExplanation,
+    TerminationProgress,
+    UnhealthyCondition,
+)
 from karpenter.state.pods import key_of
 
 _MACHINES_SHOWN = 5
@@ -38,19 +43,19 @@ def node_parts(told: NodeExplanation, *, now: datetime) -> Parts:
     title = words(f"Node {told.machine.name} {fate}", f"{TITLE} {style}")
     tree = Tree(title, guide_style=QUIET)
     _add_verdict(tree, told, now)
-    if told.ailment is not None:
-        tree.add(words(_remedy(told.ailment, now)))
+    if told.unhealthy_condition is not None:
+        tree.add(words(_remedy(told.unhealthy_condition, now)))
     if told.takes_from:
         tree.add(words(f"would take pods of {sample(told.takes_from, most=3)}"))
     tree.add(words(_what_it_is(told)))
     node = told.machine.node
-    if node is not None and node.spec.unschedulable and told.departure is None:
+    if node is not None and node.spec.unschedulable and told.termination_progress is None:
         tree.add(words("is cordoned, so no more pods come to it; that does not keep it"))
-    if told.expires is not None and told.departure is None:
+    if told.expires is not None and told.termination_progress is None:
         tree.add(words(_end(told.expires, now)))
     _add_pods(tree, told)
-    if told.departure is not None:
-        _add_waits(tree, told.departure)
+    if told.termination_progress is not None:
+        _add_waits(tree, told.termination_progress)
     else:
         branch = tree.add(words("filters, up to the first that holds it"))
         for each in told.filters:
@@ -63,8 +68,8 @@ def node_parts(told: NodeExplanation, *, now: datetime) -> Parts:
 
 
 def _add_verdict(tree: Tree, told: NodeExplanation, now: datetime) -> None:
-    if told.departure is not None:
-        tree.add(words(_how_far(told.departure, now)))
+    if told.termination_progress is not None:
+        tree.add(words(_how_far(told.termination_progress, now)))
     elif told.command is not None:
         tree.add(words(command_sentence(told.command, now=now)))
         if told.turn > 1:
@@ -74,28 +79,28 @@ def _add_verdict(tree: Tree, told: NodeExplanation, now: datetime) -> None:
 
 
 def _fate(told: NodeExplanation) -> tuple[str, str]:
-    if told.departure is not None:
+    if told.termination_progress is not None:
         return "is on its way out", WAITING
     return ("stays", WAITING) if told.command is None else ("would go", GOOD)
 
 
-def _how_far(departure: Departure, now: datetime) -> str:
-    if departure.since is None:
+def _how_far(termination_progress: TerminationProgress, now: datetime) -> str:
+    if termination_progress.since is None:
         return "it takes no more pods, and is deleted when its replacement is ready"
-    since = f"since {departure.since:%Y-%m-%d %H:%M:%S} UTC ({lasting(now - departure.since)})"
-    if departure.deadline is None:
+    since = f"since {termination_progress.since:%Y-%m-%d %H:%M:%S} UTC ({lasting(now - termination_progress.since)})"
+    if termination_progress.deadline is None:
         return f"{since}, and without a deadline: its claim has no terminationGracePeriod"
-    return f"{since}, and until {departure.deadline:%Y-%m-%d %H:%M:%S} UTC at the latest"
+    return f"{since}, and until {termination_progress.deadline:%Y-%m-%d %H:%M:%S} UTC at the latest"
 
 
-def _add_waits(tree: Tree, departure: Departure) -> None:
-    if not departure.waits_for:
+def _add_waits(tree: Tree, termination_progress: TerminationProgress) -> None:
+    if not termination_progress.waits_for:
         tree.add(words("waits for nothing but its instance to end"))
         return
     branch = tree.add(words("what it waits for"))
-    for text in departure.waits_for[:_WAITS_SHOWN]:
+    for text in termination_progress.waits_for[:_WAITS_SHOWN]:
         branch.add(words(text))
-    left = len(departure.waits_for) - _WAITS_SHOWN
+    left = len(termination_progress.waits_for) - _WAITS_SHOWN
     if left > 0:
         branch.add(words(f"… and {counted(left, 'other thing')}", QUIET))
 
@@ -112,13 +117,13 @@ def _what_it_is(told: NodeExplanation) -> str:
     return f"{how}{where}{pool}, at {price}"
 
 
-def _remedy(ailment: Ailment, now: datetime) -> str:
-    remedy = "restarted" if ailment.action == REBOOT_NODE else "replaced"
-    moment = f"{ailment.due:%Y-%m-%d %H:%M:%S} UTC"
-    if ailment.due <= now:
-        return f"unhealthy: {ailment.condition}; due to be {remedy} since {moment}"
-    left = lasting(ailment.due - now)
-    return f"unhealthy: {ailment.condition}; to be {remedy} at {moment} (in {left}) if that lasts"
+def _remedy(unhealthy_condition: UnhealthyCondition, now: datetime) -> str:
+    remedy = "restarted" if unhealthy_condition.action == REBOOT_NODE else "replaced"
+    moment = f"{unhealthy_condition.due:%Y-%m-%d %H:%M:%S} UTC"
+    if unhealthy_condition.due <= now:
+        return f"unhealthy: {unhealthy_condition.condition}; due to be {remedy} since {moment}"
+    left = lasting(unhealthy_condition.due - now)
+    return f"unhealthy: {unhealthy_condition.condition}; to be {remedy} at {moment} (in {left}) if that lasts"
 
 
 def _end(expires: datetime, now: datetime) -> str:

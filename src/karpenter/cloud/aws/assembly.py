@@ -12,7 +12,7 @@ from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.images.images import Images
 from karpenter.cloud.aws.images.parameters import Parameters
 from karpenter.cloud.aws.instances.instances import Instances
-from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.interruption.claims import ClaimDeletions
 from karpenter.cloud.aws.launch.fleet import Fleets
 from karpenter.cloud.aws.launch.launch import Launcher
 from karpenter.cloud.aws.launch.shortages import Shortages
@@ -94,7 +94,7 @@ class Parts:
     templates: LaunchTemplates
     fleets: Fleets
     launcher: Launcher
-    departures: Departures
+    claim_deletions: ClaimDeletions
 
 
 def assemble(base: Foundation) -> Parts:
@@ -177,7 +177,7 @@ def assemble(base: Foundation) -> Parts:
             shortages,
             chooses_reservations=base.chooses_reservations,
         ),
-        departures=Departures(
+        claim_deletions=ClaimDeletions(
             view, clock, recorder, base.decisions, disruption_counter(base.telemetry)
         ),
     )

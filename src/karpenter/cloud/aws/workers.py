@@ -90,8 +90,8 @@ def workers(parts: Parts) -> list[Runnable]:
         memory_discovery(parts),
         parts.templates,
         Tagging(view, parts.instances, clock, base.settings.cluster_name),
-        StatusPoller(base.calls, view, clock, parts.departures, base.metrics),
-        BlockExpiration(clock, metrics, view, parts.departures),
+        StatusPoller(base.calls, view, clock, parts.claim_deletions, base.metrics),
+        BlockExpiration(clock, metrics, view, parts.claim_deletions),
         Refresh("providers.pricing", clock, metrics, parts.pricing.refresh, HALF_A_DAY),
         Refresh(
             "providers.instancetype", clock, metrics, parts.types.refresh, HALF_A_DAY, is_fresh=True
@@ -127,7 +127,7 @@ def _interruption(parts: Parts) -> Interruption:
         queue,
         parts.view,
         base.clock,
-        parts.departures,
+        parts.claim_deletions,
         parts.unavailable,
         parts.reservations,
         base.metrics,

@@ -62,11 +62,11 @@ class ClaimConditions(Controller):
         self,
         context: Context,
         planned: PlannedPods | None = None,
-        regrets: IneffectiveMoves | None = None,
+        ineffective: IneffectiveMoves | None = None,
     ) -> None:
         super().__init__(context)
         self._planned = planned or PlannedPods()
-        self._regrets = regrets or IneffectiveMoves(context.clock)
+        self._ineffective = ineffective or IneffectiveMoves(context.clock)
         self._claims = context.mirror(NodeClaim)
         self._pools = context.mirror(NodePool)
         self._found: dict[str, datetime] = {}  # claim uid -> when its type was last found
@@ -97,8 +97,8 @@ class ClaimConditions(Controller):
 
     def _held_until(self, claim: NodeClaim) -> datetime | None:
         """Until when a claim is excluded because the consolidation that led to it saved nothing."""
-        self._regrets.judge(claim, self._planned.pods_of(claim.metadata.name))
-        until = self._regrets.held_until(claim)
+        self._ineffective.judge(claim, self._planned.pods_of(claim.metadata.name))
+        until = self._ineffective.held_until(claim)
         if until is None:
             return None
         pods = self.context.mirror(Pod).by_index(BY_NODE, claim.status.node_name)
@@ -163,7 +163,7 @@ class ClaimConditions(Controller):
     def _forget(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
         if new is None and old is not None:
             self._found.pop(old.metadata.uid, None)
-            self._regrets.forget(old)
+            self._ineffective.forget(old)
 
 
 def drifted(claim: NodeClaim, reason: str, *, now: datetime) -> Conditions:

@@ -17,7 +17,7 @@ from karpenter.controllers.disruption import command_drafts
 from karpenter.controllers.disruption.consolidation_state import Changes
 from karpenter.controllers.disruption.executor import AbandonedError, Executor
 from karpenter.controllers.disruption.marking import Marker, is_marked
-from karpenter.controllers.disruption.planner import DisruptionPlanner, Glance, Look
+from karpenter.controllers.disruption.planner import DisruptionPass, DisruptionPlanner, PassPreview
 from karpenter.controllers.disruption.queue import CommandQueue
 from karpenter.controllers.disruption.reporting import REASON_OF, FindingReporter, RepairNotes
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
@@ -97,13 +97,13 @@ class DisruptionLoop(Loop):
         if not self.context.is_synced:
             return _UNSYNCED
         await self._roll_back()
-        glance = await self._planner.glance()
-        self._reporter.measure_budgets(glance.allowances)
-        self._reporter.nothing_to_look_at(name for name in self._methods if name in glance.idle)
-        look: Look | None = None
+        preview = await self._planner.preview()
+        self._reporter.measure_budgets(preview.allowances)
+        self._reporter.nothing_to_look_at(name for name in self._methods if name in preview.idle)
+        look: DisruptionPass | None = None
         happened = self._changes.count
         for method in self._methods:
-            if method in glance.idle or self._has_seen_it_all(method, glance):
+            if method in preview.idle or self._has_seen_it_all(method, preview):
                 continue
             if method in _MOVING_PODS and (settling := self._settling()):
                 return settling
@@ -124,21 +124,21 @@ class DisruptionLoop(Loop):
         """Seconds until pods that consolidation has moved have arrived."""
         return max(0.0, self._settled_at - self.clock.monotonic())
 
-    def _has_seen_it_all(self, method: str, glance: Glance) -> bool:
+    def _has_seen_it_all(self, method: str, preview: PassPreview) -> bool:
         """Whether nothing has happened since a method found nothing."""
         seen = self._nothing_in.get(method)
         if seen is None or seen.happened != self._changes.count:
             return False
-        if seen.allowances is not None and seen.allowances != glance.allowances:
+        if seen.allowances is not None and seen.allowances != preview.allowances:
             return False
         return seen.until is None or self.clock.now() < seen.until
 
-    async def _look(self) -> Look:
+    async def _look(self) -> DisruptionPass:
         look = await self._planner.look(self._queue.in_progress)
         await self._reporter.tell_who_stays(look)
         return look
 
-    async def _find(self, look: Look, method: str, seen: _Seen) -> Sequence[Command]:
+    async def _find(self, look: DisruptionPass, method: str, seen: _Seen) -> Sequence[Command]:
         began = self.clock.monotonic()
         finding = await self._planner.find(look, method)
         await self._reporter.report(finding, look.view, self.clock.monotonic() - began)

@@ -49,7 +49,7 @@ _NAP: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DisruptionPass:
     """A pass that has begun, with what it found out about the cluster in general."""
 
     search: Search
@@ -64,13 +64,13 @@ class Look:
 
     @property
     def allowances(self) -> tuple[Allowance, ...]:
-        """What budgets leave to each pool, for each reason; the same as in ``Glance``."""
+        """What budgets leave to each pool, for each reason; the same as in ``PassPreview``."""
         view = self.view
         pools = sorted(view.snapshot.node_pools)
         return tuple(view.allowance(pool, reason) for pool in pools for reason in REASONS)
 
 
-def prepared(view: DisruptionContext) -> Look:
+def prepared(view: DisruptionContext) -> DisruptionPass:
     """Compute in the thread what is reported about every pass."""
     view.standing(Kind.EVENTUAL)
     for pool in view.snapshot.node_pools:
@@ -84,7 +84,7 @@ def prepared(view: DisruptionContext) -> Look:
         if DO_NOT_DISRUPT in pod.metadata.annotations
     )
     kept = tuple(blocked_nodes(view))
-    return Look(Search(view), protected, next_change(view, protected), kept)
+    return DisruptionPass(Search(view), protected, next_change(view, protected), kept)
 
 
 def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime | None:
@@ -105,21 +105,21 @@ def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime |
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class PassPreview:
     """What is known about a cluster without a pass."""
 
     idle: frozenset[str]  # methods that surely find nothing
     allowances: tuple[Allowance, ...]  # what budgets leave to each pool, for each reason
 
 
-def glance(snapshot: Snapshot, policies: RepairPolicies | None, *, now: datetime) -> Glance:
+def preview(snapshot: Snapshot, policies: RepairPolicies | None, *, now: datetime) -> PassPreview:
     """Find the methods that a pass would run in vain, without the cost of a pass."""
     allowances = tuple(
         allowance(pool, snapshot.nodes_of(name), reason, now=now)
         for name, pool in sorted(snapshot.node_pools.items())
         for reason in REASONS
     )
-    return Glance(idle_methods(snapshot, policies), allowances)
+    return PassPreview(idle_methods(snapshot, policies), allowances)
 
 
 def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozenset[str]:
@@ -154,15 +154,15 @@ class DisruptionPlanner:
         )
         self._unseen: frozenset[str] = frozenset()
         self._reboots: dict[str, list[datetime]] = {}  # claim uid -> when
-        self._crowd = _Crowd(context)
+        self._pending_pods = _PendingPods(context)
         self._stop = threading.Event()  # ends the pass that is being made
 
-    async def glance(self) -> Glance:
+    async def preview(self) -> PassPreview:
         """What is known before a pass is made."""
         snapshot, now = self._context.state.snapshot(), self._context.clock.now()
-        return await self.aside(lambda: glance(snapshot, self.policies, now=now))
+        return await self.aside(lambda: preview(snapshot, self.policies, now=now))
 
-    async def look(self, in_progress: frozenset[str]) -> Look:
+    async def look(self, in_progress: frozenset[str]) -> DisruptionPass:
         """Begin a pass over the cluster as it is now."""
         context = self._context
         snapshot = context.state.snapshot()
@@ -172,7 +172,7 @@ class DisruptionPlanner:
         memory = Memory(self._unseen, {uid: tuple(at) for uid, at in self._reboots.items()})
         stop = self._stop = threading.Event()
 
-        def begun() -> Look:
+        def begun() -> DisruptionPass:
             facts, overlays = context.cloud.facts, self.settings.planning.overlays
             seen = as_planned(snapshot, facts.name, overlays=overlays, is_legacy=is_legacy)
             view = DisruptionContext(
@@ -191,14 +191,14 @@ class DisruptionPlanner:
 
         return await self.aside(begun)
 
-    async def find(self, look: Look, method: str) -> Finding:
+    async def find(self, look: DisruptionPass, method: str) -> Finding:
         """Let one method look for something to do."""
         finding = await self.aside(lambda: METHODS[method](look.search))
         if method == commands.SINGLE:
             self._unseen = finding.unseen_pools
         return finding
 
-    async def check(self, command: Command, fresh: Look) -> Validation:
+    async def check(self, command: Command, fresh: DisruptionPass) -> Validation:
         """Look at a command again, in a later pass."""
         return await self.aside(lambda: validated(command, fresh.view))
 
@@ -214,7 +214,7 @@ class DisruptionPlanner:
 
     def end(self) -> None:
         """Stop following pods."""
-        self._crowd.end()
+        self._pending_pods.end()
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Run something slow in a thread, without blocking the event loop."""
@@ -227,7 +227,7 @@ class DisruptionPlanner:
     def _timer(self, method: str, stop: threading.Event) -> HasTime:
         clock, began = self._context.clock, self._context.clock.monotonic()
         allowed = _SEARCH_SECONDS.get(method)
-        give_way = self._crowd.for_a_thread()
+        give_way = self._pending_pods.for_a_thread()
 
         def has_time() -> bool:
             if stop.is_set():
@@ -245,7 +245,7 @@ class DisruptionPlanner:
         self._log.error("listing instance types", NodePool={"name": pool}, error=why)
 
 
-class _Crowd:
+class _PendingPods:
     """Knows when pods last began to wait for a node."""
 
     def __init__(self, context: Context) -> None:

@@ -53,9 +53,9 @@ class CommandQueue(Controller):
     workers = 100
     backoff = Backoff(1.0, 10.0)
 
-    def __init__(self, context: Context, regrets: IneffectiveMoves | None = None) -> None:
+    def __init__(self, context: Context, ineffective: IneffectiveMoves | None = None) -> None:
         super().__init__(context)
-        self._regrets = regrets or IneffectiveMoves(context.clock)
+        self._ineffective = ineffective or IneffectiveMoves(context.clock)
         self._running: dict[str, Running] = {}
         self._machines: dict[str, str] = {}  # name of a machine -> id of its command
         self._marker = Marker(context, self.log)
@@ -84,7 +84,7 @@ class CommandQueue(Controller):
     def add(self, running: Running) -> None:
         """Carry a command through whose replacements have been created."""
         self._running[running.id] = running
-        self._regrets.begun(running.replacements)
+        self._ineffective.begun(running.replacements)
         for replacement in running.replacements:
             self._waiting_for[replacement.metadata.uid] = running.id
         self.queue.add(running.id)
@@ -112,7 +112,7 @@ class CommandQueue(Controller):
         if len(running.standing) < len(running.replacements):
             return POLL_SECONDS
         await self._delete(running)
-        self._regrets.attempted(running.command)
+        self._ineffective.attempted(running.command)
         self._keep(running)
         self._end(running)
         self.context.decide(

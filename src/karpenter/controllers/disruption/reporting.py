@@ -9,14 +9,14 @@ from typing import Any, Final
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.meta import Resource
 from karpenter.api.nodes import Node
-from karpenter.cloud.repair import RepairBook, RepairMatch, RepairPolicies
+from karpenter.cloud.repair import RepairMatch, RepairMatches, RepairPolicies
 from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.disruption import command_drafts
 from karpenter.controllers.disruption import events as reports
 from karpenter.controllers.disruption.blocked_gauges import BlockedGauges
 from karpenter.controllers.disruption.metrics import snake_case
-from karpenter.controllers.disruption.planner import Look
+from karpenter.controllers.disruption.planner import DisruptionPass
 from karpenter.controllers.provisioning.reporting import paced
 from karpenter.controllers.termination.events import protection
 from karpenter.disruption import budgets, commands
@@ -82,7 +82,7 @@ class FindingReporter:
                 )
         self._complaints = found
 
-    async def tell_who_stays(self, look: Look) -> None:
+    async def tell_who_stays(self, look: DisruptionPass) -> None:
         """Report machines that no method may disrupt, and protected pods."""
         view = look.view
         self._blocked.pass_began(look.blocked, (each.name for each in view.snapshot.nodes))
@@ -175,7 +175,7 @@ class FindingReporter:
             metrics.consolidation_score.labels(**facts).observe(score.value)
             metrics.consolidation_moves_total.labels(**facts).inc()
 
-    def _tell_of_protection(self, look: Look) -> None:
+    def _tell_of_protection(self, look: DisruptionPass) -> None:
         """Say once what a do-not-disrupt annotation with another value than "true" does."""
         told: dict[str, str] = {}
         for pod in look.protected:
@@ -206,7 +206,7 @@ class RepairNotes:
 
     def __init__(self, context: Context, policies: RepairPolicies, log: Any) -> None:
         self._log = log
-        self._book = RepairBook(policies)
+        self._book = RepairMatches(policies)
         self._end: Callable[[], None] = context.mirror(Node).on_change(self._notice)
 
     def end(self) -> None:

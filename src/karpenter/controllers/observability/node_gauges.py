@@ -55,7 +55,7 @@ NODE_FAMILIES: Final = (*_OF_RESOURCES, _AGE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _NodeSeries:
     """What there is to say about one machine."""
 
     machine: StateNode
@@ -72,37 +72,37 @@ class NodeGauges:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._keys: Final = well_known_names(context.cloud.facts.well_known_labels)
-        self._told: dict[str, _Told] = {}  # by name of the node
+        self._series_of: dict[str, _NodeSeries] = {}  # by name of the node
 
     def lines(self) -> Iterable[str]:
         """All gauges, each with all its nodes."""
-        found: dict[str, _Told] = {}
+        found: dict[str, _NodeSeries] = {}
         for count, machine in enumerate(self._context.state.snapshot().nodes, start=1):
             if machine.node is not None:
                 found[machine.node.metadata.name] = self._about(machine, machine.node)
             if count % _NODES_AT_A_TIME == 0:
                 yield ""
-        self._told, told = found, found.values()
+        self._series_of, series = found, found.values()
         for position, family in enumerate(_OF_RESOURCES):
-            yield from family.pieces(_amounts(told, position))
-        yield from _AGE.pieces(self._ages(told))
+            yield from family.pieces(_amounts(series, position))
+        yield from _AGE.pieces(self._ages(series))
         yield UTILIZATION.text(
             utilization(
-                total(each.allocatable for each in told), total(each.requested for each in told)
+                total(each.allocatable for each in series), total(each.requested for each in series)
             )
         )
 
-    def _about(self, machine: StateNode, node: Node) -> _Told:
+    def _about(self, machine: StateNode, node: Node) -> _NodeSeries:
         """What was said last time, unless the machine has changed."""
-        told = self._told.get(node.metadata.name)
-        if told is None or told.machine is not machine:
+        series = self._series_of.get(node.metadata.name)
+        if series is None or series.machine is not machine:
             return self._tell(machine, node)
-        return told
+        return series
 
-    def _tell(self, machine: StateNode, node: Node) -> _Told:
+    def _tell(self, machine: StateNode, node: Node) -> _NodeSeries:
         held = node.metadata.labels
-        told = {name: held.get(key, "") for name, key in self._keys.items()}
-        told |= {
+        series = {name: held.get(key, "") for name, key in self._keys.items()}
+        series |= {
             "node_name": node.metadata.name,
             "phase": node.status.phase,
             "managed": "true" if labels.NODEPOOL in held else "false",
@@ -113,11 +113,13 @@ class NodeGauges:
             tuple((snake_case(name), value_of(name, vector[name])) for name in names)
             for vector in vectors
         )
-        return _Told(machine, node, label_text(told), amounts, vectors[0], machine.requested)
+        return _NodeSeries(
+            machine, node, label_text(series), amounts, vectors[0], machine.requested
+        )
 
-    def _ages(self, told: Iterable[_Told]) -> Iterator[str]:
+    def _ages(self, series: Iterable[_NodeSeries]) -> Iterator[str]:
         now = self._context.clock.now()
-        for each in told:
+        for each in series:
             born = each.node.metadata.creation_timestamp
             if born is not None:
                 yield f"{{{each.labels}}} {number((now - born).total_seconds())}"
@@ -158,8 +160,8 @@ def pod_limits(pod: Pod) -> Resources:
     return (running + beside).highest(peak)
 
 
-def _amounts(told: Iterable[_Told], position: int) -> Iterator[str]:
-    for each in told:
+def _amounts(series: Iterable[_NodeSeries], position: int) -> Iterator[str]:
+    for each in series:
         for resource, value in each.amounts[position]:
             yield f'{{{each.labels},resource_type="{resource}"}} {value}'
 

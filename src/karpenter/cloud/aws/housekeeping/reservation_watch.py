@@ -14,7 +14,7 @@ from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.housekeeping.rounds import Rounds
 from karpenter.cloud.aws.instances.instances import Instances
-from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.interruption.claims import ClaimDeletions
 from karpenter.cloud.aws.types.reservations import CAPACITY_BLOCK, ENDS_EARLY
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
@@ -33,11 +33,11 @@ class BlockExpiration(Rounds):
     name = "capacityreservation.expiration"
 
     def __init__(
-        self, clock: Clock, metrics: Metrics, view: ClusterView, departures: Departures
+        self, clock: Clock, metrics: Metrics, view: ClusterView, claim_deletions: ClaimDeletions
     ) -> None:
         super().__init__(clock, metrics)
         self._view = view
-        self._departures = departures
+        self._claim_deletions = claim_deletions
 
     async def step(self) -> float:
         """Delete the claims whose block is about to end."""
@@ -51,7 +51,10 @@ class BlockExpiration(Rounds):
         ]
         for start in range(0, len(claims), _AT_ONCE):
             await asyncio.gather(
-                *(self._departures.remove(c, EXPIRED) for c in claims[start : start + _AT_ONCE])
+                *(
+                    self._claim_deletions.remove(c, EXPIRED)
+                    for c in claims[start : start + _AT_ONCE]
+                )
             )
         return PERIOD
 

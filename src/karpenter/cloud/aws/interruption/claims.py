@@ -58,7 +58,7 @@ def _say_nothing(message: str, **facts: object) -> None:
     """Write no line."""
 
 
-class Departures:
+class ClaimDeletions:
     """Deletes claims."""
 
     def __init__(

@@ -19,7 +19,7 @@ from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.ec2.errors import AwsError, AwsNotFoundError
 from karpenter.cloud.aws.interruption import messages
-from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.interruption.claims import ClaimDeletions
 from karpenter.cloud.aws.interruption.messages import Message, MessageError
 from karpenter.cloud.aws.metrics import AwsMetrics
 from karpenter.cloud.aws.types.reservations import CapacityReservations
@@ -96,7 +96,7 @@ class Interruption:
         queue: Queue,
         view: ClusterView,
         clock: Clock,
-        departures: Departures,
+        claim_deletions: ClaimDeletions,
         unavailable: UnavailableOfferings,
         reservations: CapacityReservations,
         metrics: AwsMetrics,
@@ -104,7 +104,7 @@ class Interruption:
         self._queue = queue
         self._view = view
         self._clock = clock
-        self._departures = departures
+        self._claim_deletions = claim_deletions
         self._unavailable = unavailable
         self._reservations = reservations
         self._metrics = metrics
@@ -176,7 +176,7 @@ class Interruption:
                 await self._act_on(claim, message.kind)
 
     async def _act_on(self, claim: NodeClaim, kind: str) -> None:
-        self._departures.tell(claim, kind, log.info)
+        self._claim_deletions.tell(claim, kind, log.info)
         held = claim.metadata.labels
         if kind == messages.SPOT_INTERRUPTED:
             place = (held.get(labels.INSTANCE_TYPE, ""), held.get(labels.ZONE, ""))
@@ -187,7 +187,7 @@ class Interruption:
             if reservation:
                 self._reservations.exhaust(reservation)
         if kind != messages.REBALANCE_RECOMMENDATION or self._acts_on_rebalance(claim):
-            await self._departures.remove(claim, kind)
+            await self._claim_deletions.remove(claim, kind)
 
     def _acts_on_rebalance(self, claim: NodeClaim) -> bool:
         pool = self._view.pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))

@@ -10,7 +10,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.ec2.errors import AwsError, AwsUnauthorizedError
-from karpenter.cloud.aws.interruption.claims import Departures
+from karpenter.cloud.aws.interruption.claims import ClaimDeletions
 from karpenter.cloud.aws.metrics import AwsMetrics
 from karpenter.kube.errors import KubeError
 
@@ -53,13 +53,13 @@ class StatusPoller:
         calls: Calls,
         view: ClusterView,
         clock: Clock,
-        departures: Departures,
+        claim_deletions: ClaimDeletions,
         metrics: AwsMetrics,
     ) -> None:
         self._calls = calls
         self._view = view
         self._clock = clock
-        self._departures = departures
+        self._claim_deletions = claim_deletions
         self._metrics = metrics
         self._known: set[tuple[str, str]] = set()  # (instance, kind) counted and not recovered
 
@@ -116,8 +116,8 @@ class StatusPoller:
     async def _act(self, instance_id: str, kind: str, *, is_new: bool) -> None:
         for claim in self._view.claims_of_instance(instance_id):
             if is_new or claim.metadata.deletion_timestamp is None:
-                self._departures.tell(claim, kind)
-            await self._departures.remove(claim, kind, forceful=kind in _FORCEFUL)
+                self._claim_deletions.tell(claim, kind)
+            await self._claim_deletions.remove(claim, kind, forceful=kind in _FORCEFUL)
 
 
 def _worst_first(entries: Iterable[Mapping[str, Any]], now: datetime) -> list[str]:

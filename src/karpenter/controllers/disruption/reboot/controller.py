@@ -176,7 +176,7 @@ def _episode(claim: NodeClaim, reboot: Reboot) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Visit:
+class _Rebooting:
     claim: NodeClaim
     node: Node | None
     reboot: Reboot
@@ -218,34 +218,34 @@ class RebootController(Controller):
                 claim, node, INVALID_REQUEST, f"invalid reboot request: {error}"
             )
             return None
-        visit = _Visit(claim, found[0] if len(found) == 1 else None, reboot, now)
+        rebooting = _Rebooting(claim, found[0] if len(found) == 1 else None, reboot, now)
         if reboot.is_issued:
-            return await self._watch(visit)
-        return await self._issue(visit)
+            return await self._watch(rebooting)
+        return await self._issue(rebooting)
 
-    async def _issue(self, visit: _Visit) -> float | None:
+    async def _issue(self, rebooting: _Rebooting) -> float | None:
         """Close, drain and restart a machine."""
-        claim, uid = visit.claim, visit.claim.metadata.uid
-        has_node = visit.node is not None
-        deadline = visit.reboot.issuing_deadline(self._issuing.get(uid), has_node=has_node)
-        if deadline is not None and visit.now >= deadline:
+        claim, uid = rebooting.claim, rebooting.claim.metadata.uid
+        has_node = rebooting.node is not None
+        deadline = rebooting.reboot.issuing_deadline(self._issuing.get(uid), has_node=has_node)
+        if deadline is not None and rebooting.now >= deadline:
             detail = "reboot was not issued within the issuance timeout"
-            await self._give_up(claim, visit.node, PROVIDER_ERROR, detail)
+            await self._give_up(claim, rebooting.node, PROVIDER_ERROR, detail)
             return None
-        if visit.node is None:
+        if rebooting.node is None:
             return POLL_SECONDS
-        node = await self._closed(visit.node)
+        node = await self._closed(rebooting.node)
         boot = claim.metadata.annotations.get(labels.REBOOT_PRE_BOOT_ID)
         if boot is None:
-            wait = self._drained(visit)
+            wait = self._drained(rebooting)
             if wait is not None:
                 return wait
             boot = node.status.node_info.boot_id
             body = {"metadata": {"annotations": {labels.REBOOT_PRE_BOOT_ID: boot}}}
             claim = await self.context.patch(claim, body, locked=True)
         if node.status.node_info.boot_id == boot:
-            self._issuing.setdefault(uid, visit.now)
-            if not await self._asked_cloud(claim, node, visit.reboot, boot):
+            self._issuing.setdefault(uid, rebooting.now)
+            if not await self._asked_cloud(claim, node, rebooting.reboot, boot):
                 return None
         await self._note_issued(claim)
         return 0.0
@@ -278,14 +278,14 @@ class RebootController(Controller):
             NodeClaim={"name": claim.metadata.name},
         )
 
-    async def _watch(self, visit: _Visit) -> float | None:
+    async def _watch(self, rebooting: _Rebooting) -> float | None:
         """Wait until a machine is back."""
-        claim, node, now = visit.claim, visit.node, visit.now
-        if now >= visit.reboot.recovery_deadline:
+        claim, node, now = rebooting.claim, rebooting.node, rebooting.now
+        if now >= rebooting.reboot.recovery_deadline:
             detail = "node did not recover within the observation window"
             await self._give_up(claim, node, RECOVERY_TIMEOUT, detail)
             return None
-        left = (visit.reboot.recovery_deadline - now).total_seconds()
+        left = (rebooting.reboot.recovery_deadline - now).total_seconds()
         if node is None:
             return min(POLL_SECONDS, left)
         if labels.INITIALIZED in node.metadata.labels:
@@ -295,25 +295,25 @@ class RebootController(Controller):
         if node.status.node_info.boot_id == before:
             return min(POLL_SECONDS, left)
         await self._ends_of.open(node)
-        self.context.recorder.publish(observed(claim, visit.reboot))
+        self.context.recorder.publish(observed(claim, rebooting.reboot))
         if not is_true(node.status.conditions, READY):
             return min(POLL_SECONDS, left)
-        await self._ends_of.succeed(claim, visit.reboot)
+        await self._ends_of.succeed(claim, rebooting.reboot)
         return None
 
     async def _give_up(self, claim: NodeClaim, node: Node | None, result: str, detail: str) -> None:
         await self._ends_of.give_up(claim, node, result, detail)
         self._given_up.add(claim.metadata.uid)
 
-    def _drained(self, visit: _Visit) -> float | None:
+    def _drained(self, rebooting: _Rebooting) -> float | None:
         """Ask pods to leave; return seconds until the next look while they may still do so."""
-        reboot, now = visit.reboot, visit.now
-        if visit.node is None or reboot.grace == timedelta(0):
+        reboot, now = rebooting.reboot, rebooting.now
+        if rebooting.node is None or reboot.grace == timedelta(0):
             return None
         deadline = reboot.drain_deadline
         if deadline is not None and now > deadline:
             return None
-        pods = self.context.mirror(Pod).by_index(BY_NODE, visit.node.metadata.name)
+        pods = self.context.mirror(Pod).by_index(BY_NODE, rebooting.node.metadata.name)
         drain = plan_drain(pods, deadline=None, now=now)
         if drain.is_over:
             missing = (later(reboot.requested_at, MINIMUM) - now).total_seconds()

@@ -10,7 +10,7 @@ from helpers.autoscaler import deployment
 from helpers.aws_sandbox import AwsSandbox, aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time
 from karpenter.model import labels
-from karpenter_sandbox.command.aws import bad_days
+from karpenter_sandbox.command.aws import fault_injection
 from karpenter_sandbox.conditions import find_condition
 
 pytestmark = pytest.mark.storm
@@ -39,7 +39,7 @@ async def a_day() -> AsyncIterator[Day]:
     said: list[str] = []
     async with (
         aws_sandbox(namespace, ec2_pool()) as box,
-        bad_days(box.run.cluster, box.world, said.append),
+        fault_injection(box.run.cluster, box.world, said.append),
     ):
         yield Day(box.run, box.world, box.calls, box.providers)
 

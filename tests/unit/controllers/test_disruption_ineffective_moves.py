@@ -60,15 +60,15 @@ def moving() -> Command:
 
 class TestBlaming:
     def test_a_machine_for_pods_that_were_moved_is_held_after_a_few_attempts(self) -> None:
-        regrets, command = IneffectiveMoves(Standing()), moving()
+        ineffective, command = IneffectiveMoves(Standing()), moving()
         moved = list(command.candidates[0].reschedulable)
         held = []
         for number in range(5):
-            regrets.attempted(command)
+            ineffective.attempted(command)
             made = claim(f"c{number}")
-            regrets.judge(made, moved)
-            regrets.judge(made, moved)
-            until = regrets.held_until(made)
+            ineffective.judge(made, moved)
+            ineffective.judge(made, moved)
+            until = ineffective.held_until(made)
             assert until is not None
             held.append((until - NOW).total_seconds() - 10)
 
@@ -84,13 +84,13 @@ class TestBlaming:
         ],
     )
     def test_nobody_is_blamed_for(self, made: NodeClaim, pods: list[Pod] | None) -> None:
-        regrets, command = IneffectiveMoves(Standing()), moving()
-        regrets.begun([claim("replacement")])
-        regrets.attempted(command)
+        ineffective, command = IneffectiveMoves(Standing()), moving()
+        ineffective.begun([claim("replacement")])
+        ineffective.attempted(command)
 
-        regrets.judge(made, command.candidates[0].reschedulable if pods is None else pods)
+        ineffective.judge(made, command.candidates[0].reschedulable if pods is None else pods)
 
-        assert None is regrets.held_until(made)
+        assert None is ineffective.held_until(made)
 
     @pytest.mark.parametrize(
         ("method", "machines"),
@@ -100,34 +100,36 @@ class TestBlaming:
         ],
     )
     def test_an_attempt_is_not_regretted(self, method: str, machines: int) -> None:
-        regrets, command = IneffectiveMoves(Standing()), moving()
+        ineffective, command = IneffectiveMoves(Standing()), moving()
         moved = command.candidates[0].reschedulable
-        regrets.attempted(replace(command, method=method, candidates=command.candidates * machines))
+        ineffective.attempted(
+            replace(command, method=method, candidates=command.candidates * machines)
+        )
 
-        regrets.judge(claim("c"), moved)
+        ineffective.judge(claim("c"), moved)
 
-        assert None is regrets.held_until(claim("c"))
+        assert None is ineffective.held_until(claim("c"))
 
     def test_an_attempt_that_helps_ends_it(self) -> None:
-        regrets, command = IneffectiveMoves(Standing()), moving()
+        ineffective, command = IneffectiveMoves(Standing()), moving()
         moved = list(command.candidates[0].reschedulable)
         for number in range(4):
-            regrets.attempted(command)
-            regrets.judge(claim(f"c{number}"), moved)
-        regrets.attempted(command)  # nothing comes of this one
-        regrets.attempted(command)
+            ineffective.attempted(command)
+            ineffective.judge(claim(f"c{number}"), moved)
+        ineffective.attempted(command)  # nothing comes of this one
+        ineffective.attempted(command)
         last = claim("last")
-        regrets.judge(last, moved)
+        ineffective.judge(last, moved)
 
-        assert last.metadata.creation_timestamp == regrets.held_until(last)
+        assert last.metadata.creation_timestamp == ineffective.held_until(last)
 
     def test_a_claim_that_is_gone_is_forgotten(self) -> None:
-        regrets, command = IneffectiveMoves(Standing()), moving()
-        regrets.attempted(command)
-        regrets.judge(claim("c"), command.candidates[0].reschedulable)
-        regrets.forget(claim("c"))
+        ineffective, command = IneffectiveMoves(Standing()), moving()
+        ineffective.attempted(command)
+        ineffective.judge(claim("c"), command.candidates[0].reschedulable)
+        ineffective.forget(claim("c"))
 
-        assert None is regrets.held_until(claim("c"))
+        assert None is ineffective.held_until(claim("c"))
 
     @pytest.mark.parametrize(
         ("attempts", "seconds"),
@@ -142,7 +144,7 @@ class TestTheCondition:
     def test_a_held_machine_is_not_consolidatable_while_it_is(self, *, is_empty: bool) -> None:
         async def scene() -> None:
             async with bench(cloud=FakeCloud(facts=FACTS, types=TYPES)) as at_work:
-                regrets = IneffectiveMoves(at_work.clock)
+                ineffective = IneffectiveMoves(at_work.clock)
                 planned = PlannedPods()
                 objects: list[JsonObject] = [
                     disruption_bench.pool(),
@@ -152,8 +154,8 @@ class TestTheCondition:
                     objects.append(disruption_bench.running("a", "n1"))
                 await at_work.put(*objects)
                 known = at_work.claim("n1-claim")
-                regrets._held[known.metadata.uid] = at_work.clock.now() + timedelta(seconds=100)
-                controller = ClaimConditions(at_work.world, planned, regrets)
+                ineffective._held[known.metadata.uid] = at_work.clock.now() + timedelta(seconds=100)
+                controller = ClaimConditions(at_work.world, planned, ineffective)
                 again = await at_work.reconcile(controller, "n1-claim")
 
                 held = at_work.claim("n1-claim").status.conditions
@@ -173,14 +175,14 @@ class TestTheQueue:
             (made,) = found.replacements
             await found.bring_up(made)
             await found.pass_time(2)
-            regrets, now = found.queue._regrets, found.clock.now()
+            ineffective, now = found.queue._ineffective, found.clock.now()
             pods = [
                 owned(OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="o", uid="o"))
             ]
             verdicts = []
             for uid in (made.metadata.uid, "another"):
                 told = NodeClaim(metadata=ObjectMeta(name="c", uid=uid, creation_timestamp=now))
-                regrets.judge(told, pods)
-                verdicts.append(regrets.held_until(told))
+                ineffective.judge(told, pods)
+                verdicts.append(ineffective.held_until(told))
 
             assert (["n1"], [None, now]) == (found.going(), verdicts)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from karpenter.cloud.aws.simulated.bad_days import (
+from karpenter.cloud.aws.simulated.fault_injection import (
     ACTIONS,
     Kind,
     Market,
