@@ -188,7 +188,7 @@ def _environment(folder: Path) -> dict[str, str]:
 def _measure_here(folder: Path, launches: int) -> int:
     selector = WatchedSelector()
     turns: list[tuple[float, float]] = []  # those that took long, with their processor time
-    selector.tell = lambda seconds, processor: turns.append((seconds, processor))
+    selector.report = lambda seconds, processor: turns.append((seconds, processor))
     with asyncio.Runner(loop_factory=lambda: watched_loop(selector)) as runner:
         found = runner.run(_all_of_it({**os.environ, **_environment(folder)}, launches, turns))
     held = {

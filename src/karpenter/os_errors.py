@@ -10,5 +10,5 @@ def os_reason(error: OSError) -> str:
     errors of TLS and of name servers have numbers of their own.
     """
     is_numbered = type(error).__module__ == "builtins" and (error.errno or 0) > 0
-    told = os.strerror(error.errno or 0) if is_numbered else error.strerror
-    return (told or str(error)).lower()
+    text = os.strerror(error.errno or 0) if is_numbered else error.strerror
+    return (text or str(error)).lower()

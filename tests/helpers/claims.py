@@ -209,7 +209,7 @@ class Lifecycle:
         """Whether the claim is deleted, or about to be."""
         return is_going(self.bench, NAME)
 
-    async def look(self, name: str = NAME) -> float | None:
+    async def reconcile(self, name: str = NAME) -> float | None:
         """One pass over a claim."""
         again = await self.bench.reconcile(self.controller, name)
         assert again is None or isinstance(again, float)

@@ -32,7 +32,7 @@ def in_virtual_time(
     return run
 
 
-class World:
+class ClusterHandle:
     """A store with a client, and what tests do to it over and over."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
@@ -136,7 +136,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(*makers: Maker, namespaces: Iterable[str] = ("default",)) -> AsyncIterator[World]:
+async def running_controllers(
+    *makers: Maker, namespaces: Iterable[str] = ("default",)
+) -> AsyncIterator[ClusterHandle]:
     """A cluster in which only the given controllers run; an error in one of them fails the test."""
     clock = running_clock()
     backend = Backend(Store(), Registry(), clock, Identity(7))
@@ -148,7 +150,7 @@ async def world(*makers: Maker, namespaces: Iterable[str] = ("default",)) -> Asy
         runtime.add(_made(maker, runtime, client, backend))
     async with running(runtime.run()):
         await runtime.started.wait()
-        yield World(client, clock)
+        yield ClusterHandle(client, clock)
 
 
 def _made(maker: Maker, runtime: Runtime, client: Client, backend: Backend) -> Controller:
@@ -173,13 +175,13 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 async def eventually(
-    world: World, holds: Callable[[], Awaitable[bool]], *, seconds: float = 60
+    cluster: ClusterHandle, holds: Callable[[], Awaitable[bool]], *, seconds: float = 60
 ) -> None:
     """Let time pass until something holds."""
-    deadline = world.clock.monotonic() + seconds
+    deadline = cluster.clock.monotonic() + seconds
     while not await holds():
-        assert world.clock.monotonic() < deadline, "it did not come to hold in time"
-        await world.clock.sleep(0.5)
+        assert cluster.clock.monotonic() < deadline, "it did not come to hold in time"
+        await cluster.clock.sleep(0.5)
 
 
 def pod_template(labels: dict[str, str], **spec: Any) -> JsonObject:

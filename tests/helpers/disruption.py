@@ -40,7 +40,7 @@ from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot
 
 
-class World(TypedDict, total=False):
+class DisruptionInputs(TypedDict, total=False):
     """What a cluster has besides its machines."""
 
     pools: Sequence[NodePool]
@@ -60,7 +60,7 @@ class World(TypedDict, total=False):
     timer: Timer
 
 
-def snapshot(*nodes: StateNode, **world: Unpack[World]) -> Snapshot:
+def snapshot(*nodes: StateNode, **world: Unpack[DisruptionInputs]) -> Snapshot:
     waiting = {key_of(each): each for each in world.get("pods", ())}
     running = {key_of(each): each for found in nodes for each in found.pods}
     return Snapshot(
@@ -79,7 +79,7 @@ def snapshot(*nodes: StateNode, **world: Unpack[World]) -> Snapshot:
     )
 
 
-def look(*nodes: StateNode, **world: Unpack[World]) -> DisruptionContext:
+def context_of(*nodes: StateNode, **world: Unpack[DisruptionInputs]) -> DisruptionContext:
     """Begin a pass over a cluster."""
     return DisruptionContext(
         snapshot(*nodes, **world),
@@ -94,17 +94,17 @@ def look(*nodes: StateNode, **world: Unpack[World]) -> DisruptionContext:
     )
 
 
-def decided(*nodes: StateNode, **world: Unpack[World]) -> MethodResult:
+def decided(*nodes: StateNode, **world: Unpack[DisruptionInputs]) -> MethodResult:
     """What one pass decides."""
-    return next_commands(Search(look(*nodes, **world)))
+    return next_commands(Search(context_of(*nodes, **world)))
 
 
-def found_by(method: str, *nodes: StateNode, **world: Unpack[World]) -> Finding:
+def found_by(method: str, *nodes: StateNode, **world: Unpack[DisruptionInputs]) -> Finding:
     """What one method finds, whatever those before it do."""
-    return METHODS[method](Search(look(*nodes, **world)))
+    return METHODS[method](Search(context_of(*nodes, **world)))
 
 
-def planned(*nodes: StateNode, **world: Unpack[World]) -> DisruptionPlan:
+def planned(*nodes: StateNode, **world: Unpack[DisruptionInputs]) -> DisruptionPlan:
     """Everything that would be begun now."""
     return plan_disruption(
         snapshot(*nodes, **world),
@@ -118,10 +118,10 @@ def planned(*nodes: StateNode, **world: Unpack[World]) -> DisruptionPlan:
 
 
 def blocked(
-    name: str, *nodes: StateNode, kind: Kind = Kind.GRACEFUL, **world: Unpack[World]
+    name: str, *nodes: StateNode, kind: Kind = Kind.GRACEFUL, **world: Unpack[DisruptionInputs]
 ) -> str:
     """Why a machine is no candidate; nothing when it is one."""
-    found = look(*nodes, **world).standing(kind)[name]
+    found = context_of(*nodes, **world).standing(kind)[name]
     return str(found.why) if isinstance(found, Blocked) else ""
 
 
@@ -136,14 +136,14 @@ def only(step: MethodResult | Finding | DisruptionPlan) -> Command:
     return command
 
 
-def catalogue_of(world: World) -> Catalogue:
+def catalogue_of(world: DisruptionInputs) -> Catalogue:
     """The types of each pool."""
     types = tuple(world.get("types", TYPES))
     own = {name: tuple(some) for name, some in world.get("types_of", {}).items()}
     return lambda wanted: own.get(wanted.metadata.name, types)
 
 
-def settings_of(world: World) -> DisruptionSettings:
+def settings_of(world: DisruptionInputs) -> DisruptionSettings:
     given = world.get("settings", DisruptionSettings())
     planning = PassSettings(
         options=world.get("options", given.planning.options),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.builders import FACTS_F, expression, node_pool, offering, reserved
-from helpers.disruption import look
+from helpers.disruption import context_of
 from helpers.disruption_objects import kind, machine
 from karpenter.cloud.types import InstanceType
 from karpenter.disruption.candidates import Candidate, Kind
@@ -134,7 +134,7 @@ def some_candidates(random: Random, types: Sequence[InstanceType]) -> list[Candi
         )
         for number in range(random.randint(2, 4))
     ]
-    return list(look(*machines, types=types).candidates(Kind.GRACEFUL))
+    return list(context_of(*machines, types=types).candidates(Kind.GRACEFUL))
 
 
 def any_of(types: tuple[InstanceType, ...], zones: Sequence[str], ways: Sequence[str]) -> Option:

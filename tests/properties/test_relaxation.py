@@ -17,7 +17,7 @@ from karpenter.scheduling.compiled.relaxation import (
     TOLERATE_PREFERENCES,
     Demands,
     demands_of,
-    is_wish,
+    is_soft_spread,
 )
 from karpenter.scheduling.compiled.topology_groups import (
     Group,
@@ -71,7 +71,7 @@ def one_less(demands: Demands, *, soft_taints: bool) -> Demands | None:
     if demands.preferred_nodes:
         return replace(demands, preferred_nodes=demands.preferred_nodes[1:])
     for number, constraint in enumerate(demands.spread):
-        if is_wish(constraint):
+        if is_soft_spread(constraint):
             rest = demands.spread[:number] + demands.spread[number + 1 :]
             return replace(demands, spread=rest)
     if soft_taints and TOLERATE_PREFERENCES not in demands.tolerations:
@@ -147,6 +147,6 @@ def test_what_is_too_much_goes_in_the_order_in_which_it_would_be_given_up(
     assert bounded.alternatives == alternatives
     assert replace(bounded, alternatives=alternatives[-1:]) in weaker
     assert bounded.affinity == whole.affinity
-    assert [c for c in bounded.spread if not is_wish(c)] == [
-        c for c in whole.spread if not is_wish(c)
+    assert [c for c in bounded.spread if not is_soft_spread(c)] == [
+        c for c in whole.spread if not is_soft_spread(c)
     ]

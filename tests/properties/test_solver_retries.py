@@ -17,7 +17,7 @@ from karpenter.checker.check import check_plan
 from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.packing.joining import Refusal
 from karpenter.scheduling.packing.topology import Closed, open_domains, open_hosts
-from karpenter.scheduling.reasons.look_back import LookBack
+from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
 from karpenter.scheduling.solve import solve
 
 ROOMY: Final = (instance_type("roomy", cpu="64", memory="256Gi", slots=100),)
@@ -35,7 +35,7 @@ CHEAPER_WHERE_TOLD: Final = Recipe(
 @settings(max_examples=150, deadline=None)
 def test_no_claim_would_take_a_pod_that_was_left_out(recipe: Recipe, seed: int) -> None:
     question = speaking_of_teams(recipe.question, Random(seed))
-    seen = LookBack()
+    seen = SolveCapture()
 
     plan = solve(question.problem, witness=seen)
 
@@ -79,7 +79,7 @@ def speaking_of_teams(question: Question, random: Random) -> Question:
     return replace(question, pods=tuple(map(altered, question.pods)))
 
 
-def places_left(seen: LookBack) -> Iterator[tuple[str, int]]:
+def places_left(seen: SolveCapture) -> Iterator[tuple[str, int]]:
     """Pods that were left out, each with a claim that would take it as things are."""
     assert seen.compiled is not None
     assert seen.attempt is not None
@@ -89,7 +89,7 @@ def places_left(seen: LookBack) -> Iterator[tuple[str, int]]:
                 yield seen.compiled.problem.pods[position].metadata.name, claim.index
 
 
-def would_take(seen: LookBack, claim: OpenClaim, position: int) -> bool:
+def would_take(seen: SolveCapture, claim: OpenClaim, position: int) -> bool:
     assert seen.compiled is not None
     assert seen.attempt is not None
     pod_class = seen.compiled.class_of[position]

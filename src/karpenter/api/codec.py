@@ -295,9 +295,9 @@ def _decode_or_name(data: msgspec.Raw, model: type[R]) -> R | Unreadable:
     except DecodeError as error:
         plain = _plain(data)
         metadata = plain.get("metadata") if isinstance(plain, Mapping) else None
-        told = metadata if isinstance(metadata, Mapping) else {}
+        fields = metadata if isinstance(metadata, Mapping) else {}
         name, namespace, uid, version = (
-            text if isinstance(text := told.get(field), str) else ""
+            text if isinstance(text := fields.get(field), str) else ""
             for field in ("name", "namespace", "uid", "resourceVersion")
         )
         if not name or not version:

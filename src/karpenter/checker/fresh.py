@@ -74,8 +74,8 @@ def order_violations(
     pod = place.placed[0]
     alternatives = node_alternatives(pod.spec)
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    has_wishes = affinity is not None and bool(affinity.preferred)
-    if len(alternatives) > 1 or has_wishes:
+    has_preferences = affinity is not None and bool(affinity.preferred)
+    if len(alternatives) > 1 or has_preferences:
         return
     if not looks_at_no_other(cluster, pod, everyone, left_out):
         return

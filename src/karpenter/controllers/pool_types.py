@@ -20,16 +20,16 @@ class PoolTypes:
     def __init__(
         self,
         cloud: CloudProvider,
-        tell: Callable[[str, str], None],
+        report: Callable[[str, str], None],
         *,
         may_fail: Callable[[NodePool], bool] = lambda pool: False,
         may_be_empty: bool = False,
     ) -> None:
         self._cloud = cloud
-        self._tell = tell
+        self._report = report
         self._may_fail = may_fail
         self._may_be_empty = may_be_empty
-        self._told: dict[str, str] = {}  # pool -> why
+        self._reported: dict[str, str] = {}  # pool -> why
 
     async def of(self, pools: Iterable[NodePool]) -> dict[str, tuple[InstanceType, ...]]:
         """What each of the pools can buy, by name; nothing where the cloud does not say."""
@@ -54,13 +54,13 @@ class PoolTypes:
                 self._complain(pool, str(answer))
             return _NO_TYPES
         if answer or self._may_be_empty:
-            self._told.pop(pool.metadata.name, None)
+            self._reported.pop(pool.metadata.name, None)
         else:
             self._complain(pool, "the provider has no instance types for it")
         return answer
 
     def _complain(self, pool: NodePool, why: str) -> None:
         name = pool.metadata.name
-        if self._told.get(name) != why:
-            self._told[name] = why
-            self._tell(name, why)
+        if self._reported.get(name) != why:
+            self._reported[name] = why
+            self._report(name, why)

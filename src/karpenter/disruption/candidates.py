@@ -73,12 +73,12 @@ class Blocked:
     detail: str
     has_event: bool = True
     # The text of its event, which begins with Karpenter's wording; no part of equality
-    told: str = field(default="", compare=False)
+    event_message: str = field(default="", compare=False)
 
     @property
     def message(self) -> str:
         """The text of its event."""
-        return self.told or self.detail
+        return self.event_message or self.detail
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Inspection:
         missing = "its node is gone"
         if not machine.has_condition(REGISTERED):
             missing = "its node has not appeared yet"
-        for applies, why, detail, told in (
+        for applies, why, detail, event_message in (
             (
                 machine.node is None,
                 Why.NO_NODE,
@@ -228,22 +228,29 @@ class Inspection:
             ),
         ):
             if applies:
-                return Blocked(machine.name, why, detail, told=told)
+                return Blocked(machine.name, why, detail, event_message=event_message)
         return None
 
     def pool_blocker(self, machine: StateNode) -> Blocked | None:
         """What about its pool stands in the way."""
         pool = machine.node_pool
         if not pool:
-            told = f"Node doesn't have required label (label={labels.NODEPOOL})"
+            event_message = f"Node doesn't have required label (label={labels.NODEPOOL})"
             detail = f"it has no label {labels.NODEPOOL}"
-            return Blocked(machine.name, Why.NO_POOL, detail, told=told)
-        told = f"NodePool not found (NodePool={pool})"
+            return Blocked(machine.name, Why.NO_POOL, detail, event_message=event_message)
+        event_message = f"NodePool not found (NodePool={pool})"
         if pool not in self.snapshot.node_pools:
-            return Blocked(machine.name, Why.NO_POOL, f"there is no NodePool {pool}", told=told)
+            return Blocked(
+                machine.name,
+                Why.NO_POOL,
+                f"there is no NodePool {pool}",
+                event_message=event_message,
+            )
         if not self.types.get(pool):
             detail = f"NodePool {pool} has no instance types to choose from"
-            return Blocked(machine.name, Why.NO_TYPES, detail, told=f"{told}: {detail}")
+            return Blocked(
+                machine.name, Why.NO_TYPES, detail, event_message=f"{event_message}: {detail}"
+            )
         return None
 
     def pod_blocker(self, machine: StateNode) -> Blocked | None:
@@ -251,13 +258,17 @@ class Inspection:
         for pod in machine.pods:
             if is_active(pod) and is_protected(pod, now=self.now):
                 detail, until = protection_in_words(pod), protected_until(pod)
-                told = f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={key_of(pod)})'
-                told += f" until {timestamp(until)}" if until is not None else ""
-                return Blocked(machine.name, Why.POD_DO_NOT_DISRUPT, detail, told=told)
+                event_message = f'Pod has "{labels.DO_NOT_DISRUPT}" annotation (Pod={key_of(pod)})'
+                event_message += f" until {timestamp(until)}" if until is not None else ""
+                return Blocked(
+                    machine.name, Why.POD_DO_NOT_DISRUPT, detail, event_message=event_message
+                )
         for pod in machine.pods:
             detail = self.held_by(pod)
             if detail:
-                return Blocked(machine.name, Why.PDB, detail, told=self._held_by_budgets(pod))
+                return Blocked(
+                    machine.name, Why.PDB, detail, event_message=self._held_by_budgets(pod)
+                )
         return None
 
     def _held_by_budgets(self, pod: Pod) -> str:

@@ -46,9 +46,9 @@ def announced_command(command: Command) -> list[Announcement]:
     """The events about a consolidation that is begun."""
     if command.method not in (MULTI, SINGLE):
         return []
-    told = []
+    events = []
     if command.decision is Decision.REPLACE:
-        told += [
+        events += [
             Announcement(target, "ConsolidationCandidate", message, is_warning=False)
             for candidate in command.candidates
             for message in (
@@ -61,11 +61,11 @@ def announced_command(command: Command) -> list[Announcement]:
         targets = [f"NodePool/{score.node_pool}"]
         if command.method == SINGLE:
             targets = [each for c in command.candidates for each in _targets(c.machine)]
-        told += [
+        events += [
             Announcement(target, "ConsolidationApproved", message, is_warning=False)
             for target in targets
         ]
-    return told
+    return events
 
 
 def summary(command: Command, candidate: Candidate) -> str:

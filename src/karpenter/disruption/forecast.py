@@ -119,21 +119,21 @@ class DisruptionForecast:
         self._after = ProjectedState(
             with_conditions(snapshot, catalogue, now=now), facts, catalogue
         )
-        self.before: Final = self.look()  # before anything is promised or begun
+        self.before: Final = self.context()  # before anything is promised or begun
         self.is_paused: Final = self.before.is_paused
         self.forced: Final = tuple(forced_commands(self.before, legacy_policies))
         for command in self.forced:
             self.begin(command)
         if not self.is_paused:
             # No pod is expected on a machine that goes, and its own pods need room as well
-            view = self.look() if self.forced else self.before
+            view = self.context() if self.forced else self.before
             self._after.expect(view.awaited, until=self._until)
 
     def begin(self, command: Command) -> None:
         """Begin a command."""
         self._after.begin(command, until=self._until)
 
-    def look(self) -> DisruptionContext:
+    def context(self) -> DisruptionContext:
         """Begin a pass over the cluster as it is now."""
         return DisruptionContext(
             self._after.snapshot,

@@ -91,7 +91,7 @@ def with_later_passes(
     if not passes:
         return outcome
     unplaced = tuple(entry for entry in outcome.plan.unplaced if entry.pod not in passes)
-    awaited = {pod: _told(passes[pod], objections[pod]) for pod in sorted(passes)}
+    awaited = {pod: _explanation(passes[pod], objections[pod]) for pod in sorted(passes)}
     said = {each.target: each for each in (failed_to_schedule(*item) for item in awaited.items())}
     events = tuple(
         said.get(each.target, each) if each.reason == FAILED_SCHEDULING else each
@@ -117,7 +117,7 @@ def _placed(plan: Plan) -> set[str]:
     return {pod for group in groups for pods in group.values() for pod in pods}
 
 
-def _told(number: int, objection: str) -> str:
+def _explanation(number: int, objection: str) -> str:
     if number > _MOST_PASSES:
         return f"waits for another pass: more than {_MOST_PASSES} come before it; now {objection}"
     which = "the next pass" if number == 1 else "a later pass"

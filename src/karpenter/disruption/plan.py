@@ -136,7 +136,7 @@ def plan_disruption(
     begun = list(outlook.forced)
     events = dict.fromkeys(announced_pods(ours))
     while True:
-        view = outlook.look()
+        view = outlook.context()
         step = MethodResult((), ()) if outlook.is_paused else next_commands(Search(view))
         events.update((event, None) for finding in step.findings for event in finding.events)
         if not step.commands or len(begun) >= most:
@@ -146,8 +146,8 @@ def plan_disruption(
             events.update((event, None) for event in announced_command(command))
         begun += step.commands
     going = {name for command in begun for name in command.names}
-    held = {each.node: (each, told) for each, told in repairs_held_back(view, legacy_policies)}
-    events.update((told, None) for _, told in held.values())
+    held = {each.node: (each, event) for each, event in repairs_held_back(view, legacy_policies)}
+    events.update((event, None) for _, event in held.values())
     blocked = [
         held[machine.name][0] if machine.name in held else _why_it_stays(view, step, machine)
         for machine in sorted(ours.nodes, key=lambda machine: machine.name)

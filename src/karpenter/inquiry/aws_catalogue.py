@@ -65,8 +65,8 @@ def aws_market(
         f"note: instance types are those of a simulated AWS account in {region}, at estimated"
         " prices"
     )
-    for told in sold.notes:
-        output.note(f"note: {told}")
+    for note in sold.notes:
+        output.note(f"note: {note}")
     left = _left_by(fault_injection, sold.types)
     return Market(lambda pool: left.get(pool.metadata.name, ()), FACTS, policies)
 
@@ -136,7 +136,7 @@ async def _sold(
         uses_reservations=settings.feature_gates[RESERVED_CAPACITY],
     )
     found = {each.metadata.name: await aws.find(each) for each in node_classes}
-    notes = [told for name, each in sorted(found.items()) if (told := _assumptions(name, each))]
+    notes = [note for name, each in sorted(found.items()) if (note := _assumptions(name, each))]
     types: dict[str, tuple[InstanceType, ...]] = {}
     for name, pool in sorted(snapshot.node_pools.items()):
         node_class = found.get(_class_name(pool))

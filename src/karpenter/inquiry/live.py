@@ -181,7 +181,7 @@ async def _read(
 
 async def _supplied(snapshot: Snapshot, cloud: CloudProvider, now: datetime | None) -> LiveCluster:
     """A cluster with what only its provider knows."""
-    _foresee(cloud, snapshot)
+    _exclude_sold_out(cloud, snapshot)
     snapshot = await _with_provider_drift(snapshot, cloud)
     types = await _types(snapshot.node_pools.values(), cloud)
     return LiveCluster(snapshot, types, cloud.facts, tuple(cloud.repair_policies), now)
@@ -327,10 +327,10 @@ class KnowsPrices(Protocol):
 
 
 @runtime_checkable
-class Foresees(Protocol):
+class ExcludesSoldOut(Protocol):
     """A provider that learns what is sold out by launching, but can find out before."""
 
-    def foresee(self, node_classes: Iterable[object]) -> None:
+    def exclude_sold_out(self, node_classes: Iterable[object]) -> None:
         """Know what can be had with these node classes.
 
         Raises:
@@ -338,30 +338,30 @@ class Foresees(Protocol):
         """
 
 
-def _foresee(cloud: CloudProvider, snapshot: Snapshot) -> None:
+def _exclude_sold_out(cloud: CloudProvider, snapshot: Snapshot) -> None:
     """Exclude from plans what the first launch would find sold out."""
-    if not isinstance(cloud, Foresees):
+    if not isinstance(cloud, ExcludesSoldOut):
         return
     try:
-        cloud.foresee(snapshot.node_classes.values())
+        cloud.exclude_sold_out(snapshot.node_classes.values())
     except CloudError as error:
         output.warning(f"no node can be launched with a node class: {error}")
 
 
 @runtime_checkable
-class TellsOtherwise(Protocol):
+class ComparesCatalogue(Protocol):
     """A provider that knows when the controller of a cluster offers other machines."""
 
-    def told_otherwise(self, node_classes: Iterable[object]) -> str:
+    def catalogue_difference(self, node_classes: Iterable[object]) -> str:
         """What is sold with these node classes instead, in one sentence; nothing if the same is."""
 
 
 def _compare(cloud: CloudProvider, snapshot: Snapshot) -> None:
     """Say so where the plan cannot be that of the controller."""
-    if isinstance(cloud, TellsOtherwise) and (
-        told := cloud.told_otherwise(snapshot.node_classes.values())
+    if isinstance(cloud, ComparesCatalogue) and (
+        difference := cloud.catalogue_difference(snapshot.node_classes.values())
     ):
-        output.warning(told)
+        output.warning(difference)
 
 
 async def _ask_for_prices(cloud: CloudProvider) -> None:

@@ -127,7 +127,7 @@ def _sold_out(
     snapshot: "Snapshot",
 ) -> "Mapping[NodeClassReference, tuple[OfferingPattern, ...]]":
     """What the environment and node classes declare sold out; what all share under no name."""
-    from karpenter.cloud.kwok.faults import PatternError, declared_everywhere, foreseen
+    from karpenter.cloud.kwok.faults import PatternError, declared_everywhere, declared_sold_out
 
     try:
         everywhere = declared_everywhere(os.environ)
@@ -138,7 +138,7 @@ def _sold_out(
         if not isinstance(node_class, KWOKNodeClass):
             continue
         try:
-            own = foreseen(node_class.metadata.annotations, node_class.metadata.name)
+            own = declared_sold_out(node_class.metadata.annotations, node_class.metadata.name)
         except PatternError as error:
             output.warning(f"no node can be launched with a node class: {error}")
             continue

@@ -198,7 +198,7 @@ class Question:
         )
         for command in begun:
             outlook.begin(command)
-        return outlook.look()
+        return outlook.context()
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,9 +172,9 @@ def _status_in(response: Response) -> Status | None:
 
 
 def _retry_after(status: Status, headers: Mapping[str, str]) -> float | None:
-    told = headers.get("retry-after", "")
-    if told.isdigit():
-        return float(told)
+    value = headers.get("retry-after", "")
+    if value.isdigit():
+        return float(value)
     if status.details is not None and status.details.retry_after_seconds:
         return float(status.details.retry_after_seconds)
     return None

@@ -92,10 +92,10 @@ class Mirror(Generic[R]):
         Returns:
             A function that removes the handler.
         """
-        follower = _Follower(kind_of(self.kind), handler, self._guard, self._tell_again)
+        follower = _Follower(kind_of(self.kind), handler, self._guard, self._notify_again)
         self._followers.append(follower)
         for key, obj in [*self._objects.items()]:
-            follower.tell(key, None, obj)
+            follower.notify(key, None, obj)
         return lambda: self._end(follower)
 
     @property
@@ -182,15 +182,15 @@ class Mirror(Generic[R]):
         for index in self._indexes.values():
             index.change(key, old, new)
         for follower in tuple(self._followers):
-            follower.tell(key, old, new)
+            follower.notify(key, old, new)
 
-    def _tell_again(self, follower: "_Follower[R]", key: Key) -> None:
+    def _notify_again(self, follower: "_Follower[R]", key: Key) -> None:
         """Retry a handler that raised; then call the others, which may depend on its state."""
         obj = self._objects.get(key)
-        if follower.tell(key, None, obj) and obj is not None:
+        if follower.notify(key, None, obj) and obj is not None:
             for other in tuple(self._followers):
                 if other is not follower:
-                    other.tell(key, obj, obj)
+                    other.notify(key, obj, obj)
 
     def _end(self, follower: "_Follower[R]") -> None:
         follower.end()
@@ -230,15 +230,15 @@ class _Follower(Generic[R]):
         kind: str,
         handler: ChangeHandler[R],
         guard: Guard | None,
-        tell_again: "Callable[[_Follower[R], Key], None]",
+        notify_again: "Callable[[_Follower[R], Key], None]",
     ) -> None:
         self._kind = kind
         self._handler = handler
         self._guard = guard
-        self._tell_again = tell_again
+        self._notify_again = notify_again
         self._owed: dict[Key, _Owed[R]] = {}
 
-    def tell(self, key: Key, old: R | None, new: R | None) -> bool:
+    def notify(self, key: Key, old: R | None, new: R | None) -> bool:
         """Call the handler with a change since its last one; return whether it succeeded."""
         if self._guard is None:
             self._handler(old, new)
@@ -256,7 +256,7 @@ class _Follower(Generic[R]):
             seconds = self._guard.handler_failed(
                 self._kind, key, self._handler, error, failures=failures
             )
-            timer = self._guard.clock.call_later(seconds, lambda: self._tell_again(self, key))
+            timer = self._guard.clock.call_later(seconds, lambda: self._notify_again(self, key))
             self._owed[key] = _Owed(old, failures + 1, timer)
             return False
         return True

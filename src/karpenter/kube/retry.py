@@ -38,8 +38,8 @@ def delay_before_retry(attempt: int, error: KubeError, request: Request) -> floa
     if request.is_write:
         return None
     if isinstance(error, ServerError):
-        told = error.retry_after
-        return usual if told is None else _obeyed(told)
+        retry_after = error.retry_after
+        return usual if retry_after is None else _obeyed(retry_after)
     return usual if isinstance(error, ConnectionLostError) else None
 
 

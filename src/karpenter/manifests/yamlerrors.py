@@ -23,7 +23,7 @@ _CONFLICT = re.compile(r"(<{7}|={7}|>{7})(\s.*)?")
 _TEMPLATE = re.compile(r"(?:^|.*?[\s:-])(\{\{).*")
 
 # A whole line that explains the error wherever the parser noticed it, and what to do about it.
-_TELLING_LINES: tuple[tuple[re.Pattern[str], str], ...] = (
+_LINE_PROBLEMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         _DOCUMENT_END,
         (
@@ -89,7 +89,7 @@ def explain(error: yaml.MarkedYAMLError, text: str) -> Explanation:
     """Return the line, the column and one sentence for a syntax error."""
     site = _site(error, text)
     return (
-        _telling_line(site)
+        _line_problem(site)
         or _tab(site)
         or next(
             (explained(site) for pattern, explained in _EXPLAINED if pattern.search(site.problem)),
@@ -120,9 +120,9 @@ def _suspects(site: _Site) -> Iterator[int]:
         yield above
 
 
-def _telling_line(site: _Site) -> Explanation | None:
+def _line_problem(site: _Site) -> Explanation | None:
     for row in _suspects(site):
-        for pattern, problem in _TELLING_LINES:
+        for pattern, problem in _LINE_PROBLEMS:
             found = pattern.fullmatch(site.line(row))
             if found:
                 return row + 1, found.start(1) + 1, problem.format(found.group(1))

@@ -177,9 +177,9 @@ def _sum(
         and condition.observed_generation == generation
     }
     for status, reason in ((FALSE, "UnhealthyDependents"), (UNKNOWN, "ReconcilingDependents")):
-        told = [kind for kind in dependents if current.get(kind, UNKNOWN) == status]
-        if told:
-            listed = ", ".join(f"{kind}={status}" for kind in told)
+        matching = [kind for kind in dependents if current.get(kind, UNKNOWN) == status]
+        if matching:
+            listed = ", ".join(f"{kind}={status}" for kind in matching)
             return status, reason, listed
     return TRUE, READY, ""
 

@@ -103,8 +103,8 @@ class Requirement:
             values = frozenset(value for value in values if _is_between(value, gte, lte))
         if self.complement and other.complement:
             both_optional = self.allows_absence and other.allows_absence
-            untold = bool(values) and gte is None and lte is None
-            must_exist = untold and not both_optional
+            unbounded = bool(values) and gte is None and lte is None
+            must_exist = unbounded and not both_optional
             return Requirement(self.key, True, values, gte, lte, min_values, must_exist)
         return Requirement(self.key, False, values, min_values=min_values)
 

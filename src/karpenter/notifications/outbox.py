@@ -110,8 +110,8 @@ class Repeats:
     def is_repeat(self, record: DecisionRecord, now: float) -> bool:
         """Whether a record says nothing new; one that is more severe than before does."""
         key = (record.subject, record.reason)
-        until, told = self._until.get(key, (now, 0))
-        if now < until and rank(record) <= told:
+        until, reported = self._until.get(key, (now, 0))
+        if now < until and rank(record) <= reported:
             return True
         self._until[key] = now + REPEAT_SECONDS, rank(record)
         self._until.move_to_end(key)

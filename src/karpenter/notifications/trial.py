@@ -44,10 +44,10 @@ async def send_test(sink: SinkConfig, channel: Channel, clock: Clock) -> str:
         raise TrialError(f"sink {sink.name}: {error}") from error
     finally:
         await channel.close()
-    told = f"{channel.where()} answered {answer.status}"
+    result = f"{channel.where()} answered {answer.status}"
     if verdict_of(answer.status) is not Verdict.SENT:
-        raise TrialError(f"sink {sink.name}: {told}")
-    return f"sink {sink.name}: {told}"
+        raise TrialError(f"sink {sink.name}: {result}")
+    return f"sink {sink.name}: {result}"
 
 
 def trial_message(now: datetime) -> Message:

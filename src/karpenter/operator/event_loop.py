@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-WORTH_TELLING: Final = 0.05  # seconds
+SLOW_STEP_SECONDS: Final = 0.05  # seconds
 
 
 class WatchedSelector(selectors.BaseSelector):
@@ -22,7 +22,7 @@ class WatchedSelector(selectors.BaseSelector):
         monotonic: Callable[[], float] = time.monotonic,
         processor: Callable[[], float] = time.thread_time,
     ) -> None:
-        self.tell: Callable[[float, float], object] = _keep_quiet  # seconds, of the processor
+        self.report: Callable[[float, float], object] = _keep_quiet  # seconds, of the processor
         self._monotonic = monotonic
         self._processor = processor
         self._inner = selectors.DefaultSelector()
@@ -32,8 +32,8 @@ class WatchedSelector(selectors.BaseSelector):
         """Wait for events; first report the turn that ends here if it was slow."""
         at, used = self._woke
         seconds = self._monotonic() - at
-        if seconds >= WORTH_TELLING:
-            self.tell(seconds, self._processor() - used)
+        if seconds >= SLOW_STEP_SECONDS:
+            self.report(seconds, self._processor() - used)
         try:
             return self._inner.select(timeout)
         finally:

@@ -31,7 +31,7 @@ def watch_memory(limit: int, log: FilteringBoundLogger) -> Iterator[None]:
 async def _watch(limit: int, log: FilteringBoundLogger) -> None:
     alarm = MemoryAlarm(limit, log, _resident)
     while True:
-        alarm.look()
+        alarm.check()
         await asyncio.sleep(_LOOK_SECONDS)
 
 
@@ -44,7 +44,7 @@ class MemoryAlarm:
         self._resident = resident
         self._is_short = False
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check once, after a garbage collection if memory seems short."""
         if self._resident() > _SHARE * self._limit:
             gc.collect()

@@ -90,7 +90,7 @@ def run(
     collect_briefly()  # a full collection would block the event loop for a tenth of a second
     selector = WatchedSelector()
     # To diagnose delays with LOG_LEVEL=debug
-    selector.tell = lambda seconds, processor: log.debug(
+    selector.report = lambda seconds, processor: log.debug(
         "event loop held up", seconds=round(seconds, 4), processor=round(processor, 4)
     )
     try:

@@ -19,7 +19,7 @@ _USUAL_REASONS: Final = (budgets.EMPTY, budgets.DRIFTED, budgets.UNDERUTILIZED)
 
 def disruption_document(plan: DisruptionPlan, *, with_repair: bool = False) -> dict[str, Any]:
     """Write a plan as plain data; budgets for repair only where nodes are repaired within them."""
-    reasons = reasons_told(with_repair=with_repair)
+    reasons = reported_reasons(with_repair=with_repair)
     return {
         "commands": [command_document(command) for command in plan.commands],
         "blocked": [_blocked(entry) for entry in plan.blocked],
@@ -28,7 +28,7 @@ def disruption_document(plan: DisruptionPlan, *, with_repair: bool = False) -> d
     }
 
 
-def reasons_told(*, with_repair: bool) -> tuple[str, ...]:
+def reported_reasons(*, with_repair: bool) -> tuple[str, ...]:
     """The reasons that budgets are reported for."""
     return (*_USUAL_REASONS, budgets.UNHEALTHY) if with_repair else _USUAL_REASONS
 

@@ -39,7 +39,7 @@ from karpenter.disruption.plan import DisruptionPlan
 from karpenter.disruption.simulation import Answer, NoPoolsError
 from karpenter.model import labels
 from karpenter.model.conditions import DRIFTED, moment_of, timestamp
-from karpenter.report.disruption import command_document, reasons_told
+from karpenter.report.disruption import command_document, reported_reasons
 from karpenter.report.launch_progress import awaited_by
 from karpenter.report.provisioning import claim_document, estimate_mark
 from karpenter.scheduling.plan import PlannedClaim, rests_on_estimates
@@ -78,9 +78,13 @@ def unhealthy_condition_of(
     return UnhealthyCondition(f"{found.type} is {found.status}{because}", match.policy.action, due)
 
 
-def unhealthy_condition_document(told: UnhealthyCondition) -> dict[str, Any]:
+def unhealthy_condition_document(unhealthy: UnhealthyCondition) -> dict[str, Any]:
     """Write what is wrong with a node as plain data."""
-    return {"condition": told.condition, "action": told.action, "due": timestamp(told.due)}
+    return {
+        "condition": unhealthy.condition,
+        "action": unhealthy.action,
+        "due": timestamp(unhealthy.due),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +140,12 @@ def _deadline(machine: StateNode) -> datetime | None:
     return moment_of(text) if text is not None else None
 
 
-def termination_document(told: TerminationProgress) -> dict[str, Any]:
+def termination_document(progress: TerminationProgress) -> dict[str, Any]:
     """Write how far the end of a node has come as plain data."""
     return {
-        "since": timestamp(told.since),
-        "deadline": timestamp(told.deadline),
-        "waitsFor": list(told.waits_for),
+        "since": timestamp(progress.since),
+        "deadline": timestamp(progress.deadline),
+        "waitsFor": list(progress.waits_for),
     }
 
 
@@ -214,7 +218,7 @@ def explain_node(
     may_move = is_ours and not candidate.is_static and termination_progress is None
     move = _best_move(view, candidate) if may_move else None
     blocked = next((each for each in plan.blocked if each.node == name), None)
-    reasons = reasons_told(with_repair=view.settings.repair)
+    reasons = reported_reasons(with_repair=view.settings.repair)
     held = {r: view.allowance(machine.node_pool, r) for r in reasons} if has_pool else {}
     return NodeExplanation(
         machine=machine,
@@ -415,8 +419,10 @@ def _judged(
     to cost what that says.
     """
     if len(answer.claims) > max(1, len(written)):
-        told = f"pods that wait for a node come first: {len(answer.claims)} new nodes at once"
-        return told, written, True
+        explanation = (
+            f"pods that wait for a node come first: {len(answer.claims)} new nodes at once"
+        )
+        return explanation, written, True
     if len(written) > 1:
         return f"it would take {len(written)} nodes to replace what it holds", written, True
     cost = 0.0
@@ -445,9 +451,9 @@ def _judged(
     return (judged.detail if isinstance(judged, Refused) else ""), written, True
 
 
-def node_document(told: NodeExplanation) -> dict[str, Any]:
+def node_document(explanation: NodeExplanation) -> dict[str, Any]:
     """Write the explanation of a node as plain data."""
-    machine, blocked = told.machine, told.blocked
+    machine, blocked = explanation.machine, explanation.blocked
     claim = machine.node_claim
     return {
         "node": machine.name,
@@ -456,19 +462,25 @@ def node_document(told: NodeExplanation) -> dict[str, Any]:
         "instanceType": machine.labels.get(labels.INSTANCE_TYPE, ""),
         "zone": machine.labels.get(labels.ZONE, ""),
         "capacityType": machine.labels.get(labels.CAPACITY_TYPE, ""),
-        "price": told.price,
-        **estimate_mark(told.is_estimate),
-        "expires": timestamp(told.expires),
-        "repair": unhealthy_condition_document(told.unhealthy_condition)
-        if told.unhealthy_condition is not None
+        "price": explanation.price,
+        **estimate_mark(explanation.is_estimate),
+        "expires": timestamp(explanation.expires),
+        "repair": unhealthy_condition_document(explanation.unhealthy_condition)
+        if explanation.unhealthy_condition is not None
         else None,
         "pods": sorted(key_of(pod) for pod in machine.pods),
-        "outcome": "Removed" if told.command is not None else "Kept",
-        "reason": told.command.reason if told.command else blocked.why.value if blocked else "",
+        "outcome": "Removed" if explanation.command is not None else "Kept",
+        "reason": explanation.command.reason
+        if explanation.command
+        else blocked.why.value
+        if blocked
+        else "",
         "detail": blocked.detail if blocked is not None else "",
-        "command": command_document(told.command) if told.command is not None else None,
-        "turn": told.turn or None,
-        "takesFrom": list(told.takes_from),
+        "command": command_document(explanation.command)
+        if explanation.command is not None
+        else None,
+        "turn": explanation.turn or None,
+        "takesFrom": list(explanation.takes_from),
         "filters": [
             {
                 "filter": each.name,
@@ -476,12 +488,12 @@ def node_document(told: NodeExplanation) -> dict[str, Any]:
                 "reason": each.reason,
                 "detail": each.detail,
             }
-            for each in told.filters
+            for each in explanation.filters
         ],
-        "budgets": {reason: _allowance(held) for reason, held in told.budgets.items()},
-        "move": _move_document(told.move) if told.move is not None else None,
-        "leaving": termination_document(told.termination_progress)
-        if told.termination_progress is not None
+        "budgets": {reason: _allowance(held) for reason, held in explanation.budgets.items()},
+        "move": _move_document(explanation.move) if explanation.move is not None else None,
+        "leaving": termination_document(explanation.termination_progress)
+        if explanation.termination_progress is not None
         else None,
     }
 

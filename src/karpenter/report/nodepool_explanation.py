@@ -20,7 +20,7 @@ from karpenter.model.cron import parse_schedule
 from karpenter.model.requirement import Requirement, RequirementError
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, MEMORY, NODES, Resources, format_amount, total
-from karpenter.report.disruption import reasons_told
+from karpenter.report.disruption import reported_reasons
 from karpenter.report.provisioning import estimate_mark, launch_document
 from karpenter.scheduling.compiled.offerings import OfferingIndex
 from karpenter.scheduling.compiled.templates import is_sold_out, template_requirements
@@ -107,7 +107,7 @@ def explain_pool(name: str, view: DisruptionContext) -> NodePoolExplanation:
     limits = tuple(_limits(pool, used, len(machines)))
     kept, excluded = _sorted_out(pool, tuple(known.values()), limits)
     objection = next((r for r in view.ground.pools.excluded if r.node_pool == name), None)
-    reasons = reasons_told(with_repair=view.settings.repair)
+    reasons = reported_reasons(with_repair=view.settings.repair)
     allowances = {reason: view.allowance(name, reason) for reason in reasons}
     counted = next(iter(allowances.values())).total
     return NodePoolExplanation(
@@ -241,28 +241,28 @@ def _closes(budget: Budget, *, now: datetime) -> datetime | None:
     return None  # one window or another is always open
 
 
-def pool_document(told: NodePoolExplanation) -> dict[str, Any]:
+def pool_document(explanation: NodePoolExplanation) -> dict[str, Any]:
     """Write the explanation of a pool as plain data."""
-    spec = told.pool.spec
-    reason, detail = told.objection or ("", "")
+    spec = explanation.pool.spec
+    reason, detail = explanation.objection or ("", "")
     return {
-        "nodePool": told.pool.metadata.name,
+        "nodePool": explanation.pool.metadata.name,
         "weight": spec.weight or 0,
         "replicas": spec.replicas,
-        "usable": told.objection is None,
+        "usable": explanation.objection is None,
         "reason": reason,
         "detail": detail,
         "nodes": {
-            "count": told.nodes,
-            "hourly": told.hourly,
-            "unpriced": told.unpriced,
-            **estimate_mark(told.is_estimate),
+            "count": explanation.nodes,
+            "hourly": explanation.hourly,
+            "unpriced": explanation.unpriced,
+            **estimate_mark(explanation.is_estimate),
         },
         "instanceTypes": {
-            "possible": told.types,
+            "possible": explanation.types,
             "excluded": [
                 {"reason": each.reason, "detail": each.detail, "instanceTypes": list(each.types)}
-                for each in told.excluded
+                for each in explanation.excluded
             ],
         },
         "prices": [
@@ -272,7 +272,7 @@ def pool_document(told: NodePoolExplanation) -> dict[str, Any]:
                 "instanceTypes": size.types,
                 "cheapest": launch_document(size.launch),
             }
-            for size in told.prices
+            for size in explanation.prices
         ],
         "limits": {
             each.resource: {
@@ -280,29 +280,31 @@ def pool_document(told: NodePoolExplanation) -> dict[str, Any]:
                 "used": format_amount(each.resource, each.used),
                 "left": format_amount(each.resource, each.left),
             }
-            for each in told.limits
+            for each in explanation.limits
         },
         "disruption": {
             "consolidationPolicy": spec.disruption.consolidation_policy,
             "consolidateAfter": spec.disruption.consolidate_after,
-            "budgets": [_budget_document(each) for each in told.budgets],
-            "remaining": {reason: held.remaining for reason, held in told.allowances.items()},
+            "budgets": [_budget_document(each) for each in explanation.budgets],
+            "remaining": {
+                reason: held.remaining for reason, held in explanation.allowances.items()
+            },
         },
     }
 
 
-def _budget_document(told: BudgetExplanation) -> dict[str, Any]:
-    budget = told.budget
+def _budget_document(explanation: BudgetExplanation) -> dict[str, Any]:
+    budget = explanation.budget
     return {
         "nodes": budget.nodes,
         "reasons": list(budget.reasons) if budget.reasons is not None else None,
         "schedule": budget.schedule,
         "duration": budget.duration,
-        "active": told.is_active,
-        "allowed": told.allowed,
-        "opens": _moment(told.opens),
-        "closes": _moment(told.closes),
-        "problem": told.problem,
+        "active": explanation.is_active,
+        "allowed": explanation.allowed,
+        "opens": _moment(explanation.opens),
+        "closes": _moment(explanation.closes),
+        "problem": explanation.problem,
     }
 
 

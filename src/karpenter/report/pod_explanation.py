@@ -18,8 +18,8 @@ from karpenter.report.provisioning import (
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.plan import Launch, PlannedClaim, Reason
 from karpenter.scheduling.provisioning import ProvisioningPlan
-from karpenter.scheduling.reasons.look_back import LookBack, look_at
 from karpenter.scheduling.reasons.node_refusals import NodeVerdicts
+from karpenter.scheduling.reasons.pod_verdicts import SolveCapture, pod_verdicts
 from karpenter.scheduling.reasons.pool_checks import PoolVerdict, other_ways
 from karpenter.scheduling.reasons.preferences import Preference
 from karpenter.scheduling.solve import Attempt
@@ -63,19 +63,19 @@ class PodExplanation:
     detail: str
     requests: Resources = NO_RESOURCES
     place: Place | None = None
-    wishes: tuple[Preference, ...] = ()
+    preferences: tuple[Preference, ...] = ()
     pools: tuple[PoolVerdict, ...] = ()  # in the order they are tried, unusable ones last
     nodes: NodeVerdicts = field(default_factory=lambda: NodeVerdicts((), ()))
     costly: str = ""  # why it is planned for after others, if it is
 
 
 def explain_pod(
-    pod: str, snapshot: Snapshot, outcome: ProvisioningPlan, look_back: LookBack
+    pod: str, snapshot: Snapshot, outcome: ProvisioningPlan, captured: SolveCapture
 ) -> PodExplanation:
     """Explain one pod of a cluster, named as ``namespace/name``."""
     fate, reason, detail = _fate(pod, snapshot, outcome)
     unusable = [PoolVerdict(r.node_pool, 0, False, r.why, r.detail) for r in outcome.pools.excluded]
-    told = PodExplanation(
+    explanation = PodExplanation(
         pod=pod,
         fate=fate,
         reason=reason,
@@ -85,18 +85,18 @@ def explain_pod(
         pools=tuple(unusable) if fate is Fate.UNPLACED else (),
         costly=outcome.plan.costly.get(pod, ""),
     )
-    compiled, attempt = look_back.compiled, look_back.attempt
+    compiled, attempt = captured.compiled, captured.attempt
     if compiled is None or attempt is None or fate in (Fate.IGNORED, Fate.RUNNING):
-        return told
+        return explanation
     position = next((i for i, p in enumerate(compiled.problem.pods) if key_of(p) == pod), None)
     if position is None:  # it failed before it could be tried
-        return told
-    launch = told.place.launch if told.place is not None else None
-    sight = look_at(compiled, attempt, position, launch)
+        return explanation
+    launch = explanation.place.launch if explanation.place is not None else None
+    sight = pod_verdicts(compiled, attempt, position, launch)
     return replace(
-        told,
-        place=_with_choices(told.place, compiled, attempt, position),
-        wishes=sight.wishes,
+        explanation,
+        place=_with_choices(explanation.place, compiled, attempt, position),
+        preferences=sight.preferences,
         pools=(*sight.pools, *unusable),
         nodes=sight.nodes,
     )
@@ -159,24 +159,27 @@ def _new(claim: PlannedClaim) -> Place:
     return Place(claim.name, claim.node_pool, claim.pods, claim.launch, len(claim.instance_types))
 
 
-def explanation_document(told: PodExplanation) -> dict[str, Any]:
+def explanation_document(explanation: PodExplanation) -> dict[str, Any]:
     """Write the explanation of a pod as plain data."""
     return {
-        "pod": told.pod,
-        "outcome": told.fate.value,
-        "reason": told.reason,
-        "detail": told.detail,
-        **({"costly": told.costly} if told.costly else {}),
-        "requests": told.requests.to_wire(),
-        "place": _place_document(told.place) if told.place is not None else None,
-        "wishes": [{"wish": wish.text, "met": wish.is_met} for wish in told.wishes],
-        "nodePools": [_pool_document(pool) for pool in told.pools],
+        "pod": explanation.pod,
+        "outcome": explanation.fate.value,
+        "reason": explanation.reason,
+        "detail": explanation.detail,
+        **({"costly": explanation.costly} if explanation.costly else {}),
+        "requests": explanation.requests.to_wire(),
+        "place": _place_document(explanation.place) if explanation.place is not None else None,
+        "wishes": [
+            {"wish": preference.text, "met": preference.is_met}
+            for preference in explanation.preferences
+        ],
+        "nodePools": [_pool_document(pool) for pool in explanation.pools],
         "nodes": {
-            "total": told.nodes.total,
-            "possible": list(told.nodes.possible),
+            "total": explanation.nodes.total,
+            "possible": list(explanation.nodes.possible),
             "refused": [
                 {"detail": refusal.detail, "nodes": list(refusal.nodes)}
-                for refusal in told.nodes.refusals
+                for refusal in explanation.nodes.refusals
             ],
         },
     }

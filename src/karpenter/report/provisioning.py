@@ -116,9 +116,9 @@ def deferred_with_reasons(
         verb = "has" if len(outcome.waiting_for) == 1 else "have"
         why, detail = WhyDeferred.NOT_SYNCED, f"nothing is planned before {named} {verb} launched"
         if outcome.why_unlaunched:
-            told, left = outcome.why_unlaunched[:_CAUSES], len(outcome.why_unlaunched) - _CAUSES
+            causes, left = outcome.why_unlaunched[:_CAUSES], len(outcome.why_unlaunched) - _CAUSES
             more = f"; and {left} more" if left > 0 else ""
-            detail = f"{detail} ({'; '.join(told)}{more})"
+            detail = f"{detail} ({'; '.join(causes)}{more})"
     else:
         why = WhyDeferred.RESERVED_CAPACITY
         detail = (

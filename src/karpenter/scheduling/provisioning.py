@@ -293,9 +293,9 @@ def _announced(
     if outcome.pools.dynamic or _are_ours(outcome.pools.excluded):
         events += [failed_to_schedule(entry.pod, failure_message(entry)) for entry in plan.unplaced]
     if plan.unplaced and not outcome.pools.dynamic:
-        events += _told_to_classes(outcome.pools, classes, len(plan.unplaced))
+        events += _class_events(outcome.pools, classes, len(plan.unplaced))
     events += [
-        Announcement(f"Pod/{pod}", COSTLY_TO_PLAN, told) for pod, told in plan.costly.items()
+        Announcement(f"Pod/{pod}", COSTLY_TO_PLAN, message) for pod, message in plan.costly.items()
     ]
     events += [
         Announcement(
@@ -319,7 +319,7 @@ def _are_ours(excluded: Iterable[Reason]) -> bool:
     return any(reason.why is not Why.CLASS_UNSUPPORTED for reason in excluded)
 
 
-def _told_to_classes(
+def _class_events(
     pools: Pools, classes: Mapping[str, NodeClassReference], waiting: int
 ) -> Iterator[Announcement]:
     """The events on node classes that are not ready, while no pool can be used."""
@@ -330,9 +330,9 @@ def _told_to_classes(
     noun = "pod waits" if waiting == 1 else "pods wait"
     for reference, reasons in kept.items():
         names = ", ".join(reason.node_pool for reason in reasons)
-        told = f"{waiting} {noun} for a node and no NodePool can make one; {names}: "
+        message = f"{waiting} {noun} for a node and no NodePool can make one; {names}: "
         target = f"{reference.kind}/{reference.name}"
-        yield Announcement(target, CLASS_NOT_READY, told + reasons[0].detail)
+        yield Announcement(target, CLASS_NOT_READY, message + reasons[0].detail)
 
 
 def failure_message(entry: Unplaced) -> str:
@@ -366,5 +366,5 @@ def _without(plan: Plan, virtual: Mapping[str, str]) -> Plan:
         unplaced=tuple(entry for entry in plan.unplaced if entry.pod not in virtual),
         deferred=real(plan.deferred),
         unevaluated=real(plan.unevaluated),
-        costly={pod: told for pod, told in plan.costly.items() if pod not in virtual},
+        costly={pod: message for pod, message in plan.costly.items() if pod not in virtual},
     )

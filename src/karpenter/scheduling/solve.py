@@ -230,8 +230,8 @@ def _costly(compiled: CompiledProblem) -> dict[str, str]:
         everybody = zip(compiled.problem.pods, compiled.class_of, strict=True)
         found = [pod for pod, pod_class in everybody if pod_class.is_costly]
     efforts = ((pod, compiled.effort(pod)) for pod in (*found, *compiled.left_out))
-    told = {key_of(pod): str(effort) for pod, effort in efforts if effort is not None}
-    return dict(sorted(told.items()))
+    costly = {key_of(pod): str(effort) for pod, effort in efforts if effort is not None}
+    return dict(sorted(costly.items()))
 
 
 def _least_cost(compiled: CompiledProblem, served: Iterable[int]) -> float:

@@ -131,19 +131,19 @@ def protection_in_words(pod: Pod) -> str:
 
 def _protection_period(pod: Pod) -> timedelta | None:
     """How long after its start a pod is not disrupted, when its annotation is a duration."""
-    wish = pod.metadata.annotations.get(DO_NOT_DISRUPT)
-    return durations.period(wish) if durations.is_positive(wish) else None
+    protection = pod.metadata.annotations.get(DO_NOT_DISRUPT)
+    return durations.period(protection) if durations.is_positive(protection) else None
 
 
 def annotation_problem(annotations: Mapping[str, str]) -> str | None:
     """Say what is wrong with a pod's do-not-disrupt annotation, or None when nothing is."""
-    wish = annotations.get(DO_NOT_DISRUPT)
-    if wish is None or wish == _FOREVER:
+    protection = annotations.get(DO_NOT_DISRUPT)
+    if protection is None or protection == _FOREVER:
         return None
-    if durations.is_positive(wish):
+    if durations.is_positive(protection):
         return None
-    quoted = json.dumps(wish, ensure_ascii=False)
-    if not durations.is_duration(wish):
+    quoted = json.dumps(protection, ensure_ascii=False)
+    if not durations.is_duration(protection):
         wrong = f"failed to parse {quoted} as a duration"
     else:
         wrong = f"duration {quoted} must be positive"

@@ -22,7 +22,7 @@ from karpenter.telemetry import Metrics
 from karpenter.webhook.certificates import service_names
 from karpenter.webhook.rotation import Holdings, next_holdings, read_holdings, written
 from karpenter.webhook.tls import TlsIdentity
-from karpenter.webhook.trust import TARGETS, Place, Target, is_told, leads_to, tell
+from karpenter.webhook.trust import TARGETS, Place, Target, is_published, leads_to, publish
 
 _PERIOD: Final = 10.0
 # How long API servers may take to hear of a new authority
@@ -66,7 +66,7 @@ class CertificateKeeper(LoopController):
         self._names = service_names(place.service, place.namespace)
         self._held = Holdings()  # what the server shows, and who vouches for it
         self._trusted: tuple[bytes, float] | None = None  # a bundle, and since when it is told
-        self._told: set[str] = set()  # what has been logged, to log it once
+        self._logged: set[str] = set()  # what has been logged, to log it once
 
     async def step(self) -> float:
         """Look once, and take at most one step of a rotation."""
@@ -88,7 +88,7 @@ class CertificateKeeper(LoopController):
             except NotFoundError:
                 continue
             except ForbiddenError as error:
-                self._tell_once(
+                self._log_once(
                     f"cannot tell the API server whom to trust for {name}",
                     error=str(error),
                     advice="bind the role karpenter-webhook of examples/install/optional/webhook.yaml",
@@ -145,8 +145,8 @@ class CertificateKeeper(LoopController):
     async def _publish(self, targets: tuple[Target, ...], bundle: bytes) -> None:
         """Have the API server trust a bundle, and note since when it does."""
         for target in targets:
-            if not is_told(target, self._place, bundle):
-                await tell(self._kube, target, self._place, bundle)
+            if not is_published(target, self._place, bundle):
+                await publish(self._kube, target, self._place, bundle)
                 self._trusted = None
         if self._trusted is None or self._trusted[0] != bundle:
             self._trusted = (bundle, self.clock.monotonic())
@@ -155,14 +155,14 @@ class CertificateKeeper(LoopController):
         """Whether every API server has had the time to hear of a bundle."""
         if self._trusted is None or self._trusted[0] != bundle:
             return False
-        is_known = all(is_told(target, self._place, bundle) for target in targets)
+        is_known = all(is_published(target, self._place, bundle) for target in targets)
         return is_known and self.clock.monotonic() - self._trusted[1] >= _SETTLING
 
     def _show(self, holdings: Holdings) -> None:
         """Show the leaf from now on, unless it cannot be used."""
         leaf = holdings.usable_leaf(self.clock.now())
         if leaf is None:
-            self._tell_once(
+            self._log_once(
                 "the Secret holds no certificate that the webhook can show",
                 secret=f"{self._place.namespace}/{self._place.secret}",
             )
@@ -180,7 +180,7 @@ class CertificateKeeper(LoopController):
     def _left(self, expires: datetime) -> float:
         return (expires - self.clock.now()).total_seconds()
 
-    def _tell_once(self, sentence: str, **more: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
+    def _log_once(self, sentence: str, **more: str) -> None:
+        if sentence not in self._logged:
+            self._logged.add(sentence)
             self.log.error(sentence, **more)

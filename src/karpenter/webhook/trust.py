@@ -50,7 +50,7 @@ def leads_to(target: Target, place: Place) -> bool:
     return any(_is_meant(config, place) for _, config in _configs(target))
 
 
-def is_told(target: Target, place: Place, bundle: bytes) -> bool:
+def is_published(target: Target, place: Place, bundle: bytes) -> bool:
     """Whether every entry of an object that leads to a webhook trusts exactly this bundle."""
     wanted = _encoded(bundle)
     return all(
@@ -58,7 +58,7 @@ def is_told(target: Target, place: Place, bundle: bytes) -> bool:
     )
 
 
-async def tell(kube: Kube, target: Target, place: Place, bundle: bytes) -> None:
+async def publish(kube: Kube, target: Target, place: Place, bundle: bytes) -> None:
     """Have the API server trust a bundle.
 
     Raises:

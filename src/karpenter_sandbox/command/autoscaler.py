@@ -73,7 +73,7 @@ async def autoscaling(
         log.info("starting", version=__version__, provider=cloud.facts.name)
         manager = Manager(process, make_controllers)
         task = asyncio.create_task(manager.run(), name="controllers")
-        task.add_done_callback(lambda ended: told_when_over(ended, say))
+        task.add_done_callback(lambda ended: report_end(ended, say))
         try:
             yield manager
         finally:
@@ -81,7 +81,7 @@ async def autoscaling(
             await asyncio.gather(task, return_exceptions=True)
 
 
-def told_when_over(ended: asyncio.Task[None], say: Callable[[str], object]) -> None:
+def report_end(ended: asyncio.Task[None], say: Callable[[str], object]) -> None:
     """Report that the controllers have stopped, which nothing else would show."""
     if not ended.cancelled() and (error := ended.exception()) is not None:
         while isinstance(error, BaseExceptionGroup):  # whose own text names none of its errors

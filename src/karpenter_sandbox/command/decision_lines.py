@@ -32,7 +32,7 @@ def decision_logger(
     All of them go to ``keep`` as the lines that ``karpenter controller`` of that revision writes.
     """
     processors = line_processors(now, commit)
-    told: dict[str, datetime] = {}  # errors, and when they were last shown
+    shown: dict[str, datetime] = {}  # errors, and when they were last shown
 
     def write(target: WrappedLogger, method: str, event: Any) -> None:
         with contextlib.suppress(structlog.DropEvent):  # of what repeats itself too often
@@ -40,36 +40,36 @@ def decision_logger(
                 event = process(target, method, event)
             keep(now(), str(event))
 
-    def tell(target: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
+    def show(target: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
         write(target, method, dict(event))
         text = sentence(method, str(event.get("event", "")), event)
-        if text and not (method in _ERRORS and _is_known(told, text, now())):
+        if text and not (method in _ERRORS and _is_known(shown, text, now())):
             say(f"{now():%H:%M:%S} {text}")
         raise structlog.DropEvent
 
     logger = structlog.wrap_logger(
         None,
-        processors=[tell],
+        processors=[show],
         wrapper_class=structlog.make_filtering_bound_logger(_INFO),
         cache_logger_on_first_use=True,
     )
     return cast(FilteringBoundLogger, logger)
 
 
-def _is_known(told: dict[str, datetime], text: str, now: datetime) -> bool:
+def _is_known(shown: dict[str, datetime], text: str, now: datetime) -> bool:
     """Whether an error was shown recently; if not, record that it is shown now."""
-    for old in [each for each, moment in told.items() if now - moment >= _AGAIN_AFTER]:
-        del told[old]
-    is_known = text in told
-    told.setdefault(text, now)
+    for old in [each for each, moment in shown.items() if now - moment >= _AGAIN_AFTER]:
+        del shown[old]
+    is_known = text in shown
+    shown.setdefault(text, now)
     return is_known
 
 
 def sentence(method: str, message: str, entry: Entry) -> str:
     """The sentence for a log entry; empty for entries that are not shown."""
-    tell = _SENTENCES.get(message)
-    if tell is not None:
-        return tell(entry)
+    show = _SENTENCES.get(message)
+    if show is not None:
+        return show(entry)
     if method in _ERRORS:
         return f"! {message}: {entry.get('error', '')}".rstrip(": ")
     return ""
@@ -89,8 +89,8 @@ def _created(entry: Entry) -> str:
     first, *others = listed.split(", ")
     more = len(others) + int(hidden.partition(" ")[0] or 0)
     choice = f"{first} or {screen.counted(more, 'other type')}" if more else first
-    wish = " on ".join(filter(None, (needs, choice)))  # claims of static pools have neither
-    return f"asking for {_name(entry, 'NodeClaim')}: {wish or 'any type its pool allows'}"
+    purchase = " on ".join(filter(None, (needs, choice)))  # claims of static pools have neither
+    return f"asking for {_name(entry, 'NodeClaim')}: {purchase or 'any type its pool allows'}"
 
 
 def _launched(entry: Entry) -> str:

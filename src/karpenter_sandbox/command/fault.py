@@ -122,13 +122,13 @@ def _meant(asked: Asked, current: list[Trouble], market: Market) -> list[Trouble
 
 
 def _market(held: ConfigMap) -> Market:
-    told = held.metadata.annotations or {}
-    if not told.get(REGION) or not told.get(ZONES):
+    annotations = held.metadata.annotations or {}
+    if not annotations.get(REGION) or not annotations.get(ZONES):
         raise TroubleError(
             f"ConfigMap {CONFIG_MAP_NAMESPACE}/{CONFIG_MAP} has lost its annotations; start the sandbox"
             " again"
         )
-    return Market(told[REGION], tuple(told[ZONES].split(",")))
+    return Market(annotations[REGION], tuple(annotations[ZONES].split(",")))
 
 
 def _said(trouble: Trouble, market: Market, nodes: Iterable[Node]) -> str:

@@ -51,8 +51,8 @@ def ask_for_interruption(node: str, event: str, kubeconfig: Path | None) -> None
     except NotFoundError:
         output.fail(f"there is no node {node}; kubectl get nodes lists those there are")
     announced, follows = _EVENTS[event]
-    told = f"AWS announces {announced} of {instance}, the instance of node {node}: {follows}."
-    output.write(f"{visible(told)}\n")
+    text = f"AWS announces {announced} of {instance}, the instance of node {node}: {follows}."
+    output.write(f"{visible(text)}\n")
 
 
 async def _ask(kube: Kube, node: str, event: str) -> str:

@@ -43,8 +43,8 @@ class Pace:
         self._marks.append(mark)
         reached = self._shortfall(self._marks[0], mark)
         if reached is not None:
-            told = f" at {_rounded(reached)} times the speed"
-            return f"{told}, not {self._speed:g}: there is much to do"
+            speed = f" at {_rounded(reached)} times the speed"
+            return f"{speed}, not {self._speed:g}: there is much to do"
         return "" if self._speed == 1 else f" at {self._speed:g} times the speed"
 
     def shortfall(self) -> str:

@@ -42,9 +42,9 @@ class Machines:
 
     def fault(self, node: JsonObject, now: datetime) -> Fault | None:
         """What is wrong with a node now."""
-        told = self._faults.get(node["metadata"]["name"])
-        if told is not None:
-            return told
+        set_fault = self._faults.get(node["metadata"]["name"])
+        if set_fault is not None:
+            return set_fault
         if self.lost_zones and _zone(node) in self.lost_zones:
             return Fault.UNREACHABLE
         declared = declared_fault(node)

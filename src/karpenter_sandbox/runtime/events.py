@@ -49,7 +49,7 @@ class Recorder:
         self._client = client
         self._clock = clock
         self._component = component
-        self._told: OrderedDict[Hashable, _WrittenEvent] = OrderedDict()
+        self._written: OrderedDict[Hashable, _WrittenEvent] = OrderedDict()
         self._pending: asyncio.Queue[tuple[_WrittenEvent, JsonObject]] = asyncio.Queue()
         self._last_stamp = 0
 
@@ -60,7 +60,7 @@ class Recorder:
         reference = reference_to(obj)
         now = timestamp(self._clock.now())
         key = (reference.get("uid"), kind, reason, message, host)
-        written = self._told.get(key)
+        written = self._written.get(key)
         if written is not None:
             written.count += 1
             self._put(key, written, {"count": written.count, "lastTimestamp": now})
@@ -91,11 +91,11 @@ class Recorder:
         reference = reference_to(obj)
         moment = self._clock.now()
         key = (reference.get("uid"), reference.get("resourceVersion"), kind, reason, action)
-        written = self._told.get(key)
+        written = self._written.get(key)
         if written is not None and self._clock.monotonic() - written.last < _SERIES_SECONDS:
             written.count += 1
             written.last = self._clock.monotonic()
-            self._told.move_to_end(key)
+            self._written.move_to_end(key)
             # only the first repetition is written at once; a stream of them would say nothing new
             if written.count == 2:
                 series = {"count": written.count, "lastObservedTime": microseconds(moment)}
@@ -139,13 +139,13 @@ class Recorder:
         written = _WrittenEvent(
             namespace, f"{reference['name']}.{stamp:x}", self._clock.monotonic()
         )
-        self._told[key] = written
+        self._written[key] = written
         return written
 
     def _put(self, key: Hashable, written: _WrittenEvent, body: JsonObject) -> None:
-        self._told.move_to_end(key)
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        self._written.move_to_end(key)
+        while len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
         self._pending.put_nowait((written, body))
 
     def _body(

@@ -37,7 +37,7 @@ _TAINT_WEIGHT: Final = 3
 # Heaps keep outdated elements until these are the larger part
 _OUTDATED_SHARE: Final = 4
 _OUTDATED_MIN: Final = 64
-_NODE_WISH_WEIGHT: Final = 2
+_NODE_PREFERENCE_WEIGHT: Final = 2
 
 
 class Entry:
@@ -159,13 +159,13 @@ class PodClass:
         """What a node's group adds to the room on it."""
         worth = preference_scores(self.rules, [(group.key, group.size) for group in groups])
         taints = [_number(group.key[0]) for group in groups]
-        wishes = [_number(group.key[1]) for group in groups]
-        most_taints, most_wishes = max(taints), max(wishes)
+        scores = [_number(group.key[1]) for group in groups]
+        most_taints, most_score = max(taints), max(scores)
         for index in range(len(groups)):
             if most_taints:
                 worth[index] += _TAINT_WEIGHT * (BEST - BEST * taints[index] // most_taints)
-            if most_wishes:
-                worth[index] += _NODE_WISH_WEIGHT * (BEST * wishes[index] // most_wishes)
+            if most_score:
+                worth[index] += _NODE_PREFERENCE_WEIGHT * (BEST * scores[index] // most_score)
         return worth
 
     def _top(self, group: Group) -> tuple[int, float, int, str]:

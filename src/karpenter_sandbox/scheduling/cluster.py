@@ -14,7 +14,7 @@ from karpenter_sandbox.scheduling.shapes import AffinityTerm, Labels, PodInfo
 K = TypeVar("K", str, int)
 # A volume and the CSI driver that attaches it
 AttachedVolume = tuple[str, str]
-TermRole = Literal["anti", "near", "wish"]
+TermRole = Literal["anti", "near", "preferred"]
 
 _LONGEST_LOG: Final = 50_000
 _MOST_UNUSED_HOLDERS: Final = 256
@@ -325,7 +325,7 @@ def _terms(pod: PodInfo) -> list[tuple[TermRole, int, AffinityTerm]]:
     terms: list[tuple[TermRole, int, AffinityTerm]] = []
     terms += [("anti", 0, term) for term in shape.anti_affinity]
     terms += [("near", _REQUIRED_AFFINITY_WEIGHT, term) for term in shape.affinity]
-    terms += [("wish", wish.weight, wish.term) for wish in shape.preferences]
+    terms += [("preferred", preference.weight, preference.term) for preference in shape.preferences]
     return terms
 
 

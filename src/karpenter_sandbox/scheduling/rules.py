@@ -114,7 +114,7 @@ class Classes:
         rules.near = tuple(
             self._meant(shape.affinity, term, 0, counters) for term in shape.affinity
         )
-        rules.wishes = (
+        rules.preferences = (
             *(self._meant((w.term,), w.term, w.weight, counters) for w in shape.preferences),
             *(_held(holder) for holder in holders if holder.role != "anti"),
         )

@@ -209,7 +209,8 @@ def _weighted_terms(rules: JsonObject) -> list[tuple[int, JsonObject]]:
     required = rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     return [(0, term) for term in required] + [
-        (wish.get("weight") or 0, wish.get("podAffinityTerm") or {}) for wish in preferred
+        (preference.get("weight") or 0, preference.get("podAffinityTerm") or {})
+        for preference in preferred
     ]
 
 
@@ -220,8 +221,10 @@ def _read_shape(
     nodes = affinity.get("nodeAffinity") or {}
     near = _read_terms(affinity.get("podAffinity") or {}, namespace, labels)
     far = _read_terms(affinity.get("podAntiAffinity") or {}, namespace, labels)
-    wishes = [wish for wish in near if wish.weight]
-    wishes += [Weighted(-wish.weight, wish.term) for wish in far if wish.weight]
+    preferences = [preference for preference in near if preference.weight]
+    preferences += [
+        Weighted(-preference.weight, preference.term) for preference in far if preference.weight
+    ]
     terms, pinned = _unpin(
         read_node_terms(nodes.get("requiredDuringSchedulingIgnoredDuringExecution"))
     )
@@ -240,12 +243,12 @@ def _read_shape(
         node_terms=terms,
         pinned=pinned,
         preferred_nodes=tuple(
-            (wish["weight"], read_node_term(wish.get("preference") or {}))
-            for wish in nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+            (preference["weight"], read_node_term(preference.get("preference") or {}))
+            for preference in nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         ),
-        affinity=tuple(wish.term for wish in near if not wish.weight),
-        anti_affinity=tuple(wish.term for wish in far if not wish.weight),
-        preferences=tuple(wishes),
+        affinity=tuple(preference.term for preference in near if not preference.weight),
+        anti_affinity=tuple(preference.term for preference in far if not preference.weight),
+        preferences=tuple(preferences),
         hard_spread=_read_spread(constraints, labels, "DoNotSchedule"),
         soft_spread=_read_spread(constraints, labels, "ScheduleAnyway"),
         has_spread=bool(constraints),

@@ -73,12 +73,12 @@ class Rules:
     is_near_itself: bool = False  # the pod is one of those that it wants near
     far: tuple[Tally, ...] = ()
     others_far: tuple[Tally, ...] = ()
-    wishes: tuple[Tally, ...] = ()
+    preferences: tuple[Tally, ...] = ()
 
     def tallies(self) -> list[Tally]:
         """All counts the rules are made of."""
         spreads = [spread.tally for spread in (*self.hard, *self.soft)]
-        return [*spreads, *self.near, *self.far, *self.others_far, *self.wishes]
+        return [*spreads, *self.near, *self.far, *self.others_far, *self.preferences]
 
 
 class Lookout:
@@ -144,8 +144,8 @@ def preference_scores(rules: Rules, groups: Sequence[tuple[GroupKey, int]]) -> l
     if rules.soft:
         for index, score in enumerate(_spread_scores(rules, groups)):
             scores[index] += 2 * score
-    if rules.wishes:
-        for index, score in enumerate(_wish_scores(rules, groups)):
+    if rules.preferences:
+        for index, score in enumerate(_preference_scores(rules, groups)):
             scores[index] += 2 * score
     return scores
 
@@ -190,9 +190,9 @@ def _spread_cost(soft: Sequence[Spread], weights: Sequence[float], group: GroupK
     return math.floor(cost + 0.5)
 
 
-def _wish_scores(rules: Rules, groups: Sequence[tuple[GroupKey, int]]) -> list[int]:
+def _preference_scores(rules: Rules, groups: Sequence[tuple[GroupKey, int]]) -> list[int]:
     raw = [
-        sum(tally.weight * (tally.count(group) or 0) for tally in rules.wishes)
+        sum(tally.weight * (tally.count(group) or 0) for tally in rules.preferences)
         for group, _ in groups
     ]
     highest, lowest = max(raw, default=0), min(raw, default=0)

@@ -65,9 +65,9 @@ class Writer:
     def headers(self, warnings: Sequence[str] = ()) -> dict[str, str]:
         """The headers of an answer."""
         headers = {"Content-Type": self.form.media_type}
-        told = [self.deprecation, *warnings] if self.deprecation else warnings
-        if told:
-            headers["Warning"] = ", ".join(map(_warning, _shortened(told)))
+        texts = [self.deprecation, *warnings] if self.deprecation else warnings
+        if texts:
+            headers["Warning"] = ", ".join(map(_warning, _shortened(texts)))
         return headers
 
     def listing(self, listing: Listing) -> Response:

@@ -179,10 +179,10 @@ class ResourceApi:
                 named = (body.get("metadata") or {}).get("name", target.name)
                 if named != target.name:
                     raise bad_request("name in URL does not match name in Eviction object")
-                wishes = dict(body.get("deleteOptions") or {})
+                body_options = dict(body.get("deleteOptions") or {})
                 if options.dry_run:
-                    wishes["dryRun"] = ["All"]
-                eviction.evict(self._backend, target, delete_options({}, wishes))
+                    body_options["dryRun"] = ["All"]
+                eviction.evict(self._backend, target, delete_options({}, body_options))
                 return writer.object(_SUCCESS, 201)
             case "token":
                 return writer.object(tokens.request_token(self._backend, target, body), 201)

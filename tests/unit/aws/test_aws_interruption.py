@@ -523,14 +523,14 @@ async def test_a_message_that_nobody_foresaw_is_counted_logged_once_and_deleted(
         one = await cloud.launch(await cloud.claim("one"))
         two = await cloud.launch(await cloud.claim("two"))
         claim_deletions = cloud.provider.parts.claim_deletions
-        tell = claim_deletions.tell
+        announce = claim_deletions.announce
 
         def raising(claim: NodeClaim, kind: str, say: Say) -> None:
             if claim.metadata.name == "one":
                 raise KeyError(kind)
-            tell(claim, kind, say)
+            announce(claim, kind, say)
 
-        monkeypatch.setattr(claim_deletions, "tell", raising)
+        monkeypatch.setattr(claim_deletions, "announce", raising)
         with capture_logs() as lines:
             for claim in (one, two):
                 cloud.account.send(about(ec2("EC2 Spot Instance Interruption Warning"), claim))

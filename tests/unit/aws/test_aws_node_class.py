@@ -86,7 +86,7 @@ class Bench:
     async def settle(self) -> None:
         await self.clock.sleep(0.1)
 
-    async def look(self) -> float | None:
+    async def reconcile(self) -> float | None:
         """Let the controller look once."""
         wait = await self.controller.reconcile(NAME)
         await self.settle()
@@ -177,7 +177,7 @@ async def bench(
 @in_virtual_time
 async def test_a_node_class_that_finds_everything_is_ready() -> None:
     async with bench() as run:
-        wait = await run.look()
+        wait = await run.reconcile()
         node_class = await run.node_class()
 
     kinds = [each.type for each in node_class.status.conditions]
@@ -198,10 +198,10 @@ async def test_a_node_class_that_finds_everything_is_ready() -> None:
 @in_virtual_time
 async def test_nothing_is_written_when_nothing_changes() -> None:
     async with bench() as run:
-        await run.look()
+        await run.reconcile()
         before = await run.node_class()
         await run.clock.sleep(600.0)
-        await run.look()
+        await run.reconcile()
         after = await run.node_class()
 
     assert before.metadata.resource_version == after.metadata.resource_version
@@ -212,7 +212,7 @@ async def test_nothing_is_written_when_nothing_changes() -> None:
 async def test_a_subnet_that_is_tagged_later_is_found_within_a_minute() -> None:
     async with bench() as run:
         untagged = run.account.subnet("us-west-2a", "10.0.9.0/24", {})
-        await run.look()
+        await run.reconcile()
         before = {each.id for each in (await run.node_class()).status.subnets}
         run.account.ec2.create_tags(
             Resources=[untagged], Tags=[{"Key": k, "Value": v} for k, v in DISCOVERY.items()]
@@ -222,7 +222,7 @@ async def test_a_subnet_that_is_tagged_later_is_found_within_a_minute() -> None:
                 Resources=[subnet_id], Tags=[{"Key": next(iter(DISCOVERY))}]
             )
         await run.clock.sleep(60.0)
-        await run.look()
+        await run.reconcile()
         after = {each.id for each in (await run.node_class()).status.subnets}
 
     assert 3 == len(before)
@@ -239,7 +239,7 @@ async def test_subnets_are_listed_with_most_free_addresses_first() -> None:
             name: run.account.subnet("us-west-2a", cidr, {"size": name})
             for name, cidr in sizes.items()
         }
-        await run.look()
+        await run.reconcile()
         listed = [each["id"] for each in (await run.stored())["status"]["subnets"]]
 
     assert [made["200"], made["50"], made["10"]] == listed
@@ -248,7 +248,7 @@ async def test_subnets_are_listed_with_most_free_addresses_first() -> None:
 @in_virtual_time
 async def test_images_are_listed_with_what_they_are_for() -> None:
     async with bench() as run:
-        await run.look()
+        await run.reconcile()
         node_class = await run.node_class()
 
     keys = {tuple(each.key for each in image.requirements) for image in node_class.status.amis}
@@ -288,10 +288,10 @@ def test_what_is_not_found_makes_a_class_not_ready(
     @in_virtual_time
     async def run() -> None:
         async with bench() as found:
-            await found.look()
+            await found.reconcile()
             await found.kube.patch(EC2NodeClass, NAME, {"spec": spec})
             await found.settle()
-            await found.look()
+            await found.reconcile()
 
             assert ("False", reason) == await found.condition(kind)
             assert ("False", "UnhealthyDependents") == await found.condition("Ready")
@@ -323,7 +323,7 @@ def test_aliases_a_version_has_images_for(version: str, alias: str, reason: str 
                 return version
 
             found.parts.version._source = told
-            await found.look()
+            await found.reconcile()
 
             expected = ("True", "AMIsReady") if reason is None else ("False", reason)
             assert expected == await found.condition("AMIsReady")
@@ -337,7 +337,7 @@ def test_aliases_a_version_has_images_for(version: str, alias: str, reason: str 
 async def test_an_alias_nothing_is_published_for_is_not_ready_and_tried_again() -> None:
     async with bench(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]) as run:
         with pytest.raises(CloudError, match="no image is published"):
-            await run.look()
+            await run.reconcile()
 
         assert ("Unknown", "AwaitingReconciliation") == await run.condition("AMIsReady")
         assert ("True", "SubnetsReady") == await run.condition("SubnetsReady")
@@ -348,15 +348,15 @@ async def test_an_alias_nothing_is_published_for_is_not_ready_and_tried_again() 
 @in_virtual_time
 async def test_a_placement_group_that_is_missing_or_cannot_be_asked_for() -> None:
     async with bench(placementGroupSelector={"name": "one"}) as run:
-        await run.look()
+        await run.reconcile()
         missing = await run.condition("PlacementGroupReady")
         run.aws.state.groups = [placement_group("pg-1", "one")]
         await run.clock.sleep(61.0)
-        await run.look()
+        await run.reconcile()
         found = await run.condition("PlacementGroupReady")
         await run.clock.sleep(61.0)
         run.aws.fail("ec2", "DescribePlacementGroups", "UnauthorizedOperation")
-        await run.look()
+        await run.reconcile()
         failed = await run.condition("PlacementGroupReady")
 
     assert ("False", "PlacementGroupNotFound") == missing
@@ -453,7 +453,7 @@ def test_kubelet_settings(kubelet: dict[str, Any], family: str, reason: str | No
     async def run() -> None:
         terms = [{"name": "amazon-eks-node-al2023-*"}]
         async with bench(amiSelectorTerms=terms, amiFamily=family, kubelet=kubelet) as found:
-            await found.look()
+            await found.reconcile()
             expected = ("True", "ValidationSucceeded") if reason is None else ("False", reason)
 
             assert expected == await found.condition("ValidationSucceeded")
@@ -474,7 +474,7 @@ def test_expressions_with_the_gate(expression: str, reason: str) -> None:
     @in_virtual_time
     async def run() -> None:
         async with bench({"node_class_cel": True}, kubelet={"maxPods": expression}) as found:
-            await found.look()
+            await found.reconcile()
 
             assert reason == (await found.condition("ValidationSucceeded"))[1]
 
@@ -497,14 +497,14 @@ def test_a_launch_that_would_not_be_allowed(operation: str, reason: str) -> None
         async with bench() as found:
             subnets = 3 if operation == "RunInstances" else 1
             found.aws.fail("ec2", operation, "UnauthorizedOperation", status=403, times=subnets)
-            await found.look()
+            await found.reconcile()
             refused = await found.condition("ValidationSucceeded")
             made = found.aws.count(operation)
             await found.clock.sleep(1700.0)
-            await found.look()
+            await found.reconcile()
             again = found.aws.count(operation)
             await found.clock.sleep(200.0)
-            await found.look()
+            await found.reconcile()
 
             assert ("False", reason) == refused
             assert made == again
@@ -518,9 +518,9 @@ def test_a_launch_that_would_not_be_allowed(operation: str, reason: str) -> None
 async def test_a_busy_ec2_says_nothing_about_a_class() -> None:
     async with bench() as run:
         run.aws.fail("ec2", "CreateFleet", "RequestLimitExceeded", status=503)
-        wait = await run.look()
+        wait = await run.reconcile()
         busy = await run.condition("ValidationSucceeded")
-        await run.look()
+        await run.reconcile()
         after = await run.condition("ValidationSucceeded")
 
     assert 10.0 == wait
@@ -535,7 +535,7 @@ async def test_a_busy_ec2_says_nothing_about_a_class() -> None:
 async def test_one_subnet_that_works_is_enough() -> None:
     async with bench() as run:
         run.aws.fail("ec2", "RunInstances", "UnauthorizedOperation", status=403)
-        await run.look()
+        await run.reconcile()
 
         assert "True" == (await run.condition("ValidationSucceeded"))[0]
         assert 2 == run.aws.count("RunInstances")
@@ -546,7 +546,7 @@ async def test_if_no_subnet_works_the_first_one_says_why() -> None:
     async with bench() as run:
         run.aws.fail("ec2", "RunInstances", "UnauthorizedOperation", status=403)
         run.aws.fail("ec2", "RunInstances", "InvalidParameterValue", "another reason", times=2)
-        await run.look()
+        await run.reconcile()
 
         assert ("False", "RunInstancesAuthCheckFailed") == await run.condition(
             "ValidationSucceeded"
@@ -558,7 +558,7 @@ async def test_a_busy_ec2_says_nothing_though_other_subnets_were_refused() -> No
     async with bench() as run:
         run.aws.fail("ec2", "RunInstances", "UnauthorizedOperation", status=403, times=2)
         run.aws.fail("ec2", "RunInstances", "RequestLimitExceeded", status=503)
-        wait = await run.look()
+        wait = await run.reconcile()
 
         assert 10.0 == wait
         assert ("Unknown", "AwaitingReconciliation") == await run.condition("ValidationSucceeded")
@@ -581,7 +581,7 @@ def test_the_order_of_subnets_decides_nothing(is_turned: bool) -> None:
                 ids, ("UnauthorizedOperation", "Strange", "Stranger"), strict=True
             ):
                 run.aws.fail("ec2", "RunInstances", code, when=launching_into(subnet), times=9)
-            await run.look()
+            await run.reconcile()
             order = [each.id for each in (await run.node_class()).status.subnets]
             assert order == sorted(ids, key=free.__getitem__, reverse=True)
             assert ("False", "RunInstancesAuthCheckFailed") == await run.condition(
@@ -591,7 +591,7 @@ def test_the_order_of_subnets_decides_nothing(is_turned: bool) -> None:
             made = run.dry_runs()
             with_addresses(run, {each: 60 - left for each, left in free.items()})
             await run.clock.sleep(90.0)
-            await run.look()
+            await run.reconcile()
             turned = [each.id for each in (await run.node_class()).status.subnets]
             assert order[::-1] == turned
             assert made == run.dry_runs()
@@ -620,7 +620,7 @@ def launching_into(subnet: str) -> Callable[[Mapping[str, Any]], bool]:
 @in_virtual_time
 async def test_dry_runs_can_be_turned_off() -> None:
     async with bench({"disable_dry_run": True}) as run:
-        await run.look()
+        await run.reconcile()
 
         assert "True" == (await run.condition("ValidationSucceeded"))[0]
         assert 0 == run.dry_runs()
@@ -644,9 +644,9 @@ def test_a_profile_ec2_does_not_know(spec: dict[str, Any], expected: tuple[str, 
         async with bench(**spec) as found:
             message = "Value (theirs) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
             found.aws.fail("ec2", "RunInstances", "InvalidParameterValue", message, times=3)
-            await found.look()
+            await found.reconcile()
             refused = await found.condition("ValidationSucceeded")
-            await found.look()
+            await found.reconcile()
 
             assert expected == refused
             assert "True" == (await found.condition("ValidationSucceeded"))[0]
@@ -657,7 +657,7 @@ def test_a_profile_ec2_does_not_know(spec: dict[str, Any], expected: tuple[str, 
 @in_virtual_time
 async def test_a_role_that_does_not_exist_is_named_in_a_condition_until_it_does() -> None:
     async with bench(role="NoSuchRole") as run:
-        await run.look()
+        await run.reconcile()
         held = {each.type: each for each in (await run.node_class()).status.conditions}
         ready = held["InstanceProfileReady"]
 
@@ -668,7 +668,7 @@ async def test_a_role_that_does_not_exist_is_named_in_a_condition_until_it_does(
 
         run.account.role("NoSuchRole")
         await run.clock.sleep(61)
-        await run.look()
+        await run.reconcile()
         assert "True" == (await run.condition("InstanceProfileReady"))[0]
 
 
@@ -677,7 +677,7 @@ async def test_user_data_that_is_too_large() -> None:
     async with bench() as run:
         message = "User data is limited to 16384 bytes"
         run.aws.fail("ec2", "RunInstances", "InvalidParameterValue", message, times=3)
-        await run.look()
+        await run.reconcile()
 
         assert ("False", "UserDataSizeLimitExceeded") == await run.condition("ValidationSucceeded")
 
@@ -687,7 +687,7 @@ async def test_addresses_of_services_that_cannot_be_found() -> None:
     async with bench() as run:
         run.aws.fail("eks", "DescribeCluster", "AccessDeniedException", status=403, times=9)
         run.parts.version._known = "1.31"
-        await run.look()
+        await run.reconcile()
 
         assert ("False", "ClusterCIDRResolutionFailed") == await run.condition(
             "ValidationSucceeded"
@@ -718,7 +718,7 @@ async def test_the_rehearsal_uses_a_type_its_pools_would_use() -> None:
         }
         await run.kube.create(NodePool, {"metadata": {"name": "arm"}, "spec": spec})
         await run.settle()
-        await run.look()
+        await run.reconcile()
         by_operation = {made.operation: made.parameters for made in run.aws.made}
 
     overrides = by_operation["CreateFleet"]["LaunchTemplateConfigs"][0]["Overrides"]
@@ -743,7 +743,7 @@ async def test_a_pool_that_says_nothing_of_tenancy_is_rehearsed_on_shared_hardwa
     async with bench() as run:
         await run.kube.create(NodePool, pool_of())
         await run.settle()
-        await run.look()
+        await run.reconcile()
 
         data = last(run, "CreateLaunchTemplate")["LaunchTemplateData"]
         assert "default" == data["Placement"]["Tenancy"]
@@ -762,7 +762,7 @@ async def test_every_network_interface_of_the_class_is_rehearsed_with_its_tags()
         await run.parts.types.refresh()
         await run.kube.create(NodePool, pool_of())
         await run.settle()
-        await run.look()
+        await run.reconcile()
 
         request = last(run, "RunInstances")
         assert "p4d.24xlarge" == request["InstanceType"]
@@ -786,17 +786,17 @@ async def test_every_network_interface_of_the_class_is_rehearsed_with_its_tags()
 @in_virtual_time
 async def test_a_class_that_is_deleted_waits_for_its_claims_and_leaves_nothing() -> None:
     async with bench() as run:
-        await run.look()
+        await run.reconcile()
         await run.claim("one")
         profile = (await run.node_class()).status.instance_profile
         await run.kube.delete(EC2NodeClass, NAME)
         await run.settle()
-        wait = await run.look()
+        wait = await run.reconcile()
         waiting = await run.node_class()
         event = run.parts.recorder._queue[-1].event
         await run.kube.delete(NodeClaim, "one")
         await run.settle()
-        await run.look()
+        await run.reconcile()
         templates = run.account.ec2.describe_launch_templates()["LaunchTemplates"]
         profiles = run.account.iam.list_instance_profiles()["InstanceProfiles"]
 
@@ -813,11 +813,11 @@ async def test_a_class_that_is_deleted_waits_for_its_claims_and_leaves_nothing()
 @in_virtual_time
 async def test_a_class_goes_though_profiles_may_not_be_listed_and_says_what_may_be_left() -> None:
     async with bench() as run:
-        await run.look()
+        await run.reconcile()
         run.aws.fail("iam", "ListInstanceProfiles", "AccessDenied", status=403, times=99)
         await run.kube.delete(EC2NodeClass, NAME)
         await run.settle()
-        await run.look()
+        await run.reconcile()
         told = [entry.event for entry in run.parts.recorder._queue]
 
         assert [] == run.account.iam.list_instance_profiles()["InstanceProfiles"]
@@ -842,19 +842,19 @@ def test_a_class_that_cannot_be_deleted_names_the_permission(service: str, opera
     @in_virtual_time
     async def run_it() -> None:
         async with bench() as run:
-            await run.look()
+            await run.reconcile()
             run.aws.fail(service, operation, "UnauthorizedOperation", status=403, times=99)
             await run.kube.delete(EC2NodeClass, NAME)
             await run.settle()
             with pytest.raises(AwsUnauthorizedError):
-                await run.look()
+                await run.reconcile()
             await run.settle()
             assert ("False", "DeletionBlocked") == await run.condition("Ready")
             conditions = (await run.node_class()).status.conditions
             assert f"grant the controller {service}:{operation}" in conditions[-1].message
             # once it is granted, the class goes
             run.aws.clear()
-            await run.look()
+            await run.reconcile()
             with pytest.raises(NotFoundError):
                 await run.node_class()
 
@@ -866,10 +866,10 @@ def test_a_class_that_cannot_be_deleted_names_the_permission(service: str, opera
 async def test_an_isolated_class_goes_without_iam() -> None:
     isolated = {"isolated_vpc": True}
     async with bench(isolated, role=None, instanceProfile="theirs") as run:
-        await run.look()
+        await run.reconcile()
         await run.kube.delete(EC2NodeClass, NAME)
         await run.settle()
-        await run.look()
+        await run.reconcile()
 
         assert "iam" not in run.aws.services()
         assert "pricing" not in run.aws.services()
@@ -881,7 +881,7 @@ async def test_an_isolated_class_goes_without_iam() -> None:
 @in_virtual_time
 async def test_a_change_of_the_spec_changes_the_hash_on_the_class_alone() -> None:
     async with bench() as run:
-        await run.look()
+        await run.reconcile()
         before = (await run.node_class()).metadata.annotations
         stamp = {
             key: before[key]
@@ -890,7 +890,7 @@ async def test_a_change_of_the_spec_changes_the_hash_on_the_class_alone() -> Non
         await run.claim("one", annotations=stamp)
         await run.kube.patch(EC2NodeClass, NAME, {"spec": {"userData": "echo hello"}})
         await run.settle()
-        await run.look()
+        await run.reconcile()
         after = (await run.node_class()).metadata.annotations
         claim = await run.kube.get(NodeClaim, "one")
 
@@ -918,7 +918,7 @@ async def test_claims_with_a_hash_of_another_kind_get_a_new_one_unless_they_have
         body = {"status": {"conditions": [condition]}}
         await run.kube.patch(NodeClaim, "drifted", body, subresource="status")
         await run.settle()
-        await run.look()
+        await run.reconcile()
         stamp = (await run.node_class()).metadata.annotations[ec2_labels.NODE_CLASS_HASH]
         hashes = {}
         for name in ("fresh", "drifted"):
@@ -970,7 +970,7 @@ async def test_without_the_gate_reservations_are_no_condition() -> None:
     gates = Settings()
     core = type(gates)(feature_gates=type(gates.feature_gates)({"ReservedCapacity": False}))
     async with bench(core=core) as run:
-        await run.look()
+        await run.reconcile()
         kinds = {each.type for each in (await run.node_class()).status.conditions}
 
     assert "CapacityReservationsReady" not in kinds
@@ -981,7 +981,7 @@ async def test_without_the_gate_reservations_are_no_condition() -> None:
 @in_virtual_time
 async def test_memory_is_learned_from_nodes_that_booted_the_present_image() -> None:
     async with bench() as run:
-        await run.look()
+        await run.reconcile()
         node_class = await run.node_class()
         image = next(
             each for each in node_class.status.amis if each.name.endswith("x86_64-standard-1.31")

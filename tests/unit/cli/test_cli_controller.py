@@ -477,7 +477,7 @@ def test_memory_that_runs_short_is_told_once_until_it_does_not() -> None:
     alarm = MemoryAlarm(100, log, lambda: next(used))
 
     for _ in range(5):
-        alarm.look()
+        alarm.check()
 
     assert [91, 99] == [entry["used"] for entry in entries]
     assert {"memory is running short"} == {entry["message"] for entry in entries}

@@ -106,7 +106,7 @@ async def test_whoever_never_launches_can_know_beforehand_what_a_class_declares_
     annotations = {kwok_labels.DOMAIN + "/sold-out": "c-2x-*/*/spot"}
     async with kwok_cloud() as cloud:
         declaring = KWOKNodeClass(metadata=ObjectMeta(name="default", annotations=annotations))
-        cloud.provider.foresee([declaring])
+        cloud.provider.exclude_sold_out([declaring])
         mine = await available(cloud)
         other = NodeClassReference(kwok_labels.DOMAIN, "KWOKNodeClass", "other")
         pool = node_pool("theirs", node_class=other)
@@ -126,7 +126,7 @@ async def test_a_class_that_cannot_be_read_keeps_no_other_from_being_known() -> 
             KWOKNodeClass(metadata=ObjectMeta(name="default", annotations=annotations)),
         ]
         with pytest.raises(CreateError, match="KWOKNodeClass broken: 'spot' names no"):
-            cloud.provider.foresee(classes)
+            cloud.provider.exclude_sold_out(classes)
 
         assert {"on-demand"} == {way for _, way in await available(cloud)}
 

@@ -11,7 +11,12 @@ import structlog
 
 from helpers.clusters import in_virtual_time
 from karpenter.api.node_classes.kwok import KWOKNodeClass
-from karpenter.cloud.kwok.faults import SOLD_OUT, SOLD_OUT_EVERYWHERE, foreseen, parse_patterns
+from karpenter.cloud.kwok.faults import (
+    SOLD_OUT,
+    SOLD_OUT_EVERYWHERE,
+    declared_sold_out,
+    parse_patterns,
+)
 from karpenter.cloud.kwok.provider import INSTANCE_TYPES, KwokProvider, make_provider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
@@ -124,14 +129,14 @@ async def test_a_file_of_machines_is_named_and_who_does_not_have_it_is_told() ->
                 later = await cloud.kube.list(KWOKNodeClass)
 
     assert [file.name] == [each.metadata.annotations[INSTANCE_TYPES] for each in classes]
-    assert f"the machines of {file.name}, and" in plain.told_otherwise(classes)
-    assert ("", "") == (with_file.told_otherwise(classes), plain.told_otherwise(later))
+    assert f"the machines of {file.name}, and" in plain.catalogue_difference(classes)
+    assert ("", "") == (with_file.catalogue_difference(classes), plain.catalogue_difference(later))
 
 
 def test_who_only_plans_reads_both_annotations() -> None:
     annotations = {SOLD_OUT: "a/*/*", SOLD_OUT_EVERYWHERE: "b/*/*,c/*/*"}
 
-    assert parse_patterns("a/*/*,b/*/*,c/*/*") == foreseen(annotations, "default")
+    assert parse_patterns("a/*/*,b/*/*,c/*/*") == declared_sold_out(annotations, "default")
 
 
 class Refusing:

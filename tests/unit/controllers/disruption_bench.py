@@ -195,7 +195,7 @@ class Disrupting:
         self.queue = queue
         self.loop = loop
 
-    async def look(self) -> float:
+    async def run_pass(self) -> float:
         """One pass of the loop, validation included."""
         again = await self.loop.step()
         await self.bench.settle()

@@ -95,7 +95,7 @@ def test_a_budget_that_cannot_be_read(budget: JsonObject) -> None:
             both = (readable, Budget(**budget))
             rewrite(found, NodePool, "np", disrupted_so(budgets=both))
             for _ in range(3):
-                await found.look()
+                await found.run_pass()
                 await found.pass_time(20)
 
             assert ([], []) == (found.tainted(), found.going())
@@ -117,7 +117,7 @@ async def test_a_schedule_that_never_comes_is_told_and_nothing_goes() -> None:
     async with disrupting(pool(), *ANY_REASON) as found:
         never = Budget(nodes="0", schedule="0 0 30 2 *", duration="1h")
         rewrite(found, NodePool, "np", disrupted_so(budgets=(never,)))
-        await found.look()
+        await found.run_pass()
 
         assert [] == found.tainted()
         assert any("budgets[0]" in text for text in found.messages("DisruptionBlocked"))
@@ -159,7 +159,7 @@ def test_policies_that_contradict_themselves(disruption: JsonObject, said: str) 
         async with disrupting(pool(), *nodes) as found:
             rewrite(found, NodePool, "np", disrupted_so(**disruption))
             for _ in range(3):
-                await found.look()
+                await found.run_pass()
                 await found.pass_time(20)
 
             assert ([], []) == (found.tainted(), found.going())
@@ -173,7 +173,7 @@ def test_policies_that_contradict_themselves(disruption: JsonObject, said: str) 
 async def test_of_budgets_that_contradict_each_other_the_strictest_holds() -> None:
     budgets = [{"nodes": "100%"}, {"nodes": "0"}, {"nodes": "5", "reasons": ["Empty"]}]
     async with disrupting(pool(disruption={"budgets": budgets}), *ANY_REASON) as found:
-        await found.look()
+        await found.run_pass()
 
         assert [] == found.tainted()
         assert 3 == len({m for m in found.messages("DisruptionBlocked") if "budget" in m})
@@ -184,9 +184,9 @@ async def test_a_static_pool_that_says_how_to_consolidate_keeps_its_nodes() -> N
     fixed = pool(replicas=2, disruption={"consolidationPolicy": "WhenEmptyOrUnderutilized"})
     nodes = (machine("empty"), machine("half"), running("a", "half"))
     async with disrupting(fixed, *nodes, on=["StaticCapacity"]) as found:
-        await found.look()
+        await found.run_pass()
         await found.pass_time(20)
-        await found.look()
+        await found.run_pass()
 
         assert ([], []) == (found.tainted(), found.going())
 
@@ -228,9 +228,9 @@ def test_budgets_of_pods_that_select_too_much(
         conditions = [true("Drifted")] if reason == "Drifted" else []
         nodes = (machine("n1", conditions=conditions), running("a", "n1"))
         async with disrupting(pool(), *nodes, *budgets) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(20)
-            await found.look()
+            await found.run_pass()
 
             assert ([], []) == (found.tainted(), found.going())
             told = [("Node", "n1"), ("NodeClaim", "n1-claim")]
@@ -244,7 +244,7 @@ def test_budgets_of_pods_that_select_too_much(
 async def test_a_budget_that_selects_nothing_holds_nobody() -> None:
     nothing = {**pdb("none"), "spec": {"maxUnavailable": 1}}
     async with disrupting(pool(), nothing, machine("n1"), running("a", "n1")) as found:
-        await found.look()
+        await found.run_pass()
 
         assert ["n1"] == found.tainted()
 
@@ -259,13 +259,13 @@ async def test_a_pod_that_nobody_owns_is_somebody_all_the_same() -> None:
     ]
     like = pool(template={"requirements": as_it_is})
     async with disrupting(like, machine("n1"), naked, machine("n2")) as found:
-        await found.look()
+        await found.run_pass()
         await found.pass_time(1)
 
         assert ["n2"] == found.going()
         assert "Empty" == found.reason("n2")
 
-        await found.look()
+        await found.run_pass()
 
         assert ["n2"] == found.tainted()
 
@@ -274,7 +274,7 @@ async def test_a_pod_that_nobody_owns_is_somebody_all_the_same() -> None:
 async def test_a_drifted_node_with_a_pod_that_nobody_owns_gets_a_replacement_for_it() -> None:
     naked = running("naked", "n1", cpu="3", owner="")
     async with disrupting(pool(), machine("n1", conditions=[true("Drifted")]), naked) as found:
-        await found.look()
+        await found.run_pass()
 
         (replacement,) = found.replacements
         assert "3" == replacement.spec.resources.requests["cpu"]
@@ -287,7 +287,7 @@ async def test_nodes_without_a_claim_and_claims_without_a_node_stay() -> None:
     stray = machine("stray", node_labels={labels.NODEPOOL: None})[1]
     async with disrupting(pool(), foreign, lost, stray) as found:
         for _ in range(3):
-            await found.look()
+            await found.run_pass()
             await found.pass_time(100)
 
         assert ([], []) == (found.tainted(), found.going())
@@ -333,7 +333,7 @@ class TestClocksInTheFuture:
                 ahead = {"status": {"lastPodEventTime": later(A_YEAR)}}
                 await found.change("NodeClaim", "n1-claim", ahead, subresource="status")
                 await found.pass_time(600)
-                await found.look()
+                await found.run_pass()
 
                 assert ([], []) == (found.tainted(), found.going())
                 assert ("Node", "n1") in found.heard("Unconsolidatable")
@@ -366,7 +366,7 @@ class TestClocksInTheFuture:
         odd = running("a", "n1", annotations=PROTECTED_FOR_AN_HOUR, started=later(A_YEAR))
         async with disrupting(pool(), machine("n1"), odd) as found:
             await found.pass_time(7200)
-            await found.look()
+            await found.run_pass()
 
             assert [] == found.tainted()
             assert ("Node", "n1") in found.heard("DisruptionBlocked")
@@ -382,7 +382,7 @@ class TestClocksInTheFuture:
         quiet = pool(disruption={"consolidateAfter": "Never"})
         async with disrupting(quiet, odd, cloud=cloud, on=["NodeRepair"]) as found:
             await found.pass_time(7200)
-            await found.look()
+            await found.run_pass()
 
             assert ([], []) == (found.tainted(), found.going())
 
@@ -392,8 +392,8 @@ class TestClocksInTheFuture:
         plain = machine("n2", conditions=[true("Drifted", since=5)])
         pods = (running("a", "n1", cpu="3"), running("b", "n2", cpu="3"))
         async with disrupting(pool(budget="1"), odd, plain, *pods) as found:
-            await found.look()
+            await found.run_pass()
             await found.launch()
-            await found.look()
+            await found.run_pass()
 
             assert (["n2"], []) == (found.tainted(), found.going())

@@ -32,7 +32,7 @@ async def test_nodes_are_counted_by_pool_and_by_the_first_reason() -> None:
         *(machine("n4", in_pool="other"), running("b", "n4", app="db"), pdb(app="db")),
     ]
     async with disrupting(*objects) as found:
-        await found.look()
+        await found.run_pass()
 
     assert {
         ("np", "do_not_disrupt"): 2,
@@ -49,7 +49,7 @@ async def test_only_nodes_without_pods_to_move_are_certain_savings() -> None:
         *(machine("n3", kind="s2"), running("b", "n3", annotations=PROTECTED)),
     ]
     async with disrupting(*objects) as found:
-        await found.look()
+        await found.run_pass()
 
     assert {
         "do_not_disrupt": pytest.approx(PRICE["s4"]),
@@ -60,7 +60,7 @@ async def test_only_nodes_without_pods_to_move_are_certain_savings() -> None:
 @in_virtual_time
 async def test_empty_nodes_beyond_a_budget_are_savings_once_however_many_methods_saw_them() -> None:
     async with disrupting(pool(budget="0"), machine("n1"), machine("n2", kind="s8")) as found:
-        await found.look()
+        await found.run_pass()
 
     assert {("np", "budget"): 2} == nodes(found)
     assert {"budget": pytest.approx(PRICE["s4"] + PRICE["s8"])} == savings(found)
@@ -69,12 +69,12 @@ async def test_empty_nodes_beyond_a_budget_are_savings_once_however_many_methods
 @in_virtual_time
 async def test_a_reason_that_is_gone_has_no_series() -> None:
     async with disrupting(pool(), machine("n1", annotations=PROTECTED)) as found:
-        await found.look()
+        await found.run_pass()
         before = nodes(found)
         await found.change(
             "Node", "n1", {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: None}}}
         )
-        await found.look()
+        await found.run_pass()
 
     assert {("np", "do_not_disrupt"): 1} == before
     assert {} == nodes(found)
@@ -84,9 +84,9 @@ async def test_a_reason_that_is_gone_has_no_series() -> None:
 @in_virtual_time
 async def test_nodes_that_are_not_ours_or_go_already_are_not_blocked() -> None:
     async with disrupting(pool(), machine("n1")[1], machine("n2")) as found:
-        await found.look()
+        await found.run_pass()
         going = found.going()
-        await found.look()
+        await found.run_pass()
 
     assert ["n2"] == going
     assert {} == nodes(found)

@@ -29,7 +29,7 @@ SMALL = (pool(), machine("n1"), running("a", "n1"))
 
 async def looked(found: Disrupting, meanwhile: Meanwhile) -> None:
     """One pass, with something happening ten seconds into the second look's wait."""
-    task = asyncio.create_task(found.look())
+    task = asyncio.create_task(found.run_pass())
     await found.pass_time(10)
     assert [] == found.tainted()
     await meanwhile(found)
@@ -46,7 +46,7 @@ class TestEmptiness:
     @in_virtual_time
     async def test_an_empty_node_stays_for_fifteen_seconds(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
-            task = asyncio.create_task(found.look())
+            task = asyncio.create_task(found.run_pass())
             await found.pass_time(14.5)
             before = found.tainted()
             await found.pass_time(1)
@@ -177,7 +177,7 @@ class TestConsolidation:
 
         async with disrupting(*SMALL) as found:
             clockwork = asyncio.create_task(Ticking(found.world).run())
-            await found.look()
+            await found.run_pass()
             clockwork.cancel()
 
             assert 15 <= Ticking.ticks
@@ -185,7 +185,7 @@ class TestConsolidation:
     @in_virtual_time
     async def test_users_are_told_what_could_be_saved(self) -> None:
         async with disrupting(*SMALL) as found:
-            await found.look()
+            await found.run_pass()
 
             told = {("Node", "n1"), ("NodeClaim", "n1-claim")}
             assert told == set(found.heard("ConsolidationCandidate"))
@@ -203,15 +203,15 @@ class TestLookingAgainAtTheLastMoment:
                 planner = found.loop._planner
                 find = planner.find
 
-                async def slow(look: DisruptionPass, method: str) -> Finding:
-                    finding = await find(look, method)
+                async def slow(disruption_pass: DisruptionPass, method: str) -> Finding:
+                    finding = await find(disruption_pass, method)
                     if finding.commands:
                         owner = "DaemonSet" if is_daemon else "ReplicaSet"
                         await found.put(running("late", "n1", owner=owner))
                     return finding
 
                 planner.find = slow  # type: ignore[method-assign]
-                await found.look()
+                await found.run_pass()
 
                 assert ([] if not is_daemon else ["n1"]) == found.tainted()
                 assert is_daemon is not bool(found.lines("abandoned command"))

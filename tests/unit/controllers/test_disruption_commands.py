@@ -42,7 +42,7 @@ SPLIT_IN_TWO = (
 
 async def replacing(found: Disrupting) -> NodeClaim:
     """Begin to replace the only machine, and return what takes its place."""
-    await found.look()
+    await found.run_pass()
     (replacement,) = found.replacements
     return replacement
 
@@ -52,7 +52,7 @@ class TestReplacing:
     @in_virtual_time
     async def test_candidates_are_marked_and_stay_until_the_replacement_is_there(self) -> None:
         async with disrupting(*UNDERUSED) as found:
-            again = await found.look()
+            again = await found.run_pass()
             await found.pass_time(30)
 
             assert 0.0 == again
@@ -67,7 +67,7 @@ class TestReplacing:
     @in_virtual_time
     async def test_the_decision_is_counted_and_logged(self) -> None:
         async with disrupting(*UNDERUSED) as found:
-            await found.look()
+            await found.run_pass()
 
             facts = {
                 "decision": "replace",
@@ -101,7 +101,7 @@ class TestReplacing:
     @in_virtual_time
     async def test_all_replacements_are_waited_for(self) -> None:
         async with disrupting(*SPLIT_IN_TWO) as found:
-            await found.look()
+            await found.run_pass()
             first, second = found.replacements
             await found.bring_up(first)
             await found.pass_time(60)
@@ -144,7 +144,7 @@ class TestReplacing:
     @in_virtual_time
     async def test_a_replacement_that_was_seen_initialized_is_not_looked_at_again(self) -> None:
         async with disrupting(*SPLIT_IN_TWO) as found:
-            await found.look()
+            await found.run_pass()
             first, second = found.replacements
             await found.bring_up(first)
             await found.pass_time(3)
@@ -162,7 +162,7 @@ class TestReplacing:
     @in_virtual_time
     async def test_a_command_without_replacements_deletes_at_once(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(0.1)
 
             assert ["n1"] == found.going()
@@ -193,7 +193,7 @@ class TestGivingUp:
             }
             assert 1 == found.metric("voluntary_disruption_queue_failures_total", **facts)
 
-            await found.look()
+            await found.run_pass()
 
             assert ["n1"] == found.tainted()
 
@@ -267,7 +267,7 @@ class TestGivingUp:
     async def test_a_claim_that_cannot_be_deleted_at_once_is_deleted_later(self) -> None:
         refused = Refusing("DELETE", "/nodeclaims/", 2, 500)
         async with disrupting(pool(), machine("n1"), wrap=refused.around) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(10)
 
             assert 0 == refused.left
@@ -306,7 +306,7 @@ class TestRestarting:
     @in_virtual_time
     async def test_machines_on_their_way_out_keep_their_marks(self) -> None:
         async with disrupting(pool(), machine("n1"), machine("n2"), running("a", "n2")) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
             stranger = _next_process(found)
             await found.change("NodePool", "np", {"spec": {"disruption": _NEVER}})
@@ -324,7 +324,7 @@ class TestRestarting:
         ours = {"key": labels.DISRUPTED, "effect": "NoSchedule"}
         marked = machine("n1", taints=[theirs, ours], without=["Consolidatable"])
         async with disrupting(pool(disruption=_NEVER), marked, running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
 
             taints = [taint.key for taint in found.bench.node("n1").spec.taints]
             assert ["team"] == taints
@@ -374,13 +374,13 @@ class TestBeginning:
         drifted = machine("n1", conditions=[true("Drifted")])
         limited = pool(limits={"cpu": "1"})
         async with disrupting(limited, drifted, running("a", "n1")) as found:
-            again = await found.look()
+            again = await found.run_pass()
 
             assert [] == found.replacements
             assert [] == found.going()
             assert again > 0
 
-            later = await found.look()
+            later = await found.run_pass()
 
             assert frozenset() == found.queue.in_progress
             assert again < later
@@ -391,7 +391,7 @@ class TestBeginning:
         refused = Refusing("PATCH", "/nodes/n1", 100, 500)
         machines = (machine("n1"), machine("n2"))
         async with disrupting(pool(), *machines, wrap=refused.around) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["n2"] == found.going()
@@ -401,7 +401,7 @@ class TestBeginning:
     async def test_a_replacement_is_not_made_for_a_machine_that_cannot_be_marked(self) -> None:
         refused = Refusing("PATCH", "/nodes/n1", 100, 500)
         async with disrupting(*UNDERUSED, wrap=refused.around) as found:
-            await found.look()
+            await found.run_pass()
 
             assert [] == found.replacements
             assert found.lines("abandoned command")
@@ -410,7 +410,7 @@ class TestBeginning:
     async def test_a_conflict_is_met_with_another_look(self) -> None:
         refused = Refusing("PATCH", "/nodes/n1", 2, 409)
         async with disrupting(pool(), machine("n1"), wrap=refused.around) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["n1"] == found.going()
@@ -436,7 +436,7 @@ class TestBeginning:
         full = [running(f"f{number}", "n2", cpu="1") for number in range(3)]
         small = [running("a", "n1")]
         async with disrupting(pool(), machine("n1"), machine("n2"), *full, *small) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["n1"] == found.going()

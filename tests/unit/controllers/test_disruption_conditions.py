@@ -34,7 +34,7 @@ class Conditions:
         self.cloud = bench_.cloud
         self.controller = ClaimConditions(bench_.world)
 
-    async def look(self, name: str = "n1") -> float | None:
+    async def reconcile(self, name: str = "n1") -> float | None:
         found: float | None = await self.bench.reconcile(self.controller, f"{name}-claim")
         return found
 
@@ -78,7 +78,7 @@ class TestConsolidatable:
     @in_virtual_time
     async def test_never_at_rest_in_a_pool_that_never_consolidates(self) -> None:
         async with conditions(quiet_for("Never"), claim(without=())) as found:
-            again = await found.look()
+            again = await found.reconcile()
 
             assert not found.is_at_rest()
             assert 300.0 == again
@@ -90,13 +90,13 @@ class TestConsolidatable:
         moved["status"]["lastPodEventTime"] = at(0)
         async with conditions(quiet_for("30s"), moved) as found:
             await found.clock.sleep(20)
-            again = await found.look()
+            again = await found.reconcile()
 
             assert not found.is_at_rest()
             assert again == pytest.approx(10.0, abs=0.1)
 
             await found.clock.sleep(10)
-            await found.look()
+            await found.reconcile()
 
             assert found.is_at_rest()
 
@@ -105,7 +105,7 @@ class TestConsolidatable:
     async def test_counted_from_initialization_where_no_pod_ever_moved(self) -> None:
         async with conditions(quiet_for("30s"), claim()) as found:
             await found.clock.sleep(40)
-            await found.look()
+            await found.reconcile()
 
             assert found.is_at_rest()
 
@@ -115,14 +115,14 @@ class TestConsolidatable:
             await found.clock.sleep(100)
             body = {"status": {"lastPodEventTime": at(100)}}
             await found.change_claim(body, subresource="status")
-            await found.look()
+            await found.reconcile()
 
             assert not found.is_at_rest()
 
     @in_virtual_time
     async def test_at_once_where_the_pool_waits_for_nothing(self) -> None:
         async with conditions(pool(), claim()) as found:
-            await found.look()
+            await found.reconcile()
 
             assert found.is_at_rest()
 
@@ -130,7 +130,7 @@ class TestConsolidatable:
     async def test_not_before_initialization(self) -> None:
         young = claim(without=("Initialized", *RESTLESS))
         async with conditions(pool(), young) as found:
-            await found.look()
+            await found.reconcile()
 
             assert not found.is_at_rest()
 
@@ -138,7 +138,7 @@ class TestConsolidatable:
     @in_virtual_time
     async def test_never_in_a_static_pool(self) -> None:
         async with conditions(pool(replicas=1, disruption={}), claim()) as found:
-            await found.look()
+            await found.reconcile()
 
             assert not found.is_at_rest()
 
@@ -175,11 +175,11 @@ class TestDrift:
                 await found.bench.reconcile(hashing, "np")
                 stamp = _stamp(_pool_of(found).metadata.annotations)
                 await found.bench.put(claim(claim_annotations=stamp))
-                await found.look()
+                await found.reconcile()
                 before = found.drift()
                 await found.change_pool({"template": change})
                 await found.bench.reconcile(hashing, "np")
-                await found.look()
+                await found.reconcile()
 
                 assert ("", "NodePoolDrifted") == (before, found.drift())
 
@@ -201,7 +201,7 @@ class TestDrift:
                 }
             )
             await found.bench.reconcile(hashing, "np")
-            await found.look()
+            await found.reconcile()
 
             assert "" == found.drift()
 
@@ -210,7 +210,7 @@ class TestDrift:
     async def test_a_requirement_the_claim_does_not_meet(self) -> None:
         async with conditions(pool(), claim()) as found:
             await found.change_pool({"template": {"spec": {"requirements": [_capacity("spot")]}}})
-            await found.look()
+            await found.reconcile()
 
             assert "RequirementsDrifted" == found.drift()
 
@@ -226,7 +226,7 @@ class TestDrift:
         async def scene() -> None:
             async with conditions(pool(), claim(kind="gone")) as found:
                 await found.clock.sleep(age)
-                await found.look()
+                await found.reconcile()
 
                 assert drift == found.drift()
 
@@ -236,13 +236,13 @@ class TestDrift:
     async def test_a_type_that_was_found_is_not_looked_for_again_for_half_an_hour(self) -> None:
         async with conditions(pool(), claim()) as found:
             await found.clock.sleep(3700)
-            await found.look()
+            await found.reconcile()
             found.cloud.types = TYPES[:1]
             await found.clock.sleep(29 * 60)
-            await found.look()
+            await found.reconcile()
             before = found.drift()
             await found.clock.sleep(2 * 60)
-            await found.look()
+            await found.reconcile()
 
             assert ("", "InstanceTypeNotFound") == (before, found.drift())
 
@@ -259,7 +259,7 @@ class TestDrift:
             cloud.failures["instance_types"] = list(failures)
             async with conditions(pool(), claim(kind="gone"), cloud=cloud) as found:
                 await found.clock.sleep(4000)
-                await found.look()
+                await found.reconcile()
 
                 assert "" == found.drift()
 
@@ -270,7 +270,7 @@ class TestDrift:
     async def test_the_provider_has_a_reason_of_its_own(self) -> None:
         async with conditions(pool(), claim()) as found:
             found.cloud.drift = "ImageDrift"
-            await found.look()
+            await found.reconcile()
 
             assert "ImageDrift" == found.drift()
 
@@ -281,7 +281,7 @@ class TestDrift:
             stamp = {"metadata": {"annotations": {**HASH, labels.NODEPOOL_HASH: "2"}}}
             await found.bench.change(V1, "NodePool", "np", stamp)
             found.cloud.drift = "ImageDrift"
-            await found.look()
+            await found.reconcile()
 
             assert "NodePoolDrifted" == found.drift()
 
@@ -291,7 +291,7 @@ class TestDrift:
         held = [condition("Launched", "Unknown"), condition("Drifted", "True", "ImageDrift")]
         async with conditions(pool(), claim(conditions=held)) as found:
             found.cloud.drift = "ImageDrift"
-            await found.look()
+            await found.reconcile()
 
             assert "" == found.drift()
 
@@ -300,9 +300,9 @@ class TestDrift:
     async def test_a_change_that_is_taken_back_is_forgotten(self) -> None:
         async with conditions(pool(), claim()) as found:
             found.cloud.drift = "ImageDrift"
-            await found.look()
+            await found.reconcile()
             found.cloud.drift = ""
-            await found.look()
+            await found.reconcile()
 
             assert "" == found.drift()
 
@@ -310,10 +310,10 @@ class TestDrift:
     async def test_another_reason_keeps_the_date(self) -> None:
         async with conditions(pool(), claim()) as found:
             found.cloud.drift = "ImageDrift"
-            await found.look()
+            await found.reconcile()
             await found.clock.sleep(100)
             found.cloud.drift = "SubnetDrift"
-            await found.look()
+            await found.reconcile()
 
             held = find(found.bench.claim("n1-claim").status.conditions, "Drifted")
             assert held is not None
@@ -323,14 +323,14 @@ class TestDrift:
     async def test_an_instance_that_is_gone_has_not_drifted(self) -> None:
         async with conditions(pool(), claim()) as found:
             found.cloud.failures["drift_reason"] = [InstanceNotFoundError("gone")]
-            await found.look()
+            await found.reconcile()
 
             assert "" == found.drift()
 
     @in_virtual_time
     async def test_a_claim_whose_pool_is_gone_is_left_as_it_is(self) -> None:
         async with conditions(claim(conditions=[condition("Drifted", "True")])) as found:
-            assert None is await found.look()
+            assert None is await found.reconcile()
             assert "Drifted" == found.drift()
 
 

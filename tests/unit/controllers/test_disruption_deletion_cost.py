@@ -9,7 +9,7 @@ import pytest
 
 from helpers.autoscaler import gates, run_in_background
 from helpers.clusters import in_virtual_time
-from helpers.disruption import look
+from helpers.disruption import context_of
 from helpers.disruption_objects import machine as settled
 from helpers.disruption_objects import pod_on
 from karpenter.api.pods import Pod
@@ -76,7 +76,7 @@ async def costs(*objects: Any, **options: Any) -> AsyncIterator[Costs]:
 
 
 def in_order(*nodes: StateNode) -> list[tuple[str, int | None]]:
-    return [(rank.machine.name, rank.value) for rank in chosen(ranks(look(*nodes)))]
+    return [(rank.machine.name, rank.value) for rank in chosen(ranks(context_of(*nodes)))]
 
 
 class TestOrder:

@@ -171,7 +171,7 @@ class TestTheQueue:
         large = disruption_bench.machine("n1", kind="s8")
         objects = (disruption_bench.pool(), large, disruption_bench.running("a", "n1"))
         async with disruption_bench.disrupting(*objects) as found:
-            await found.look()
+            await found.run_pass()
             (made,) = found.replacements
             await found.bring_up(made)
             await found.pass_time(2)

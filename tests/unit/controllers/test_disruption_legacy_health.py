@@ -32,7 +32,7 @@ class Health:
         self.bench = bench_
         self.controller = LegacyHealth(bench_.world)
 
-    async def look(self, name: str = "n1") -> float | None:
+    async def reconcile(self, name: str = "n1") -> float | None:
         found: float | None = await self.bench.reconcile(self.controller, name)
         return found
 
@@ -74,13 +74,13 @@ class TestRepairing:
     async def test_a_node_is_given_its_toleration(self) -> None:
         async with health(ill(), *others(9)) as found:
             await asyncio.sleep(1200)
-            again = await found.look()
+            again = await found.reconcile()
 
             assert not found.going()
             assert again == pytest.approx(600, abs=1)
 
             await asyncio.sleep(601)
-            await found.look()
+            await found.reconcile()
 
             assert found.going()
             metrics = found.bench.world.metrics
@@ -107,7 +107,7 @@ class TestRepairing:
             async with health(ill(condition), *others(9)) as found:
                 await asyncio.sleep(10_000)
 
-                assert None is await found.look()
+                assert None is await found.reconcile()
                 assert not found.going()
 
         run_virtual(scene())
@@ -123,7 +123,7 @@ class TestRepairing:
         async def scene() -> None:
             async with health(ill(), *machines) as found:
                 await asyncio.sleep(1801)
-                again = await found.look()
+                again = await found.reconcile()
 
                 assert is_blocked is not found.going()
                 assert (300.0 if is_blocked else None) == again
@@ -137,7 +137,7 @@ class TestRepairing:
         alone = ill(node_labels={labels.NODEPOOL: None})
         async with health(alone, *others(9, ill=2)) as found:
             await asyncio.sleep(1801)
-            again = await found.look()
+            again = await found.reconcile()
 
             assert 300.0 == again
             assert not found.going()
@@ -156,7 +156,7 @@ class TestRepairing:
             held = {labels.TERMINATION_TIMESTAMP: written} if written else {}
             async with health(ill(claim_annotations=held), *others(9)) as found:
                 await asyncio.sleep(1801 - found.bench.clock.monotonic())
-                await found.look()
+                await found.reconcile()
 
                 assert found.going()
                 assert expected == found.deadline
@@ -169,7 +169,7 @@ class TestRepairing:
         both = (bad("BadNode", since=0), bad("WorseNode", since=0))
         async with health(ill(*both), *others(9)) as found:
             await asyncio.sleep(60)
-            again = await found.look()
+            again = await found.reconcile()
 
             assert again == pytest.approx(1740, abs=1)
 
@@ -180,7 +180,7 @@ class TestRepairing:
         async with health(broken, *others(9), policies=(THIRTY, REBOOT)) as found:
             await asyncio.sleep(3600)
 
-            assert None is await found.look()
+            assert None is await found.reconcile()
             assert not found.going()
 
 

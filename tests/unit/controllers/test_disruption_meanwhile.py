@@ -29,7 +29,7 @@ Happening = Callable[[Disrupting], Awaitable[None]]
 async def decided(found: Disrupting) -> Command:
     """What the loop would do about the drifted machine."""
     planner = DisruptionPlanner(found.world, found.loop.log)
-    finding = await planner.find(await planner.look(frozenset()), DRIFT)
+    finding = await planner.find(await planner.begin_pass(frozenset()), DRIFT)
     (command,) = finding.commands
     return command
 
@@ -201,7 +201,7 @@ async def test_machines_belong_to_one_command_at_a_time() -> None:
 @in_virtual_time
 async def test_a_replacement_that_is_told_to_go_sets_the_candidate_free() -> None:
     async with disrupting(pool(), machine("n1"), running("a", "n1")) as found:
-        await found.look()
+        await found.run_pass()
         (replacement,) = found.replacements
         await found.bench.client.delete(V1, "NodeClaim", None, replacement.metadata.name)
         await found.pass_time(2)

@@ -85,7 +85,7 @@ class TestWhatIsNews:
                 for each in objects:
                     await found.put(each)
                 await found.bench.settle()
-                await found.look()
+                await found.run_pass()
                 made.append(searches(found))
 
             assert [1, 1, 2] == made
@@ -94,11 +94,11 @@ class TestWhatIsNews:
     async def test_an_overlay_that_makes_a_type_cheap(self) -> None:
         full = (pool(), machine("n1"), running("a", "n1", cpu="3500m"))
         async with disrupting(*full, on=["NodeOverlay"]) as found:
-            await found.look()
+            await found.run_pass()
             before = found.tainted()
             await found.put(overlay("0.05"))
             await found.bench.settle()
-            await found.look()
+            await found.run_pass()
 
             assert ([], ["n1"]) == (before, found.tainted())
 
@@ -109,11 +109,11 @@ class TestWhatIsNews:
         async def scene() -> None:
             budgets = [pdb(name)] if name == "pdb" else [pdb(allowed=1), pdb(name, allowed=1)]
             async with disrupting(pool(), machine("n1"), running("a", "n1"), *budgets) as found:
-                await found.look()
+                await found.run_pass()
                 before = found.tainted()
                 await found.bench.client.delete("policy/v1", "PodDisruptionBudget", "default", name)
                 await found.bench.settle()
-                await found.look()
+                await found.run_pass()
 
                 assert ([], ["n1"]) == (before, found.tainted())
 
@@ -123,13 +123,13 @@ class TestWhatIsNews:
     async def test_a_pod_that_is_protected_no_longer(self) -> None:
         held = running("a", "n1", annotations=PROTECTED)
         async with disrupting(pool(), machine("n1"), held) as found:
-            await found.look()
+            await found.run_pass()
             before = found.tainted()
             await found.change(
                 "Pod", "a", {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: None}}}
             )
             await found.bench.settle()
-            await found.look()
+            await found.run_pass()
 
             assert ([], ["n1"]) == (before, found.tainted())
 
@@ -137,16 +137,16 @@ class TestWhatIsNews:
     @in_virtual_time
     async def test_a_machine_whose_command_was_given_up(self) -> None:
         async with disrupting(pool(), machine("n1"), running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
             await found.launch()
             await found.pass_time(400)
-            await found.look()
+            await found.run_pass()
             in_vain = searches(found)
-            await found.look()
+            await found.run_pass()
             remembered = searches(found)
             await found.pass_time(210)
             given_up = found.tainted()
-            await found.look()
+            await found.run_pass()
 
             assert in_vain == remembered
             assert [] == given_up
@@ -167,13 +167,13 @@ class TestBudgets:
         )
         async with disrupting(*objects) as found:
             await found.pass_time(50)
-            task = asyncio.create_task(found.look())
+            task = asyncio.create_task(found.run_pass())
             await found.pass_time(5)
             await found.put(running("late", "e", annotations=PROTECTED))
             await task  # the window has opened meanwhile
             during = found.tainted()
             await found.pass_time(60)
-            await found.look()
+            await found.run_pass()
 
             assert ([], ["n1"]) == (during, found.tainted())
 
@@ -187,7 +187,7 @@ class TestBudgets:
             shown = []
             for seconds in (50, 20, 60):
                 await found.pass_time(seconds)
-                await found.look()
+                await found.run_pass()
                 shown.append(found.metric("nodepools_allowed_disruptions", **facts))
 
             assert [UNLIMITED, 0, UNLIMITED] == shown

@@ -29,9 +29,9 @@ class TestRemembering:
     @in_virtual_time
     async def test_nothing_is_searched_again_while_nothing_happens(self) -> None:
         async with disrupting(*AT_REST) as found:
-            again = await found.look()
+            again = await found.run_pass()
             await found.pass_time(100)
-            await found.look()
+            await found.run_pass()
 
             assert 10.0 == again
             assert 1 == searches(found)
@@ -40,9 +40,9 @@ class TestRemembering:
     @in_virtual_time
     async def test_but_after_five_minutes_it_is(self) -> None:
         async with disrupting(*AT_REST) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(301)
-            await found.look()
+            await found.run_pass()
 
             assert 2 == searches(found)
 
@@ -50,9 +50,9 @@ class TestRemembering:
     @in_virtual_time
     async def test_a_pool_that_is_edited_is_looked_at_anew(self) -> None:
         async with disrupting(*AT_REST) as found:
-            await found.look()
+            await found.run_pass()
             await found.change("NodePool", "np", {"spec": {"limits": {"cpu": "100"}}})
-            await found.look()
+            await found.run_pass()
 
             assert 2 == searches(found)
 
@@ -61,7 +61,7 @@ class TestRemembering:
         async def scene() -> None:
             restless = machine("n2", kind="s1", without=["Consolidatable"])
             async with disrupting(*AT_REST, restless, running("b", "n2")) as found:
-                await found.look()
+                await found.run_pass()
                 match event:
                     case "pod gone":
                         client = found.bench.client
@@ -76,7 +76,7 @@ class TestRemembering:
                         body = {"status": {"conditions": [*to_wire(held), at_rest]}}
                         await found.change("NodeClaim", "n2-claim", body, subresource="status")
                 await found.bench.settle()
-                await found.look()
+                await found.run_pass()
 
                 assert 2 == searches(found)
 
@@ -85,25 +85,25 @@ class TestRemembering:
     @in_virtual_time
     async def test_a_pod_counts_when_it_is_told_to_go_and_when_it_is_gone(self) -> None:
         async with disrupting(*AT_REST, running("b", "n1", cpu="1m")) as found:
-            await found.look()
+            await found.run_pass()
             await found.bench.client.delete("v1", "Pod", "default", "b", grace_period=30)
             await found.bench.settle()
-            await found.look()
-            await found.look()
+            await found.run_pass()
+            await found.run_pass()
             first = searches(found)
             await found.bench.client.delete("v1", "Pod", "default", "b", grace_period=0)
             await found.bench.settle()
-            await found.look()
+            await found.run_pass()
 
             assert (2, 3) == (first, searches(found))
 
     @in_virtual_time
     async def test_heartbeats_do_not_count(self) -> None:
         async with disrupting(*AT_REST) as found:
-            await found.look()
+            await found.run_pass()
             body = {"metadata": {"annotations": {"heartbeat": "1"}}}
             await found.change("Node", "n1", body)
-            await found.look()
+            await found.run_pass()
 
             assert 1 == searches(found)
 
@@ -115,7 +115,7 @@ class TestSyncing:
         fresh = machine("n2")[0]
         del fresh["status"]
         async with disrupting(pool(), machine("n1"), fresh) as found:
-            again = await found.look()
+            again = await found.run_pass()
 
             assert 1.0 == again
             assert [] == found.tainted()
@@ -125,13 +125,13 @@ class TestSyncing:
     async def test_nothing_is_decided_before_all_nodes_have_been_seen(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
             found.world.mirror(Node).synced.clear()
-            again = await found.look()
+            again = await found.run_pass()
 
             assert not found.world.is_synced
             assert (1.0, []) == (again, found.tainted())
 
             found.world.mirror(Node).synced.set()
-            await found.look()
+            await found.run_pass()
 
             assert ["n1"] == found.tainted()
 
@@ -166,7 +166,7 @@ class TestDrift:
         pods = (running("a", "n1"), running("b", "n2"))
         never = pool(disruption={"consolidateAfter": "Never"})
         async with disrupting(never, *machines, *pods) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["n1"] == found.going()
@@ -181,7 +181,7 @@ class TestDrift:
         only = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["s32"]}
         dear = pool(template={"requirements": [only]})
         async with disrupting(dear, drifted, running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
 
             (replacement,) = found.replacements
             wanted = {e.key: e.values for e in replacement.spec.requirements}
@@ -197,7 +197,7 @@ class TestDrift:
         pods = [running(f"p{n}", "n1", cpu="3") for n in range(3)]
         only = {"key": labels.INSTANCE_TYPE, "operator": "In", "values": ["s4"]}
         async with disrupting(pool(template={"requirements": [only]}), drifted, *pods) as found:
-            await found.look()
+            await found.run_pass()
 
             assert 3 == len(found.replacements)
 
@@ -214,12 +214,12 @@ class TestDrift:
         pods = (running("a", "n1", cpu="3"), running("b", "n2", cpu="3500m"))
         async with disrupting(pool(), *machines, *pods) as found:
             await found.pass_time(100)
-            await found.look()
+            await found.run_pass()
 
             assert ["n2"] == found.tainted()
 
             await found.launch()
-            again = await found.look()
+            again = await found.run_pass()
 
             assert 0.0 == again
             assert ["n1", "n2"] == found.tainted()
@@ -230,7 +230,7 @@ class TestDrift:
         stuck = running("a", "n1", nodeSelector={"nowhere": "true"})
         machines = (machine("n1", conditions=[true("Drifted")]), machine("n2", conditions=DRIFTED))
         async with disrupting(pool(), *machines, stuck, running("b", "n2", cpu="3")) as found:
-            await found.look()
+            await found.run_pass()
 
             assert ["n2"] == found.tainted()
             assert ("Node", "n1") in found.heard("DisruptionBlocked")
@@ -241,7 +241,7 @@ class TestDrift:
         never = pool(disruption={"consolidateAfter": "Never"})
         drifted = machine("n1", conditions=DRIFTED, without=["Consolidatable"])
         async with disrupting(never, drifted, running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
 
             assert ["n1"] == found.tainted()
 
@@ -249,7 +249,7 @@ class TestDrift:
     @in_virtual_time
     async def test_an_empty_node_goes_as_empty_before_it_goes_as_drifted(self) -> None:
         async with disrupting(pool(), machine("n1", conditions=DRIFTED)) as found:
-            await found.look()
+            await found.run_pass()
 
             assert "Empty" == found.reason("n1")
 
@@ -259,7 +259,7 @@ class TestDrift:
         del static["spec"]["disruption"]["consolidateAfter"]
         machines = [machine(f"n{n}", conditions=DRIFTED, without=["Consolidatable"]) for n in "12"]
         async with disrupting(static, *machines, on=["StaticCapacity"]) as found:
-            await found.look()
+            await found.run_pass()
 
             assert ["n1", "n2"] == found.tainted()
             assert 2 == len(found.replacements)
@@ -276,14 +276,14 @@ class TestDrift:
         static = pool(replicas=1, limits={"nodes": "1"}, disruption={})
         drifted = machine("n1", conditions=DRIFTED, without=["Consolidatable"])
         async with disrupting(static, drifted, on=["StaticCapacity"]) as found:
-            await found.look()
+            await found.run_pass()
 
             assert [] == found.tainted()
             assert ("Node", "n1") in found.heard("DisruptionBlocked")
 
         on = ["StaticCapacity", "TerminateFirstDrift"]
         async with disrupting(static, drifted, on=on) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["n1"] == found.going()
@@ -301,7 +301,7 @@ class TestPodsThatWait:
     async def test_a_pod_that_never_finds_a_place_blocks_nothing(self) -> None:
         hopeless = waiting_pod("hopeless", cpu="1000")
         async with disrupting(pool(), machine("n1"), hopeless) as found:
-            await found.look()
+            await found.run_pass()
 
             assert ["n1"] == found.tainted()
 
@@ -310,7 +310,7 @@ class TestPodsThatWait:
         drifted = machine("n1", conditions=DRIFTED)
         pods = (running("a", "n1", cpu="3"), waiting_pod("w", cpu="3500m"))
         async with disrupting(pool(), drifted, *pods, types=TYPES) as found:
-            await found.look()
+            await found.run_pass()
 
             assert ["n1"] == found.tainted()
             assert ("Pod", "a") in found.heard("Nominated")
@@ -325,13 +325,13 @@ class TestSettling:
         pods = [running(f"p{n}", f"n{n}", cpu=f"{100 * n + 1500}m") for n in range(3)]
         # One may go at a time, and each of the others would have room for its pod
         async with disrupting(pool(budget="1"), *machines, *pods) as found:
-            first = await found.look()
+            first = await found.run_pass()
             searched = searches(found)
             await found.change("NodePool", "np", {"spec": {"disruption": {"budgets": []}}})
-            at_once = await found.look()
+            at_once = await found.run_pass()
             searched_at_once = searches(found)
             await found.pass_time(at_once)
-            await found.look()
+            await found.run_pass()
 
             assert 0.0 == first
             assert 4.9 < at_once <= 5.0
@@ -357,11 +357,11 @@ class TestSettling:
             # Of those that save most for what they disrupt one may go at a time
             budgets = [{"nodes": "1", "reasons": ["Underutilized"]}]
             async with disrupting(pool(disruption={"budgets": budgets}), *machines, *pods) as found:
-                await found.look()
+                await found.run_pass()
                 first = found.tainted()
                 await found.put(late)
                 await found.bench.settle()
-                again = await found.look()
+                again = await found.run_pass()
 
                 assert 1 == len(first)
                 assert 0.0 == again
@@ -378,11 +378,11 @@ class TestSettling:
         pods = [running(f"p{n}", f"n{n}", cpu=f"{100 * n + 1500}m") for n in range(3)]
         budgets = [{"nodes": "1", "reasons": ["Underutilized"]}]
         async with disrupting(pool(disruption={"budgets": budgets}), *machines, *pods) as found:
-            await found.look()
+            await found.run_pass()
             searched = searches(found)
             await found.put(machine("late"))
             await found.bench.settle()
-            task = asyncio.create_task(found.look())
+            task = asyncio.create_task(found.run_pass())
             await found.pass_time(10)
             await found.put(running("q", "late", cpu="3500m"))
             again = await task

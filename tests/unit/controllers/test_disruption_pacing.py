@@ -28,7 +28,7 @@ def empty(count: int, *, in_pool: str = "np") -> list[tuple[JsonObject, JsonObje
 def test_empty_nodes_within_a_budget(budget: str, gone: int) -> None:
     async def scene() -> None:
         async with disrupting(pool(budget=budget), *empty(10)) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert gone == len(found.going())
@@ -45,10 +45,10 @@ class TestWhatCounts:
     @in_virtual_time
     async def test_the_rest_waits_until_the_first_are_gone(self) -> None:
         async with disrupting(pool(budget="3"), *empty(5)) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
             first = found.going()
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert 3 == len(first)
@@ -58,7 +58,7 @@ class TestWhatCounts:
                 await found.change("NodeClaim", f"{name}-claim", {"metadata": {"finalizers": []}})
                 await found.bench.client.delete("v1", "Node", None, name)
             await found.pass_time(1)
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert 2 == len(found.going())
@@ -68,7 +68,7 @@ class TestWhatCounts:
     async def test_nodes_that_are_not_ready_use_up_a_budget(self) -> None:
         broken = [machine(f"b{n}", ready="False", without=["Consolidatable"]) for n in range(2)]
         async with disrupting(pool(budget="5"), *empty(8), *broken) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert 3 == len(found.going())
@@ -81,7 +81,7 @@ class TestWhatCounts:
         pools = (pool("a", budget="2"), pool("b", budget="2"))
         machines = (*empty(3, in_pool="a"), *empty(3, in_pool="b"))
         async with disrupting(*pools, *machines) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["a", "a", "b", "b"] == [name[0] for name in found.going()]
@@ -95,10 +95,10 @@ class TestWhatCounts:
     async def test_a_drift_that_runs_leaves_nothing_for_emptiness(self) -> None:
         drifted = machine("d", conditions=[true("Drifted")], without=["Consolidatable"])
         async with disrupting(pool(budget="1"), drifted, running("a", "d", cpu="3")) as found:
-            await found.look()
+            await found.run_pass()
             await found.launch()
             await found.put(machine("n1"))
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["d"] == found.tainted()
@@ -120,7 +120,7 @@ class TestWhatCounts:
             async with disrupting(pool(budget="30%"), *drifted, *pods) as found:
                 again = []
                 for _ in range(6):
-                    again.append(await found.look())
+                    again.append(await found.run_pass())
                     await found.launch()
 
                 assert ["n0", "n1", "n2"] == found.tainted()
@@ -141,15 +141,15 @@ class TestWhatCounts:
         pods = [running(f"p{n}", f"n{n}", cpu="1500m") for n in range(3)]
         daemons = [running(f"d{n}", f"n{n}", cpu="2", owner="DaemonSet") for n in range(3)]
         async with disrupting(pool(budget="100%"), *drifted, *pods, *daemons) as found:
-            await found.look()
+            await found.run_pass()
             await found.launch()
-            await found.look()
+            await found.run_pass()
 
             assert ["n0"] == found.tainted()
             (coming,) = found.replacements
 
             await found.bring_up(coming)
-            await found.look()
+            await found.run_pass()
 
             assert ["n0", "n1"] == found.tainted()
             assert [coming.metadata.name] == [each.metadata.name for each in found.replacements]
@@ -160,7 +160,7 @@ class TestBudgetsThatAllowNothing:
     @in_virtual_time
     async def test_the_pool_is_told_with_the_reason(self) -> None:
         async with disrupting(pool(budget="0"), *empty(2)) as found:
-            await found.look()
+            await found.run_pass()
 
             assert ("NodePool", "np") in found.heard("DisruptionBlocked")
             told = [e for e in found.bench.events.heard if e.reason == "DisruptionBlocked"]
@@ -176,8 +176,8 @@ class TestBudgetsThatAllowNothing:
         async with disrupting(pool(), *empty(2)) as found:
             broken = Broken(found)
             await broken.write({"nodes": "100%", "schedule": "never", "duration": "1h"})
-            await found.look()
-            await found.look()
+            await found.run_pass()
+            await found.run_pass()
 
             assert [] == found.tainted()
             (line,) = found.lines("invalid budget")
@@ -188,9 +188,9 @@ class TestBudgetsThatAllowNothing:
     @in_virtual_time
     async def test_nothing_is_remembered_of_a_pass_that_a_budget_stopped(self) -> None:
         async with disrupting(pool(budget="0"), *empty(1)) as found:
-            await found.look()
+            await found.run_pass()
             calls = len(found.bench.cloud.calls_of("instance_types"))
-            await found.look()
+            await found.run_pass()
 
             assert calls < len(found.bench.cloud.calls_of("instance_types"))
 
@@ -205,7 +205,7 @@ class TestBudgetsThatAllowSome:
             for status in ("True", "True", "False", "False", "True"):
                 await found.change("Node", "n4", _ready(status), subresource="status")
                 await found.bench.settle()
-                await found.look()
+                await found.run_pass()
                 searches.append(len(found.bench.cloud.calls_of("instance_types")))
 
             assert [] == found.tainted()
@@ -226,7 +226,7 @@ class TestGauges:
             {"nodes": "5", "reasons": ["Drifted"]},
         ]
         async with disrupting(pool(disruption={"budgets": budgets}), *empty(1)) as found:
-            await found.look()
+            await found.run_pass()
 
             allowed = {
                 reason: found.metric("nodepools_allowed_disruptions", nodepool="np", reason=reason)
@@ -237,11 +237,11 @@ class TestGauges:
     @in_virtual_time
     async def test_a_pool_that_is_gone_has_no_gauges(self) -> None:
         async with disrupting(pool("old"), pool("np")) as found:
-            await found.look()
+            await found.run_pass()
             assert 0 == found.metric("nodepools_allowed_disruptions", nodepool="old")
             await found.bench.client.delete("karpenter.sh/v1", "NodePool", None, "old")
             await found.bench.settle()
-            await found.look()
+            await found.run_pass()
 
             registry = found.world.metrics.registry
             old = {"nodepool": "old", "reason": "empty"}

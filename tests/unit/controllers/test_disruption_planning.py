@@ -9,7 +9,7 @@ import pytest
 from helpers.autoscaler import gates
 from helpers.builders import NOW, condition
 from helpers.clusters import in_virtual_time
-from helpers.disruption import look, snapshot
+from helpers.disruption import context_of, snapshot
 from helpers.disruption_objects import machine, pod_on, pool
 from karpenter.api.meta import Condition
 from karpenter.clock import run_virtual
@@ -131,31 +131,31 @@ class TestGlances:
 
 class TestWhatChangesByItself:
     def test_nothing(self) -> None:
-        assert None is prepared(look(machine("n1", pod_on("a")))).holds_until
+        assert None is prepared(context_of(machine("n1", pod_on("a")))).holds_until
 
     def test_pods_are_no_longer_expected(self) -> None:
         until = NOW + timedelta(seconds=20)
 
-        assert until == prepared(look(machine("n1", nominated_until=until))).holds_until
+        assert until == prepared(context_of(machine("n1", nominated_until=until))).holds_until
 
     def test_what_is_over_does_not_count(self) -> None:
         past = NOW - timedelta(seconds=1)
 
-        assert None is prepared(look(machine("n1", nominated_until=past))).holds_until
+        assert None is prepared(context_of(machine("n1", nominated_until=past))).holds_until
 
     def test_the_protection_of_a_pod_ends(self) -> None:
         protected = pod_on(
             "a", annotations={labels.DO_NOT_DISRUPT: "2h"}, started=NOW - timedelta(hours=1)
         )
 
-        view = look(machine("n1", protected))
+        view = context_of(machine("n1", protected))
 
         assert NOW + timedelta(hours=1) == next_change(view, [protected])
 
     def test_pods_have_come_to_rest(self) -> None:
         moved = machine("n1", last_pod_event=NOW - timedelta(seconds=10))
 
-        found = prepared(look(moved, pools=[pool(after="30s")])).holds_until
+        found = prepared(context_of(moved, pools=[pool(after="30s")])).holds_until
 
         assert NOW + timedelta(seconds=20) == found
 

@@ -55,7 +55,7 @@ def scene(*objects: Any, policies: tuple[RepairPolicy, ...] = ()) -> Any:
 
 async def later_look(found: Disrupting, seconds: float = DUE) -> float:
     await found.pass_time(seconds)
-    return await found.look()
+    return await found.run_pass()
 
 
 class TestReplacing:
@@ -299,7 +299,7 @@ class TestRestarting:
             assert 1 == found.metric("pods_disruption_initiated_total", reason="unhealthy")
 
             version = found.bench.claim("n1-claim").metadata.resource_version
-            await found.look()
+            await found.run_pass()
 
             assert version == found.bench.claim("n1-claim").metadata.resource_version
             assert 1 == found.metric("voluntary_disruption_decisions_total", **facts)
@@ -372,12 +372,12 @@ class TestRestarting:
         broken = ill("n1", "BadKernel", "True")
         async with scene(broken, policies=(POLICY, REBOOT)) as found:
             await later_look(found)
-            await found.look()
+            await found.run_pass()
 
             assert "Unhealthy" == found.reason("n1")
 
             await _end_reboot(found)
-            await found.look()
+            await found.run_pass()
 
             assert "" == found.reason("n1")
 
@@ -390,7 +390,7 @@ class TestRestarting:
             await later_look(found)
             assert ("True", "RebootRequested") == found.condition("n1", "Rebooting")
             await found.put(machine("n2"))
-            await found.look()
+            await found.run_pass()
 
             assert [] == found.tainted()
             consuming = "nodepools_nodes_consuming_budgets"

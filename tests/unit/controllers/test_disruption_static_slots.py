@@ -41,7 +41,7 @@ def static(replicas: int, limit: int, *, ill: int, **options: Any) -> Any:
 async def decided(found: Disrupting) -> Command:
     """What repair decides now."""
     planner = found.loop._planner
-    look = await planner.look(found.queue.in_progress)
+    look = await planner.begin_pass(found.queue.in_progress)
     (command,) = (await planner.find(look, REPAIR)).commands
     return command
 
@@ -60,7 +60,7 @@ async def test_a_repair_of_a_node_that_is_queued_already_costs_no_slot() -> None
         assert [] == found.tainted()
 
         found.queue.release("another command")
-        await found.look()
+        await found.run_pass()
 
         assert ["n0"] == found.tainted()
         assert 1 == len(found.replacements)
@@ -73,12 +73,12 @@ async def test_nor_does_one_of_a_node_that_cannot_be_marked() -> None:
     async with static(5, 6, ill=1, wrap=refused.around) as found:
         await found.pass_time(DUE)
         for _ in range(3):
-            await found.look()
+            await found.run_pass()
         assert [] == found.replacements
         assert found.lines("abandoned command")
 
         refused.left = 0
-        await found.look()
+        await found.run_pass()
 
         assert 1 == len(found.replacements)
 
@@ -87,9 +87,9 @@ async def test_nor_does_one_of_a_node_that_cannot_be_marked() -> None:
 async def test_the_only_slot_is_given_once_and_again_when_its_node_is_gone() -> None:
     async with static(10, 11, ill=2) as found:
         await found.pass_time(DUE)
-        await found.look()
+        await found.run_pass()
         await found.launch()
-        await found.look()
+        await found.run_pass()
 
         assert ["n0"] == found.tainted()
         assert 1 == len(found.replacements)
@@ -101,7 +101,7 @@ async def test_the_only_slot_is_given_once_and_again_when_its_node_is_gone() -> 
         await found.change("NodeClaim", "n0-claim", {"metadata": {"finalizers": []}})
         await found.bench.client.delete("v1", "Node", None, "n0")
         await found.pass_time(1)
-        await found.look()
+        await found.run_pass()
 
         assert ["n1"] == found.tainted()
         assert 2 == len(found.replacements)

@@ -74,7 +74,7 @@ def _with(**options: Any) -> list[Any]:
 def test_a_machine_that_stays(objects: list[Any], told: list[tuple[str, str]]) -> None:
     async def scene() -> None:
         async with disrupting(*objects) as found:
-            again = await found.look()
+            again = await found.run_pass()
 
             assert 10.0 == again
             assert [] == found.tainted()
@@ -89,12 +89,12 @@ class TestMore:
     async def test_a_nominated_node_stays_for_its_window(self) -> None:
         async with disrupting(pool(), machine("n1")) as found:
             found.world.state.nominate("n1", found.clock.now().replace(second=20))
-            await found.look()
+            await found.run_pass()
 
             assert BOTH == found.heard("DisruptionBlocked")
 
             await found.pass_time(20)
-            await found.look()
+            await found.run_pass()
 
             assert ["n1"] == found.tainted()
 
@@ -103,7 +103,7 @@ class TestMore:
     def test_other_values_on_a_node_protect_nothing(self, value: str) -> None:
         async def scene() -> None:
             async with disrupting(pool(), machine("n1", annotations={DND: value})) as found:
-                await found.look()
+                await found.run_pass()
 
                 assert ["n1"] == found.tainted()
 
@@ -116,8 +116,8 @@ class TestMore:
         cloud.failures["instance_types"] = [CloudError("busy")] * 10
         drifted = machine("n1", conditions=[true("Drifted")])
         async with disrupting(pool(), drifted, cloud=cloud) as found:
-            await found.look()
-            await found.look()
+            await found.run_pass()
+            await found.run_pass()
 
             assert [] == found.tainted()
             assert BOTH[0] in found.heard("DisruptionBlocked")
@@ -130,7 +130,7 @@ class TestMore:
         cloud.failures["instance_types"] = [CloudError("no subnets found")] * 10
         unready = {"status": {"conditions": [condition("NodeClassReady", "False")]}}
         async with disrupting({**pool(), **unready}, machine("n1"), cloud=cloud) as found:
-            await found.look()
+            await found.run_pass()
 
             assert [] == found.lines("listing instance types")
 
@@ -140,7 +140,7 @@ class TestMore:
         drifted = machine("n1", conditions=[true("Drifted")], period="1h")
         protected = running("a", "n1", annotations=PROTECTED)
         async with disrupting(pool(), drifted, protected) as found:
-            await found.look()
+            await found.run_pass()
             await found.pass_time(1)
 
             assert ["n1"] == found.going()
@@ -155,9 +155,9 @@ class TestMore:
             pool(disruption={"consolidateAfter": "Never"}), machine("n1")
         ) as found:
             await found.put(odd)
-            await found.look()
+            await found.run_pass()
             await found.change("NodePool", "np", {"spec": {"weight": 2}})
-            await found.look()
+            await found.run_pass()
 
             assert [("Pod", "a")] == found.heard("InvalidDoNotDisruptAnnotation")
             (event,) = [e for e in found.bench.events.heard if e.reason.startswith("Invalid")]
@@ -169,13 +169,13 @@ class TestMore:
         held = running("a", "n1", annotations={DND: "2h"}, started=at(0))
         async with disrupting(pool(), machine("n1"), held) as found:
             await found.pass_time(7100)
-            await found.look()
+            await found.run_pass()
 
             assert [("Pod", "a")] == found.heard("DoNotDisruptUntil")
             assert [] == found.tainted()
 
             await found.pass_time(100)
-            await found.look()
+            await found.run_pass()
 
             assert [("Pod", "a")] == found.heard("DoNotDisruptGracePeriodElapsed")
             assert ["n1"] == found.tainted()
@@ -184,11 +184,11 @@ class TestMore:
     @in_virtual_time
     async def test_a_node_in_a_command_is_not_spoken_of(self) -> None:
         async with disrupting(pool(), machine("n1"), running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
             await found.launch()
             found.bench.events.heard.clear()
             await found.put(machine("n2"))
-            await found.look()
+            await found.run_pass()
 
             assert ("Node", "n1") not in found.heard("DisruptionBlocked")
             assert 2 == found.metric("voluntary_disruption_decisions_total")
@@ -223,7 +223,7 @@ class TestUnconsolidatable:
     def test_why(self, objects: list[Any], word: str) -> None:
         async def scene() -> None:
             async with disrupting(*objects, running("a", "n1")) as found:
-                await found.look()
+                await found.run_pass()
 
                 assert BOTH == [e for e in BOTH if e in found.heard("Unconsolidatable")]
                 assert word in found.messages("Unconsolidatable")[0]
@@ -238,7 +238,7 @@ class TestUnconsolidatable:
         restless = machine("n1", without=["Consolidatable"])
         waiting = pool(disruption={"consolidateAfter": "1h"})
         async with disrupting(waiting, restless, running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
 
             assert [] == found.heard("Unconsolidatable")
 
@@ -249,7 +249,7 @@ class TestBalanced:
     async def test_an_approved_move_is_told_and_counted(self) -> None:
         balanced = pool(disruption={"consolidationPolicy": "Balanced"})
         async with disrupting(balanced, machine("n1", kind="s8"), running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
 
             assert BOTH == found.heard("ConsolidationApproved")
             facts = {"decision": "approved", "nodepool": "np", "policy": "balanced"}
@@ -263,7 +263,7 @@ class TestBalanced:
         large = [running(f"l{n}", "n2", cpu="15") for n in range(2)]
         machines = (machine("n1", kind="s1"), machine("n2", kind="s32"))
         async with disrupting(balanced, *machines, *busy, *large) as found:
-            await found.look()
+            await found.run_pass()
 
             assert [] == found.heard("ConsolidationApproved")
             assert [] == found.tainted()

@@ -255,7 +255,7 @@ class TestDisruption:
     def test_why_a_node_stays(self, objects: list[Any], words: str) -> None:
         async def scene() -> None:
             async with disrupting(*objects, on=["StaticCapacity"]) as found:
-                await found.look()
+                await found.run_pass()
 
                 told = _heard(found, "DisruptionBlocked")
                 check(told, "DisruptionBlocked")
@@ -267,7 +267,7 @@ class TestDisruption:
     async def test_nodes_that_are_awaited_and_pools_without_a_budget(self) -> None:
         async with disrupting(pool(budget="0"), machine("n1"), machine("n2")) as found:
             found.bench.world.state.nominate("n2", NOW.replace(year=9000))
-            await found.look()
+            await found.run_pass()
 
             told = _heard(found, "DisruptionBlocked")
             check(told, "DisruptionBlocked")
@@ -319,7 +319,7 @@ class TestDisruption:
     def test_why_a_node_is_not_consolidated(self, objects: list[Any], words: str) -> None:
         async def scene() -> None:
             async with disrupting(*objects, running("a", "n1")) as found:
-                await found.look()
+                await found.run_pass()
 
                 told = _heard(found, "Unconsolidatable")
                 check(told, "Unconsolidatable")
@@ -331,7 +331,7 @@ class TestDisruption:
     async def test_few_types_for_a_spot_node(self) -> None:
         objects = (_spot_pool(), machine("n1", node_labels=SPOT), running("a", "n1"))
         async with disrupting(*objects, on=["SpotToSpotConsolidation"]) as found:
-            await found.look()
+            await found.run_pass()
 
             words = (
                 "SpotToSpotConsolidation requires 15 cheaper instance type options than the current"
@@ -344,7 +344,7 @@ class TestDisruption:
     @in_virtual_time
     async def test_a_node_that_is_replaced(self) -> None:
         async with disrupting(pool(), machine("n1"), running("a", "n1")) as found:
-            await found.look()
+            await found.run_pass()
             (replacement,) = found.replacements
             await found.launch(replacement)
             await found.pass_time(30)
@@ -424,7 +424,7 @@ class TestDisruption:
             crowd += [running(f"h{number}", f"h{number}") for number in range(4)]
             async with disrupting(*ILL, *crowd, *objects, cloud=cloud, on=["NodeRepair"]) as found:
                 await found.pass_time(3601)
-                await found.look()
+                await found.run_pass()
 
                 told = _heard(found, reason)
                 check(told, reason)

@@ -106,7 +106,7 @@ async def test_a_drifted_node_is_replaced_for_pods_that_select_a_provisioner() -
     drifted = machine("n1", conditions=[true("Drifted")], node_labels={OLD: "np"})
     web = running("a", "n1", nodeSelector={OLD: "np"})
     async with disrupting(pool(), PROVISIONER, drifted, web) as found:
-        await found.look()
+        await found.run_pass()
 
         assert ["n1"] == found.tainted()
         assert 1 == len(found.replacements)
@@ -127,7 +127,7 @@ async def test_do_not_evict(legacy: list[JsonObject], value: str, going: list[st
     web = running("a", "n1", annotations={labels.DO_NOT_EVICT: value})
     async with disrupting(pool(), *legacy, machine("n1"), machine("n2", kind="s8"), web) as found:
         await found.put(running("b", "n2", annotations={labels.DO_NOT_DISRUPT: "true"}))
-        await found.look()
+        await found.run_pass()
         await found.pass_time(2)
 
         assert going == found.going()

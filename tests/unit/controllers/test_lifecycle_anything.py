@@ -68,7 +68,7 @@ class Story:
     async def passes(self) -> None:
         """The controller looks at the claim."""
         try:
-            await self.run.look()
+            await self.run.reconcile()
         except (KubeError, CreateError):
             pass
         except Crash:

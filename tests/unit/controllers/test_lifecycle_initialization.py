@@ -103,7 +103,7 @@ def test_what_keeps_a_node_from_being_initialized(
     @in_virtual_time
     async def check() -> None:
         async with lifecycle(claim(stage="Registered", **spec), joined) as run:
-            await run.look()
+            await run.reconcile()
 
             expected = ("Unknown", reason) if reason else ("True", "Initialized")
             assert expected == run.condition("Initialized")
@@ -118,10 +118,10 @@ def test_what_keeps_a_node_from_being_initialized(
 async def test_a_node_is_initialized_once_the_taint_is_gone() -> None:
     joined = node(taints=[taint("readiness.k8s.io/foo")])
     async with lifecycle(claim(stage="Registered"), joined) as run:
-        await run.look()
+        await run.reconcile()
         await run.taint("node-1", [])
 
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Initialized") == run.condition("Initialized")
 
@@ -130,7 +130,7 @@ async def test_a_node_is_initialized_once_the_taint_is_gone() -> None:
 @in_virtual_time
 async def test_an_initialized_claim_is_ready() -> None:
     async with lifecycle(claim(stage="Registered"), node()) as run:
-        again = await run.look()
+        again = await run.reconcile()
 
         assert again is None
         assert ("True", "Ready") == run.condition("Ready")
@@ -144,7 +144,7 @@ async def test_an_initialized_claim_is_ready() -> None:
 async def test_what_was_initialized_stays_so() -> None:
     given = claim(stage="Initialized", startupTaints=[STARTUP])
     async with lifecycle(given, node(ready="False", taints=[STARTUP])) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Initialized") == run.condition("Initialized")
 
@@ -154,7 +154,7 @@ async def test_what_was_initialized_stays_so() -> None:
 async def test_without_registration_nothing_is_initialized() -> None:
     refused = condition("Registered", "False", "MultipleNodesFound")
     async with lifecycle(claim(stage="Launched", conditions=[refused]), node()) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("Unknown", "AwaitingReconciliation") == run.condition("Initialized")
         assert labels.INITIALIZED not in run.bench.node("node-1").metadata.labels
@@ -163,7 +163,7 @@ async def test_without_registration_nothing_is_initialized() -> None:
 @in_virtual_time
 async def test_a_registered_claim_whose_node_is_missing_is_not_initialized() -> None:
     async with lifecycle(claim(stage="Registered")) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("Unknown", "NodeNotFound") == run.condition("Initialized")
 
@@ -189,7 +189,7 @@ def test_devices_must_be_published(published: list[JsonObject], is_done: bool) -
             metadata={"annotations": {labels.REQUESTED_DRA_DRIVERS: "gpu.example.com"}},
         )
         async with lifecycle(given, node(), *published, settings=DEVICES_ON) as run:
-            await run.look()
+            await run.reconcile()
 
             expected = (
                 ("True", "Initialized") if is_done else ("Unknown", "DRADriverPoolsNotPublished")
@@ -263,7 +263,7 @@ async def test_devices_are_not_waited_for_when_they_are_ignored() -> None:
         metadata={"annotations": {labels.REQUESTED_DRA_DRIVERS: "gpu.example.com"}},
     )
     async with lifecycle(given, node()) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Initialized") == run.condition("Initialized")
 
@@ -324,7 +324,7 @@ async def test_after_a_reboot_a_node_is_initialized_anew() -> None:
         ],
     )
     async with lifecycle(given, node()) as run:
-        await run.look()
+        await run.reconcile()
         assert ("Unknown", "Rebooting") == run.condition("Initialized")
         assert labels.INITIALIZED not in run.bench.node("node-1").metadata.labels
 
@@ -337,7 +337,7 @@ async def test_after_a_reboot_a_node_is_initialized_anew() -> None:
         await run.bench.change(
             V1, "NodeClaim", NAME, {"status": {"conditions": over}}, subresource="status"
         )
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Initialized") == run.condition("Initialized")
         assert "true" == run.bench.node("node-1").metadata.labels[labels.INITIALIZED]

@@ -54,7 +54,7 @@ async def test_the_finalizer_is_stored_before_an_instance_is_asked_for() -> None
     cloud = AttentiveCloud()
     bare = claim(metadata={"finalizers": []})
     async with lifecycle(bare, cloud=cloud) as run:
-        await run.look()
+        await run.reconcile()
 
         assert [(labels.TERMINATION,)] == cloud.finalizers
         assert (labels.TERMINATION,) == run.claim.metadata.finalizers
@@ -67,7 +67,7 @@ async def test_nothing_is_launched_when_the_finalizer_cannot_be_stored() -> None
         run.wire.losing = lambda request: 500
 
         with pytest.raises(ServerError):
-            await run.look()
+            await run.reconcile()
 
         assert [] == run.cloud.calls_of("create")
 
@@ -76,7 +76,7 @@ async def test_nothing_is_launched_when_the_finalizer_cannot_be_stored() -> None
 @in_virtual_time
 async def test_other_finalizers_stay() -> None:
     async with lifecycle(claim(metadata={"finalizers": ["example.com/mine"]})) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("example.com/mine", labels.TERMINATION) == run.claim.metadata.finalizers
 
@@ -86,7 +86,7 @@ async def test_other_finalizers_stay() -> None:
 async def test_a_claim_for_another_cloud_is_left_alone() -> None:
     other = claim(metadata={"finalizers": []}, node_class=("example.com", "OtherNodeClass"))
     async with lifecycle(other) as run:
-        await run.look()
+        await run.reconcile()
 
         assert [] == run.cloud.calls_of("create")
         assert () == run.claim.metadata.finalizers
@@ -97,7 +97,7 @@ async def test_a_claim_for_another_cloud_is_left_alone() -> None:
 @in_virtual_time
 async def test_a_launched_claim_says_what_it_got() -> None:
     async with lifecycle(claim()) as run:
-        await run.look()
+        await run.reconcile()
 
         status = run.claim.status
         assert ("True", "Launched") == run.condition("Launched")
@@ -142,7 +142,7 @@ async def test_labels_and_annotations_are_written() -> None:
     cloud = FakeCloud(labels={"zone": "z1", "new": "1"}, annotations={"a": "p"})
     given = claim(metadata={"labels": {"zone": "z2"}, "annotations": {"a": "c"}})
     async with lifecycle(given, cloud=cloud) as run:
-        await run.look()
+        await run.reconcile()
 
         held = run.claim.metadata
         assert ("z2", "1") == (held.labels["zone"], held.labels["new"])
@@ -167,10 +167,10 @@ def test_an_instance_is_asked_for_once(code: int, error: type[Exception]) -> Non
         async with lifecycle(claim()) as run:
             run.wire.losing = lambda request: code if _status_write(request) else 0
             with pytest.raises(error):
-                await run.look()
+                await run.reconcile()
             run.wire.mend()
 
-            await run.look()
+            await run.reconcile()
 
             assert [NAME] == run.cloud.calls_of("create")
             assert ("True", "Launched") == run.condition("Launched")
@@ -199,13 +199,13 @@ async def test_an_instance_is_known_to_the_finalizer_of_a_claim_deleted_meanwhil
     async with lifecycle(claim()) as run:
         run.wire.losing = lambda request: 500 if _status_write(request) else 0
         with pytest.raises(ServerError):
-            await run.look()
+            await run.reconcile()
         run.wire.mend()
         provider_id = f"fake://{run.claim.metadata.uid}"
         await run.bench.client.delete(V1, "NodeClaim", None, NAME)
         await run.bench.settle()
 
-        await run.look()
+        await run.reconcile()
 
         assert [provider_id] == run.undertaker.seen
         assert {} == run.cloud.instances
@@ -217,12 +217,12 @@ async def test_what_is_written_of_a_claim_deleted_meanwhile_says_whether_it_is_r
     async with lifecycle(body) as run:
         run.wire.losing = lambda request: 500 if _status_write(request) else 0
         with pytest.raises(ServerError):
-            await run.look()
+            await run.reconcile()
         run.wire.mend()
         await run.bench.client.delete(V1, "NodeClaim", None, NAME)
         await run.bench.settle()
 
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Launched") == run.condition("Launched")
         assert ("Unknown", "ReconcilingDependents") == run.condition("Ready")
@@ -240,7 +240,7 @@ class SlowCloud(FakeCloud):
 async def test_a_claim_that_cannot_be_written_meanwhile_is_launched_all_the_same() -> None:
     async with lifecycle(claim(), cloud=SlowCloud()) as run:
         run.wire.losing = lambda request: 500 if _status_write(request) else 0
-        looking = asyncio.create_task(run.look())
+        looking = asyncio.create_task(run.reconcile())
         await run.bench.clock.sleep(5)
         run.wire.mend()
         await looking
@@ -252,7 +252,7 @@ async def test_a_claim_that_cannot_be_written_meanwhile_is_launched_all_the_same
 @in_virtual_time
 async def test_a_process_that_ends_ends_the_launch_it_waits_for() -> None:
     async with lifecycle(claim(), cloud=SlowCloud()) as run:
-        looking = asyncio.create_task(run.look())
+        looking = asyncio.create_task(run.reconcile())
         await run.bench.clock.sleep(5)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
@@ -266,7 +266,7 @@ async def test_a_process_that_ends_ends_the_launch_it_waits_for() -> None:
 async def test_without_capacity_the_claim_is_given_up() -> None:
     cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
     async with lifecycle(claim(), cloud=cloud) as run:
-        again = await run.look()
+        again = await run.reconcile()
 
         assert again is None
         assert run.is_gone
@@ -283,7 +283,7 @@ async def test_a_claim_that_was_given_up_is_not_launched_before_its_deletion_is_
     cloud = FakeCloud(failures={"create": [InsufficientCapacityError("sold out")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         stale = run.claim
-        await run.look()
+        await run.reconcile()
 
         # what a watch that lags behind still shows
         with pytest.MonkeyPatch.context() as patched:
@@ -299,7 +299,7 @@ async def test_a_claim_that_was_given_up_is_not_launched_before_its_deletion_is_
 async def test_without_a_ready_node_class_the_claim_is_given_up_without_an_event() -> None:
     cloud = FakeCloud(failures={"create": [NodeClassNotReadyError("not ready")]})
     async with lifecycle(claim(), cloud=cloud) as run:
-        await run.look()
+        await run.reconcile()
 
         assert run.is_gone
         assert {"nodeclass_not_ready": 1} == disrupted(run.bench)
@@ -312,12 +312,12 @@ async def test_a_typed_error_is_shown_and_tried_again() -> None:
     cloud = FakeCloud(failures={"create": [CreateError("X", "Y")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         with pytest.raises(CreateError):
-            await run.look()
+            await run.reconcile()
 
         assert ("Unknown", "X", "Y") == (*run.condition("Launched"), run.message("Launched"))
         assert not run.is_gone
 
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Launched") == run.condition("Launched")
 
@@ -384,7 +384,7 @@ async def test_any_other_error_is_shown_and_tried_again() -> None:
     cloud = FakeCloud(failures={"create": [RuntimeError("boom")]})
     async with lifecycle(claim(), cloud=cloud) as run:
         with pytest.raises(RuntimeError, match="boom"):
-            await run.look()
+            await run.reconcile()
 
         assert ("Unknown", "LaunchFailed") == run.condition("Launched")
         assert "boom" == run.message("Launched")
@@ -429,7 +429,7 @@ async def test_a_cloud_that_never_answers_does_not_hold_its_worker_for_ever() ->
             return await super().create(claim)
 
     async with lifecycle(claim(), cloud=Silent()) as run:
-        await run.look()
+        await run.reconcile()
 
         assert run.is_gone
         assert {"launch_timeout": 1} == disrupted(run.bench)
@@ -451,7 +451,7 @@ async def test_pods_that_wait_for_the_claim_are_told() -> None:
         await run.bench.client.delete("v1", "Pod", "default", "leaves", grace_period=0)
         await run.bench.settle()
 
-        await run.look()
+        await run.reconcile()
 
         assert [("NodeClaim", NAME), ("Pod", "waits")] == [
             (event.target.kind, event.target.metadata.name)
@@ -471,7 +471,7 @@ async def test_events_on_pods_are_few() -> None:
         await run.bench.put(*(_pod(f"pod-{number}") for number in range(15)))
         run.planned.pods[NAME] = tuple(run.bench.world.mirror(Pod).list("default"))
 
-        await run.look()
+        await run.reconcile()
 
         assert 1 + 10 == len(run.bench.events.heard)
 
@@ -497,10 +497,10 @@ async def test_one_slow_launch_does_not_delay_the_others() -> None:
 async def test_a_claim_that_has_come_to_rest_is_not_written_again() -> None:
     done = claim(stage="Initialized", status={"nodeName": "node-1"})
     async with lifecycle(done, node()) as run:
-        await run.look()
+        await run.reconcile()
         before = len(run.wire.writes)
 
-        await run.look()
+        await run.reconcile()
 
         assert before == len(run.wire.writes)
         assert 0 == count(run.bench, "nodes_created_total")

@@ -119,7 +119,7 @@ async def test_of_two_errors_the_one_that_is_no_race_is_told_and_the_other_noted
         run.wire.losing = lambda request: 409 if request.method == "DELETE" else 0
 
         with pytest.raises(CloudError, match="no such image") as raised:
-            await run.look()
+            await run.reconcile()
 
         (note,) = raised.value.__notes__
         assert note.startswith("and also: ")
@@ -151,7 +151,7 @@ async def test_a_registered_node_is_not_given_up() -> None:
     ) as run:
         await run.bench.clock.sleep(3 * 3600)
 
-        again = await run.look()
+        again = await run.reconcile()
 
         assert again is None
         assert not run.is_gone
@@ -164,11 +164,11 @@ async def test_a_failed_deletion_is_tried_again_and_counted_once() -> None:
         await run.bench.clock.sleep(1000)
         run.wire.losing = lambda request: 500 if request.method == "DELETE" else 0
         with pytest.raises(Exception, match="lost"):
-            await run.look()
+            await run.reconcile()
         assert {} == disrupted(run.bench)
         run.wire.mend()
 
-        await run.look()
+        await run.reconcile()
 
         assert run.is_gone
         assert {"registration_timeout": 1} == disrupted(run.bench)

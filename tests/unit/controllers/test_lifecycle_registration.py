@@ -55,7 +55,7 @@ def taints_of(found: Node) -> list[tuple[str, str, str]]:
 @in_virtual_time
 async def test_without_a_node_a_claim_waits() -> None:
     async with lifecycle(claim(stage="Launched")) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("Unknown", "NodeNotFound") == run.condition("Registered")
         assert ("Unknown", "AwaitingReconciliation") == run.condition("Initialized")
@@ -67,7 +67,7 @@ async def test_a_node_is_registered() -> None:
     async with lifecycle(
         claim(stage="Launched"), node(taints=[UNREGISTERED], ready="False")
     ) as run:
-        await run.look()
+        await run.reconcile()
 
         found = run.bench.node("node-1")
         assert ("True", "Registered") == run.condition("Registered")
@@ -86,7 +86,7 @@ async def test_a_node_is_registered() -> None:
 @in_virtual_time
 async def test_the_node_is_owned_by_its_claim() -> None:
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED])) as run:
-        await run.look()
+        await run.reconcile()
 
         owner = run.bench.node("node-1").metadata.owner_references[0]
         assert ("karpenter.sh/v1", "NodeClaim", NAME) == (owner.api_version, owner.kind, owner.name)
@@ -98,7 +98,7 @@ async def test_the_node_is_owned_by_its_claim() -> None:
 @in_virtual_time
 async def test_a_node_without_the_taint_registers_with_a_warning() -> None:
     async with lifecycle(claim(stage="Launched"), node()) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Registered") == run.condition("Registered")
         assert [("NodeClaim", "Warning", "UnregisteredTaintMissing")] == [
@@ -116,7 +116,7 @@ async def test_a_node_without_the_taint_registers_with_a_warning() -> None:
 async def test_no_warning_when_only_the_claim_does_not_know_of_its_registration() -> None:
     registered = node(metadata={"labels": {labels.REGISTERED: "true"}})
     async with lifecycle(claim(stage="Launched"), registered) as run:
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Registered") == run.condition("Registered")
         assert [] == run.bench.events.reasons
@@ -128,7 +128,7 @@ async def test_two_nodes_of_one_instance_are_not_touched() -> None:
     both = [node(name, taints=[UNREGISTERED]) for name in ("node-2", "node-1")]
     async with lifecycle(claim(stage="Launched"), *both) as run:
         before = [run.bench.node(name) for name in ("node-1", "node-2")]
-        await run.look()
+        await run.reconcile()
 
         assert ("False", "MultipleNodesFound") == run.condition("Registered")
         assert run.message("Registered").endswith(f"{PROVIDER_ID}: node-1, node-2")
@@ -142,17 +142,17 @@ async def test_the_refusal_stands_until_the_claim_is_given_up() -> None:
     both = [node(name, taints=[UNREGISTERED]) for name in ("node-1", "node-2")]
     async with lifecycle(claim(stage="Launched"), *both) as run:
         await run.bench.clock.sleep(60)
-        await run.look()
+        await run.reconcile()
         await run.bench.client.delete("v1", "Node", None, "node-2")
         await run.bench.settle()
 
-        again = await run.look()
+        again = await run.reconcile()
         assert ("False", "MultipleNodesFound") == run.condition("Registered")
         assert again is not None
         assert 890 < again <= 900
 
         await run.bench.clock.sleep(again)
-        await run.look()
+        await run.reconcile()
         assert run.is_gone
         assert {"registration_timeout": 1} == disrupted(run.bench)
 
@@ -169,7 +169,7 @@ async def test_annotations_and_labels_go_to_the_node() -> None:
     )
     joined = node(taints=[UNREGISTERED], metadata={"labels": {"kept": "node", "own": "1"}})
     async with lifecycle(given, joined) as run:
-        await run.look()
+        await run.reconcile()
 
         held = run.bench.node("node-1").metadata
         assert "true" == held.annotations[labels.DO_NOT_DISRUPT]
@@ -229,7 +229,7 @@ def test_taints_of_a_registered_node(
         )
         joined = node(taints=[UNREGISTERED, *held], metadata={"labels": node_labels})
         async with lifecycle(given, joined) as run:
-            await run.look()
+            await run.reconcile()
 
             assert expected == taints_of(run.bench.node("node-1"))
             assert ("True", "Registered") == run.condition("Registered")
@@ -242,11 +242,11 @@ def test_taints_of_a_registered_node(
 async def test_a_startup_taint_that_was_removed_stays_away() -> None:
     given = claim(stage="Launched", startupTaints=[T])
     async with lifecycle(given, node(taints=[UNREGISTERED], ready="False")) as run:
-        await run.look()
+        await run.reconcile()
         assert [("example.com/t", "", "NoSchedule")] == taints_of(run.bench.node("node-1"))
         await run.taint("node-1", [])
 
-        await run.look()
+        await run.reconcile()
 
         assert [] == taints_of(run.bench.node("node-1"))
 
@@ -257,7 +257,7 @@ async def test_also_when_the_claim_does_not_know_of_its_registration_yet() -> No
     given = claim(stage="Launched", startupTaints=[T])
     registered = node(ready="False", metadata={"labels": {labels.REGISTERED: "true"}})
     async with lifecycle(given, registered) as run:
-        await run.look()
+        await run.reconcile()
 
         assert [] == taints_of(run.bench.node("node-1"))
 
@@ -270,7 +270,7 @@ async def test_a_hook_that_is_not_ready_keeps_the_node_closed() -> None:
     )
     given = claim(stage="Launched", metadata={"labels": {"team": "a"}})
     async with lifecycle(given, node(taints=[UNREGISTERED]), cloud=cloud) as run:
-        again = await run.look()
+        again = await run.reconcile()
 
         found = run.bench.node("node-1")
         assert "a" == found.metadata.labels["team"]
@@ -288,10 +288,10 @@ async def test_a_hook_that_fails_is_asked_again() -> None:
     cloud = FakeCloud(registration_hooks=(Hook("a", [RuntimeError("boom"), HookResult(True)]),))
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED]), cloud=cloud) as run:
         with pytest.raises(RuntimeError, match="boom"):
-            await run.look()
+            await run.reconcile()
         assert ("Unknown", "RegistrationHookPending") == run.condition("Registered")
 
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Registered") == run.condition("Registered")
 
@@ -301,7 +301,7 @@ async def test_a_hook_that_fails_is_asked_again() -> None:
 async def test_a_label_of_a_hook_goes_to_claim_and_node() -> None:
     cloud = FakeCloud(registration_hooks=(Hook("a", [HookResult(True, labels={"rack": "7"})]),))
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED]), cloud=cloud) as run:
-        await run.look()
+        await run.reconcile()
 
         assert "7" == run.claim.metadata.labels["rack"]
         assert "7" == run.bench.node("node-1").metadata.labels["rack"]
@@ -335,7 +335,7 @@ def test_a_hook_that_is_cancelled_is_no_hook_that_failed() -> None:
 async def test_a_node_that_is_as_its_claim_says_needs_nothing() -> None:
     async with lifecycle(claim(stage="Launched", taints=[T])) as run:
         await run.join(node(taints=[UNREGISTERED]))
-        await run.look()
+        await run.reconcile()
 
         assert {} == node_patch(run.claim, run.bench.node("node-1"), is_ready=True)
 
@@ -352,7 +352,7 @@ async def test_the_owner_reference_is_added_once() -> None:
         }
         await run.join(node(taints=[UNREGISTERED], metadata={"ownerReferences": [owner]}))
 
-        await run.look()
+        await run.reconcile()
 
         assert 1 == len(run.bench.node("node-1").metadata.owner_references)
         assert ("True", "Registered") == run.condition("Registered")
@@ -363,11 +363,11 @@ async def test_a_node_that_changed_meanwhile_is_looked_at_again() -> None:
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED])) as run:
         run.wire.losing = lambda request: 409 if "/nodes/" in request.path else 0
         with pytest.raises(ConflictError):
-            await run.look()
+            await run.reconcile()
         assert "True" != run.condition("Registered")[0]
         run.wire.mend()
 
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Registered") == run.condition("Registered")
 
@@ -377,7 +377,7 @@ async def test_a_node_is_written_once_at_registration() -> None:
     async with lifecycle(
         claim(stage="Launched", taints=[T]), node(taints=[UNREGISTERED], ready="False")
     ) as run:
-        await run.look()
+        await run.reconcile()
 
         assert [("PATCH", "/api/v1/nodes/node-1")] == [
             write for write in run.wire.writes if "/nodes/" in write[1]
@@ -391,7 +391,7 @@ async def test_a_node_that_is_already_leaving_is_not_taken_over() -> None:
         await run.bench.client.delete("v1", "Node", None, "node-1")
         await run.bench.settle()
 
-        await run.look()
+        await run.reconcile()
 
         assert ("Unknown", "NodeNotFound") == run.condition("Registered")
         assert ("example.com/wait",) == run.bench.node("node-1").metadata.finalizers
@@ -404,7 +404,7 @@ async def test_a_node_of_ours_that_is_already_leaving_is_still_registered() -> N
         await run.bench.client.delete("v1", "Node", None, "node-1")
         await run.bench.settle()
 
-        await run.look()
+        await run.reconcile()
 
         assert ("True", "Registered") == run.condition("Registered")
 
@@ -417,11 +417,11 @@ async def test_a_registration_counts_only_once_it_is_written_down() -> None:
     ) as run:
         run.wire.losing = lambda request: 409 if request.path.endswith("/status") else 0
         with pytest.raises(ConflictError):
-            await run.look()
+            await run.reconcile()
         assert 0 == count(run.bench, "nodes_created_total")
         run.wire.mend()
 
-        await run.look()
+        await run.reconcile()
 
         assert 1 == count(run.bench, "nodes_created_total")
         assert [(NAME, "", "")] == run.health.told
@@ -434,7 +434,7 @@ async def test_a_registration_counts_once_when_the_next_step_fails() -> None:
         initialized = labels.INITIALIZED.encode()
         run.wire.losing = lambda request: 500 if initialized in request.body else 0
         with pytest.raises(ServerError):
-            await run.look()
+            await run.reconcile()
 
         assert ("True", "Registered") == run.condition("Registered")
         assert 1 == count(run.bench, "nodes_created_total")
@@ -449,7 +449,7 @@ async def test_a_record_that_cannot_be_kept_is_told_and_costs_no_registration() 
     async with lifecycle(claim(stage="Launched"), node(taints=[UNREGISTERED])) as run:
         run.health.succeeded = broken  # type: ignore[method-assign]
         with pytest.raises(ServerError, match="no record today"):
-            await run.look()
+            await run.reconcile()
 
         assert ("True", "Registered") == run.condition("Registered")
 
@@ -470,7 +470,7 @@ async def test_what_others_wrote_unseen_is_not_overwritten() -> None:
         with pytest.raises(ConflictError):
             await run.controller.reconcile(("", NAME))
         await run.bench.settle()
-        await run.look()
+        await run.reconcile()
 
         assert [("example.com/t", "", "NoSchedule")] == taints_of(run.bench.node("node-1"))
         assert ("True", "Drifted") == run.condition("Drifted")

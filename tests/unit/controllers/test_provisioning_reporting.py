@@ -10,7 +10,7 @@ from helpers.builders import pod, pod_term, spread
 from helpers.clusters import in_virtual_time
 from helpers.manifests import condition
 from helpers.provisioning import provisioning, ready_pool, waiting_pod
-from karpenter.controllers.provisioning.reporting import has_hindering_wishes, listed, paced
+from karpenter.controllers.provisioning.reporting import has_hindering_preferences, listed, paced
 from karpenter.model import labels
 from karpenter.settings import Settings
 
@@ -82,7 +82,7 @@ async def test_wishes_that_are_ignored_are_not_pointed_out() -> None:
     ],
 )
 def test_wishes(options: dict[str, Any], expected: bool) -> None:
-    assert expected is has_hindering_wishes(pod("web", **options))
+    assert expected is has_hindering_preferences(pod("web", **options))
 
 
 @in_virtual_time

@@ -9,7 +9,7 @@ from helpers.builders import NOW, node, pod
 from karpenter.api.meta import ObjectMeta
 from karpenter.api.storage import VolumeAttachment
 from karpenter.controllers.termination import events
-from karpenter.controllers.termination.nodes import Visit
+from karpenter.controllers.termination.nodes import TerminationState
 from karpenter.model.labels import DO_NOT_DISRUPT
 
 BEGAN = NOW - timedelta(minutes=10)
@@ -82,4 +82,4 @@ def test_a_pod_without_the_annotation_needs_no_word() -> None:
     ],
 )
 def test_when_volumes_are_no_longer_waited_for(deadline: datetime | None, is_overdue: bool) -> None:
-    assert is_overdue == Visit(node(), None, [], deadline, NOW).is_overdue
+    assert is_overdue == TerminationState(node(), None, [], deadline, NOW).is_overdue

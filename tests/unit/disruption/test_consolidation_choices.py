@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from helpers.builders import NOW, READY, condition, reserved, unmanaged_node
-from helpers.disruption import catalogue_of, found_by, going, look
+from helpers.disruption import catalogue_of, context_of, found_by, going
 from helpers.disruption_objects import (
     LONG_AGO,
     OD_POOL,
@@ -71,7 +71,7 @@ def test_of_two_machines_of_a_type_the_cheaper_could_have_stayed() -> None:
         machine(f"n{zone}", pod_on(f"p{zone}"), instance_type="big", zone=zone, types=types)
         for zone in ("z1", "z2")
     ]
-    consolidation = Search(look(*nodes, types=types, pools=[OD_POOL])).consolidation
+    consolidation = Search(context_of(*nodes, types=types, pools=[OD_POOL])).consolidation
 
     together = consolidation.command("multi", consolidation.candidates)
 
@@ -183,7 +183,7 @@ def without_its_volume(each: Pod) -> Pod:
 
 
 def found_without_a_volume(method: str, *nodes: StateNode, **world: Any) -> Finding:
-    view = look(*nodes, unmanaged_node("other"), **world)
+    view = context_of(*nodes, unmanaged_node("other"), **world)
     cluster = replace(view.snapshot, pvcs={"default/lost": LOST})
     return METHODS[method](
         Search(DisruptionContext(cluster, catalogue_of({}), view.facts, view.settings, now=NOW))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from helpers.builders import condition, unmanaged_node
-from helpers.disruption import World, decided, found_by, going, look, only, planned
+from helpers.disruption import DisruptionInputs, context_of, decided, found_by, going, only, planned
 from helpers.disruption_objects import (
     LONG_AGO,
     OD_POOL,
@@ -76,7 +76,7 @@ def test_what_could_have_stayed_is_no_replacement() -> None:
         machine("s1", pod_on("p3", cpu="1"), instance_type="small", types=types),
     ]
 
-    found = look(*nodes, types=types, pools=[OD_POOL])
+    found = context_of(*nodes, types=types, pools=[OD_POOL])
     consolidation = Search(found).consolidation
     together = consolidation.command("multi", consolidation.candidates)
 
@@ -92,7 +92,7 @@ def test_a_machine_that_nobody_can_price_may_go_together_with_others() -> None:
         machine("b2", pod_on("p2", cpu="4"), instance_type="big", types=types),
         machine("x", pod_on("p3", cpu="1"), instance_type="small", types=types, zone="z9"),
     ]
-    consolidation = Search(look(*nodes, types=types, pools=[OD_POOL])).consolidation
+    consolidation = Search(context_of(*nodes, types=types, pools=[OD_POOL])).consolidation
 
     together = consolidation.command("multi", consolidation.candidates)
 
@@ -178,7 +178,7 @@ def test_several_go_together_only_from_the_front_of_the_order() -> None:
     """The first two hold too much; of those behind them each goes, in a pass of its own."""
     full = [machine(f"a{n}", pod_on(f"p{n}", cpu="6"), instance_type="s8") for n in range(2)]
     spare = [machine(f"b{n}", *pods_on(4, f"q{n}", cpu="100m")) for n in range(3)]
-    small: World = {"pools": [OD_POOL], "types": TYPES[:4]}
+    small: DisruptionInputs = {"pools": [OD_POOL], "types": TYPES[:4]}
 
     multi = found_by("multi", *full, *spare, **small)
     plan = planned(*full, *spare, **small)
@@ -216,7 +216,7 @@ def test_pools_that_were_not_reached_come_first_next_time() -> None:
 @pytest.mark.case("DIS-209")
 def test_a_small_pool_does_not_wait_for_a_large_one() -> None:
     nodes = [stuck(f"a{n:03}", "a") for n in range(100)] + [stuck("b", "b")]
-    view = look(*nodes, pools=[pool("a"), pool("b")])
+    view = context_of(*nodes, pools=[pool("a"), pool("b")])
 
     ordered = in_turns(view.candidates(Kind.GRACEFUL))
 
@@ -242,7 +242,9 @@ def test_whether_nothing_to_do_may_be_remembered(budget: str, is_constrained: bo
 
 
 def test_methods_can_be_skipped() -> None:
-    view = look(machine("n1"), machine("n2", pod_on("p"), instance_type="s8"), pools=[OD_POOL])
+    view = context_of(
+        machine("n1"), machine("n2", pod_on("p"), instance_type="s8"), pools=[OD_POOL]
+    )
 
     step = next_commands(Search(view), skip={"empty", "multi"})
 
@@ -274,7 +276,7 @@ def test_half_is_enough() -> None:
     pools = [pool(policy="Balanced", requirements=ON_DEMAND_ONLY)]
     nodes = [machine("n1", pod_on("p"), instance_type="s2"), machine("n2", pod_on("q"))]
     nodes += [machine("n3", pod_on("r"), instance_type="s2")]
-    view = look(*nodes, pools=pools)
+    view = context_of(*nodes, pools=pools)
 
     found = score_of(view, "np", _delete(candidates_of(view)["n1"], savings=0.2 * 4 / 6))
 
@@ -290,7 +292,7 @@ def test_exactly_enough_is_enough_in_floats() -> None:
     nodes = [
         machine(f"n{n}", *pods, instance_type="cent", types=types) for n, pods in enumerate(loads)
     ]
-    view = look(*nodes, pools=[pool(policy="Balanced")], types=types)
+    view = context_of(*nodes, pools=[pool(policy="Balanced")], types=types)
 
     best = best_score(view, candidates_of(view)["n0"])
 
@@ -304,7 +306,7 @@ def test_what_the_whole_of_a_pool_costs() -> None:
     nodes = [machine("n1", pod_on("p")), machine("n2", pod_on("q"), zone="z9")]
     nodes += [replace(machine("n3", pod_on("r")), node_claim=None)]
 
-    view = look(*nodes, pools=pools)
+    view = context_of(*nodes, pools=pools)
 
     cost, disruption = view.totals("np")
     assert 0.4 == pytest.approx(cost)
@@ -342,7 +344,7 @@ def test_one_pool_that_refuses_is_enough() -> None:
         machine("b1", *pods_on(9, "q", cpu="100m"), pool="b", instance_type="s1"),
         machine("b2", pool="b", instance_type="s32"),
     ]
-    view = look(*nodes, pools=pools)
+    view = context_of(*nodes, pools=pools)
     found = candidates_of(view)
     move = Command(
         "multi", "Underutilized", Decision.DELETE, (found["a1"], found["b1"]), savings=0.9
@@ -358,7 +360,7 @@ def test_one_pool_that_refuses_is_enough() -> None:
 def test_pools_of_other_policies_are_not_asked() -> None:
     pools = [pool("a", policy="Balanced"), pool("b")]
     nodes = [machine("a1", pod_on("p"), pool="a"), machine("b1", pod_on("q"), pool="b")]
-    view = look(*nodes, pools=pools)
+    view = context_of(*nodes, pools=pools)
     found = candidates_of(view)
     move = Command(
         "multi", "Underutilized", Decision.DELETE, (found["a1"], found["b1"]), savings=0.8
@@ -380,7 +382,7 @@ def test_what_could_never_be_worth_it_is_not_even_tried() -> None:
     ]
 
     found = found_by("single", *nodes, pools=pools)
-    view = look(*nodes, pools=pools)
+    view = context_of(*nodes, pools=pools)
 
     assert not best_score(view, candidates_of(view)["busy"]).is_approved
     assert "even removing it would score" in found.verdicts["busy"].detail

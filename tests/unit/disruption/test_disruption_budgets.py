@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, READY, condition
-from helpers.disruption import decided, found_by, going, look, planned
+from helpers.disruption import context_of, decided, found_by, going, planned
 from helpers.disruption_objects import LONG_AGO, machine, pod_on, pool
 from karpenter.api.karpenter import Budget
 from karpenter.disruption.budgets import UNLIMITED, allowance, budget_value, next_opening
@@ -73,7 +73,7 @@ def test_empty_machines_go_in_one_command_within_the_budget(budget: str, count: 
     ],
 )
 def test_what_is_left_of_a_budget(nodes: list[StateNode], budget: str, remaining: int) -> None:
-    view = look(*nodes, pools=[pool(budgets=[budget])])
+    view = context_of(*nodes, pools=[pool(budgets=[budget])])
 
     assert remaining == view.allowance("np", "Empty").remaining
 
@@ -98,7 +98,7 @@ def test_what_is_left_of_a_budget(nodes: list[StateNode], budget: str, remaining
     ],
 )
 def test_who_counts_for_a_budget(odd: StateNode, counted: tuple[int, int]) -> None:
-    found = look(*empties(4), odd, pools=[pool(budgets=["100%"])]).allowance("np", "Empty")
+    found = context_of(*empties(4), odd, pools=[pool(budgets=["100%"])]).allowance("np", "Empty")
 
     assert counted == (found.total, found.disrupting)
 
@@ -130,7 +130,7 @@ def test_the_strictest_budget_for_a_reason_decides() -> None:
         Budget(nodes="4", reasons=("Empty",)),
         Budget(nodes="5", reasons=("Drifted",)),
     ]
-    view = look(*empties(20), pools=[pool(budgets=budgets)])
+    view = context_of(*empties(20), pools=[pool(budgets=budgets)])
 
     found = [view.allowance("np", r).allowed for r in ("Empty", "Drifted", "Underutilized")]
 
@@ -161,7 +161,7 @@ def test_windows(budget: Budget, now: datetime, allowed: int) -> None:
 @pytest.mark.case("DIS-131")
 def test_a_budget_that_cannot_be_read_closes_every_reason() -> None:
     bad = Budget(nodes="1", reasons=("Empty",), schedule="banana", duration="1h")
-    view = look(*empties(3), pools=[pool(budgets=["100%", bad])])
+    view = context_of(*empties(3), pools=[pool(budgets=["100%", bad])])
 
     reasons = ("Empty", "Drifted", "Underutilized", "Unhealthy")
     found = [view.allowance("np", reason) for reason in reasons]
@@ -213,7 +213,7 @@ def test_no_number_of_nodes_allows_none(nodes: str) -> None:
 
 @pytest.mark.case("DIS-132")
 def test_a_budget_without_reasons_is_about_all_of_them() -> None:
-    view = look(*empties(3), pools=[pool(budgets=["2"])])
+    view = context_of(*empties(3), pools=[pool(budgets=["2"])])
 
     reasons = ("Empty", "Drifted", "Underutilized", "Unhealthy")
 
@@ -221,7 +221,7 @@ def test_a_budget_without_reasons_is_about_all_of_them() -> None:
 
 
 def test_a_budget_with_no_reasons_at_all_is_about_none() -> None:
-    view = look(*empties(3), pools=[pool(budgets=[Budget(nodes="0", reasons=())])])
+    view = context_of(*empties(3), pools=[pool(budgets=[Budget(nodes="0", reasons=())])])
 
     assert UNLIMITED == view.allowance("np", "Empty").allowed
 
@@ -284,7 +284,10 @@ def test_users_are_told_of_a_pool_that_allows_nothing(budget: str, culprit: str)
 def test_nodes_that_are_not_ready(reason: str, remaining: int) -> None:
     nodes = [*empties(9), machine("x", node_conditions=[UNREADY])]
 
-    assert remaining == look(*nodes, pools=[pool(budgets=["1"])]).allowance("np", reason).remaining
+    assert (
+        remaining
+        == context_of(*nodes, pools=[pool(budgets=["1"])]).allowance("np", reason).remaining
+    )
 
 
 @pytest.mark.case("V15-D36")
@@ -292,7 +295,9 @@ def test_nodes_that_are_not_ready(reason: str, remaining: int) -> None:
 def test_a_restart_counts_as_a_disruption_for_every_reason(reason: str) -> None:
     restarting = machine("x", claim_conditions=[condition("Rebooting")], initialized=False)
 
-    found = look(machine("n1"), restarting, pools=[pool(budgets=["2"])]).allowance("np", reason)
+    found = context_of(machine("n1"), restarting, pools=[pool(budgets=["2"])]).allowance(
+        "np", reason
+    )
 
     assert (2, 1, 1) == (found.total, found.disrupting, found.remaining)
 
@@ -321,6 +326,6 @@ def test_when_a_window_opens_next() -> None:
 def test_a_budget_for_one_reason_beside_one_for_all(reason: str, remaining: int) -> None:
     both = pool(budgets=["10%", Budget(nodes="0", reasons=("Unhealthy",))])
 
-    view = look(*empties(20), pools=[both])
+    view = context_of(*empties(20), pools=[both])
 
     assert remaining == view.remaining(reason)["np"]

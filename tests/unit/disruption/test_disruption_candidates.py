@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition, launching_node, owner, unmanaged_node
-from helpers.disruption import blocked, found_by, going, look
+from helpers.disruption import blocked, context_of, found_by, going
 from helpers.disruption_objects import LONG_AGO, Standing, machine, pdb_of, pod_on
 from karpenter.api.pods import Pod
 from karpenter.api.policy import PodDisruptionBudget
@@ -108,7 +108,7 @@ def test_a_pool_without_types_blocks_every_method() -> None:
 
 @pytest.mark.case("DIS-120")
 def test_a_machine_in_a_command_is_no_candidate_and_nobody_is_told() -> None:
-    found = look(machine("n1"), in_progress=["n1"]).standing(Kind.GRACEFUL)["n1"]
+    found = context_of(machine("n1"), in_progress=["n1"]).standing(Kind.GRACEFUL)["n1"]
 
     assert isinstance(found, Blocked)
     assert ("DisruptionInProgress", False) == (found.why, found.has_event)
@@ -274,7 +274,7 @@ def test_a_budget_is_asked_for_each_pod_by_itself() -> None:
 
 
 def test_what_holds_a_machine_is_named() -> None:
-    found = look(machine("n1", pod_on("p")), pdbs=[pdb_of(0)]).standing(Kind.GRACEFUL)["n1"]
+    found = context_of(machine("n1", pod_on("p")), pdbs=[pdb_of(0)]).standing(Kind.GRACEFUL)["n1"]
 
     assert isinstance(found, Blocked)
     assert "PDB default/pdb allows 0 of 2 for pod default/p" == found.detail

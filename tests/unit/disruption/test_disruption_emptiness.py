@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition, owner, pod_template
-from helpers.disruption import decided, found_by, going, look, only, planned
+from helpers.disruption import context_of, decided, found_by, going, only, planned
 from helpers.disruption_objects import Standing, machine, pod_on, pool
 from karpenter.api.karpenter import CapacityBuffer, CapacityBufferSpec, PodTemplateReference
 from karpenter.api.meta import ObjectMeta
@@ -140,7 +140,7 @@ def test_a_machine_that_a_waiting_pod_would_come_to_is_not_kept_for_a_buffer() -
     )
     waits = pod_on("waits", node_name="", node_selector={keys.ZONE: "z2"})
 
-    view = look(
+    view = context_of(
         machine("n1"),
         machine("n2", zone="z2"),
         pods=[waits],

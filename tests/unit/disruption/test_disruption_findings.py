@@ -6,7 +6,15 @@ from typing import Final
 import pytest
 
 from helpers.builders import condition, expression, owner, reserved, unmanaged_node
-from helpers.disruption import World, catalogue_of, found_by, going, look, only, planned
+from helpers.disruption import (
+    DisruptionInputs,
+    catalogue_of,
+    context_of,
+    found_by,
+    going,
+    only,
+    planned,
+)
 from helpers.disruption_objects import (
     LONG_AGO,
     ON_DEMAND_ONLY,
@@ -169,7 +177,7 @@ def test_without_a_pool_that_is_ready_nobody_moves(method: str, why: str) -> Non
 def test_a_replacement_must_leave_as_much_choice_as_its_pool_asks_for(method: str) -> None:
     """The claim could be any of six types, but only one is written on it."""
     choice = NodeRequirement(keys.INSTANCE_TYPE, "Exists", min_values=2)
-    world: World = {
+    world: DisruptionInputs = {
         "pools": [pool(requirements=[choice, *ON_DEMAND_ONLY])],
         "options": Options(most_instance_types=1),
     }
@@ -283,7 +291,7 @@ def static_nodes(*names: str, pool: str = "np") -> list[StateNode]:
 
 @pytest.mark.case("DIS-252")
 def test_static_drift_has_a_gate() -> None:
-    view = look(*static_nodes("n1"), pools=[pool(replicas=1)])
+    view = context_of(*static_nodes("n1"), pools=[pool(replicas=1)])
     closed = replace(view.settings, planning=replace(view.settings.planning, static=False))
 
     found = find_static_drift(

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from helpers.builders import FACTS_F, NOW, pod, unmanaged_node
-from helpers.disruption import catalogue_of, found_by, going, look, only, planned, snapshot
+from helpers.disruption import catalogue_of, context_of, found_by, going, only, planned, snapshot
 from helpers.disruption_objects import machine, pod_on, pool
 from karpenter.api.karpenter import (
     NodeClassReference,
@@ -57,7 +57,7 @@ def test_a_plan_without_a_pool_that_is_ready_while_a_machine_is_on_its_way_out()
 
 def test_every_machine_is_a_candidate_or_blocked() -> None:
     nodes = [machine("n2"), machine("n1", annotations={keys.DO_NOT_DISRUPT: "true"})]
-    view = look(*nodes)
+    view = context_of(*nodes)
 
     assert ["n2"] == [each.name for each in view.candidates(Kind.GRACEFUL)]
     assert ["n1"] == list(view.blocked(Kind.GRACEFUL))
@@ -127,7 +127,7 @@ def test_a_machine_whose_command_has_begun_is_in_progress() -> None:
 
     outlook.begin(only(found_by("single", *nodes)))
 
-    standing = outlook.look().standing(Kind.GRACEFUL)["n1"]
+    standing = outlook.context().standing(Kind.GRACEFUL)["n1"]
     assert isinstance(standing, Blocked)
     assert "DisruptionInProgress" == standing.why
 
@@ -136,9 +136,9 @@ def test_a_machine_whose_command_has_begun_is_in_progress() -> None:
 def test_machines_that_are_to_take_pods_wait_for_them() -> None:
     outlook = outlook_of(machine("n1"), machine("n2"), pods=[pod("waits", cpu="3")])
 
-    before, now = outlook.before.standing(Kind.GRACEFUL), outlook.look().standing(Kind.GRACEFUL)
+    before, now = outlook.before.standing(Kind.GRACEFUL), outlook.context().standing(Kind.GRACEFUL)
 
     assert isinstance(before["n1"], Candidate)
     assert isinstance(now["n1"], Blocked)
     assert ("Nominated", Candidate) == (now["n1"].why, type(now["n2"]))
-    assert NOW + timedelta(seconds=20) == outlook.look().snapshot.nodes[0].nominated_until
+    assert NOW + timedelta(seconds=20) == outlook.context().snapshot.nodes[0].nominated_until

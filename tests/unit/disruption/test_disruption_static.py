@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from helpers.builders import FACTS_F, NOW, RESERVATION_ID, expression, offering, reserved
-from helpers.disruption import World, catalogue_of, look, snapshot
+from helpers.disruption import DisruptionInputs, catalogue_of, context_of, snapshot
 from helpers.disruption_objects import (
     ON_DEMAND_ONLY,
     Standing,
@@ -36,7 +36,7 @@ RESERVED_ONLY: Final = (expression(keys.CAPACITY_TYPE, "In", keys.RESERVED),)
 
 
 def test_drift_and_repair_count_as_whoever_scales_the_pool() -> None:
-    view = look(machine("a"), machine("b", marked=True), pools=[FIXED])
+    view = context_of(machine("a"), machine("b", marked=True), pools=[FIXED])
 
     assert count_static(FIXED, view.snapshot, now=NOW) == strength_of(view, FIXED)
 
@@ -221,15 +221,15 @@ def test_without_a_label_for_reservations_nobody_holds_one() -> None:
 
 
 def _candidate(wanted: NodePool, options: Standing | None = None, **world: object) -> Candidate:
-    given: World = {"pools": [wanted], **world}  # type: ignore[typeddict-item]
-    view = look(machine("n1", pod_on("p"), **(options or {})), **given)
+    given: DisruptionInputs = {"pools": [wanted], **world}  # type: ignore[typeddict-item]
+    view = context_of(machine("n1", pod_on("p"), **(options or {})), **given)
     (candidate,) = view.candidates(Kind.GRACEFUL)
     return candidate
 
 
 def _replacement(wanted: NodePool, **world: object) -> PlannedClaim:
-    given: World = {"pools": [wanted], **world}  # type: ignore[typeddict-item]
-    view = look(machine("n1", pod_on("p")), **given)
+    given: DisruptionInputs = {"pools": [wanted], **world}  # type: ignore[typeddict-item]
+    view = context_of(machine("n1", pod_on("p")), **given)
     return static_replacement(view, view.candidates(Kind.GRACEFUL)[0])
 
 

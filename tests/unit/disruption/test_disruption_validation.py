@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, unmanaged_node
-from helpers.disruption import decided, found_by, look, only
+from helpers.disruption import context_of, decided, found_by, only
 from helpers.disruption_objects import (
     OD_POOL,
     ON_DEMAND_ONLY,
@@ -51,7 +51,7 @@ def deletion() -> Command:
 
 
 def test_a_cluster_at_rest_confirms_a_command() -> None:
-    fresh = look(machine("n1"), machine("n2"), now=LATER)
+    fresh = context_of(machine("n1"), machine("n2"), now=LATER)
 
     found = validated(two_empty(), fresh)
 
@@ -61,7 +61,7 @@ def test_a_cluster_at_rest_confirms_a_command() -> None:
 
 @pytest.mark.case("DIS-150")
 def test_an_empty_machine_that_got_a_pod_stays_and_the_other_goes() -> None:
-    fresh = look(machine("n1", pod_on("new")), machine("n2"), now=LATER)
+    fresh = context_of(machine("n1", pod_on("new")), machine("n2"), now=LATER)
 
     found = validated(two_empty(), fresh)
 
@@ -74,19 +74,19 @@ def test_an_empty_machine_that_got_a_pod_stays_and_the_other_goes() -> None:
 def test_an_empty_machine_that_pods_are_expected_on_stays() -> None:
     command = only(decided(machine("n1")))
 
-    found = validated(command, look(machine("n1", nominated_until=SOON), now=LATER))
+    found = validated(command, context_of(machine("n1", nominated_until=SOON), now=LATER))
 
     assert (None, "nominated", ("n1",)) == (found.command, found.failure, found.lost)
 
 
 def test_an_empty_machine_that_is_gone_is_lost() -> None:
-    found = validated(only(decided(machine("n1"))), look(now=LATER))
+    found = validated(only(decided(machine("n1"))), context_of(now=LATER))
 
     assert (None, "churn", ("n1",)) == (found.command, found.failure, found.lost)
 
 
 def test_empty_machines_beyond_the_budget_stay() -> None:
-    fresh = look(machine("n1"), machine("n2"), pools=[pool(budgets=["1"])], now=LATER)
+    fresh = context_of(machine("n1"), machine("n2"), pools=[pool(budgets=["1"])], now=LATER)
 
     found = validated(two_empty(), fresh)
 
@@ -95,7 +95,7 @@ def test_empty_machines_beyond_the_budget_stay() -> None:
 
 
 def test_empty_machines_without_any_budget_stay() -> None:
-    fresh = look(machine("n1"), machine("n2"), pools=[pool(budgets=["0"])], now=LATER)
+    fresh = context_of(machine("n1"), machine("n2"), pools=[pool(budgets=["0"])], now=LATER)
 
     found = validated(two_empty(), fresh)
 
@@ -104,7 +104,7 @@ def test_empty_machines_without_any_budget_stay() -> None:
 
 
 def test_a_replacement_that_still_holds_is_confirmed() -> None:
-    fresh = look(machine("n1", pod_on("a"), instance_type="s8"), pools=[OD_POOL], now=LATER)
+    fresh = context_of(machine("n1", pod_on("a"), instance_type="s8"), pools=[OD_POOL], now=LATER)
 
     found = validated(replacement(), fresh)
 
@@ -116,7 +116,7 @@ def test_a_deletion_that_still_holds_is_confirmed_with_the_places_of_now() -> No
     command = deletion()
     came = [machine("n1", pod_on("a"), pod_on("new")), *others("b"), *others("c")]
 
-    found = validated(command, look(*came, pools=[OD_POOL], now=LATER))
+    found = validated(command, context_of(*came, pools=[OD_POOL], now=LATER))
 
     assert found.command is not None
     assert ["a", "new"] == [each.metadata.name for each in found.command.candidates[0].movable]
@@ -143,7 +143,7 @@ def test_a_deletion_that_still_holds_is_confirmed_with_the_places_of_now() -> No
     ],
 )
 def test_why_a_candidate_is_lost(nodes: list[StateNode], failure: str, detail: str) -> None:
-    found = validated(deletion(), look(*nodes, *others("b"), pools=[OD_POOL], now=LATER))
+    found = validated(deletion(), context_of(*nodes, *others("b"), pools=[OD_POOL], now=LATER))
 
     assert (None, failure, detail, ("n1",)) == (
         found.command,
@@ -154,7 +154,7 @@ def test_why_a_candidate_is_lost(nodes: list[StateNode], failure: str, detail: s
 
 
 def test_of_several_reasons_churn_is_counted() -> None:
-    fresh = look(machine("n1", nominated_until=SOON), machine("n2", pod_on("new")), now=LATER)
+    fresh = context_of(machine("n1", nominated_until=SOON), machine("n2", pod_on("new")), now=LATER)
 
     found = validated(two_empty(), fresh)
 
@@ -167,7 +167,9 @@ def test_a_budget_that_allows_some_of_several_is_not_enough() -> None:
     command = only(found_by("multi", *nodes, unmanaged_node("other"), pools=[OD_POOL]))
     tight = pool(requirements=ON_DEMAND_ONLY, budgets=["1"])
 
-    found = validated(command, look(*nodes, unmanaged_node("other"), pools=[tight], now=LATER))
+    found = validated(
+        command, context_of(*nodes, unmanaged_node("other"), pools=[tight], now=LATER)
+    )
 
     assert (None, "budget", "budgets allow it no more", ("n2",)) == (
         found.command,
@@ -180,7 +182,9 @@ def test_a_budget_that_allows_some_of_several_is_not_enough() -> None:
 @pytest.mark.case("DIS-154")
 def test_pods_came_that_need_several_machines() -> None:
     came = [pod_on(f"new{zone}", node_selector={keys.ZONE: zone}) for zone in ("z1", "z2")]
-    fresh = look(machine("n1", pod_on("a"), *came, instance_type="s8"), pools=[OD_POOL], now=LATER)
+    fresh = context_of(
+        machine("n1", pod_on("a"), *came, instance_type="s8"), pools=[OD_POOL], now=LATER
+    )
 
     found = validated(replacement(), fresh)
 
@@ -190,7 +194,9 @@ def test_pods_came_that_need_several_machines() -> None:
 @pytest.mark.case("DIS-152")
 def test_a_protected_pod_came() -> None:
     came = pod_on("new", annotations={keys.DO_NOT_DISRUPT: "true"})
-    fresh = look(machine("n1", pod_on("a"), came, instance_type="s8"), pools=[OD_POOL], now=LATER)
+    fresh = context_of(
+        machine("n1", pod_on("a"), came, instance_type="s8"), pools=[OD_POOL], now=LATER
+    )
 
     found = validated(replacement(), fresh)
 
@@ -201,7 +207,7 @@ def test_a_protected_pod_came() -> None:
 @pytest.mark.case("DIS-153")
 def test_a_pod_came_whose_budget_is_spent() -> None:
     came = pod_on("new", labels={"app": "held"})
-    fresh = look(
+    fresh = context_of(
         machine("n1", pod_on("a"), came, instance_type="s8"),
         pools=[OD_POOL],
         pdbs=[pdb_of(0, labels={"app": "held"})],
@@ -215,7 +221,7 @@ def test_a_pod_came_whose_budget_is_spent() -> None:
 
 @pytest.mark.case("DIS-154")
 def test_a_pod_came_that_does_not_fit_what_was_decided() -> None:
-    fresh = look(
+    fresh = context_of(
         machine("n1", pod_on("a"), pod_on("new", cpu="3"), instance_type="s8"),
         pools=[OD_POOL],
         now=LATER,
@@ -228,7 +234,7 @@ def test_a_pod_came_that_does_not_fit_what_was_decided() -> None:
 
 
 def test_a_replacement_nobody_needs_any_more_is_not_made() -> None:
-    fresh = look(
+    fresh = context_of(
         machine("n1", pod_on("a"), instance_type="s8"),
         machine("n2", *pods_on(2, "b"), instance_type="s4"),
         pools=[OD_POOL],
@@ -245,14 +251,16 @@ def test_a_deletion_that_would_need_a_new_machine_now_fails() -> None:
     command = only(found_by("single", *nodes, pools=[OD_POOL]))
     full = [machine("n1", *pods_on(7, "a")), machine("n2", pod_on("b"))]
 
-    found = validated(command, look(*full, pools=[OD_POOL], now=LATER))
+    found = validated(command, context_of(*full, pools=[OD_POOL], now=LATER))
 
     assert (None, "scheduling") == (found.command, found.failure)
 
 
 def test_a_pod_that_fits_nowhere_fails_it() -> None:
     came = pod_on("new", node_selector={keys.ZONE: "z9"})
-    fresh = look(machine("n1", pod_on("a"), came, instance_type="s8"), pools=[OD_POOL], now=LATER)
+    fresh = context_of(
+        machine("n1", pod_on("a"), came, instance_type="s8"), pools=[OD_POOL], now=LATER
+    )
 
     assert "no place for default/new" == validated(replacement(), fresh).detail
 
@@ -260,7 +268,7 @@ def test_a_pod_that_fits_nowhere_fails_it() -> None:
 @pytest.mark.case("DIS-155")
 def test_the_budget_was_closed() -> None:
     shut = pool(requirements=ON_DEMAND_ONLY, budgets=["0"])
-    fresh = look(machine("n1", pod_on("a"), instance_type="s8"), pools=[shut], now=LATER)
+    fresh = context_of(machine("n1", pod_on("a"), instance_type="s8"), pools=[shut], now=LATER)
 
     found = validated(replacement(), fresh)
 
@@ -270,7 +278,7 @@ def test_the_budget_was_closed() -> None:
 @pytest.mark.case("DIS-156")
 def test_after_several_one_is_tried_in_the_same_pass() -> None:
     nodes = [machine(f"n{n}", pod_on(f"p{n}"), instance_type="s8") for n in range(3)]
-    search = Search(look(*nodes, pools=[OD_POOL]))
+    search = Search(context_of(*nodes, pools=[OD_POOL]))
 
     first = next_commands(search)
     second = next_commands(search, skip={"repair", "empty", "static-drift", "drift", "multi"})

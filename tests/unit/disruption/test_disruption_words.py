@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from helpers.builders import NOW, condition, launching_node, unmanaged_node
-from helpers.disruption import found_by, going, look, only, planned
+from helpers.disruption import context_of, found_by, going, only, planned
 from helpers.disruption_objects import (
     LONG_AGO,
     ON_DEMAND_ONLY,
@@ -69,7 +69,7 @@ def test_why_a_machine_is_no_candidate(found: StateNode, detail: str) -> None:
 
 @pytest.mark.case("DIS-120")
 def test_a_machine_in_a_command_is_said_to_be() -> None:
-    found = look(machine("n1"), in_progress=["n1"]).standing(Kind.GRACEFUL)["n1"]
+    found = context_of(machine("n1"), in_progress=["n1"]).standing(Kind.GRACEFUL)["n1"]
 
     assert isinstance(found, Blocked)
     assert "it is being disrupted already" == found.detail
@@ -243,7 +243,7 @@ def test_a_claim_of_no_pool_that_expires_has_a_nameless_one() -> None:
 
 
 def _said_of(found: StateNode, pdbs: list[PodDisruptionBudget] | None = None) -> str:
-    verdict = look(found, pdbs=pdbs or []).standing(Kind.GRACEFUL)["n1"]
+    verdict = context_of(found, pdbs=pdbs or []).standing(Kind.GRACEFUL)["n1"]
     assert isinstance(verdict, Blocked)
     return verdict.detail
 

@@ -23,7 +23,7 @@ def test_turns_are_measured_from_the_end_of_a_wait_to_the_next(
     seven = iter(range(0, 700, 7))
     selector = WatchedSelector(lambda: next(clock), lambda: float(next(seven)))
     told: list[tuple[float, float]] = []
-    selector.tell = lambda seconds, processor: told.append((seconds, processor))
+    selector.report = lambda seconds, processor: told.append((seconds, processor))
 
     selector.select(0)
     selector.select(0)

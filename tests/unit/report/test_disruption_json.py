@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from helpers.builders import READY, condition
-from helpers.disruption import World, planned
+from helpers.disruption import DisruptionInputs, planned
 from helpers.disruption_objects import LONG_AGO, kind, machine, on_demand, pod_on, pool
 from karpenter.cloud.provider import REBOOT_NODE, RepairPolicy
 from karpenter.cloud.repair import RepairPolicies
@@ -59,7 +59,9 @@ def test_the_schema_lists_exactly_what_there_is(listed: list[str], there_are: li
     assert sorted(there_are) == sorted(listed)
 
 
-def document(*nodes: StateNode, with_repair: bool = False, **world: Unpack[World]) -> Any:
+def document(
+    *nodes: StateNode, with_repair: bool = False, **world: Unpack[DisruptionInputs]
+) -> Any:
     """A plan as data, held against the schema."""
     made = disruption_document(planned(*nodes, **world), with_repair=with_repair)
     VALIDATOR.validate({"disruption": made})
@@ -123,7 +125,7 @@ def test_a_restart_saves_nothing_whatever_the_node_costs() -> None:
 
 
 def test_budgets_are_what_is_left_for_each_reason() -> None:
-    world: World = {"pools": [pool(budgets=["1"])]}
+    world: DisruptionInputs = {"pools": [pool(budgets=["1"])]}
 
     usual = document(machine("n1"), machine("n2"), **world)["budgets"]
     with_repair = document(machine("n1"), with_repair=True, **world)["budgets"]

@@ -33,7 +33,7 @@ from karpenter.model import labels as keys
 from karpenter.report.pod_explanation import explain_pod, explanation_document
 from karpenter.scheduling.problem import Options
 from karpenter.scheduling.provisioning import PassSettings, plan_provisioning
-from karpenter.scheduling.reasons.look_back import LookBack
+from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.nodes import StateNode
 
@@ -51,16 +51,16 @@ def explained(
         listed += [part for part in parts if part is not None]
     snapshot = snapshot_of(listed)
     catalogue = tuple(types)
-    look_back = LookBack()
+    captured = SolveCapture()
     outcome = plan_provisioning(
         snapshot,
         lambda _: catalogue,
         FACTS_F,
         settings or PassSettings(),
         now=NOW,
-        witness=look_back,
+        witness=captured,
     )
-    told = explain_pod(f"default/{name}", snapshot, outcome, look_back)
+    told = explain_pod(f"default/{name}", snapshot, outcome, captured)
     document: dict[str, Any] = json.loads(json.dumps(explanation_document(told)))
     return document
 

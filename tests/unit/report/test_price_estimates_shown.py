@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from helpers.builders import FACTS_F, NOW, expression, pod
-from helpers.disruption import look, planned, snapshot
+from helpers.disruption import context_of, planned, snapshot
 from helpers.disruption_objects import (
     ON_DEMAND_ONLY,
     TYPES,
@@ -30,7 +30,7 @@ from karpenter.cli.plan.provisioning_view import plan_parts
 from karpenter.cloud.types import InstanceType
 from karpenter.console.screen import ESTIMATES, laid_out
 from karpenter.model import labels
-from karpenter.report.disruption import disruption_document, reasons_told
+from karpenter.report.disruption import disruption_document, reported_reasons
 from karpenter.report.node_explanation import explain_node, node_document
 from karpenter.report.nodepool_explanation import explain_pool, pool_document
 from karpenter.report.pod_explanation import explain_pod, explanation_document
@@ -38,10 +38,10 @@ from karpenter.report.provisioning import plan_schema, provisioning_document
 from karpenter.scheduling.inputs.overlays import apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue
 from karpenter.scheduling.provisioning import PassSettings, ProvisioningPlan, plan_provisioning
-from karpenter.scheduling.reasons.look_back import LookBack
+from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(json.loads(plan_schema()))
-REASONS = reasons_told(with_repair=False)
+REASONS = reported_reasons(with_repair=False)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ GUESSED = guessed(*TYPES)
 
 
 def provisioning(
-    types: Iterable[InstanceType], *names: str, look_back: LookBack | None = None
+    types: Iterable[InstanceType], *names: str, captured: SolveCapture | None = None
 ) -> ProvisioningPlan:
     catalogue = tuple(types)
     waiting = [pod(name, cpu="3") for name in names]
@@ -70,7 +70,7 @@ def provisioning(
         FACTS_F,
         PassSettings(),
         now=NOW,
-        witness=look_back,
+        witness=captured,
     )
 
 
@@ -114,9 +114,9 @@ def test_a_plan_of_told_prices_has_neither_mark_nor_footnote() -> None:
 
 
 def test_the_story_of_a_pod_marks_its_offers() -> None:
-    look_back = LookBack()
-    outcome = provisioning(GUESSED, "web", look_back=look_back)
-    told = explain_pod("default/web", snapshot(pods=[pod("web", cpu="3")]), outcome, look_back)
+    captured = SolveCapture()
+    outcome = provisioning(GUESSED, "web", captured=captured)
+    told = explain_pod("default/web", snapshot(pods=[pod("web", cpu="3")]), outcome, captured)
 
     document = explanation_document(told)
     offers = [document["place"]["launch"], document["place"]["nextBest"]]
@@ -165,7 +165,9 @@ def test_the_story_of_a_node_marks_its_price_and_what_a_move_saves() -> None:
     types = guessed(kind("s4", 4, ways=[on_demand(1.0)]), kind("new", 4, ways=[on_demand(0.5)]))
     nodes = [machine("old", pod_on("web", cpu="1"))]
 
-    told = explain_node("old", planned(*nodes, types=types), lambda _: look(*nodes, types=types))
+    told = explain_node(
+        "old", planned(*nodes, types=types), lambda _: context_of(*nodes, types=types)
+    )
 
     document = node_document(told)
     assert (1.0, True) == (document["price"], document["isEstimate"])
@@ -178,7 +180,7 @@ def test_the_story_of_a_node_marks_its_price_and_what_a_move_saves() -> None:
 def test_the_price_curve_of_a_pool_marks_estimates_one_by_one() -> None:
     types = (kind("told", 2, ways=[spot(0.1)]), *guessed(kind("s4", 4, ways=[on_demand(0.4)])))
 
-    told = explain_pool("np", look(machine("n1"), types=types))
+    told = explain_pool("np", context_of(machine("n1"), types=types))
 
     document = pool_document(told)
     assert [False, True] == ["isEstimate" in each["cheapest"] for each in document["prices"]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, eventually, in_virtual_time, names, workload
+from helpers.clusters import ClusterHandle, eventually, in_virtual_time, names, workload
 from karpenter.clock import SystemClock, run_virtual, running_clock
 from karpenter_sandbox.cluster import Cluster, last_moment, virtual_cluster
 from karpenter_sandbox.conditions import is_true
@@ -23,7 +23,7 @@ HOUR = 3600.0
 TESTS = Path(__file__).parents[2]
 
 
-async def running_pods(cluster: World) -> list[JsonObject]:
+async def running_pods(cluster: ClusterHandle) -> list[JsonObject]:
     return [
         pod
         for pod in await cluster.pods()
@@ -31,7 +31,7 @@ async def running_pods(cluster: World) -> list[JsonObject]:
     ]
 
 
-async def drain(cluster: World, node: str) -> int:
+async def drain(cluster: ClusterHandle, node: str) -> int:
     """Do what ``kubectl drain`` does; return how often a budget said no."""
     refusals = 0
     await cluster.change("v1", "Node", node, {"spec": {"unschedulable": True}})
@@ -52,7 +52,7 @@ async def drain(cluster: World, node: str) -> int:
 @in_virtual_time
 async def test_a_deployment_runs_on_the_nodes_scales_and_goes_without_a_trace() -> None:
     async with virtual_cluster(nodes=3) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         await cluster.pass_time(1)  # until all nodes are ready, so that there is a choice
         await cluster.create(workload("Deployment", "web", replicas=3))
         await cluster.pass_time(10)
@@ -74,7 +74,7 @@ async def test_a_deployment_runs_on_the_nodes_scales_and_goes_without_a_trace() 
 @in_virtual_time
 async def test_a_new_cluster_has_what_every_cluster_has() -> None:
     async with virtual_cluster(nodes=2) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         await cluster.pass_time(5)
 
         namespaces = names(await cluster.objects("v1", "Namespace"))
@@ -99,7 +99,7 @@ async def test_a_new_cluster_has_what_every_cluster_has() -> None:
 @in_virtual_time
 async def test_draining_a_node_never_breaks_a_budget() -> None:
     async with virtual_cluster(nodes=3) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         budget = {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
@@ -129,7 +129,7 @@ async def test_draining_a_node_never_breaks_a_budget() -> None:
 @in_virtual_time
 async def test_pods_move_away_from_a_node_that_falls_silent() -> None:
     async with virtual_cluster(nodes=3) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         await cluster.create(workload("Deployment", "web", replicas=6))
         await cluster.pass_time(10)
         whole.machines.inject("node-2", Fault.UNREACHABLE)
@@ -146,7 +146,7 @@ async def test_pods_move_away_from_a_node_that_falls_silent() -> None:
 @in_virtual_time
 async def test_a_stateful_set_gets_volumes_where_its_pods_run() -> None:
     async with virtual_cluster(nodes=3) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         claim = {
             "metadata": {"name": "data"},
             "spec": {
@@ -178,7 +178,7 @@ async def test_a_stateful_set_gets_volumes_where_its_pods_run() -> None:
 @in_virtual_time
 async def test_a_job_comes_to_its_end() -> None:
     async with virtual_cluster(nodes=1) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         pods = {"containers": [{"name": "main", "image": "x"}], "restartPolicy": "Never"}
         await cluster.create(
             {
@@ -199,7 +199,7 @@ async def test_a_job_comes_to_its_end() -> None:
 @in_virtual_time
 async def test_daemons_come_with_each_node_and_wait_for_nothing_but_the_node() -> None:
     async with virtual_cluster(nodes=1) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         await cluster.create(workload("DaemonSet", "agent"))
         await cluster.pass_time(5)
         late = {"sandbox.karpenter.sh/boot-delay": "30s"}
@@ -217,7 +217,7 @@ async def test_daemons_come_with_each_node_and_wait_for_nothing_but_the_node() -
 @in_virtual_time
 async def test_an_important_pod_takes_the_room_of_lesser_ones() -> None:
     async with virtual_cluster(nodes=1, shape=NodeShape(cpu="2")) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         greedy = {"containers": [_container("1")]}
         template = {"metadata": {"labels": {"app": "web"}}, "spec": greedy}
         await cluster.create(workload("Deployment", "web", replicas=2, template=template))
@@ -244,7 +244,7 @@ async def test_an_important_pod_takes_the_room_of_lesser_ones() -> None:
 async def busy_hour(nodes: int, seconds: float) -> str:
     """Let a cluster go through a bit of everything; return a digest of how it ends up."""
     async with virtual_cluster(nodes=nodes, seed=11) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         await cluster.create(workload("Deployment", "web", replicas=2 * nodes))
         await cluster.create(workload("DaemonSet", "agent"))
         await cluster.pass_time(60)
@@ -294,7 +294,7 @@ def test_an_hour_of_a_hundred_nodes_is_the_same_in_another_process() -> None:
 @in_virtual_time
 async def test_kubelets_renew_their_leases_every_ten_seconds() -> None:
     async with virtual_cluster(nodes=1) as whole:
-        cluster = World(whole.client, whole.clock)
+        cluster = ClusterHandle(whole.client, whole.clock)
         await cluster.pass_time(1)
         renewals = []
         for _ in range(3):

@@ -12,7 +12,7 @@ from helpers.commands import run
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.simulated.account import simulated_account
 from karpenter_sandbox.cluster import Cluster
-from karpenter_sandbox.command.autoscaler import autoscaling, told_when_over
+from karpenter_sandbox.command.autoscaler import autoscaling, report_end
 from karpenter_sandbox.command.cloud import Account, CloudOptions, first_nodes
 
 
@@ -108,7 +108,7 @@ async def test_of_controllers_that_stop_the_reason_is_told_and_not_its_wrapping(
 
     task = asyncio.create_task(controllers())
     await asyncio.wait({task})
-    told_when_over(task, said.append)
+    report_end(task, said.append)
 
     assert ["! the controllers have stopped: nobody has seen this coming"] == said
 
@@ -163,9 +163,9 @@ def test_the_first_nodes_stand_in_the_zones_of_the_simulated_cloud() -> None:
 
 @pytest.mark.parametrize("region", ["us-west-2", "ap-northeast-1"])  # the second has no zone b
 def test_the_first_nodes_stand_in_the_zones_of_the_simulated_account(region: str) -> None:
-    wishes = CloudOptions("aws", account=Account(region=region))
+    options = CloudOptions("aws", account=Account(region=region))
     with simulated_account(SystemClock(), region=region) as account:
-        assert tuple(account.subnets) == first_nodes(wishes).zones
+        assert tuple(account.subnets) == first_nodes(options).zones
 
 
 def test_the_first_nodes_stand_in_zones_of_the_machines_that_are_listed(tmp_path: Path) -> None:

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, names, pod_template, world
+from helpers.clusters import (
+    ClusterHandle,
+    in_virtual_time,
+    names,
+    pod_template,
+    running_controllers,
+)
 from karpenter.model.cron import ScheduleError, parse_schedule
 from karpenter_sandbox.controllers.jobs.cronjob import CronJobController
 from karpenter_sandbox.controllers.jobs.job import JobController
@@ -26,11 +32,11 @@ def cron_job(schedule: str = "*/10 * * * *", **spec: Any) -> JsonObject:
     }
 
 
-async def jobs(cluster: World) -> list[JsonObject]:
+async def jobs(cluster: ClusterHandle) -> list[JsonObject]:
     return await cluster.objects("batch/v1", "Job")
 
 
-async def finish_all(cluster: World, phase: str = "Succeeded") -> None:
+async def finish_all(cluster: ClusterHandle, phase: str = "Succeeded") -> None:
     for pod in await cluster.pods():
         if pod["status"]["phase"] == "Pending":
             await cluster.finish(pod, phase)
@@ -39,7 +45,7 @@ async def finish_all(cluster: World, phase: str = "Succeeded") -> None:
 
 @in_virtual_time
 async def test_a_job_is_made_whenever_the_schedule_comes_due() -> None:
-    async with world(CronJobController) as cluster:
+    async with running_controllers(CronJobController) as cluster:
         await cluster.create(cron_job())
         await cluster.pass_time(9 * 60)
         before = await jobs(cluster)
@@ -59,7 +65,7 @@ async def test_a_job_is_made_whenever_the_schedule_comes_due() -> None:
 
 @in_virtual_time
 async def test_a_suspended_one_does_nothing() -> None:
-    async with world(CronJobController) as cluster:
+    async with running_controllers(CronJobController) as cluster:
         await cluster.create(cron_job(suspend=True))
         await cluster.pass_time(HOUR)
 
@@ -78,7 +84,7 @@ async def test_a_suspended_one_does_nothing() -> None:
 )
 @in_virtual_time
 async def test_what_happens_while_a_job_is_at_work(policy: str, left: int, reason: str) -> None:
-    async with world(CronJobController) as cluster:
+    async with running_controllers(CronJobController) as cluster:
         await cluster.create(cron_job(concurrencyPolicy=policy))
         await cluster.pass_time(35 * 60)
 
@@ -91,7 +97,7 @@ async def test_what_happens_while_a_job_is_at_work(policy: str, left: int, reaso
 
 @in_virtual_time
 async def test_only_the_latest_finished_jobs_are_kept() -> None:
-    async with world(CronJobController, JobController) as cluster:
+    async with running_controllers(CronJobController, JobController) as cluster:
         await cluster.create(cron_job(successfulJobsHistoryLimit=2, failedJobsHistoryLimit=1))
         await cluster.settle()
         for phase in ("Failed", "Succeeded", "Succeeded", "Succeeded"):
@@ -112,7 +118,7 @@ async def test_only_the_latest_finished_jobs_are_kept() -> None:
 
 @in_virtual_time
 async def test_after_a_long_pause_only_the_last_missed_time_is_made_up_for() -> None:
-    async with world(CronJobController) as cluster:
+    async with running_controllers(CronJobController) as cluster:
         await cluster.create(cron_job("* * * * *", suspend=True))
         await cluster.pass_time(5 * HOUR + 30)
         await cluster.change("batch/v1", "CronJob", "tick", {"spec": {"suspend": False}})

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from helpers.clusters import World, in_virtual_time, pod_template, workload, world
+from helpers.clusters import (
+    ClusterHandle,
+    in_virtual_time,
+    pod_template,
+    running_controllers,
+    workload,
+)
 from karpenter_sandbox.controllers.workloads.daemon_placement import node_of_daemon
 from karpenter_sandbox.controllers.workloads.daemonset import DaemonSetController
 
@@ -18,7 +24,7 @@ def node(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Jso
     }
 
 
-async def add(cluster: World, *nodes: JsonObject) -> None:
+async def add(cluster: ClusterHandle, *nodes: JsonObject) -> None:
     """Create nodes that are past their first moments."""
     for obj in nodes:
         await cluster.create(obj)
@@ -26,12 +32,12 @@ async def add(cluster: World, *nodes: JsonObject) -> None:
         await cluster.change("v1", "Node", obj["metadata"]["name"], {"spec": {"taints": taints}})
 
 
-async def placed(cluster: World) -> list[str]:
+async def placed(cluster: ClusterHandle) -> list[str]:
     pods = [p for p in await cluster.pods() if "deletionTimestamp" not in p["metadata"]]
     return sorted(node_of_daemon(pod) for pod in pods)
 
 
-async def run(cluster: World) -> None:
+async def run(cluster: ClusterHandle) -> None:
     """Let every daemon run on the node it is meant for."""
     for pod in await cluster.pods():
         if "deletionTimestamp" not in pod["metadata"]:
@@ -42,7 +48,7 @@ async def run(cluster: World) -> None:
 
 @in_virtual_time
 async def test_every_node_gets_one_pod_and_new_nodes_too() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"), node("b"))
         await cluster.create(workload("DaemonSet", "agent"))
         await cluster.settle()
@@ -68,7 +74,7 @@ async def test_every_node_gets_one_pod_and_new_nodes_too() -> None:
 
 @in_virtual_time
 async def test_pods_are_tied_to_their_node_and_tolerate_what_happens_to_it() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"))
         await cluster.create(workload("DaemonSet", "agent"))
         await cluster.settle()
@@ -93,7 +99,7 @@ async def test_pods_are_tied_to_their_node_and_tolerate_what_happens_to_it() -> 
 
 @in_virtual_time
 async def test_only_nodes_that_the_template_allows_get_a_pod() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         dedicated = {"key": "team", "value": "x", "effect": "NoSchedule"}
         cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
         await add(
@@ -116,7 +122,7 @@ async def test_only_nodes_that_the_template_allows_get_a_pod() -> None:
 async def test_a_pod_stays_on_a_node_that_takes_no_more_and_leaves_one_that_drives_it_away() -> (
     None
 ):
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"), node("b"))
         await cluster.create(workload("DaemonSet", "agent"))
         await cluster.settle()
@@ -135,7 +141,7 @@ async def test_a_pod_stays_on_a_node_that_takes_no_more_and_leaves_one_that_driv
 
 @in_virtual_time
 async def test_a_waiting_pod_goes_when_its_node_is_gone() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"), node("b"))
         await cluster.create(workload("DaemonSet", "agent"))
         await cluster.settle()
@@ -149,7 +155,7 @@ async def test_a_waiting_pod_goes_when_its_node_is_gone() -> None:
 
 @in_virtual_time
 async def test_a_new_template_replaces_one_pod_after_the_other() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"), node("b"), node("c"))
         await cluster.create(workload("DaemonSet", "agent"))
         await cluster.settle()
@@ -172,7 +178,7 @@ async def test_a_new_template_replaces_one_pod_after_the_other() -> None:
 
 @in_virtual_time
 async def test_a_surge_starts_the_new_pod_before_the_old_one_goes() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"))
         rules = {"maxSurge": 1, "maxUnavailable": 0}
         strategy = {"type": "RollingUpdate", "rollingUpdate": rules}
@@ -193,7 +199,7 @@ async def test_a_surge_starts_the_new_pod_before_the_old_one_goes() -> None:
 
 @in_virtual_time
 async def test_on_delete_waits_for_somebody_to_delete_the_old_pod() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"))
         await cluster.create(workload("DaemonSet", "agent", updateStrategy={"type": "OnDelete"}))
         await cluster.settle()
@@ -209,7 +215,7 @@ async def test_on_delete_waits_for_somebody_to_delete_the_old_pod() -> None:
 
 @in_virtual_time
 async def test_a_pod_that_keeps_failing_is_replaced_ever_more_slowly() -> None:
-    async with world(DaemonSetController) as cluster:
+    async with running_controllers(DaemonSetController) as cluster:
         await add(cluster, node("a"))
         await cluster.create(workload("DaemonSet", "agent"))
         seen: list[str] = []

@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from helpers.clusters import World, in_virtual_time, pod_template, workload, world
+from helpers.clusters import (
+    ClusterHandle,
+    in_virtual_time,
+    pod_template,
+    running_controllers,
+    workload,
+)
 from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.controllers.workloads.deployment import DeploymentController
 from karpenter_sandbox.controllers.workloads.replicaset import ReplicaSetController
@@ -16,11 +22,11 @@ def new_template(version: str) -> JsonObject:
     return {"spec": {"template": {"metadata": {"annotations": {"version": version}}}}}
 
 
-async def deployment(cluster: World) -> Any:
+async def deployment(cluster: ClusterHandle) -> Any:
     return await cluster.get("apps/v1", "Deployment", "web")
 
 
-async def sizes(cluster: World) -> list[int]:
+async def sizes(cluster: ClusterHandle) -> list[int]:
     """The sizes of the ReplicaSets, the oldest revision first."""
     sets = await cluster.objects("apps/v1", "ReplicaSet")
     key = "deployment.kubernetes.io/revision"
@@ -36,7 +42,7 @@ def condition(obj: JsonObject, kind: str) -> tuple[str, str, str]:
 
 @in_virtual_time
 async def test_a_deployment_creates_one_set_named_after_its_template() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=3))
         await cluster.settle()
 
@@ -64,7 +70,7 @@ async def test_a_deployment_creates_one_set_named_after_its_template() -> None:
 
 @in_virtual_time
 async def test_a_deployment_whose_pods_run_is_complete() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=3))
         await cluster.live(2)
 
@@ -89,7 +95,7 @@ async def test_a_deployment_whose_pods_run_is_complete() -> None:
 
 @in_virtual_time
 async def test_a_rollout_stays_within_its_bounds_and_ends_with_new_pods_only() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         rules = {"maxSurge": 2, "maxUnavailable": 1}
         strategy = {"type": "RollingUpdate", "rollingUpdate": rules}
         await cluster.create(workload("Deployment", "web", replicas=10, strategy=strategy))
@@ -120,7 +126,7 @@ async def test_a_rollout_stays_within_its_bounds_and_ends_with_new_pods_only() -
 
 @in_virtual_time
 async def test_going_back_takes_up_the_old_set_under_a_new_revision() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=1))
         await cluster.live(2)
         (first,) = await cluster.objects("apps/v1", "ReplicaSet")
@@ -142,7 +148,7 @@ async def test_going_back_takes_up_the_old_set_under_a_new_revision() -> None:
 
 @in_virtual_time
 async def test_scaling_does_not_start_a_rollout() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=2))
         await cluster.live(2)
         await cluster.scale("apps/v1", "Deployment", "web", 5)
@@ -160,7 +166,7 @@ async def test_scaling_does_not_start_a_rollout() -> None:
 
 @in_virtual_time
 async def test_recreate_waits_until_the_last_old_pod_is_gone() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         strategy = {"type": "Recreate"}
         await cluster.create(workload("Deployment", "web", replicas=2, strategy=strategy))
         await cluster.live(2)
@@ -177,7 +183,7 @@ async def test_recreate_waits_until_the_last_old_pod_is_gone() -> None:
 
 @in_virtual_time
 async def test_a_paused_deployment_scales_but_does_not_roll_out() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=2, paused=True))
         await cluster.settle()
         before = await sizes(cluster)
@@ -197,7 +203,7 @@ async def test_a_paused_deployment_scales_but_does_not_roll_out() -> None:
 
 @in_virtual_time
 async def test_a_rollout_without_progress_misses_its_deadline() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=1, progressDeadlineSeconds=60))
         await cluster.pass_time(55)
         before = condition(await deployment(cluster), "Progressing")
@@ -211,7 +217,7 @@ async def test_a_rollout_without_progress_misses_its_deadline() -> None:
 
 @in_virtual_time
 async def test_only_so_many_old_sets_are_kept_as_the_deployment_wants() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=1, revisionHistoryLimit=1))
         await cluster.live(2)
         for version in ("2", "3", "4"):
@@ -225,7 +231,7 @@ async def test_only_so_many_old_sets_are_kept_as_the_deployment_wants() -> None:
 
 @in_virtual_time
 async def test_a_change_of_size_during_a_rollout_is_shared_in_proportion() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         rules = {"maxSurge": 0, "maxUnavailable": 5}
         strategy = {"type": "RollingUpdate", "rollingUpdate": rules}
         await cluster.create(workload("Deployment", "web", replicas=10, strategy=strategy))
@@ -243,7 +249,7 @@ async def test_a_change_of_size_during_a_rollout_is_shared_in_proportion() -> No
 
 @in_virtual_time
 async def test_the_reason_why_pods_are_refused_reaches_the_deployment() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         template = pod_template({"app": "web"}, priorityClassName="absent")
         await cluster.create(workload("Deployment", "web", replicas=1, template=template))
         await cluster.settle()
@@ -256,7 +262,7 @@ async def test_the_reason_why_pods_are_refused_reaches_the_deployment() -> None:
 
 @in_virtual_time
 async def test_a_set_that_matches_is_taken_over_instead_of_made() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         obj = workload("Deployment", "web", replicas=1)
         await cluster.create(obj)
         await cluster.live(2)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, pod_template, world
+from helpers.clusters import ClusterHandle, in_virtual_time, pod_template, running_controllers
 from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
 from karpenter_sandbox.controllers.services.endpoint_addresses import slices, subsets
 from karpenter_sandbox.controllers.services.endpoints import (
@@ -36,19 +36,19 @@ def node(name: str, zone: str) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-async def start(cluster: World, pod: JsonObject, ip: str, *, ready: bool = True) -> None:
+async def start(cluster: ClusterHandle, pod: JsonObject, ip: str, *, ready: bool = True) -> None:
     created = await cluster.create(pod)
     await cluster.run([created], ready=ready)
     await cluster.report(created, {"podIP": ip})
 
 
-async def endpoint_slices(cluster: World) -> list[JsonObject]:
+async def endpoint_slices(cluster: ClusterHandle) -> list[JsonObject]:
     return await cluster.objects("discovery.k8s.io/v1", "EndpointSlice")
 
 
 @in_virtual_time
 async def test_ready_pods_are_told_from_those_that_are_not() -> None:
-    async with world(*BOTH) as cluster:
+    async with running_controllers(*BOTH) as cluster:
         await cluster.create(node("node-1", "a"), service())
         await start(cluster, new_pod("one"), "10.0.0.1")
         await start(cluster, new_pod("two"), "10.0.0.2", ready=False)
@@ -79,7 +79,7 @@ async def test_ready_pods_are_told_from_those_that_are_not() -> None:
 
 @in_virtual_time
 async def test_a_service_without_pods_leads_nowhere() -> None:
-    async with world(*BOTH) as cluster:
+    async with running_controllers(*BOTH) as cluster:
         await cluster.create(service())
         await cluster.settle()
 
@@ -92,7 +92,7 @@ async def test_a_service_without_pods_leads_nowhere() -> None:
 
 @in_virtual_time
 async def test_endpoints_follow_pods_that_come_and_go() -> None:
-    async with world(*BOTH) as cluster:
+    async with running_controllers(*BOTH) as cluster:
         await cluster.create(service())
         await start(cluster, new_pod("one"), "10.0.0.1")
         await start(cluster, new_pod("two"), "10.0.0.2")
@@ -115,7 +115,7 @@ async def test_endpoints_follow_pods_that_come_and_go() -> None:
 
 @in_virtual_time
 async def test_the_endpoints_of_a_deleted_service_go_with_it() -> None:
-    async with world(*BOTH, GarbageCollector) as cluster:
+    async with running_controllers(*BOTH, GarbageCollector) as cluster:
         await cluster.create(service())
         await start(cluster, new_pod("one"), "10.0.0.1")
         await cluster.settle()
@@ -129,7 +129,7 @@ async def test_the_endpoints_of_a_deleted_service_go_with_it() -> None:
 
 @in_virtual_time
 async def test_endpoints_that_somebody_else_writes_are_left_alone() -> None:
-    async with world(*BOTH) as cluster:
+    async with running_controllers(*BOTH) as cluster:
         await cluster.create(service(selector=None))
         own = {
             "apiVersion": "v1",

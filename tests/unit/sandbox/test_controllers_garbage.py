@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, names, world
+from helpers.clusters import ClusterHandle, in_virtual_time, names, running_controllers
 from karpenter_sandbox.controllers.cluster.garbage_collector import GarbageCollector
 
 JsonObject = dict[str, Any]
 
 
 @asynccontextmanager
-async def collecting(*objects: JsonObject) -> AsyncIterator[World]:
+async def collecting(*objects: JsonObject) -> AsyncIterator[ClusterHandle]:
     """A cluster with a garbage collector, and objects that own each other by name."""
-    async with world(GarbageCollector) as cluster:
+    async with running_controllers(GarbageCollector) as cluster:
         for obj in objects:
             await add(cluster, obj)
         await cluster.settle()
         yield cluster
 
 
-async def add(cluster: World, obj: JsonObject) -> None:
+async def add(cluster: ClusterHandle, obj: JsonObject) -> None:
     for reference in obj["metadata"].get("ownerReferences") or []:
         owner = await cluster.get("v1", "ConfigMap", reference["name"])
         reference["uid"] = owner["metadata"]["uid"]
@@ -43,12 +43,12 @@ def thing(
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-async def delete(cluster: World, name: str, propagation: str) -> None:
+async def delete(cluster: ClusterHandle, name: str, propagation: str) -> None:
     await cluster.client.delete("v1", "ConfigMap", "default", name, propagation=propagation)
     await cluster.settle()
 
 
-async def left(cluster: World) -> list[str]:
+async def left(cluster: ClusterHandle) -> list[str]:
     return names(await cluster.objects("v1", "ConfigMap"))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, workload, world
+from helpers.clusters import ClusterHandle, in_virtual_time, running_controllers, workload
 from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.controllers.workloads.autoscaling import Memory, decide, read_metric
 from karpenter_sandbox.controllers.workloads.hpa import AutoscalerController
@@ -34,23 +34,23 @@ def autoscaler(**spec: Any) -> JsonObject:
     }
 
 
-async def set_metric(cluster: World, kind: str, annotation: str, value: str) -> None:
+async def set_metric(cluster: ClusterHandle, kind: str, annotation: str, value: str) -> None:
     api = "apps/v1" if kind == "Deployment" else "autoscaling/v2"
     await cluster.change(api, kind, "web", {"metadata": {"annotations": {annotation: value}}})
 
 
-async def replicas(cluster: World) -> int:
+async def replicas(cluster: ClusterHandle) -> int:
     count: int = (await cluster.get("apps/v1", "Deployment", "web"))["spec"]["replicas"]
     return count
 
 
-async def status(cluster: World) -> Any:
+async def status(cluster: ClusterHandle) -> Any:
     return await cluster.get("autoscaling/v2", "HorizontalPodAutoscaler", "web")
 
 
 @in_virtual_time
 async def test_a_metric_above_its_target_brings_more_replicas() -> None:
-    async with world(AutoscalerController) as cluster:
+    async with running_controllers(AutoscalerController) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=2), autoscaler())
         await set_metric(cluster, "HorizontalPodAutoscaler", VALUE, "90")
         await cluster.pass_time(1)
@@ -69,7 +69,7 @@ async def test_a_metric_above_its_target_brings_more_replicas() -> None:
 
 @in_virtual_time
 async def test_a_value_near_the_target_changes_nothing() -> None:
-    async with world(AutoscalerController) as cluster:
+    async with running_controllers(AutoscalerController) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=4), autoscaler())
         await set_metric(cluster, "Deployment", VALUE, "54")
         await cluster.pass_time(120)
@@ -81,7 +81,7 @@ async def test_a_value_near_the_target_changes_nothing() -> None:
 
 @in_virtual_time
 async def test_fewer_replicas_come_only_after_five_quiet_minutes() -> None:
-    async with world(AutoscalerController) as cluster:
+    async with running_controllers(AutoscalerController) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=8), autoscaler())
         await set_metric(cluster, "Deployment", VALUE, "10")
         await cluster.pass_time(290)
@@ -98,7 +98,7 @@ async def test_fewer_replicas_come_only_after_five_quiet_minutes() -> None:
 
 @in_virtual_time
 async def test_a_load_that_pods_share_settles_where_it_belongs() -> None:
-    async with world(AutoscalerController) as cluster:
+    async with running_controllers(AutoscalerController) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=1), autoscaler())
         await set_metric(cluster, "Deployment", TOTAL, "330")
         await cluster.pass_time(300)
@@ -110,7 +110,7 @@ async def test_a_load_that_pods_share_settles_where_it_belongs() -> None:
 
 @in_virtual_time
 async def test_without_a_metric_it_says_how_to_set_one() -> None:
-    async with world(AutoscalerController) as cluster:
+    async with running_controllers(AutoscalerController) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=2), autoscaler())
         await cluster.pass_time(20)
 
@@ -135,7 +135,7 @@ async def test_without_a_metric_it_says_how_to_set_one() -> None:
 async def test_sizes_out_of_bounds_are_put_right_without_a_metric(
     start: int, expected: int
 ) -> None:
-    async with world(AutoscalerController) as cluster:
+    async with running_controllers(AutoscalerController) as cluster:
         hpa = autoscaler(minReplicas=3)
         await cluster.create(workload("Deployment", "web", replicas=start), hpa)
         await cluster.pass_time(1)
@@ -147,7 +147,7 @@ async def test_sizes_out_of_bounds_are_put_right_without_a_metric(
 
 @in_virtual_time
 async def test_a_missing_target_is_reported_and_found_later() -> None:
-    async with world(AutoscalerController) as cluster:
+    async with running_controllers(AutoscalerController) as cluster:
         await cluster.create(autoscaler(minReplicas=2))
         await cluster.pass_time(1)
         missing = find_condition(await status(cluster), "AbleToScale")

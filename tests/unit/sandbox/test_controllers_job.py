@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, names, pod_template, world
+from helpers.clusters import (
+    ClusterHandle,
+    in_virtual_time,
+    names,
+    pod_template,
+    running_controllers,
+)
 from karpenter_sandbox.conditions import find_condition, is_true
 from karpenter_sandbox.controllers.jobs.failure_policy import meaning
 from karpenter_sandbox.controllers.jobs.indexes import interval_text, matched_success
@@ -24,11 +30,11 @@ def job(**spec: Any) -> JsonObject:
     }
 
 
-async def current(cluster: World) -> Any:
+async def current(cluster: ClusterHandle) -> Any:
     return await cluster.get("batch/v1", "Job", "work")
 
 
-async def unfinished(cluster: World) -> list[JsonObject]:
+async def unfinished(cluster: ClusterHandle) -> list[JsonObject]:
     return [
         pod
         for pod in await cluster.pods()
@@ -39,7 +45,7 @@ async def unfinished(cluster: World) -> list[JsonObject]:
 
 @in_virtual_time
 async def test_a_job_is_complete_when_enough_pods_have_succeeded() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job(completions=3, parallelism=2))
         rounds = []
         for _ in range(2):
@@ -66,7 +72,7 @@ async def test_a_job_is_complete_when_enough_pods_have_succeeded() -> None:
 
 @in_virtual_time
 async def test_pods_are_counted_once_although_they_are_deleted() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job(completions=2, parallelism=1))
         await cluster.settle()
         (pod,) = await cluster.pods()
@@ -87,7 +93,7 @@ async def test_pods_are_counted_once_although_they_are_deleted() -> None:
 
 @in_virtual_time
 async def test_failures_are_retried_ever_more_slowly_until_the_limit() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job(backoffLimit=2))
         moments = []
         for second in range(120):
@@ -110,7 +116,7 @@ async def test_failures_are_retried_ever_more_slowly_until_the_limit() -> None:
 
 @in_virtual_time
 async def test_a_job_past_its_deadline_fails_and_its_pods_go() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job(activeDeadlineSeconds=60))
         await cluster.settle()
         await cluster.run()
@@ -132,7 +138,7 @@ async def test_a_job_past_its_deadline_fails_and_its_pods_go() -> None:
 
 @in_virtual_time
 async def test_a_suspended_job_stops_its_pods_and_starts_them_again() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job(parallelism=2, completions=2))
         await cluster.settle()
         await cluster.run()
@@ -156,7 +162,7 @@ async def test_a_suspended_job_stops_its_pods_and_starts_them_again() -> None:
 
 @in_virtual_time
 async def test_an_indexed_job_gives_each_pod_its_number() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job(completions=4, parallelism=4, completionMode="Indexed"))
         await cluster.settle()
         pods = await cluster.pods()
@@ -189,7 +195,7 @@ def number_of(pod: JsonObject) -> int:
     return int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
 
 
-async def play(cluster: World, failing: set[int], seconds: int, **status: Any) -> list[int]:
+async def play(cluster: ClusterHandle, failing: set[int], seconds: int, **status: Any) -> list[int]:
     """Let pods end for a while, and return the numbers that were tried, in order."""
     tried = []
     for _ in range(2 * seconds):
@@ -205,7 +211,7 @@ async def play(cluster: World, failing: set[int], seconds: int, **status: Any) -
 
 @in_virtual_time
 async def test_a_number_that_fails_too_often_does_not_stop_the_others() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(indexed(backoffLimitPerIndex=1))
         tried = await play(cluster, {1}, 30)
 
@@ -233,7 +239,7 @@ async def test_a_number_that_fails_too_often_does_not_stop_the_others() -> None:
 
 @in_virtual_time
 async def test_a_number_that_failed_waits_while_the_others_go_on() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(indexed(completions=2, backoffLimitPerIndex=3))
         await cluster.settle()
         first = {number_of(pod): pod for pod in await unfinished(cluster)}
@@ -250,7 +256,7 @@ async def test_a_number_that_failed_waits_while_the_others_go_on() -> None:
 
 @in_virtual_time
 async def test_too_many_failed_numbers_end_the_job_at_once() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(indexed(completions=4, backoffLimitPerIndex=0, maxFailedIndexes=1))
         await cluster.settle()
         pods = {number_of(pod): pod for pod in await unfinished(cluster)}
@@ -274,7 +280,7 @@ async def test_too_many_failed_numbers_end_the_job_at_once() -> None:
 
 @in_virtual_time
 async def test_a_rule_gives_a_number_up_at_its_first_failure() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         rules = [exit_rule("FailIndex", "In", 7)]
         await cluster.create(indexed(backoffLimitPerIndex=5, podFailurePolicy={"rules": rules}))
         state = {"terminated": {"exitCode": 7}}
@@ -288,7 +294,7 @@ async def test_a_rule_gives_a_number_up_at_its_first_failure() -> None:
 
 @in_virtual_time
 async def test_a_job_succeeds_as_soon_as_its_rules_say_so() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         policy = {"rules": [{"succeededIndexes": "0-1", "succeededCount": 1}]}
         await cluster.create(indexed(successPolicy=policy))
         await cluster.settle()
@@ -339,7 +345,7 @@ def test_which_rule_says_that_enough_is_done(
 
 @in_virtual_time
 async def test_a_failure_that_the_rules_ignore_is_not_counted() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         rules = [
             {
                 "action": "Ignore",
@@ -360,7 +366,7 @@ async def test_a_failure_that_the_rules_ignore_is_not_counted() -> None:
 
 @in_virtual_time
 async def test_a_finished_job_goes_when_its_time_is_up() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job(ttlSecondsAfterFinished=100))
         await cluster.settle()
         (pod,) = await cluster.pods()
@@ -377,7 +383,7 @@ async def test_a_finished_job_goes_when_its_time_is_up() -> None:
 
 @in_virtual_time
 async def test_the_pods_of_a_deleted_job_are_not_held_back() -> None:
-    async with world(JobController) as cluster:
+    async with running_controllers(JobController) as cluster:
         await cluster.create(job())
         await cluster.settle()
         await cluster.client.delete("batch/v1", "Job", "default", "work", propagation="Background")

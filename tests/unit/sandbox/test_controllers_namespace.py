@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import in_virtual_time, names, world
+from helpers.clusters import in_virtual_time, names, running_controllers
 from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.controllers.cluster.event_ttl import EventExpiry
 from karpenter_sandbox.controllers.cluster.namespace import NamespaceController
@@ -24,7 +24,7 @@ def config_map(name: str, namespace: str, *finalizers: str) -> JsonObject:
 
 @in_virtual_time
 async def test_a_namespace_takes_its_content_along_and_nothing_else() -> None:
-    async with world(NamespaceController, namespaces=PLACES) as cluster:
+    async with running_controllers(NamespaceController, namespaces=PLACES) as cluster:
         await cluster.create(config_map("a", "team"), config_map("b", "default"))
         await cluster.client.delete("v1", "Namespace", None, "team")
         await cluster.settle()
@@ -37,7 +37,7 @@ async def test_a_namespace_takes_its_content_along_and_nothing_else() -> None:
 
 @in_virtual_time
 async def test_a_namespace_waits_for_what_is_held_back_and_says_by_whom() -> None:
-    async with world(NamespaceController, namespaces=PLACES) as cluster:
+    async with running_controllers(NamespaceController, namespaces=PLACES) as cluster:
         await cluster.create(config_map("a", "team", "example.com/wait"))
         await cluster.client.delete("v1", "Namespace", None, "team")
         await cluster.settle()
@@ -65,7 +65,7 @@ async def test_a_namespace_waits_for_what_is_held_back_and_says_by_whom() -> Non
 
 @in_virtual_time
 async def test_each_namespace_has_an_account_and_gets_it_back() -> None:
-    async with world(ServiceAccountController, namespaces=PLACES) as cluster:
+    async with running_controllers(ServiceAccountController, namespaces=PLACES) as cluster:
         await cluster.settle()
         await cluster.client.delete("v1", "ServiceAccount", "team", "default")
         await cluster.settle()
@@ -80,7 +80,7 @@ async def test_each_namespace_has_an_account_and_gets_it_back() -> None:
 
 @in_virtual_time
 async def test_events_are_kept_for_an_hour() -> None:
-    async with world(EventExpiry) as cluster:
+    async with running_controllers(EventExpiry) as cluster:
         for name in ("old", "new"):
             await cluster.create(
                 {

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, names, pod_template, world
+from helpers.clusters import (
+    ClusterHandle,
+    in_virtual_time,
+    names,
+    pod_template,
+    running_controllers,
+)
 from karpenter_sandbox.backend import timestamp
 from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.controllers.nodes.lifecycle import NodeLifecycleController
@@ -23,14 +29,14 @@ NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
-async def add_node(cluster: World, name: str, *, zone: str = "a") -> None:
+async def add_node(cluster: ClusterHandle, name: str, *, zone: str = "a") -> None:
     labels = {"topology.kubernetes.io/zone": zone}
     await cluster.create(
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
     )
 
 
-async def beat(cluster: World, *nodes: str, ready: str = "True") -> None:
+async def beat(cluster: ClusterHandle, *nodes: str, ready: str = "True") -> None:
     """Let kubelets report."""
     now = timestamp(cluster.clock.now())
     for name in nodes:
@@ -47,19 +53,19 @@ async def beat(cluster: World, *nodes: str, ready: str = "True") -> None:
         await cluster.client.patch_status("v1", "Node", None, name, {"conditions": [condition]})
 
 
-async def live(cluster: World, seconds: int, *nodes: str) -> None:
+async def live(cluster: ClusterHandle, seconds: int, *nodes: str) -> None:
     """Let time pass while some nodes report."""
     for _ in range(seconds // 10):
         await beat(cluster, *nodes)
         await cluster.pass_time(10)
 
 
-async def taints(cluster: World, name: str) -> list[tuple[str, str]]:
+async def taints(cluster: ClusterHandle, name: str) -> list[tuple[str, str]]:
     node = await cluster.client.get("v1", "Node", None, name)
     return [(taint["key"], taint["effect"]) for taint in node["spec"].get("taints") or []]
 
 
-async def add_pod(cluster: World, name: str, node: str, **spec: Any) -> None:
+async def add_pod(cluster: ClusterHandle, name: str, node: str, **spec: Any) -> None:
     pod: JsonObject = {"apiVersion": "v1", "kind": "Pod", **pod_template({}, **spec)}
     pod["metadata"] |= {"name": name, "namespace": "default"}
     created = await cluster.create(pod)
@@ -68,7 +74,7 @@ async def add_pod(cluster: World, name: str, node: str, **spec: Any) -> None:
 
 @in_virtual_time
 async def test_a_new_node_takes_pods_as_soon_as_it_is_ready() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await add_node(cluster, "a")
         await cluster.settle()
         before = await taints(cluster, "a")
@@ -84,7 +90,7 @@ async def test_a_new_node_takes_pods_as_soon_as_it_is_ready() -> None:
 
 @in_virtual_time
 async def test_a_node_that_falls_silent_is_unreachable_after_fifty_seconds() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await add_node(cluster, "silent")
         await add_node(cluster, "well")
         await add_pod(cluster, "p", "silent")
@@ -107,7 +113,9 @@ async def test_a_node_that_falls_silent_is_unreachable_after_fifty_seconds() -> 
 
 @in_virtual_time
 async def test_leases_count_as_signs_of_life() -> None:
-    async with world(*CONTROLLERS, namespaces=("default", "kube-node-lease")) as cluster:
+    async with running_controllers(
+        *CONTROLLERS, namespaces=("default", "kube-node-lease")
+    ) as cluster:
         await add_node(cluster, "a")
         await add_node(cluster, "b")
         await beat(cluster, "a")
@@ -138,7 +146,7 @@ async def test_leases_count_as_signs_of_life() -> None:
 
 @in_virtual_time
 async def test_a_node_that_comes_back_is_clean_again() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await add_node(cluster, "a")
         await add_node(cluster, "b")
         await live(cluster, 20, "a", "b")
@@ -153,7 +161,7 @@ async def test_a_node_that_comes_back_is_clean_again() -> None:
 
 @in_virtual_time
 async def test_a_node_that_never_reports_is_given_up_after_a_minute() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await add_node(cluster, "a")
         await add_node(cluster, "b")
         await live(cluster, 80, "b")
@@ -166,7 +174,7 @@ async def test_a_node_that_never_reports_is_given_up_after_a_minute() -> None:
 
 @in_virtual_time
 async def test_when_nothing_answers_nobody_is_driven_away() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         for name in ("a", "b"):
             await add_node(cluster, name)
         await live(cluster, 20, "a", "b")
@@ -179,7 +187,7 @@ async def test_when_nothing_answers_nobody_is_driven_away() -> None:
 
 @in_virtual_time
 async def test_nodes_of_a_zone_are_given_up_one_after_the_other() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         for name in ("a", "b", "c", "d", "e", "f"):
             await add_node(cluster, name)
         await live(cluster, 20, *"abcdef")
@@ -199,7 +207,7 @@ async def test_nodes_of_a_zone_are_given_up_one_after_the_other() -> None:
 
 @in_virtual_time
 async def test_cordoning_a_node_taints_it() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await add_node(cluster, "a")
         await beat(cluster, "a")
         await cluster.change("v1", "Node", "a", {"spec": {"unschedulable": True}})
@@ -216,7 +224,7 @@ async def test_cordoning_a_node_taints_it() -> None:
 
 @in_virtual_time
 async def test_pods_are_driven_away_when_their_toleration_is_over() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await add_node(cluster, "a")
         await live(cluster, 10, "a")
         forever = [{"key": "gone", "operator": "Exists"}]
@@ -240,7 +248,7 @@ async def test_pods_are_driven_away_when_their_toleration_is_over() -> None:
 
 @in_virtual_time
 async def test_a_taint_taken_away_in_time_spares_the_pod() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await add_node(cluster, "a")
         await live(cluster, 10, "a")
         minute = [for_a_minute()]
@@ -260,7 +268,7 @@ async def test_a_taint_taken_away_in_time_spares_the_pod() -> None:
 
 @in_virtual_time
 async def test_pods_of_a_vanished_node_are_gone_within_two_minutes() -> None:
-    async with world(PodGarbageCollector) as cluster:
+    async with running_controllers(PodGarbageCollector) as cluster:
         await add_node(cluster, "a")
         await add_pod(cluster, "lost", "a")
         await add_pod(cluster, "kept", "a")
@@ -277,7 +285,7 @@ async def test_pods_of_a_vanished_node_are_gone_within_two_minutes() -> None:
 
 @in_virtual_time
 async def test_pods_that_go_from_a_dead_node_are_not_waited_for() -> None:
-    async with world(PodGarbageCollector) as cluster:
+    async with running_controllers(PodGarbageCollector) as cluster:
         await add_node(cluster, "a")
         await beat(cluster, "a", ready="False")
         await add_pod(cluster, "p", "a")

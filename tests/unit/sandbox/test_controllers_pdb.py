@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, pod_template, workload, world
+from helpers.clusters import (
+    ClusterHandle,
+    in_virtual_time,
+    pod_template,
+    running_controllers,
+    workload,
+)
 from karpenter_sandbox.conditions import find_condition
 from karpenter_sandbox.controllers.cluster.pdb import DisruptionController
 from karpenter_sandbox.controllers.workloads.deployment import DeploymentController
@@ -24,7 +30,7 @@ def budget(**spec: Any) -> JsonObject:
     }
 
 
-async def state(cluster: World) -> Any:
+async def state(cluster: ClusterHandle) -> Any:
     return await cluster.get("policy/v1", "PodDisruptionBudget", "web")
 
 
@@ -51,7 +57,7 @@ def counts(obj: JsonObject) -> tuple[int, int, int, int]:
 )
 @in_virtual_time
 async def test_what_a_budget_allows(spec: JsonObject, expected: tuple[int, int, int, int]) -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=4), budget(**spec))
         await cluster.live(2)
 
@@ -66,7 +72,7 @@ async def test_what_a_budget_allows(spec: JsonObject, expected: tuple[int, int, 
 
 @in_virtual_time
 async def test_evictions_stop_where_the_budget_ends_and_go_on_with_new_pods() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=3), budget(minAvailable=2))
         await cluster.live(2)
         first, second, _ = [pod["metadata"]["name"] for pod in await cluster.pods()]
@@ -85,7 +91,7 @@ async def test_evictions_stop_where_the_budget_ends_and_go_on_with_new_pods() ->
 
 @in_virtual_time
 async def test_a_pod_that_was_evicted_and_stays_counts_again_after_two_minutes() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(workload("Deployment", "web", replicas=2), budget(minAvailable=1))
         await cluster.live(2)
         name = (await cluster.pods())[0]["metadata"]["name"]
@@ -107,7 +113,7 @@ async def test_a_pod_that_was_evicted_and_stays_counts_again_after_two_minutes()
 
 @in_virtual_time
 async def test_pods_without_a_controller_are_counted_only_for_plain_numbers() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         bare: JsonObject = {"apiVersion": "v1", "kind": "Pod", **pod_template({"app": "web"})}
         bare["metadata"] |= {"name": "bare", "namespace": "default"}
         await cluster.create(bare, budget(minAvailable=0))
@@ -131,7 +137,7 @@ async def test_pods_without_a_controller_are_counted_only_for_plain_numbers() ->
 
 @in_virtual_time
 async def test_pods_whose_controller_has_no_size_make_the_budget_fail_safe() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         odd: JsonObject = {"apiVersion": "v1", "kind": "Pod", **pod_template({"app": "web"})}
         owner = {
             "apiVersion": "example.com/v1",
@@ -154,7 +160,7 @@ async def test_pods_whose_controller_has_no_size_make_the_budget_fail_safe() -> 
 
 @in_virtual_time
 async def test_pods_come_and_go_with_their_labels() -> None:
-    async with world(*CONTROLLERS) as cluster:
+    async with running_controllers(*CONTROLLERS) as cluster:
         await cluster.create(budget(minAvailable=0))
         await cluster.settle()
         empty = counts(await state(cluster))

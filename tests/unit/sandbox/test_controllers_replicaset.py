@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import in_virtual_time, names, pod_template, workload, world
+from helpers.clusters import in_virtual_time, names, pod_template, running_controllers, workload
 from karpenter.clock import EPOCH
 from karpenter_sandbox.backend import timestamp
 from karpenter_sandbox.conditions import find_condition
@@ -18,7 +18,7 @@ NOW = EPOCH + timedelta(hours=2)
 
 @in_virtual_time
 async def test_a_set_creates_its_pods_and_says_so() -> None:
-    async with world(ReplicaSetController) as cluster:
+    async with running_controllers(ReplicaSetController) as cluster:
         owner = await cluster.create(workload("ReplicaSet", "web", replicas=3))
         await cluster.settle()
 
@@ -41,7 +41,7 @@ async def test_a_set_creates_its_pods_and_says_so() -> None:
 
 @in_virtual_time
 async def test_a_deleted_pod_and_a_finished_one_are_replaced() -> None:
-    async with world(ReplicaSetController) as cluster:
+    async with running_controllers(ReplicaSetController) as cluster:
         await cluster.create(workload("ReplicaSet", "web", replicas=2))
         await cluster.settle()
         first, second = await cluster.pods()
@@ -57,7 +57,7 @@ async def test_a_deleted_pod_and_a_finished_one_are_replaced() -> None:
 
 @in_virtual_time
 async def test_pods_in_the_labels_of_the_set_are_taken_over_and_let_go() -> None:
-    async with world(ReplicaSetController) as cluster:
+    async with running_controllers(ReplicaSetController) as cluster:
         stray = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -81,7 +81,7 @@ async def test_pods_in_the_labels_of_the_set_are_taken_over_and_let_go() -> None
 
 @in_virtual_time
 async def test_pods_count_as_available_once_they_have_been_ready_for_long_enough() -> None:
-    async with world(ReplicaSetController) as cluster:
+    async with running_controllers(ReplicaSetController) as cluster:
         await cluster.create(workload("ReplicaSet", "web", replicas=2, minReadySeconds=30))
         await cluster.settle()
         await cluster.run()
@@ -96,7 +96,7 @@ async def test_pods_count_as_available_once_they_have_been_ready_for_long_enough
 
 @in_virtual_time
 async def test_a_set_whose_pods_are_refused_says_why_and_goes_on_when_they_are_not() -> None:
-    async with world(ReplicaSetController) as cluster:
+    async with running_controllers(ReplicaSetController) as cluster:
         template = pod_template({"app": "web"}, priorityClassName="absent")
         await cluster.create(workload("ReplicaSet", "web", replicas=1, template=template))
         await cluster.settle()
@@ -125,7 +125,7 @@ async def test_a_set_whose_pods_are_refused_says_why_and_goes_on_when_they_are_n
 
 @in_virtual_time
 async def test_a_set_on_its_way_out_creates_nothing() -> None:
-    async with world(ReplicaSetController) as cluster:
+    async with running_controllers(ReplicaSetController) as cluster:
         obj = workload("ReplicaSet", "web", replicas=2)
         obj["metadata"]["finalizers"] = ["example.com/wait"]
         await cluster.create(obj)
@@ -139,7 +139,7 @@ async def test_a_set_on_its_way_out_creates_nothing() -> None:
 
 @in_virtual_time
 async def test_more_pods_than_one_pass_creates_all_come() -> None:
-    async with world(ReplicaSetController) as cluster:
+    async with running_controllers(ReplicaSetController) as cluster:
         await cluster.create(workload("ReplicaSet", "web", replicas=1100))
         await cluster.settle()
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from helpers.clusters import in_virtual_time, names, pod_template, world
+from helpers.clusters import in_virtual_time, names, pod_template, running_controllers
 from karpenter_sandbox.controllers.workloads.replicaset import ReplicationController
 
 JsonObject = dict[str, Any]
@@ -23,7 +23,7 @@ def controller(replicas: int) -> JsonObject:
 
 @in_virtual_time
 async def test_a_controller_creates_and_deletes_pods_and_counts_them() -> None:
-    async with world(ReplicationController) as cluster:
+    async with running_controllers(ReplicationController) as cluster:
         await cluster.create(controller(3))
         await cluster.settle()
         pods = await cluster.pods()
@@ -44,7 +44,7 @@ async def test_a_controller_creates_and_deletes_pods_and_counts_them() -> None:
 
 @in_virtual_time
 async def test_pods_with_its_labels_are_taken_over() -> None:
-    async with world(ReplicationController) as cluster:
+    async with running_controllers(ReplicationController) as cluster:
         stray = {"apiVersion": "v1", "kind": "Pod", **pod_template({"app": "web"})}
         stray["metadata"] |= {"name": "stray", "namespace": "default"}
         other = {"apiVersion": "v1", "kind": "Pod", **pod_template({"app": "api"})}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, names, workload, world
+from helpers.clusters import ClusterHandle, in_virtual_time, names, running_controllers, workload
 from karpenter_sandbox.controllers.workloads.statefulset import StatefulSetController
 from karpenter_sandbox.controllers.workloads.statefulset_claims import owners_of_claim
 
@@ -22,14 +22,14 @@ def stateful(replicas: int, **spec: Any) -> JsonObject:
     return workload("StatefulSet", "db", replicas=replicas, serviceName="db", **spec)
 
 
-async def revisions(cluster: World) -> list[str]:
+async def revisions(cluster: ClusterHandle) -> list[str]:
     pods = await cluster.pods()
     return [pod["metadata"]["labels"]["controller-revision-hash"] for pod in pods]
 
 
 @in_virtual_time
 async def test_a_pod_starts_only_when_the_one_before_it_is_ready() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         await cluster.create(stateful(3))
         await cluster.settle()
         first = names(await cluster.pods())
@@ -48,7 +48,7 @@ async def test_a_pod_starts_only_when_the_one_before_it_is_ready() -> None:
 
 @in_virtual_time
 async def test_pods_know_their_name_their_number_and_their_service() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         await cluster.create(stateful(1, ordinals={"start": 5}))
         await cluster.settle()
 
@@ -63,7 +63,7 @@ async def test_pods_know_their_name_their_number_and_their_service() -> None:
 
 @in_virtual_time
 async def test_all_pods_start_at_once_when_the_set_wants_it() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         await cluster.create(stateful(3, podManagementPolicy="Parallel"))
         await cluster.settle()
 
@@ -74,7 +74,7 @@ async def test_all_pods_start_at_once_when_the_set_wants_it() -> None:
 
 @in_virtual_time
 async def test_the_last_pod_goes_first_and_one_at_a_time() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         await cluster.create(stateful(3))
         await cluster.live(4)
         await cluster.scale("apps/v1", "StatefulSet", "db", 1)
@@ -93,7 +93,7 @@ async def test_the_last_pod_goes_first_and_one_at_a_time() -> None:
 
 @in_virtual_time
 async def test_each_pod_has_a_claim_that_outlives_it() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         await cluster.create(stateful(2, volumeClaimTemplates=[CLAIM]))
         await cluster.live(3)
         await cluster.scale("apps/v1", "StatefulSet", "db", 0)
@@ -109,7 +109,7 @@ async def test_each_pod_has_a_claim_that_outlives_it() -> None:
 
 @in_virtual_time
 async def test_a_new_template_replaces_pods_from_the_last_to_the_first() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         await cluster.create(stateful(3))
         await cluster.live(4)
         before = await revisions(cluster)
@@ -130,7 +130,7 @@ async def test_a_new_template_replaces_pods_from_the_last_to_the_first() -> None
 
 @in_virtual_time
 async def test_pods_below_the_partition_keep_their_template() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
         await cluster.create(stateful(3, updateStrategy=strategy))
         await cluster.live(4)
@@ -149,7 +149,7 @@ async def test_pods_below_the_partition_keep_their_template() -> None:
 
 @in_virtual_time
 async def test_a_pod_that_ended_is_made_anew() -> None:
-    async with world(StatefulSetController) as cluster:
+    async with running_controllers(StatefulSetController) as cluster:
         await cluster.create(stateful(1))
         await cluster.live(2)
         (pod,) = await cluster.pods()

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, names, pod_template, world
+from helpers.clusters import (
+    ClusterHandle,
+    in_virtual_time,
+    names,
+    pod_template,
+    running_controllers,
+)
 from karpenter_sandbox.backend import timestamp
 from karpenter_sandbox.controllers.storage.attachments import (
     AttachmentController,
@@ -76,17 +82,17 @@ def pod(name: str, *claims: str) -> JsonObject:
     return made
 
 
-async def claim_of(cluster: World, name: str) -> Any:
+async def claim_of(cluster: ClusterHandle, name: str) -> Any:
     return await cluster.get("v1", "PersistentVolumeClaim", name)
 
 
-async def volumes_of(cluster: World) -> list[JsonObject]:
+async def volumes_of(cluster: ClusterHandle) -> list[JsonObject]:
     return await cluster.objects("v1", "PersistentVolume")
 
 
 @in_virtual_time
 async def test_a_claim_that_waits_gets_its_volume_in_the_zone_of_the_chosen_node() -> None:
-    async with world(VolumeController) as cluster:
+    async with running_controllers(VolumeController) as cluster:
         await cluster.create(WAITING, node("a", "zone-1"), node("b", "zone-2"))
         await cluster.create(claim("data", "waiting", "5Gi"))
         await cluster.settle()
@@ -120,7 +126,7 @@ async def test_a_claim_that_waits_gets_its_volume_in_the_zone_of_the_chosen_node
 
 @in_virtual_time
 async def test_a_claim_that_does_not_wait_is_served_at_once() -> None:
-    async with world(VolumeController) as cluster:
+    async with running_controllers(VolumeController) as cluster:
         await cluster.create(IMMEDIATE, node("a", "zone-1"), claim("data", "immediate"))
         await cluster.pass_time(3)
 
@@ -132,7 +138,7 @@ async def test_a_claim_that_does_not_wait_is_served_at_once() -> None:
 
 @in_virtual_time
 async def test_an_existing_volume_that_suits_is_used_before_one_is_made() -> None:
-    async with world(VolumeController) as cluster:
+    async with running_controllers(VolumeController) as cluster:
         await cluster.create(
             IMMEDIATE, volume("large", "100Gi"), volume("small", "1Gi"), volume("fit", "5Gi")
         )
@@ -148,7 +154,7 @@ async def test_an_existing_volume_that_suits_is_used_before_one_is_made() -> Non
 
 @in_virtual_time
 async def test_a_volume_kept_for_a_claim_is_bound_to_it() -> None:
-    async with world(VolumeController) as cluster:
+    async with running_controllers(VolumeController) as cluster:
         reference = {"namespace": "default", "name": "data"}
         kept = volume("kept", "1Gi", claimRef=reference, storageClassName="waiting")
         await cluster.create(WAITING, kept, claim("data", "waiting"))
@@ -170,7 +176,7 @@ async def test_a_volume_kept_for_a_claim_is_bound_to_it() -> None:
 )
 @in_virtual_time
 async def test_what_becomes_of_a_volume_without_its_claim(policy: str, expected: list[str]) -> None:
-    async with world(VolumeController, VolumeProtection) as cluster:
+    async with running_controllers(VolumeController, VolumeProtection) as cluster:
         await cluster.create(storage_class("immediate", "Immediate", reclaimPolicy=policy))
         await cluster.create(claim("data", "immediate"))
         await cluster.pass_time(3)
@@ -185,7 +191,7 @@ async def test_what_becomes_of_a_volume_without_its_claim(policy: str, expected:
 
 @in_virtual_time
 async def test_a_claim_that_loses_its_volume_is_lost() -> None:
-    async with world(VolumeController) as cluster:
+    async with running_controllers(VolumeController) as cluster:
         await cluster.create(IMMEDIATE, volume("only", "1Gi"), claim("data", "immediate"))
         await cluster.pass_time(3)
         await cluster.client.delete("v1", "PersistentVolume", None, "only")
@@ -209,7 +215,7 @@ async def test_a_claim_that_loses_its_volume_is_lost() -> None:
 )
 @in_virtual_time
 async def test_a_claim_that_cannot_be_served_says_why(class_name: str, reason: str) -> None:
-    async with world(VolumeController) as cluster:
+    async with running_controllers(VolumeController) as cluster:
         await cluster.create(claim("data", class_name))
         await cluster.settle()
 
@@ -220,7 +226,7 @@ async def test_a_claim_that_cannot_be_served_says_why(class_name: str, reason: s
 
 @in_virtual_time
 async def test_a_claim_in_use_stays_until_its_pod_is_gone() -> None:
-    async with world(VolumeController, VolumeProtection) as cluster:
+    async with running_controllers(VolumeController, VolumeProtection) as cluster:
         await cluster.create(IMMEDIATE, claim("data", "immediate"))
         created = await cluster.create(pod("user", "data"))
         await cluster.run([created])
@@ -238,7 +244,7 @@ async def test_a_claim_in_use_stays_until_its_pod_is_gone() -> None:
 
 @in_virtual_time
 async def test_volumes_are_attached_where_their_pods_are_and_only_there() -> None:
-    async with world(VolumeController, AttachmentController) as cluster:
+    async with running_controllers(VolumeController, AttachmentController) as cluster:
         await cluster.create(IMMEDIATE, claim("data", "immediate"))
         created = await cluster.create(pod("user", "data"))
         await cluster.pass_time(3)
@@ -264,7 +270,7 @@ async def test_volumes_are_attached_where_their_pods_are_and_only_there() -> Non
 
 @in_virtual_time
 async def test_two_pods_on_a_node_share_one_attachment() -> None:
-    async with world(VolumeController, AttachmentController) as cluster:
+    async with running_controllers(VolumeController, AttachmentController) as cluster:
         await cluster.create(IMMEDIATE, claim("data", "immediate"))
         for name in ("one", "two"):
             await cluster.create(pod(name, "data"))
@@ -281,7 +287,7 @@ async def test_two_pods_on_a_node_share_one_attachment() -> None:
 
 @in_virtual_time
 async def test_a_node_that_reports_has_the_drivers_of_all_classes() -> None:
-    async with world(CsiNodeController) as cluster:
+    async with running_controllers(CsiNodeController) as cluster:
         limited = node("a", "zone-1")
         limited["metadata"]["annotations"] = {"sandbox.karpenter.sh/volume-limit": "3"}
         await cluster.create(IMMEDIATE, limited, node("silent", "zone-1"))
@@ -304,7 +310,7 @@ async def test_a_node_that_reports_has_the_drivers_of_all_classes() -> None:
 
 @in_virtual_time
 async def test_a_pod_gets_the_claims_it_describes_itself() -> None:
-    async with world(EphemeralVolumes) as cluster:
+    async with running_controllers(EphemeralVolumes) as cluster:
         template = {"metadata": {"labels": {"k": "v"}}, "spec": claim("x", "immediate")["spec"]}
         made = pod("user")
         made["spec"]["volumes"] = [{"name": "tmp", "ephemeral": {"volumeClaimTemplate": template}}]

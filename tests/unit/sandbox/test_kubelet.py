@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from helpers.clusters import World, in_virtual_time, running
+from helpers.clusters import ClusterHandle, in_virtual_time, running
 from helpers.scheduler_bench import node as plain_node
 from karpenter.clock import EPOCH, running_clock
 from karpenter_sandbox.backend import Backend, Identity, timestamp
@@ -56,7 +56,7 @@ def annotated(**annotations: str) -> Json:
     return {"annotations": annotations}
 
 
-class Machinery(World):
+class Machinery(ClusterHandle):
     """A cluster with simulated kubelets and nothing else."""
 
     machines: Machines

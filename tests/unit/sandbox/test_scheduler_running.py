@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from helpers.clusters import World, in_virtual_time, running
+from helpers.clusters import ClusterHandle, in_virtual_time, running
 from helpers.placing import labelled, pinned_to, required, spread, term
 from helpers.scheduler_bench import ZONE, node, pod, taint
 from karpenter.clock import run_virtual, running_clock
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 WEB = {"app": "web"}
 
 
-class Place(World):
+class Place(ClusterHandle):
     """A cluster with a scheduler and nothing else."""
 
     async def add_node(self, obj: Json) -> None:

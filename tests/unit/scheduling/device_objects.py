@@ -268,7 +268,7 @@ def user(name: str, *names: str, **options: Unpack[PodOptions]) -> Pod:
     return pod(name, **options)
 
 
-class World(TypedDict, total=False):
+class DeviceObjects(TypedDict, total=False):
     """What there is besides pods."""
 
     claims: Sequence[ResourceClaim]
@@ -277,7 +277,7 @@ class World(TypedDict, total=False):
     promises: Mapping[str, tuple[SharedAttribute, ...]]
 
 
-def placed_with(pods: Iterable[Pod], world: World, **setting: Unpack[Setting]) -> Answer:
+def placed_with(pods: Iterable[Pod], world: DeviceObjects, **setting: Unpack[Setting]) -> Answer:
     """Ask where pods go in a cluster that allocates devices."""
     setting.setdefault("options", ENABLED)
     problem = replace(

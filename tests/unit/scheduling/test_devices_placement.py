@@ -144,9 +144,11 @@ def test_pods_without_devices_join_and_leave_no_trace() -> None:
 
 
 def test_alternatives_are_taken_type_by_type() -> None:
-    wish = first_available("w", exactly("pair", 2), exactly("single"))
+    request = first_available("w", exactly("pair", 2), exactly("single"))
 
-    answer = placed_with([user("p", "c")], {"claims": [claim("c", wish)]}, types=[ONE, TWO, BARE])
+    answer = placed_with(
+        [user("p", "c")], {"claims": [claim("c", request)]}, types=[ONE, TWO, BARE]
+    )
 
     assert {"one", "two"} == set(answer.only.instance_types)
 

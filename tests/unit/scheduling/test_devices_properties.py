@@ -90,7 +90,7 @@ def test_nothing_is_given_away_twice(some: list[Device], claims: list[ResourceCl
     given_away: list[Pick] = []
 
     for each in claims:
-        found = Search([compiler.bundle(each.spec)], place, usage).run(None)
+        found = Search([compiler.compiled_claim(each.spec)], place, usage).run(None)
         for pick in found.picks if found else ():
             usage.take(pick.device, pick.shares)
             given_away.append(pick)
@@ -112,18 +112,18 @@ def test_nothing_is_given_away_twice(some: list[Device], claims: list[ResourceCl
 @settings(max_examples=80, deadline=None)
 @given(devices(), resource_claims())
 def test_what_is_given_is_what_was_asked_for(some: list[Device], wanted: ResourceClaim) -> None:
-    bundle = Compiler([device_class()]).bundle(wanted.spec)
+    compiled = Compiler([device_class()]).compiled_claim(wanted.spec)
 
-    found = Search([bundle], place_with(some), Usage()).run(None)
+    found = Search([compiled], place_with(some), Usage()).run(None)
 
     if found is None:
         return
-    for wish in bundle.wishes:
-        (ask,) = {p.ask for p in found.picks if p.ask in wish.options}
-        picks = [pick for pick in found.picks if pick.ask is ask]
-        assert all(ask.shares_of(pick.device) == pick.shares for pick in picks)
-        assert ask.count is None or ask.count == len(picks)
-    if bundle.matches:
+    for request in compiled.requests:
+        (option,) = {p.option for p in found.picks if p.option in request.options}
+        picks = [pick for pick in found.picks if pick.option is option]
+        assert all(option.shares_of(pick.device) == pick.shares for pick in picks)
+        assert option.count is None or option.count == len(picks)
+    if compiled.matches:
         assert 1 == len({pick.device.attributes["gpu.test/kind"] for pick in found.picks})
 
 
@@ -142,9 +142,11 @@ def test_an_assignment_is_found_if_there_is_one(
         for n, (count, highest) in enumerate(wanted)
     ]
     constraints = [alike("gpu.test/kind")] if must_agree else []
-    bundle = Compiler([device_class()]).bundle(claim("c", *asked, constraints=constraints).spec)
+    compiled = Compiler([device_class()]).compiled_claim(
+        claim("c", *asked, constraints=constraints).spec
+    )
 
-    found = Search([bundle], place_with(some), Usage()).run(None)
+    found = Search([compiled], place_with(some), Usage()).run(None)
 
     possible = any(
         not must_agree or len({kinds[n] for n in chosen}) <= 1

@@ -57,4 +57,4 @@ def asking(
 )
 def test_claims_that_nothing_could_serve(wanted: ResourceClaim, problem: str) -> None:
     with pytest.raises(UnservableClaimError, match=problem):
-        Compiler(CLASSES).bundle(wanted.spec)
+        Compiler(CLASSES).compiled_claim(wanted.spec)

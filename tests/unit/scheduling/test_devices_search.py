@@ -73,11 +73,11 @@ def found(
     there = Published(published_pools(slices))
     own = template_pools(slices, promised) if promised else None
     place = NodePlace("n", Requirements(), Published(()) if promised else there, own)
-    bundles = [Compiler(CLASSES).bundle(each.spec) for each in claims]
-    outcome = Search(bundles, place, ledger_of(served, there).taken).run(None)
+    compiled = [Compiler(CLASSES).compiled_claim(each.spec) for each in claims]
+    outcome = Search(compiled, place, ledger_of(served, there).taken).run(None)
     if outcome is None:
         return None
-    return [f"{pick.ask.name}:{pick.device.key.name}" for pick in outcome.picks]
+    return [f"{pick.option.name}:{pick.device.key.name}" for pick in outcome.picks]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_counts_and_selectors(claims: list[ResourceClaim], expected: list[str] |
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("wanted", "expected"),
     [
         pytest.param(
             first_available("w", exactly("two", 2), exactly("one")),
@@ -146,14 +146,16 @@ def test_counts_and_selectors(claims: list[ResourceClaim], expected: list[str] |
         ),
     ],
 )
-def test_first_available(wish: DeviceRequest, expected: list[str] | None) -> None:
-    assert expected == found([claim("c", wish)], [published(THREE)])
+def test_first_available(wanted: DeviceRequest, expected: list[str] | None) -> None:
+    assert expected == found([claim("c", wanted)], [published(THREE)])
 
 
 def test_an_option_is_given_up_when_a_later_request_needs_its_devices() -> None:
-    wish = first_available("w", exactly("three", 3), exactly("two", 2))
+    request = first_available("w", exactly("three", 3), exactly("two", 2))
 
-    assert ["w/two:a", "w/two:b", "r:c"] == found([claim("c", wish, exactly())], [published(THREE)])
+    assert ["w/two:a", "w/two:b", "r:c"] == found(
+        [claim("c", request, exactly())], [published(THREE)]
+    )
 
 
 def test_an_option_that_came_to_nothing_leaves_no_trace() -> None:

@@ -31,7 +31,7 @@ from karpenter.model import labels as keys
 from karpenter.model import taints
 from karpenter.model.requirements import Requirements
 from karpenter.scheduling.compiled import pod_classes
-from karpenter.scheduling.compiled.effort import MOST_ALTERNATIVES, MOST_WISHES
+from karpenter.scheduling.compiled.effort import MOST_ALTERNATIVES, MOST_PREFERENCES
 from karpenter.scheduling.compiled.host_ports import HostPort
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.compiled.topology_groups import MOST_RULES
@@ -132,7 +132,7 @@ def test_of_thousands_of_wishes_so_many_are_compiled_as_are_tried(
 
     world = CompiledProblem(question([hostile("harm", many, 5000)]))
 
-    assert MOST_WISHES == compiled.calls == len(world.groups.known)
+    assert MOST_PREFERENCES == compiled.calls == len(world.groups.known)
 
 
 @pytest.mark.parametrize("many", [*WISHES, pytest.param(alternatives, id="alternatives")])
@@ -145,8 +145,8 @@ def test_a_pod_that_fits_nowhere_is_soon_done_with(
     plan = solve(question([hostile("harm", many, 5000, cpu=NOWHERE)]))
 
     assert ["default/harm"] == [entry.pod for entry in plan.unplaced]
-    assert looks.calls <= MOST_WISHES**2
-    assert stages.calls <= 2 * (MOST_ALTERNATIVES + MOST_WISHES + 2)
+    assert looks.calls <= MOST_PREFERENCES**2
+    assert stages.calls <= 2 * (MOST_ALTERNATIVES + MOST_PREFERENCES + 2)
 
 
 def test_wishes_are_tried_less_often_where_there_are_alternatives(
@@ -157,7 +157,7 @@ def test_wishes_are_tried_less_often_where_there_are_alternatives(
 
     solve(question([pod_with("harm", both, cpu=NOWHERE)]))
 
-    assert looks.calls <= 2 * MOST_WISHES**2
+    assert looks.calls <= 2 * MOST_PREFERENCES**2
 
 
 def test_what_is_tried_is_what_would_be_given_up_last() -> None:
@@ -182,7 +182,7 @@ def test_tolerations_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
     solve(question([wanted], pools=[node_pool(taints=[taint("x=y:NoSchedule")])]))
 
-    assert checked.calls <= 20 * MOST_WISHES**2
+    assert checked.calls <= 20 * MOST_PREFERENCES**2
 
 
 @pytest.mark.parametrize("many", WISHES)
@@ -323,7 +323,7 @@ def test_its_owner_is_told_that_it_comes_last_and_what_is_not_tried() -> None:
     ((target, reason, message),) = events
     assert ("Pod/default/harm", "CostlyToPlan") == (target, reason)
     assert "3,000 alternatives and preferences" in message
-    assert f"{3000 - MOST_WISHES:,} that would be given up first are not tried" in message
+    assert f"{3000 - MOST_PREFERENCES:,} that would be given up first are not tried" in message
     assert {"default/harm": message} == plan.costly
 
 

@@ -293,5 +293,7 @@ def _field_error(rule: Rule, detail: str, value: Any, path: Path) -> FieldError:
     """What a broken rule amounts to; the value is shown where it is short, as by the API server."""
     is_shown = rule.kind in (ErrorKind.INVALID, ErrorKind.DUPLICATE)
     is_shown = is_shown and not isinstance(value, dict | list)
-    told = "" if rule.kind is ErrorKind.DUPLICATE else detail
-    return FieldError(rule.kind, (*path, *rule.field_path), told, value if is_shown else NO_VALUE)
+    message = "" if rule.kind is ErrorKind.DUPLICATE else detail
+    return FieldError(
+        rule.kind, (*path, *rule.field_path), message, value if is_shown else NO_VALUE
+    )

@@ -141,15 +141,15 @@ def _question(
     return question.question(source, assignments=assignments or (), now=now)
 
 
-def _asking(tell: Callable[Concatenate[Ask, P], None]) -> Callable[..., None]:
+def _asking(explain: Callable[Concatenate[Ask, P], None]) -> Callable[..., None]:
     """Give a command the options of ``_question``, which is put when the command asks."""
     shared = inspect.signature(_question).parameters
-    name, *own = list(inspect.signature(tell).parameters.values())[1:]
+    name, *own = list(inspect.signature(explain).parameters.values())[1:]
 
-    @wraps(tell)
+    @wraps(explain)
     def command(*args: P.args, **given: P.kwargs) -> None:
         options = {each: given.pop(each) for each in shared}
-        tell(partial(_question, **options), *args, **given)  # type: ignore[arg-type]
+        explain(partial(_question, **options), *args, **given)  # type: ignore[arg-type]
 
     every = (name, *shared.values(), *own)
     command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
@@ -178,19 +178,19 @@ def pod(
     key = _known_pod(name, asked.snapshot.pods, asked.namespace)
 
     from karpenter.report.pod_explanation import explain_pod, explanation_document
-    from karpenter.scheduling.reasons.look_back import LookBack
+    from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
 
-    look_back = LookBack()
+    captured = SolveCapture()
     with output.progress("planning"):
-        outcome = asked.provisioning(look_back)
-        told = explain_pod(key, asked.snapshot, outcome, look_back)
+        outcome = asked.provisioning(captured)
+        explanation = explain_pod(key, asked.snapshot, outcome, captured)
     if form == "table":
         from karpenter.cli.explain.pod_view import explanation_parts
         from karpenter.console.screen import laid_out
 
-        output.write(laid_out(explanation_parts(told)))
+        output.write(laid_out(explanation_parts(explanation)))
     else:
-        output.write(output.render([explanation_document(told)], form))
+        output.write(output.render([explanation_document(explanation)], form))
 
 
 @explain.command(
@@ -216,19 +216,23 @@ def deployment(
     keys = _pods_of(name, asked.snapshot, asked.namespace)
 
     from karpenter.report.pod_explanation import explain_pod, explanation_document
-    from karpenter.scheduling.reasons.look_back import LookBack
+    from karpenter.scheduling.reasons.pod_verdicts import SolveCapture
 
-    look_back = LookBack()
+    captured = SolveCapture()
     with output.progress("planning"):
-        outcome = asked.provisioning(look_back)
-        told = [explain_pod(key, asked.snapshot, outcome, look_back) for key in keys[:_MOST_PODS]]
+        outcome = asked.provisioning(captured)
+        explanations = [
+            explain_pod(key, asked.snapshot, outcome, captured) for key in keys[:_MOST_PODS]
+        ]
     if form == "table":
-        from karpenter.cli.explain.pod_view import stories
+        from karpenter.cli.explain.pod_view import explanations_parts
         from karpenter.console.screen import laid_out
 
-        output.write(laid_out(stories(told, untold=len(keys) - len(told))))
+        output.write(
+            laid_out(explanations_parts(explanations, omitted=len(keys) - len(explanations)))
+        )
     else:
-        output.write(output.render([explanation_document(each) for each in told], form))
+        output.write(output.render([explanation_document(each) for each in explanations], form))
 
 
 def _scoped(name: str, namespace: str | None) -> str:
@@ -275,14 +279,14 @@ def node(
     from karpenter.report.node_explanation import explain_node, node_document
 
     with output.progress("planning"):
-        told = explain_node(known, asked.disruption(), asked.view)
+        explanation = explain_node(known, asked.disruption(), asked.view)
     if form == "table":
         from karpenter.cli.explain.node_view import node_parts
         from karpenter.console.screen import laid_out
 
-        output.write(laid_out(node_parts(told, now=asked.now)))
+        output.write(laid_out(node_parts(explanation, now=asked.now)))
     else:
-        output.write(output.render([node_document(told)], form))
+        output.write(output.render([node_document(explanation)], form))
 
 
 def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
@@ -314,14 +318,14 @@ def nodepool(
     from karpenter.report.nodepool_explanation import explain_pool, pool_document
 
     with output.progress("looking"):
-        told = explain_pool(known, asked.view())
+        explanation = explain_pool(known, asked.view())
     if form == "table":
         from karpenter.cli.explain.nodepool_view import pool_parts
         from karpenter.console.screen import laid_out
 
-        output.write(laid_out(pool_parts(told, now=asked.now)))
+        output.write(laid_out(pool_parts(explanation, now=asked.now)))
     else:
-        output.write(output.render([pool_document(told)], form))
+        output.write(output.render([pool_document(explanation)], form))
 
 
 def _known(kind: str, name: str, names: Iterable[str], find: Callable[[str], object | None]) -> str:

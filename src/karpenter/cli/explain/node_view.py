@@ -37,51 +37,53 @@ _WAITS_SHOWN = 10
 _NOTHING = 1e-9  # dollars an hour; what is left of a difference of equal prices
 
 
-def node_parts(told: NodeExplanation, *, now: datetime) -> Parts:
+def node_parts(explanation: NodeExplanation, *, now: datetime) -> Parts:
     """Lay out the explanation of a node."""
-    fate, style = _fate(told)
-    title = words(f"Node {told.machine.name} {fate}", f"{TITLE} {style}")
+    fate, style = _fate(explanation)
+    title = words(f"Node {explanation.machine.name} {fate}", f"{TITLE} {style}")
     tree = Tree(title, guide_style=QUIET)
-    _add_verdict(tree, told, now)
-    if told.unhealthy_condition is not None:
-        tree.add(words(_remedy(told.unhealthy_condition, now)))
-    if told.takes_from:
-        tree.add(words(f"would take pods of {sample(told.takes_from, most=3)}"))
-    tree.add(words(_what_it_is(told)))
-    node = told.machine.node
-    if node is not None and node.spec.unschedulable and told.termination_progress is None:
+    _add_verdict(tree, explanation, now)
+    if explanation.unhealthy_condition is not None:
+        tree.add(words(_remedy(explanation.unhealthy_condition, now)))
+    if explanation.takes_from:
+        tree.add(words(f"would take pods of {sample(explanation.takes_from, most=3)}"))
+    tree.add(words(_what_it_is(explanation)))
+    node = explanation.machine.node
+    if node is not None and node.spec.unschedulable and explanation.termination_progress is None:
         tree.add(words("is cordoned, so no more pods come to it; that does not keep it"))
-    if told.expires is not None and told.termination_progress is None:
-        tree.add(words(_end(told.expires, now)))
-    _add_pods(tree, told)
-    if told.termination_progress is not None:
-        _add_waits(tree, told.termination_progress)
+    if explanation.expires is not None and explanation.termination_progress is None:
+        tree.add(words(_end(explanation.expires, now)))
+    _add_pods(tree, explanation)
+    if explanation.termination_progress is not None:
+        _add_waits(tree, explanation.termination_progress)
     else:
         branch = tree.add(words("filters, up to the first that holds it"))
-        for each in told.filters:
+        for each in explanation.filters:
             branch.add(marked(each.passed, f"{each.name}: {each.detail}"))
-    if told.budgets:
-        tree.add(words(f"budgets leave {_left(told.budgets)}"))
-    if told.move is not None and told.command is None:
-        _add_move(tree, told.move, told)
+    if explanation.budgets:
+        tree.add(words(f"budgets leave {_left(explanation.budgets)}"))
+    if explanation.move is not None and explanation.command is None:
+        _add_move(tree, explanation.move, explanation)
     yield tree
 
 
-def _add_verdict(tree: Tree, told: NodeExplanation, now: datetime) -> None:
-    if told.termination_progress is not None:
-        tree.add(words(_how_far(told.termination_progress, now)))
-    elif told.command is not None:
-        tree.add(words(command_sentence(told.command, now=now)))
-        if told.turn > 1:
-            tree.add(words(f"after {counted(told.turn - 1, 'other command')}, as is all below"))
-    elif told.blocked is not None:
-        tree.add(words(told.blocked.detail))
+def _add_verdict(tree: Tree, explanation: NodeExplanation, now: datetime) -> None:
+    if explanation.termination_progress is not None:
+        tree.add(words(_how_far(explanation.termination_progress, now)))
+    elif explanation.command is not None:
+        tree.add(words(command_sentence(explanation.command, now=now)))
+        if explanation.turn > 1:
+            tree.add(
+                words(f"after {counted(explanation.turn - 1, 'other command')}, as is all below")
+            )
+    elif explanation.blocked is not None:
+        tree.add(words(explanation.blocked.detail))
 
 
-def _fate(told: NodeExplanation) -> tuple[str, str]:
-    if told.termination_progress is not None:
+def _fate(explanation: NodeExplanation) -> tuple[str, str]:
+    if explanation.termination_progress is not None:
         return "is on its way out", WAITING
-    return ("stays", WAITING) if told.command is None else ("would go", GOOD)
+    return ("stays", WAITING) if explanation.command is None else ("would go", GOOD)
 
 
 def _how_far(termination_progress: TerminationProgress, now: datetime) -> str:
@@ -105,15 +107,19 @@ def _add_waits(tree: Tree, termination_progress: TerminationProgress) -> None:
         branch.add(words(f"… and {counted(left, 'other thing')}", QUIET))
 
 
-def _what_it_is(told: NodeExplanation) -> str:
-    held = told.machine.labels
+def _what_it_is(explanation: NodeExplanation) -> str:
+    held = explanation.machine.labels
     kind = held.get(labels.INSTANCE_TYPE) or "an unknown instance type"
     how = " ".join(filter(None, (kind, held.get(labels.CAPACITY_TYPE, ""))))
     where = f" in {held[labels.ZONE]}" if held.get(labels.ZONE) else ""
-    pool = f" of pool {told.machine.node_pool}" if told.machine.node_pool else " of no pool"
-    if told.price is None:
+    pool = (
+        f" of pool {explanation.machine.node_pool}"
+        if explanation.machine.node_pool
+        else " of no pool"
+    )
+    if explanation.price is None:
         return f"{how}{where}{pool}, at an unknown price"
-    price = hour_and_month(told.price, is_estimate=told.is_estimate)
+    price = hour_and_month(explanation.price, is_estimate=explanation.is_estimate)
     return f"{how}{where}{pool}, at {price}"
 
 
@@ -131,8 +137,8 @@ def _end(expires: datetime, now: datetime) -> str:
     return f"expires {expires:%Y-%m-%d %H:%M:%S} UTC ({when}), whatever holds it until then"
 
 
-def _add_pods(tree: Tree, told: NodeExplanation) -> None:
-    pods = sorted(key_of(pod) for pod in told.machine.pods)
+def _add_pods(tree: Tree, explanation: NodeExplanation) -> None:
+    pods = sorted(key_of(pod) for pod in explanation.machine.pods)
     if pods:
         shown = sample([without_default(pod) for pod in pods], most=4)
         tree.add(words(f"runs {counted(len(pods), 'pod')}: {shown}"))
@@ -144,7 +150,7 @@ def _left(held: Mapping[str, Allowance]) -> str:
     return ", ".join(f"{budget_words(left)} for {reason}" for reason, left in held.items())
 
 
-def _add_move(tree: Tree, move: Move, told: NodeExplanation) -> None:
+def _add_move(tree: Tree, move: Move, explanation: NodeExplanation) -> None:
     branch = tree.add(words("the best that could be done with it"))
     for machine, pods in list(move.placements.items())[:_MACHINES_SHOWN]:
         shown = sample([without_default(pod) for pod in pods], most=4)
@@ -163,7 +169,7 @@ def _add_move(tree: Tree, move: Move, told: NodeExplanation) -> None:
         branch.add(words(_saving(move, move.savings)))
     elif move.cost is not None:
         branch.add(words("the saving is unknown, because the price of this node is"))
-    if move.refusal and all(move.refusal != each.detail for each in told.filters):
+    if move.refusal and all(move.refusal != each.detail for each in explanation.filters):
         branch.add(marked(False, move.refusal))
 
 

@@ -34,43 +34,45 @@ _SHORTEST_TYPE, _SHORTEST_ZONE = 9, 7
 _MILLIS: Final = 1000  # of a cpu
 
 
-def pool_parts(told: NodePoolExplanation, *, now: datetime) -> Parts:
+def pool_parts(explanation: NodePoolExplanation, *, now: datetime) -> Parts:
     """Lay out the explanation of a pool."""
-    name = told.pool.metadata.name
-    if told.objection is not None:
-        yield words(f"NodePool {name} makes no nodes: {told.objection[1]}", f"{TITLE} {BAD}")
-    elif not told.types:
+    name = explanation.pool.metadata.name
+    if explanation.objection is not None:
+        yield words(f"NodePool {name} makes no nodes: {explanation.objection[1]}", f"{TITLE} {BAD}")
+    elif not explanation.types:
         yield words(f"NodePool {name} can make no node: no instance type is left", f"{TITLE} {BAD}")
     else:
         yield words(f"NodePool {name} can make nodes", f"{TITLE} {GOOD}")
-    yield words(_what_it_has(told))
-    yield from _types(told)
-    yield from _prices(told.prices)
-    yield from _limits(told)
-    yield from _budgets(told, now)
+    yield words(_what_it_has(explanation))
+    yield from _types(explanation)
+    yield from _prices(explanation.prices)
+    yield from _limits(explanation)
+    yield from _budgets(explanation, now)
 
 
-def _what_it_has(told: NodePoolExplanation) -> str:
-    replicas = told.pool.spec.replicas
+def _what_it_has(explanation: NodePoolExplanation) -> str:
+    replicas = explanation.pool.spec.replicas
     wanted = "" if replicas is None else f" of the {replicas:,} it is to have"
-    nodes = f"{counted(told.nodes, 'node')}{wanted}"
-    if not told.nodes:
+    nodes = f"{counted(explanation.nodes, 'node')}{wanted}"
+    if not explanation.nodes:
         return nodes
-    if told.unpriced and told.unpriced == told.nodes:
+    if explanation.unpriced and explanation.unpriced == explanation.nodes:
         return f"{nodes}, at an unknown price"
-    cost = total_cost(told.hourly, is_estimate=told.is_estimate)
-    unknown = f", {told.unpriced:,} of them at an unknown price" if told.unpriced else ""
+    cost = total_cost(explanation.hourly, is_estimate=explanation.is_estimate)
+    unknown = (
+        f", {explanation.unpriced:,} of them at an unknown price" if explanation.unpriced else ""
+    )
     return f"{nodes}: {cost}{unknown}"
 
 
-def _types(told: NodePoolExplanation) -> Parts:
+def _types(explanation: NodePoolExplanation) -> Parts:
     yield words("")
-    out = sum(len(each.types) for each in told.excluded)
-    yield words(f"Instance types: {told.types:,} in, {out:,} out", TITLE)
-    if not told.excluded:
+    out = sum(len(each.types) for each in explanation.excluded)
+    yield words(f"Instance types: {explanation.types:,} in, {out:,} out", TITLE)
+    if not explanation.excluded:
         return
     rows = table([("out", "right"), ("", "left"), ("because", "left")])
-    for each in told.excluded[:MOST_ROWS]:
+    for each in explanation.excluded[:MOST_ROWS]:
         cells = (f"{len(each.types):,}", sample(each.types), each.detail)
         rows.add_row("", *map(words, cells))
     yield rows
@@ -111,56 +113,62 @@ def _per_cpu(size: Size) -> str:
     return in_column(per_hour(price, is_estimate=size.launch.is_estimate))
 
 
-def _limits(told: NodePoolExplanation) -> Parts:
+def _limits(explanation: NodePoolExplanation) -> Parts:
     yield words("")
-    if not told.limits:
+    if not explanation.limits:
         yield words("Limits: none", TITLE)
         return
     yield words("Limits", TITLE)
     rows = table([("", "left"), ("limit", "right"), ("used", "right"), ("left", "right")])
-    for each in told.limits:
+    for each in explanation.limits:
         amounts = (each.limit, each.used, each.left)
         cells = [each.resource, *(readable_amount(each.resource, amount) for amount in amounts)]
         rows.add_row("", *map(words, cells))
     yield rows
 
 
-def _budgets(told: NodePoolExplanation, now: datetime) -> Parts:
+def _budgets(explanation: NodePoolExplanation, now: datetime) -> Parts:
     yield words("")
     yield words("Disruption", TITLE)
-    left = ", ".join(f"{budget_words(held)} for {r}" for r, held in told.allowances.items())
+    left = ", ".join(f"{budget_words(held)} for {r}" for r, held in explanation.allowances.items())
     said = [
-        _policy(told),
+        _policy(explanation),
         f"nodes that may be disrupted now: {left}",
-        *(f"budget of {budget_sentence(each, now=now)}" for each in told.budgets),
+        *(f"budget of {budget_sentence(each, now=now)}" for each in explanation.budgets),
     ]
     yield sentences((text, "") for text in said)
 
 
-def _policy(told: NodePoolExplanation) -> str:
-    if told.pool.spec.replicas is not None:
+def _policy(explanation: NodePoolExplanation) -> str:
+    if explanation.pool.spec.replicas is not None:
         return "nothing is consolidated, as the number of nodes is fixed"
-    disruption = told.pool.spec.disruption
+    disruption = explanation.pool.spec.disruption
     if disruption.consolidate_after == NEVER:
         return "nothing is consolidated, as consolidateAfter is Never"
     rule = f"{disruption.consolidate_after} after pods last came or went"
     return f"policy {disruption.consolidation_policy}, {rule}"
 
 
-def budget_sentence(told: BudgetExplanation, *, now: datetime) -> str:
+def budget_sentence(explanation: BudgetExplanation, *, now: datetime) -> str:
     """Say what a budget allows, and when."""
-    budget = told.budget
+    budget = explanation.budget
     whom = f" for {', '.join(budget.reasons)}" if budget.reasons is not None else ""
-    if told.problem:
-        return f"{budget.nodes}{whom}: cannot be read, so nothing is allowed: {told.problem}"
+    if explanation.problem:
+        return f"{budget.nodes}{whom}: cannot be read, so nothing is allowed: {explanation.problem}"
     if budget.schedule is None:
-        return f"{budget.nodes}{whom}: always, {counted(told.allowed or 0, 'node')} at a time"
+        return (
+            f"{budget.nodes}{whom}: always, {counted(explanation.allowed or 0, 'node')} at a time"
+        )
     window = f"{budget.schedule} for {budget.duration}"
-    if told.is_active:
-        end = f" until {_moment(told.closes, now)}" if told.closes is not None else ""
-        allowed = counted(told.allowed or 0, "node")
+    if explanation.is_active:
+        end = f" until {_moment(explanation.closes, now)}" if explanation.closes is not None else ""
+        allowed = counted(explanation.allowed or 0, "node")
         return f"{budget.nodes}{whom}: in force now{end}, {allowed} at a time ({window})"
-    when = f"from {_moment(told.opens, now)}" if told.opens is not None else "never again"
+    when = (
+        f"from {_moment(explanation.opens, now)}"
+        if explanation.opens is not None
+        else "never again"
+    )
     return f"{budget.nodes}{whom}: not in force now, {when} ({window})"
 
 

@@ -40,33 +40,33 @@ _FATES = {
 }
 
 
-def explanation_parts(told: PodExplanation) -> Parts:
+def explanation_parts(explanation: PodExplanation) -> Parts:
     """Lay out the explanation of a pod."""
-    verdict, style = _FATES[told.fate]
-    tree = Tree(words(f"Pod {told.pod} {verdict}", f"{TITLE} {style}"), guide_style=QUIET)
-    if told.place is None:
-        tree.add(words(told.detail))
-    if told.costly:
-        tree.add(words(told.costly, WAITING))
-    tree.add(words(f"asks for {_amounts(told.requests)}"))
-    if told.place is not None:
-        _add_place(tree, told.pod, told.place, told.pools)
-    if told.wishes:
+    verdict, style = _FATES[explanation.fate]
+    tree = Tree(words(f"Pod {explanation.pod} {verdict}", f"{TITLE} {style}"), guide_style=QUIET)
+    if explanation.place is None:
+        tree.add(words(explanation.detail))
+    if explanation.costly:
+        tree.add(words(explanation.costly, WAITING))
+    tree.add(words(f"asks for {_amounts(explanation.requests)}"))
+    if explanation.place is not None:
+        _add_place(tree, explanation.pod, explanation.place, explanation.pools)
+    if explanation.preferences:
         branch = tree.add(words("wishes"))
-        for wish in told.wishes:
-            fate = "" if wish.is_met else ": given up"
-            branch.add(marked(wish.is_met, f"{wish.text}{fate}"))
-    if told.pools:
-        _add_pools(tree, told)
-    if told.nodes.total:
-        _add_nodes(tree, told.nodes)
+        for preference in explanation.preferences:
+            fate = "" if preference.is_met else ": given up"
+            branch.add(marked(preference.is_met, f"{preference.text}{fate}"))
+    if explanation.pools:
+        _add_pools(tree, explanation)
+    if explanation.nodes.total:
+        _add_nodes(tree, explanation.nodes)
     yield tree
 
 
-def stories(told: Sequence[PodExplanation], *, untold: int) -> Parts:
+def explanations_parts(explanation: Sequence[PodExplanation], *, omitted: int) -> Parts:
     """Lay out the explanations of several pods, one for all with the same outcome."""
     alike: dict[tuple[object, ...], list[PodExplanation]] = {}
-    for each in told:
+    for each in explanation:
         launch = each.place.launch if each.place is not None else None
         alike.setdefault((each.fate, each.reason, each.detail, launch), []).append(each)
     for number, (first, *others) in enumerate(alike.values()):
@@ -76,8 +76,8 @@ def stories(told: Sequence[PodExplanation], *, untold: int) -> Parts:
         if others:
             names = sample([without_default(each.pod) for each in others])
             yield words(f"The same holds for {counted(len(others), 'pod')} more: {names}", QUIET)
-    if untold:
-        yield words(f"{counted(untold, 'further pod')} of it: not looked at", QUIET)
+    if omitted:
+        yield words(f"{counted(omitted, 'further pod')} of it: not looked at", QUIET)
 
 
 def _amounts(requests: Resources) -> str:
@@ -112,20 +112,20 @@ def _offer(launch: Launch) -> str:
     return f"{way(launch)} at {price}"
 
 
-def _add_pools(tree: Tree, told: PodExplanation) -> None:
-    possible = sum(pool.is_possible for pool in told.pools)
-    title = f"pools: {possible} of {len(told.pools)} would make a node for it"
+def _add_pools(tree: Tree, explanation: PodExplanation) -> None:
+    possible = sum(pool.is_possible for pool in explanation.pools)
+    title = f"pools: {possible} of {len(explanation.pools)} would make a node for it"
     branch = tree.add(words(title))
-    pools = list(told.pools)
+    pools = list(explanation.pools)
     if len(pools) > _POOLS_SHOWN:  # then what was possible comes first
         pools.sort(key=lambda pool: not pool.is_possible)
     for pool in pools[:_POOLS_SHOWN]:
-        used = told.place is not None and told.place.node_pool == pool.node_pool
-        note = " (used)" if used and told.fate is Fate.NEW_NODE else ""
+        used = explanation.place is not None and explanation.place.node_pool == pool.node_pool
+        note = " (used)" if used and explanation.fate is Fate.NEW_NODE else ""
         twig = branch.add(marked(pool.is_possible, f"{pool.node_pool}{note}{_verdict(pool)}"))
         for check in pool.checks:
             twig.add(marked(check.passed, f"{check.step.value}: {check.detail}"))
-    _add_rest(branch, len(told.pools) - _POOLS_SHOWN, "pool")
+    _add_rest(branch, len(explanation.pools) - _POOLS_SHOWN, "pool")
 
 
 def _verdict(pool: PoolVerdict) -> str:

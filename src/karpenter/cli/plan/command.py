@@ -148,7 +148,7 @@ def _for_people(
     from karpenter.cli.plan.disruption_view import disruption_parts
     from karpenter.cli.plan.provisioning_view import plan_parts
     from karpenter.console.screen import laid_out, words
-    from karpenter.report.disruption import reasons_told
+    from karpenter.report.disruption import reported_reasons
 
     parts: list[RenderableType] = []
     if made is not None:
@@ -157,7 +157,7 @@ def _for_people(
     if made is not None and removed is not None:
         parts.append(words(""))
     if removed is not None:
-        reasons = reasons_told(with_repair=asked.settings.repair)
+        reasons = reported_reasons(with_repair=asked.settings.repair)
         parts += disruption_parts(removed, now=asked.now, reasons=reasons)
     if difference is not None:
         from karpenter.cli.plan.difference_view import difference_parts

@@ -34,7 +34,7 @@ def difference_parts(difference: Difference) -> Parts:
         return
     rows = table([("", "left"), ("", "right"), ("", "left")])
     rows.show_header = False
-    told = [
+    changes = [
         *_models("node to create", "+", difference.more),
         *_models("node to create", "-", difference.fewer),
         *_names("node to remove", "+", sorted(difference.after.going - difference.before.going)),
@@ -42,13 +42,13 @@ def difference_parts(difference: Difference) -> Parts:
         *_names("pod", "+", [without_default(pod) for pod in difference.pods_added]),
         *_names("pod", "-", [without_default(pod) for pod in difference.pods_removed]),
     ]
-    for what, count, names in told[:MOST_ROWS]:
+    for what, count, names in changes[:MOST_ROWS]:
         style = GOOD if count.startswith("+") else BAD
         rows.add_row("", words(what), words(count, style), words(names))
-    if told:
+    if changes:
         yield rows
-    if len(told) > MOST_ROWS:
-        more = counted(len(told) - MOST_ROWS, "row")
+    if len(changes) > MOST_ROWS:
+        more = counted(len(changes) - MOST_ROWS, "row")
         yield words(f"  … and {more} more; -o json has them all", QUIET)
     yield from _changed(difference)
 

@@ -69,8 +69,8 @@ def headline(done: Sequence[Command]) -> str:
     made = sum(len(command.replacements) for command in done)
     whose = "its" if going == 1 else "their"
     instead = f", {counted(made, 'new node')} in {whose} place" if made else ""
-    told = ", ".join(filter(None, (_total(done), _unknown(done, going))))
-    return f"{counted(going, 'node')} to remove{instead}{': ' if told else ''}{told}"
+    summary = ", ".join(filter(None, (_total(done), _unknown(done, going))))
+    return f"{counted(going, 'node')} to remove{instead}{': ' if summary else ''}{summary}"
 
 
 def _total(done: Sequence[Command]) -> str:

@@ -85,8 +85,8 @@ def _totals(outcome: ProvisioningPlan, static: StaticNodes) -> Parts:
     ]
     waiting = sum(count for count, _ in shares)
     if waiting:
-        told = ", ".join(f"{count:,} {where}" for count, where in shares if count)
-        yield words(f"{counted(waiting, 'pod')} to place: {told}")
+        summary = ", ".join(f"{count:,} {where}" for count, where in shares if count)
+        yield words(f"{counted(waiting, 'pod')} to place: {summary}")
 
 
 def _waits(outcome: ProvisioningPlan) -> bool:

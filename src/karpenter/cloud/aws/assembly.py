@@ -197,7 +197,7 @@ def _zone_ids(view: ClusterView) -> Callable[[str], str]:
 
 
 def _role_warning(recorder: Recorder) -> Callable[[NodeClaim], None]:
-    def tell(claim: NodeClaim) -> None:
+    def report_missing_role(claim: NodeClaim) -> None:
         recorder.publish(
             Event(
                 claim,
@@ -211,4 +211,4 @@ def _role_warning(recorder: Recorder) -> Callable[[NodeClaim], None]:
             )
         )
 
-    return tell
+    return report_missing_role

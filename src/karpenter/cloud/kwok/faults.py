@@ -80,7 +80,9 @@ def declared(annotations: Mapping[str, str], node_class: str) -> tuple[OfferingP
     return _annotated(annotations, SOLD_OUT, node_class)
 
 
-def foreseen(annotations: Mapping[str, str], node_class: str) -> tuple[OfferingPattern, ...]:
+def declared_sold_out(
+    annotations: Mapping[str, str], node_class: str
+) -> tuple[OfferingPattern, ...]:
     """The offerings that a KWOKNodeClass's annotations declare sold out.
 
     Includes what the leading controller published there. That controller uses its own settings

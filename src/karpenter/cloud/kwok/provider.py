@@ -27,7 +27,7 @@ from karpenter.cloud.kwok.faults import (
     PatternError,
     declared,
     declared_everywhere,
-    foreseen,
+    declared_sold_out,
     in_text,
 )
 from karpenter.cloud.kwok.machine import (
@@ -178,7 +178,7 @@ class KwokProvider:
     async def instance_types(self, pool: NodePool) -> tuple[InstanceType, ...]:
         return await self._shown(pool.spec.template.spec.node_class_ref.name)
 
-    def foresee(self, node_classes: Iterable[object]) -> None:
+    def exclude_sold_out(self, node_classes: Iterable[object]) -> None:
         """Load what node classes declare sold out, which otherwise only failed launches discover.
 
         Raises:
@@ -188,13 +188,15 @@ class KwokProvider:
         for each in node_classes:
             if isinstance(each, KWOKNodeClass):
                 try:
-                    self.faults.sell_out(*_read(each, foreseen), node_class=each.metadata.name)
+                    self.faults.sell_out(
+                        *_read(each, declared_sold_out), node_class=each.metadata.name
+                    )
                 except CreateError as error:
                     unreadable = error
         if unreadable is not None:
             raise unreadable
 
-    def told_otherwise(self, node_classes: Iterable[object]) -> str:
+    def catalogue_difference(self, node_classes: Iterable[object]) -> str:
         """A warning if the controller uses an instance-types file and this process does not."""
         if self._types is not catalogue.built_in():
             return ""
@@ -284,8 +286,8 @@ def make_provider(context: ProviderContext) -> KwokProvider:
     except PatternError as error:
         raise ProviderError(str(error)) from error
     file = context.environment.get(INSTANCE_TYPES_FILE_PATH, "")
-    told = {SOLD_OUT_EVERYWHERE: in_text(sold_out), INSTANCE_TYPES: file}
-    notice = Notice(context.kube, context.clock, context.rng, told)
+    annotations = {SOLD_OUT_EVERYWHERE: in_text(sold_out), INSTANCE_TYPES: file}
+    notice = Notice(context.kube, context.clock, context.rng, annotations)
     provider = KwokProvider(context.kube, context.clock, types, notice=notice)
     provider.faults.sell_out(*sold_out)
     return provider

@@ -267,7 +267,7 @@ class DeletionCosts(Loop):
         happened = self._changes.count
         if happened == self._seen:
             return _AGAIN
-        look = await self._planner.look(self._commands.in_progress)
-        self._queue.add(await self._planner.aside(lambda: chosen(ranks(look.view))))
+        begun = await self._planner.begin_pass(self._commands.in_progress)
+        self._queue.add(await self._planner.aside(lambda: chosen(ranks(begun.view))))
         self._seen = happened
         return _AGAIN

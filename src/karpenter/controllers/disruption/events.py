@@ -34,8 +34,8 @@ def announced(announcement: Announcement, target: Resource) -> Event:
 def rejected(command: Command, why: str, detail: str) -> Iterator[Event]:
     """Machines whose consolidation no longer held when it was looked at again."""
     for candidate in command.candidates:
-        told = f"{summary(command, candidate)}, reason: {why} {saved(command)}"
-        message = f"Consolidation rejected: {told}: {detail}"
+        move = f"{summary(command, candidate)}, reason: {why} {saved(command)}"
+        message = f"Consolidation rejected: {move}: {detail}"
         for target in both(candidate.machine):
             dedupe = (target.metadata.uid, ",".join(command.names), why)
             yield Event(target, NORMAL, "ConsolidationRejected", message, dedupe)

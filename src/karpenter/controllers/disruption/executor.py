@@ -65,7 +65,7 @@ class Executor:
             AbandonedError: it cannot be carried out as things stand now.
             KubeError: the API server stood in the way.
         """
-        self._look_again(command)
+        self._validate_again(command)
         number = str(uuid.UUID(int=self._context.rng.getrandbits(128), version=4))
         if command.decision is Decision.REBOOT:
             await self._reboot(command, number)
@@ -99,7 +99,7 @@ class Executor:
         self._tell(command, claims, number)
         await self._nominate(command, claims)
 
-    def _look_again(self, command: Command) -> None:
+    def _validate_again(self, command: Command) -> None:
         """Make sure that nothing happened to the machines while the command was computed."""
         snapshot, now = self._context.state.snapshot(), self._context.clock.now()
         for candidate in command.candidates:

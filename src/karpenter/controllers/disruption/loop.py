@@ -93,29 +93,29 @@ class DisruptionLoop(Loop):
 
     async def step(self) -> float:
         """Do one pass; return seconds until the next."""
-        self._reporter.tell_of_budgets()
+        self._reporter.report_budgets()
         if not self.context.is_synced:
             return _UNSYNCED
         await self._roll_back()
         preview = await self._planner.preview()
         self._reporter.measure_budgets(preview.allowances)
-        self._reporter.nothing_to_look_at(name for name in self._methods if name in preview.idle)
-        look: DisruptionPass | None = None
+        self._reporter.report_idle(name for name in self._methods if name in preview.idle)
+        disruption_pass: DisruptionPass | None = None
         happened = self._changes.count
         for method in self._methods:
             if method in preview.idle or self._has_seen_it_all(method, preview):
                 continue
             if method in _MOVING_PODS and (settling := self._settling()):
                 return settling
-            if look is None:
+            if disruption_pass is None:
                 if not self.context.is_synced:
                     return _UNSYNCED
-                happened, look = self._changes.count, await self._look()
-            seen = _Seen(happened, look.holds_until, look.allowances)
-            found = await self._find(look, method, seen)
+                happened, disruption_pass = self._changes.count, await self._begin_pass()
+            seen = _Seen(happened, disruption_pass.holds_until, disruption_pass.allowances)
+            found = await self._find(disruption_pass, method, seen)
             if found and method in _CONSOLIDATING:
                 found = await self._checked(found[0])
-                look = None  # that took a while
+                disruption_pass = None  # that took a while
             if found:
                 return await self._begin(found)
         return _NOTHING_DONE
@@ -133,15 +133,17 @@ class DisruptionLoop(Loop):
             return False
         return seen.until is None or self.clock.now() < seen.until
 
-    async def _look(self) -> DisruptionPass:
-        look = await self._planner.look(self._queue.in_progress)
-        await self._reporter.tell_who_stays(look)
-        return look
+    async def _begin_pass(self) -> DisruptionPass:
+        disruption_pass = await self._planner.begin_pass(self._queue.in_progress)
+        await self._reporter.report_blocked(disruption_pass)
+        return disruption_pass
 
-    async def _find(self, look: DisruptionPass, method: str, seen: _Seen) -> Sequence[Command]:
+    async def _find(
+        self, disruption_pass: DisruptionPass, method: str, seen: _Seen
+    ) -> Sequence[Command]:
         began = self.clock.monotonic()
-        finding = await self._planner.find(look, method)
-        await self._reporter.report(finding, look.view, self.clock.monotonic() - began)
+        finding = await self._planner.find(disruption_pass, method)
+        await self._reporter.report(finding, disruption_pass.view, self.clock.monotonic() - began)
         if method in _CONSOLIDATING and not finding.commands and not finding.has_timed_out:
             if not finding.is_constrained:
                 self._nothing_in[method] = seen.unconstrained()
@@ -152,7 +154,7 @@ class DisruptionLoop(Loop):
     async def _checked(self, command: Command) -> Sequence[Command]:
         """The command as it still holds after a while, if it does."""
         await self.clock.sleep(VALIDATION_SECONDS)
-        fresh = await self._planner.look(self._queue.in_progress)
+        fresh = await self._planner.begin_pass(self._queue.in_progress)
         outcome = await self._planner.check(command, fresh)
         self._reporter.report_check(command, outcome)
         return (outcome.command,) if outcome.command is not None else ()
@@ -168,7 +170,7 @@ class DisruptionLoop(Loop):
         failures = [each for each in outcomes if isinstance(each, BaseException)]
         for command, failure in zip(found, outcomes, strict=True):
             if isinstance(failure, AbandonedError):
-                self._tell_of_abandoned(command, failure)
+                self._report_abandoned(command, failure)
         for failure in failures:
             if not isinstance(failure, AbandonedError):
                 raise failure
@@ -180,7 +182,7 @@ class DisruptionLoop(Loop):
         self._abandoned += 1
         return self.backoff.after(self._abandoned - 1)
 
-    def _tell_of_abandoned(self, command: Command, failure: AbandonedError) -> None:
+    def _report_abandoned(self, command: Command, failure: AbandonedError) -> None:
         """Log why a command is not carried out, unless the last one was not for the same reason."""
         draft = command_drafts.abandoned(command, failure.number, str(failure))
         if str(failure) != self._complaint:

@@ -162,7 +162,7 @@ class DisruptionPlanner:
         snapshot, now = self._context.state.snapshot(), self._context.clock.now()
         return await self.aside(lambda: preview(snapshot, self.policies, now=now))
 
-    async def look(self, in_progress: frozenset[str]) -> DisruptionPass:
+    async def begin_pass(self, in_progress: frozenset[str]) -> DisruptionPass:
         """Begin a pass over the cluster as it is now."""
         context = self._context
         snapshot = context.state.snapshot()
@@ -191,9 +191,9 @@ class DisruptionPlanner:
 
         return await self.aside(begun)
 
-    async def find(self, look: DisruptionPass, method: str) -> Finding:
+    async def find(self, disruption_pass: DisruptionPass, method: str) -> Finding:
         """Let one method look for something to do."""
-        finding = await self.aside(lambda: METHODS[method](look.search))
+        finding = await self.aside(lambda: METHODS[method](disruption_pass.search))
         if method == commands.SINGLE:
             self._unseen = finding.unseen_pools
         return finding

@@ -60,7 +60,7 @@ class FindingReporter:
         self._gauged: set[str] = set()  # pools that have gauges
         self._blocked = BlockedGauges(context.metrics)
 
-    def tell_of_budgets(self) -> None:
+    def report_budgets(self) -> None:
         """Complain about budgets that cannot be read, when they are new."""
         now = self._context.clock.now()
         found: dict[str, str] = {}
@@ -82,13 +82,15 @@ class FindingReporter:
                 )
         self._complaints = found
 
-    async def tell_who_stays(self, look: DisruptionPass) -> None:
+    async def report_blocked(self, disruption_pass: DisruptionPass) -> None:
         """Report machines that no method may disrupt, and protected pods."""
-        view = look.view
-        self._blocked.pass_began(look.blocked, (each.name for each in view.snapshot.nodes))
+        view = disruption_pass.view
+        self._blocked.pass_began(
+            disruption_pass.blocked, (each.name for each in view.snapshot.nodes)
+        )
         async for verdict in paced(view.blocked(Kind.GRACEFUL).values()):
-            self._tell_of(verdict, view.snapshot)
-        self._tell_of_protection(look)
+            self._report_blocked_machine(verdict, view.snapshot)
+        self._report_protection(disruption_pass)
 
     def measure_budgets(self, allowances: Iterable[Allowance]) -> None:
         """Show what budgets allow now, and what uses them up, for every pool and reason."""
@@ -105,7 +107,7 @@ class FindingReporter:
                 metrics.nodepools_nodes_consuming_budgets.remove(pool, reason.lower())
         self._gauged = pools
 
-    def nothing_to_look_at(self, methods: Iterable[str]) -> None:
+    def report_idle(self, methods: Iterable[str]) -> None:
         """Report that methods have no eligible machine."""
         for method in methods:
             self._measure_eligible(method, 0)
@@ -129,7 +131,7 @@ class FindingReporter:
         # Single-node consolidation repeats the verdicts of multi-node, unless it does not run
         if finding.method != commands.MULTI or finding.commands:
             async for verdict in paced(finding.verdicts.values()):
-                self._tell_of(verdict, view.snapshot)
+                self._report_blocked_machine(verdict, view.snapshot)
         for command in finding.commands:
             for announcement in announced_command(command):
                 self._announce(announcement)
@@ -175,18 +177,18 @@ class FindingReporter:
             metrics.consolidation_score.labels(**facts).observe(score.value)
             metrics.consolidation_moves_total.labels(**facts).inc()
 
-    def _tell_of_protection(self, look: DisruptionPass) -> None:
+    def _report_protection(self, disruption_pass: DisruptionPass) -> None:
         """Say once what a do-not-disrupt annotation with another value than "true" does."""
-        told: dict[str, str] = {}
-        for pod in look.protected:
-            note = protection(pod, now=look.view.now)
+        protected: dict[str, str] = {}
+        for pod in disruption_pass.protected:
+            note = protection(pod, now=disruption_pass.view.now)
             if note is not None:
-                told[pod.metadata.uid] = said = f"{note.reason} {note.message}"
+                protected[pod.metadata.uid] = said = f"{note.reason} {note.message}"
                 if self._protected.get(pod.metadata.uid) != said:
                     self._publish(note)
-        self._protected = told
+        self._protected = protected
 
-    def _tell_of(self, verdict: Blocked, snapshot: Snapshot) -> None:
+    def _report_blocked_machine(self, verdict: Blocked, snapshot: Snapshot) -> None:
         for announcement in announced(verdict, snapshot):
             self._announce(announcement)
 
@@ -206,7 +208,7 @@ class RepairNotes:
 
     def __init__(self, context: Context, policies: RepairPolicies, log: Any) -> None:
         self._log = log
-        self._book = RepairMatches(policies)
+        self._matches = RepairMatches(policies)
         self._end: Callable[[], None] = context.mirror(Node).on_change(self._notice)
 
     def end(self) -> None:
@@ -216,13 +218,13 @@ class RepairNotes:
     def _notice(self, old: Node | None, new: Node | None) -> None:
         if new is None:
             if old is not None:
-                self._book.forget(old.metadata.name)
+                self._matches.forget(old.metadata.name)
             return
         name = new.metadata.name
-        before = self._book.matches(name)
-        if not self._book.observe(new):
+        before = self._matches.matches(name)
+        if not self._matches.observe(new):
             return
-        after = self._book.matches(name)
+        after = self._matches.matches(name)
         for match in after:
             if match not in before:
                 self._log.debug("matched repair policy", Node={"name": name}, **_facts(match))

@@ -115,7 +115,7 @@ class LifecycleController(Controller):
                 taken.append(step)
         written = await self._write(first.stored, summed_up(claim, now=self.clock.now()))
         errors += [step.error for step in taken if step.error is not None]
-        errors += await _told(taken, written)
+        errors += await _report_errors(taken, written)
         again = min((step.again for step in taken if step.again is not None), default=None)
         if errors:
             # The back-off may end after a deadline
@@ -151,7 +151,7 @@ class LifecycleController(Controller):
                 yield from self._keys_of_node(node)
 
 
-async def _told(taken: Iterable[ClaimStep], written: NodeClaim) -> list[Exception]:
+async def _report_errors(taken: Iterable[ClaimStep], written: NodeClaim) -> list[Exception]:
     """Let every step report what was written; return the errors of the reports."""
     errors: list[Exception] = []
     for step in taken:

@@ -93,9 +93,9 @@ class ConditionWatch(Generic[R]):
                 metrics.transition_seconds.labels(
                     type=now.type, status=before, to_status=now.status, **more
                 ).observe(seconds)
-        told = f"Type: {now.type}, Status: {before} -> {now.status}, Reason: {now.reason}"
+        transition = f"Type: {now.type}, Status: {before} -> {now.status}, Reason: {now.reason}"
         why = f", Message: {now.message}" if now.message else ""
-        self._say(obj, now.type, f"Status condition transitioned, {told}{why}")
+        self._say(obj, now.type, f"Status condition transitioned, {transition}{why}")
 
     def _is_gone(self, obj: R) -> None:
         self._finalized(obj, obj.metadata.finalizers)

@@ -90,7 +90,7 @@ class EarlyBinder(Controller):
         except (ConflictError, NotFoundError):
             return room  # bound or changed by another writer
         except ForbiddenError as error:
-            self._tell_refusal(error)
+            self._report_refusal(error)
             return room
         self.log.info(
             "bound pod",
@@ -99,7 +99,7 @@ class EarlyBinder(Controller):
         )
         return StateNode(room.node, room.node_claim, (*room.pods, pod))
 
-    def _tell_refusal(self, error: ForbiddenError) -> None:
+    def _report_refusal(self, error: ForbiddenError) -> None:
         """Say once what is missing; until then the scheduler binds all pods."""
         if self._has_told_refusal:
             return

@@ -89,8 +89,8 @@ class ProvisioningPlanner:
         skipped = frozenset(pool for pool, listed in types.items() if not listed)
         return PlannedPass(snapshot, outcome, seconds, skipped, asked)
 
-    async def look_ahead(self, done: PlannedPass) -> PlannedPass:
-        """The same pass, with pods that a later pass will place told from those that never fit.
+    async def after_later_passes(self, done: PlannedPass) -> PlannedPass:
+        """The same pass, distinguishing pods that a later pass will place from those that never fit.
 
         It takes about as long as the pass itself, so nothing should wait for it.
         """

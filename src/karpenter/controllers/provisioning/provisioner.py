@@ -71,7 +71,7 @@ class Provisioner(Loop):
             # Some claims are missing, so the next pass cannot be predicted
             await self._reporter.report_failures(done)
             raise
-        await self._reporter.report_failures(await self._planner.look_ahead(done))
+        await self._reporter.report_failures(await self._planner.after_later_passes(done))
         if self.context.settings.feature_gates["CapacityBuffer"]:
             await report_buffers(self.context, done.outcome.buffers)
         if any(pod not in plan.costly for pod in plan.unevaluated):

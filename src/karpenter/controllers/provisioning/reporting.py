@@ -61,13 +61,15 @@ class Reporter:
         self._without_pools = False
         self._unready: Mapping[str, str] = {}  # pool -> why it is not used
         self._zones: frozenset[str] = frozenset()
-        self._wishes: dict[str, datetime] = {}  # pod uid -> when its preferences were pointed out
+        self._reported_preferences: dict[
+            str, datetime
+        ] = {}  # pod uid -> when its preferences were pointed out
 
     async def report(self, done: PlannedPass) -> None:
         """Report a pass, before it is carried out."""
-        self._tell_of_pools(done)
-        self._tell_of_pods(done)
-        self._tell_of_preferences(done)
+        self._report_pools(done)
+        self._report_pods(done)
+        self._report_preferences(done)
         await self._count(done)
 
     async def report_failures(self, done: PlannedPass) -> None:
@@ -84,7 +86,7 @@ class Reporter:
         async for pod in paced(pods):
             self._publish(pod, NORMAL, NOMINATED, message)
 
-    def _tell_of_pools(self, done: PlannedPass) -> None:
+    def _report_pools(self, done: PlannedPass) -> None:
         outcome = done.outcome
         unready = {
             reason.node_pool: reason.detail
@@ -106,7 +108,7 @@ class Reporter:
             self._context.decide(self._log.info, "no dynamic nodepools found", drafts.no_pools())
         self._without_pools = without_pools
 
-    def _tell_of_pods(self, done: PlannedPass) -> None:
+    def _report_pods(self, done: PlannedPass) -> None:
         plan = done.outcome.plan
         found = frozenset(all_pods(plan))
         if found and found != self._found:
@@ -134,7 +136,7 @@ class Reporter:
         async for pod, why in paced(failures.items()):
             is_known = self._failures.get(pod) == why
             if pod not in waiting:
-                self._tell_of_refusal(entries[pod], why, done, is_known=is_known)
+                self._report_refusal(entries[pod], why, done, is_known=is_known)
             elif not is_known:
                 self._context.decide(
                     self._log.info,
@@ -146,7 +148,7 @@ class Reporter:
         self._failures = failures
         self._refused = {pod: since for pod, since in self._refused.items() if pod in entries}
 
-    def _tell_of_refusal(
+    def _report_refusal(
         self, entry: Unplaced, why: str, done: PlannedPass, *, is_known: bool
     ) -> None:
         """Log a refusal when it is new or another one, and once more when it has lasted."""
@@ -167,7 +169,7 @@ class Reporter:
             error=why,
         )
 
-    def _tell_of_preferences(self, done: PlannedPass) -> None:
+    def _report_preferences(self, done: PlannedPass) -> None:
         """Point out, once a day for each pod, preferences that block consolidation."""
         if self._context.settings.preference_policy != "Respect":
             return
@@ -175,13 +177,17 @@ class Reporter:
         names = []
         for name in self._found:
             pod = done.snapshot.pods.get(name)
-            if pod is None or not has_hindering_wishes(pod):
+            if pod is None or not has_hindering_preferences(pod):
                 continue
-            told = self._wishes.get(pod.metadata.uid)
-            if told is None or now - told >= _A_DAY:
-                self._wishes[pod.metadata.uid] = now
+            reported = self._reported_preferences.get(pod.metadata.uid)
+            if reported is None or now - reported >= _A_DAY:
+                self._reported_preferences[pod.metadata.uid] = now
                 names.append(name)
-        self._wishes = {uid: told for uid, told in self._wishes.items() if now - told < _A_DAY}
+        self._reported_preferences = {
+            uid: reported
+            for uid, reported in self._reported_preferences.items()
+            if now - reported < _A_DAY
+        }
         if names:
             self._log.info(
                 "pod(s) prefer to be apart, which can prevent consolidation",
@@ -264,7 +270,7 @@ async def paced(items: Iterable[T]) -> AsyncIterator[T]:
             await asyncio.sleep(0)
 
 
-def has_hindering_wishes(pod: Pod) -> bool:
+def has_hindering_preferences(pod: Pod) -> bool:
     """Whether a pod would rather not share a node or a zone with others, but could."""
     if any(
         each.when_unsatisfiable == "ScheduleAnyway" for each in pod.spec.topology_spread_constraints

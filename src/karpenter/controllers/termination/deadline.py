@@ -83,10 +83,10 @@ def is_to_be_deleted(pod: Pod, deadline: datetime | None, *, now: datetime) -> b
     """
     if deadline is None or not is_overdue(pod, deadline, now=now):
         return False
-    told = pod.metadata.deletion_grace_period_seconds
-    if pod.metadata.deletion_timestamp is None or told is None:
+    granted = pod.metadata.deletion_grace_period_seconds
+    if pod.metadata.deletion_timestamp is None or granted is None:
         return True
-    return told > grace_left(deadline, now=now)
+    return granted > grace_left(deadline, now=now)
 
 
 def due_at(pod: Pod, deadline: datetime | None) -> datetime | None:

@@ -64,5 +64,5 @@ def reason_of(claim: NodeClaim | None) -> str:
     """Why a node is drained, for events and metrics; empty for a node without a claim."""
     if claim is None:
         return ""
-    told = find(claim.status.conditions, DISRUPTION_REASON)
-    return told.reason if told is not None and told.status == TRUE else FORCEFUL
+    condition = find(claim.status.conditions, DISRUPTION_REASON)
+    return condition.reason if condition is not None and condition.status == TRUE else FORCEFUL

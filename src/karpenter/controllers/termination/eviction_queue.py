@@ -145,8 +145,8 @@ class EvictionQueue(Controller):
         self.context.recorder.publish(
             events.budget_in_the_way(node, pod, str(error), are_several=are_several)
         )
-        told = min(error.retry_after or 0.0, self.backoff.last)
-        return self._wait(pod, entry, at_least=told)
+        retry_after = min(error.retry_after or 0.0, self.backoff.last)
+        return self._wait(pod, entry, at_least=retry_after)
 
     async def _delete(self, pod: Pod, entry: _Entry) -> float | None:
         deadline = entry.order.deadline

@@ -54,7 +54,7 @@ _KARPENTER: Final = "karpenter"
 
 
 @dataclass(slots=True)
-class Visit:
+class TerminationState:
     """The state of one reconcile of a node; the conditions of its claim change along the way."""
 
     node: Node
@@ -147,75 +147,77 @@ class NodeTermination(Controller):
             # The mirror will show its deletion, and its deadline, in a moment
             return _POLL_SECONDS
         pods = self._pods.by_index(BY_NODE, node.metadata.name)
-        return await self._visit(Visit(node, claim, pods, deadline, self.clock.now()))
+        return await self._terminate(
+            TerminationState(node, claim, pods, deadline, self.clock.now())
+        )
 
     def _stopped_by(self, node: Node, problem: str) -> float:
         self.log.error("reconcile failed", Node={"name": node.metadata.name}, error=problem)
         return self.backoff.last
 
-    async def _visit(self, visit: Visit) -> float | None:
-        wait = self._drained(visit)
+    async def _terminate(self, state: TerminationState) -> float | None:
+        wait = self._drained(state)
         if wait is None:
-            wait = self._detached(visit)
+            wait = self._detached(state)
         try:
             if wait is None:
-                wait = await self._ended(visit)
+                wait = await self._ended(state)
         except Exception:
             # The claim shows the progress of the node, even if the cloud fails
-            await self._persist(visit)
+            await self._persist(state)
             raise
-        await self._persist(visit)
+        await self._persist(state)
         if wait is None:
-            await self._release(visit.node)
+            await self._release(state.node)
         return wait
 
-    def _drained(self, visit: Visit) -> float | None:
-        drain = plan_drain(visit.pods, deadline=visit.deadline, now=visit.now)
-        self._evictions.add(drain.to_go, EvictionRequest(visit.deadline))
+    def _drained(self, state: TerminationState) -> float | None:
+        drain = plan_drain(state.pods, deadline=state.deadline, now=state.now)
+        self._evictions.add(drain.to_go, EvictionRequest(state.deadline))
         if not drain.is_over:
-            visit.set(DRAINED, UNKNOWN, "Draining")
-            self.context.recorder.publish(events.waiting(visit.node, len(drain.waiting)))
+            state.set(DRAINED, UNKNOWN, "Draining")
+            self.context.recorder.publish(events.waiting(state.node, len(drain.waiting)))
             return _POLL_SECONDS
-        if visit.claim is None or is_true(visit.conditions, DRAINED):
+        if state.claim is None or is_true(state.conditions, DRAINED):
             return None
-        visit.set(DRAINED, UNKNOWN, "Draining")
-        missing = MINIMUM.total_seconds() - visit.seconds_since(DRAINED)
+        state.set(DRAINED, UNKNOWN, "Draining")
+        missing = MINIMUM.total_seconds() - state.seconds_since(DRAINED)
         if missing > 0:
             return missing
-        visit.set(DRAINED, TRUE)
+        state.set(DRAINED, TRUE)
         return None
 
-    def _detached(self, visit: Visit) -> float | None:
+    def _detached(self, state: TerminationState) -> float | None:
         awaited = awaited_attachments(
-            self._attachments.by_index(BY_NODE, visit.node.metadata.name),
-            visit.pods,
+            self._attachments.by_index(BY_NODE, state.node.metadata.name),
+            state.pods,
             self._volume_claims,
-            now=visit.now,
+            now=state.now,
         )
         if not awaited:
-            visit.set(VOLUMES_DETACHED, TRUE)
+            state.set(VOLUMES_DETACHED, TRUE)
             return None
-        if visit.is_overdue:
-            visit.set(VOLUMES_DETACHED, FALSE, "TerminationGracePeriodElapsed")
+        if state.is_overdue:
+            state.set(VOLUMES_DETACHED, FALSE, "TerminationGracePeriodElapsed")
             return None
-        visit.set(VOLUMES_DETACHED, UNKNOWN, "AwaitingVolumeDetachment")
-        self.context.recorder.publish(events.volumes_attached(visit.node, awaited))
+        state.set(VOLUMES_DETACHED, UNKNOWN, "AwaitingVolumeDetachment")
+        self.context.recorder.publish(events.volumes_attached(state.node, awaited))
         return _POLL_SECONDS
 
-    async def _ended(self, visit: Visit) -> float | None:
-        if visit.claim is None or len(nodes_of(self.context, visit.claim)) > 1:
+    async def _ended(self, state: TerminationState) -> float | None:
+        if state.claim is None or len(nodes_of(self.context, state.claim)) > 1:
             # The other node is still in use; the claim's finalizer terminates the instance after both
             return None
-        wait = await self._instances.end(visit.claim)
-        visit.set(INSTANCE_TERMINATING, TRUE)
+        wait = await self._instances.end(state.claim)
+        state.set(INSTANCE_TERMINATING, TRUE)
         return wait
 
-    async def _persist(self, visit: Visit) -> None:
-        if visit.claim is not None and visit.has_changed:
-            body = {"status": {"conditions": to_wire(visit.conditions)}}
-            await self.context.patch(visit.claim, body, locked=True, subresource=STATUS)
-        if visit.has_come_true(DRAINED):
-            pool = visit.node.metadata.labels.get(labels.NODEPOOL, "")
+    async def _persist(self, state: TerminationState) -> None:
+        if state.claim is not None and state.has_changed:
+            body = {"status": {"conditions": to_wire(state.conditions)}}
+            await self.context.patch(state.claim, body, locked=True, subresource=STATUS)
+        if state.has_come_true(DRAINED):
+            pool = state.node.metadata.labels.get(labels.NODEPOOL, "")
             self.context.metrics.nodes_drained_total.labels(nodepool=pool).inc()
 
     async def _has_lost_its_machine(self, node: Node) -> bool:

@@ -43,7 +43,7 @@ def unconsolidatable(candidate: Candidate, view: DisruptionContext) -> Blocked |
         return Blocked(name, Why.STATIC, detail, has_event=False)
     problem = unreadable(pool)
     type_name = held.get(labels.INSTANCE_TYPE, "")
-    for applies, detail, told in (
+    for applies, detail, event_message in (
         (bool(problem), problem, ""),
         (
             candidate.instance_type is None,
@@ -56,25 +56,25 @@ def unconsolidatable(candidate: Candidate, view: DisruptionContext) -> Blocked |
         ),
     ):
         if applies:
-            return Blocked(name, Why.UNCONSOLIDATABLE, detail, told=told)
+            return Blocked(name, Why.UNCONSOLIDATABLE, detail, event_message=event_message)
     if disruption.consolidate_after == durations.NEVER:
         return turned_off(candidate)
     if candidate.is_empty:
         return Blocked(name, Why.NOT_DISRUPTED, "it is empty", has_event=False)
     if disruption.consolidation_policy == WHEN_EMPTY:
         detail = f"NodePool {candidate.pool} consolidates only empty nodes"
-        told = (
+        event_message = (
             f'NodePool "{candidate.pool}" has consolidation policy WhenEmpty, but node is not empty'
         )
-        return Blocked(name, Why.UNCONSOLIDATABLE, detail, told=told)
+        return Blocked(name, Why.UNCONSOLIDATABLE, detail, event_message=event_message)
     return in_peace(candidate, view)
 
 
 def turned_off(candidate: Candidate) -> Blocked:
     """A machine of a pool that is not consolidated at all."""
     detail = f"NodePool {candidate.pool} has consolidation turned off"
-    told = f'NodePool "{candidate.pool}" has consolidation disabled'
-    return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, told=told)
+    event_message = f'NodePool "{candidate.pool}" has consolidation disabled'
+    return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, event_message=event_message)
 
 
 def unreadable(pool: NodePool) -> str:
@@ -135,7 +135,7 @@ class Consolidation:
         except NoPoolsError as error:
             return Refused(str(error))
         if answer.stranded:
-            return Refused(without_place(answer), told=not_all_placed(answer))
+            return Refused(without_place(answer), event_message=not_all_placed(answer))
         return answer
 
     def command(self, method: str, candidates: Sequence[Candidate]) -> Command | Refused:
@@ -158,14 +158,16 @@ class Consolidation:
         if len(answer.claims) > 1:
             count = len(answer.claims)
             detail = f"it would take {count} nodes to replace what it holds"
-            return Refused(detail, told=f"Can't remove without creating {count} candidates")
+            return Refused(
+                detail, event_message=f"Can't remove without creating {count} candidates"
+            )
         option = self._replacement(answer, chosen, price)
         if isinstance(option, Refused):
             return option
         written = answer.written(option.claim)
         if written is None:
             detail = "the instance types that fit offer less choice than minValues asks for"
-            return Refused(detail, told=f"{FILTERING}: {detail}")
+            return Refused(detail, event_message=f"{FILTERING}: {detail}")
         return replace(
             found,
             decision=Decision.REPLACE,

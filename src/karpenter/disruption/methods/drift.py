@@ -98,11 +98,11 @@ def _replaced(
 def no_replacement(candidate: Candidate, answer: Answer) -> Blocked:
     """A machine that stays because nothing can take its place."""
     if answer.stranded:
-        detail, told = without_place(answer), not_all_placed(answer)
+        detail, event_message = without_place(answer), not_all_placed(answer)
     else:
         detail = "its replacement offers too little choice"
-        told = f"Not all pods would schedule, {detail}"
-    return Blocked(candidate.name, Why.UNSCHEDULABLE, detail, told=told)
+        event_message = f"Not all pods would schedule, {detail}"
+    return Blocked(candidate.name, Why.UNSCHEDULABLE, detail, event_message=event_message)
 
 
 def _terminated_first(

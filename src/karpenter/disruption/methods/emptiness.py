@@ -60,6 +60,6 @@ def _verdict(candidate: Candidate, view: DisruptionContext) -> Blocked | None:
         return turned_off(candidate)
     if candidate.name in view.buffered:
         detail = "it is kept as the spare capacity of a CapacityBuffer"
-        told = f'Node "{candidate.name}" has buffer pods'
-        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, told=told)
+        event_message = f'Node "{candidate.name}" has buffer pods'
+        return Blocked(candidate.name, Why.UNCONSOLIDATABLE, detail, event_message=event_message)
     return in_peace(candidate, view)

@@ -88,8 +88,8 @@ def repairs_held_back(
     for machine, problem in _broken(view.snapshot, view.facts, legacy_policies, now=view.now):
         if problem:
             # the event is on the node only, unlike that of repair within budgets
-            told = Announcement(f"Node/{machine.name}", "NodeRepairBlocked", problem)
-            yield Blocked(machine.name, Why.REPAIR_BLOCKED, problem, has_event=False), told
+            event = Announcement(f"Node/{machine.name}", "NodeRepairBlocked", problem)
+            yield Blocked(machine.name, Why.REPAIR_BLOCKED, problem, has_event=False), event
 
 
 def _broken(

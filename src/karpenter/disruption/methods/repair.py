@@ -154,15 +154,15 @@ def _as_patient(view: DisruptionContext, machine: StateNode, repair: Repair) -> 
         return blocked
     if machine.annotations.get(labels.DO_NOT_REPAIR) == "true":
         detail = f"the node has the annotation {labels.DO_NOT_REPAIR}"
-        told = f'repair is blocked through the "{labels.DO_NOT_REPAIR}" annotation'
-        return Blocked(machine.name, Why.DO_NOT_REPAIR, detail, told=told)
+        event_message = f'repair is blocked through the "{labels.DO_NOT_REPAIR}" annotation'
+        return Blocked(machine.name, Why.DO_NOT_REPAIR, detail, event_message=event_message)
     candidate = look.described(machine)
     deadline = _grace_period(candidate)
     if repair.grace_period is None and deadline is None:
         held = look.pod_blocker(machine)
         if held is not None:
-            told = "repair requires a termination grace period to bypass blocking pods"
-            return replace(held, told=f"{told}: {held.detail}")
+            event_message = "repair requires a termination grace period to bypass blocking pods"
+            return replace(held, event_message=f"{event_message}: {held.detail}")
     bound = repair.grace_period
     if bound is not None and deadline is not None:
         bound = min(bound, deadline)
@@ -173,8 +173,8 @@ def _machine_blocker(view: DisruptionContext, machine: StateNode) -> Blocked | N
     look = view.inspection
     if not machine.node_pool:
         blocked = look.pool_blocker(machine)
-        told = "repair requires a NodePool to construct and budget a safe replacement"
-        return None if blocked is None else replace(blocked, told=told)
+        event_message = "repair requires a NodePool to construct and budget a safe replacement"
+        return None if blocked is None else replace(blocked, event_message=event_message)
     blocked = look.machine_blocker(machine)
     if blocked is None:
         return None
@@ -297,7 +297,9 @@ class _Failing:
             f"{failing} of {total} nodes of NodePool {candidate.pool} are unhealthy,"
             f" and no more than {most} may be for any of them to be repaired"
         )
-        told = (
+        event_message = (
             f'more than {_MOST_UNHEALTHY:.0%} of nodes in nodepool "{candidate.pool}" are unhealthy'
         )
-        return Blocked(candidate.name, Why.REPAIR_BLOCKED, detail, told=f"{told}: {detail}")
+        return Blocked(
+            candidate.name, Why.REPAIR_BLOCKED, detail, event_message=f"{event_message}: {detail}"
+        )

@@ -40,7 +40,7 @@ class Refused:
 
     detail: str
     is_silent: bool = False  # no event for each refusal
-    told: str = ""  # the text of the event, which begins with Karpenter's wording
+    event_message: str = ""  # the text of the event, which begins with Karpenter's wording
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def cheaper_than(option: Option, price: float, unknown: str = "") -> Option | Re
 
 
 def _no_cheaper(detail: str) -> Refused:
-    return Refused(detail, told=f"{_NOT_CHEAPER}: {detail}")
+    return Refused(detail, event_message=f"{_NOT_CHEAPER}: {detail}")
 
 
 def _unknown_price(candidates: Sequence[Candidate]) -> str:
@@ -169,7 +169,7 @@ def _spot_to_spot(
     if not is_allowed:
         return Refused(
             "SpotToSpotConsolidation is off, so spot does not replace spot",
-            told="SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
+            event_message="SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
         )
     pinned = _on_spot(option)
     if isinstance(pinned, Refused):
@@ -182,7 +182,7 @@ def _spot_to_spot(
         return Refused(
             f"spot replaces spot only with {LEAST_SPOT_TYPES} cheaper instance types"
             f" to choose from, and there are {found}",
-            told=f"SpotToSpotConsolidation requires {LEAST_SPOT_TYPES} cheaper instance type options"
+            event_message=f"SpotToSpotConsolidation requires {LEAST_SPOT_TYPES} cheaper instance type options"
             f" than the current candidate to consolidate, got {found}",
         )
     return _cheapest_few(cheaper)
@@ -233,7 +233,7 @@ def _narrowed(option: Option, kept: int) -> Option | Refused:
 def _checked(option: Option) -> Option | Refused:
     """Refuse a claim that keeps less choice than its pool asks for, even at best effort."""
     short = option.template.shortfalls(option.held, option.claim.bits)
-    return Refused(str(short[0]), told=f"{FILTERING}: {short[0]}") if short else option
+    return Refused(str(short[0]), event_message=f"{FILTERING}: {short[0]}") if short else option
 
 
 def _surely_cheaper(universe: OfferingIndex, wanted: int, price: float) -> int:

@@ -56,7 +56,7 @@ def find_single(consolidation: Consolidation) -> Finding:
             Why.UNCONSOLIDATABLE,
             found.detail,
             has_event=not found.is_silent,
-            told=found.told,
+            event_message=found.event_message,
         )
     pools = {candidate.pool for candidate in ordered}
     return Finding(

@@ -27,9 +27,9 @@ from karpenter.disruption.static_pools import (
 
 _NO_STAGE: Final = "cannot stage a replacement"
 _AT_LIMIT: Final = "its NodePool has as many nodes as limits.nodes allows"
-_TOLD_AT_LIMIT: Final = f"static NodePool is at its node limit and {_NO_STAGE}"
+_AT_LIMIT_MESSAGE: Final = f"static NodePool is at its node limit and {_NO_STAGE}"
 _RESERVATIONS_FULL: Final = "the reservations of its NodePool are full"
-_TOLD_FULL: Final = f"static NodePool's capacity reservations are full and {_NO_STAGE}"
+_FULL_MESSAGE: Final = f"static NodePool's capacity reservations are full and {_NO_STAGE}"
 
 
 def find_static_drift(view: DisruptionContext) -> Finding:
@@ -88,12 +88,14 @@ def _of_pool(view: DisruptionContext, candidates: list[Candidate]) -> list[Comma
 
 def at_limit(candidate: Candidate) -> Blocked:
     """A machine that stays because its pool may have no more machines, even for a while."""
-    return Blocked(candidate.name, Why.UNSCHEDULABLE, _AT_LIMIT, told=_TOLD_AT_LIMIT)
+    return Blocked(candidate.name, Why.UNSCHEDULABLE, _AT_LIMIT, event_message=_AT_LIMIT_MESSAGE)
 
 
 def reservations_full(candidate: Candidate) -> Blocked:
     """A machine that stays because there is no reserved one to take its place."""
-    return Blocked(candidate.name, Why.UNSCHEDULABLE, _RESERVATIONS_FULL, told=_TOLD_FULL)
+    return Blocked(
+        candidate.name, Why.UNSCHEDULABLE, _RESERVATIONS_FULL, event_message=_FULL_MESSAGE
+    )
 
 
 def _replaced(view: DisruptionContext, candidate: Candidate) -> Command:
@@ -113,8 +115,10 @@ def _going_first(
 ) -> Command | Blocked:
     if not is_usable(view, pool):
         detail = f"NodePool {pool.metadata.name} is not ready to make another node"
-        told = _TOLD_AT_LIMIT if reason == STATIC_AT_LIMIT else _TOLD_FULL
-        return Blocked(candidate.name, Why.UNSCHEDULABLE, detail, told=f"{told}: {detail}")
+        event_message = _AT_LIMIT_MESSAGE if reason == STATIC_AT_LIMIT else _FULL_MESSAGE
+        return Blocked(
+            candidate.name, Why.UNSCHEDULABLE, detail, event_message=f"{event_message}: {detail}"
+        )
     return Command(
         STATIC_DRIFT,
         budgets.DRIFTED,

@@ -83,8 +83,8 @@ def _environment(
 ) -> dict[str, str]:
     if command.cluster_info is not None:
         spec = {**spec, "cluster": command.cluster_info}
-    told = {"kind": "ExecCredential", "apiVersion": command.api_version, "spec": spec}
-    text = msgspec.json.encode(told).decode()
+    credential = {"kind": "ExecCredential", "apiVersion": command.api_version, "spec": spec}
+    text = msgspec.json.encode(credential).decode()
     return {**environment, **dict(command.env), "KUBERNETES_EXEC_INFO": text}
 
 

@@ -27,22 +27,22 @@ def custom_labels(classes: Sequence[PodClass], well_known: frozenset[str]) -> fr
         for stage in pod_class.stages
     }
     places = [place for c in classes if c.has_extras for place in c.volumes.alternatives]
-    told: set[str] = set()
+    custom: set[str] = set()
     sought: set[str] = set()
     for wanted in (*different.values(), *places):
-        told.update(each.key for each in wanted if each.operator is Operator.NOT_IN)
+        custom.update(each.key for each in wanted if each.operator is Operator.NOT_IN)
         sought.update(each.key for each in wanted if _seeks(each))
-    return frozenset((told & sought) - well_known - {HOSTNAME})
+    return frozenset((custom & sought) - well_known - {HOSTNAME})
 
 
-def sought_in(wanted: Requirements, told: frozenset[str]) -> tuple[str, ...]:
+def sought_in(wanted: Requirements, custom: frozenset[str]) -> tuple[str, ...]:
     """Those of the labels that a claim must define before it can take a pod that wants this."""
-    return tuple(each.key for each in wanted if each.key in told and _seeks(each))
+    return tuple(each.key for each in wanted if each.key in custom and _seeks(each))
 
 
-def seeks_any(pod_class: PodClass, told: frozenset[str]) -> bool:
+def seeks_any(pod_class: PodClass, custom: frozenset[str]) -> bool:
     """Whether such pods may find a place once others have made a claim define a label."""
-    return any(sought_in(wanted, told) for wanted in _wants(pod_class))
+    return any(sought_in(wanted, custom) for wanted in _wants(pod_class))
 
 
 def _seeks(wanted: Requirement) -> bool:

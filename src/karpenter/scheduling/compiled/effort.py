@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from karpenter.api.pods import Pod, PodSpec, TopologySpreadConstraint
-from karpenter.scheduling.compiled.relaxation import Demands, course_of, demands_of, is_wish
+from karpenter.scheduling.compiled.relaxation import Demands, course_of, demands_of, is_soft_spread
 from karpenter.scheduling.compiled.topology_groups import MOST_RULES
 from karpenter.scheduling.plan import Reason, Why
 
 # Each is a stage, and a rule that every earlier stage checks: a check takes about a microsecond,
 # so that a pod that fits nowhere takes at most a tenth of a second
-MOST_WISHES: Final = 256
+MOST_PREFERENCES: Final = 256
 # Ways to satisfy the required node affinity: each is tried on every claim and pool
 MOST_ALTERNATIVES: Final = 1_000
 # Preferences are tried again with each alternative
-_MOST_PAIRS: Final = MOST_WISHES * MOST_WISHES
+_MOST_PAIRS: Final = MOST_PREFERENCES * MOST_PREFERENCES
 # Tolerations that are matched in the time of one check of a rule
 _TOLERATIONS_A_LOOK: Final = 16
 
@@ -31,7 +31,7 @@ _LOOKS_OF_A_STAGE: Final = 16
 _MOST_ORDINARY_WORK: Final = 4096
 # The work in one pass for all pods beyond that; the rest wait for the next pass: enough for eight
 # pods with as many preferences as are tried, and done in a second
-_MOST_COSTLY_WORK: Final = 8 * 275 * MOST_WISHES
+_MOST_COSTLY_WORK: Final = 8 * 275 * MOST_PREFERENCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,20 @@ class Effort:
 
     def __str__(self) -> str:
         """What the pod's owner should know, in one sentence."""
-        told = "the pod is planned for after all others, since"
+        reason = "the pod is planned for after all others, since"
         if self.tried < self.listed:
             return (
-                f"{told} it lists {self.listed:,} alternatives and preferences; the"
+                f"{reason} it lists {self.listed:,} alternatives and preferences; the"
                 f" {self.listed - self.tried:,} that would be given up first are not tried"
             )
-        return f"{told} its {self.listed:,} alternatives and preferences take long to try"
+        return f"{reason} its {self.listed:,} alternatives and preferences take long to try"
 
 
 def within_bounds(demands: Demands) -> Demands:
     """Demands without the preferences beyond the bound: those that would be given up first."""
     alternatives = demands.alternatives[-MOST_ALTERNATIVES:]
     breadth = max(1, len(alternatives)) + len(demands.tolerations) // _TOLERATIONS_A_LOOK
-    surplus = _wishes(demands) - min(MOST_WISHES, _MOST_PAIRS // breadth)
+    surplus = _preferences(demands) - min(MOST_PREFERENCES, _MOST_PAIRS // breadth)
     if surplus <= 0 and len(alternatives) == len(demands.alternatives):
         return demands
     toward, surplus = _less(len(demands.preferred_affinity), surplus)
@@ -74,7 +74,7 @@ def within_bounds(demands: Demands) -> Demands:
         preferred_affinity=demands.preferred_affinity[toward:],
         preferred_anti_affinity=demands.preferred_anti_affinity[apart:],
         preferred_nodes=demands.preferred_nodes[nodes:],
-        spread=_with_fewer_wishes(demands.spread, surplus),
+        spread=_with_fewer_preferences(demands.spread, surplus),
     )
 
 
@@ -101,7 +101,7 @@ def effort_of(
 
 def listed_in(demands: Demands) -> int:
     """How many alternatives and preferences demands hold."""
-    return len(demands.alternatives) + _wishes(demands)
+    return len(demands.alternatives) + _preferences(demands)
 
 
 def too_many_rules(pod: Pod) -> Reason | None:
@@ -118,7 +118,7 @@ def too_many_rules(pod: Pod) -> Reason | None:
 
 
 def _rules_insisted_on(spec: PodSpec) -> int:
-    found = sum(not is_wish(constraint) for constraint in spec.topology_spread_constraints)
+    found = sum(not is_soft_spread(constraint) for constraint in spec.topology_spread_constraints)
     if spec.affinity is None:
         return found
     sides = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity)
@@ -155,12 +155,12 @@ def _entries(spec: PodSpec, spread: Sequence[TopologySpreadConstraint]) -> int:
     return found
 
 
-def _wishes(demands: Demands) -> int:
+def _preferences(demands: Demands) -> int:
     return (
         len(demands.preferred_affinity)
         + len(demands.preferred_anti_affinity)
         + len(demands.preferred_nodes)
-        + sum(map(is_wish, demands.spread))
+        + sum(map(is_soft_spread, demands.spread))
     )
 
 
@@ -170,14 +170,14 @@ def _less(held: int, surplus: int) -> tuple[int, int]:
     return going, surplus - going
 
 
-def _with_fewer_wishes(
+def _with_fewer_preferences(
     spread: tuple[TopologySpreadConstraint, ...], surplus: int
 ) -> tuple[TopologySpreadConstraint, ...]:
     if surplus <= 0:
         return spread
     kept = []
     for constraint in spread:
-        if surplus > 0 and is_wish(constraint):
+        if surplus > 0 and is_soft_spread(constraint):
             surplus -= 1
         else:
             kept.append(constraint)

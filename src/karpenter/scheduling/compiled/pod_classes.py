@@ -25,7 +25,7 @@ from karpenter.scheduling.compiled.relaxation import (
     Demands,
     course_of,
     demands_of,
-    is_wish,
+    is_soft_spread,
     tolerating_soft_taints,
 )
 from karpenter.scheduling.compiled.topology_groups import (
@@ -466,12 +466,12 @@ class ClassBuilder:
         self, pod: Pod, demands: Demands, course: Course, filters: tuple[Requirements, ...]
     ) -> Iterator[tuple[Group, int]]:
         """The groups of a pod's rules, each with the first stage that does without it."""
-        wishes = course.spread
+        soft_spread = course.spread
         for constraint in demands.spread:
-            is_soft = is_wish(constraint)
+            is_soft = is_soft_spread(constraint)
             group = spread_group(pod, constraint, filters, demands.tolerations)
-            yield group, wishes if is_soft else _ALWAYS
-            wishes += is_soft
+            yield group, soft_spread if is_soft else _ALWAYS
+            soft_spread += is_soft
         for kind, required, preferred, first in (
             (GroupKind.AFFINITY, demands.affinity, demands.preferred_affinity, course.affinity),
             (

@@ -70,13 +70,13 @@ def course_of(demands: Demands, *, soft_taints_exist: bool) -> Course:
     anti_affinity = affinity + len(demands.preferred_affinity)
     nodes = anti_affinity + len(demands.preferred_anti_affinity)
     spread = nodes + len(demands.preferred_nodes)
-    length = spread + sum(map(is_wish, demands.spread))
+    length = spread + sum(map(is_soft_spread, demands.spread))
     may_tolerate = soft_taints_exist and TOLERATE_PREFERENCES not in demands.tolerations
     tolerating = length if may_tolerate else None
     return Course(affinity, anti_affinity, nodes, spread, tolerating, length + may_tolerate)
 
 
-def is_wish(constraint: TopologySpreadConstraint) -> bool:
+def is_soft_spread(constraint: TopologySpreadConstraint) -> bool:
     """Whether spread is merely preferred."""
     return constraint.when_unsatisfiable == SCHEDULE_ANYWAY
 
@@ -109,7 +109,7 @@ def demands_of(
         preferred_nodes=(),
         preferred_affinity=(),
         preferred_anti_affinity=(),
-        spread=tuple(c for c in spread if not is_wish(c)),
+        spread=tuple(c for c in spread if not is_soft_spread(c)),
     )
 
 

@@ -28,7 +28,7 @@ from karpenter.scheduling.devices.places import ClaimPlace, NodePlace, TypeGroup
 from karpenter.scheduling.devices.protocol import Grant
 from karpenter.scheduling.devices.published import Published
 from karpenter.scheduling.devices.reach import NodeTerm
-from karpenter.scheduling.devices.requests import Ask, Compiler, Wish
+from karpenter.scheduling.devices.requests import CompiledRequest, Compiler, RequestOption
 from karpenter.scheduling.devices.search import Found, OutOfStepsError, Pick, Place, Search
 from karpenter.scheduling.devices.selectors import SelectorError
 from karpenter.scheduling.devices.usage import Shares, Usage
@@ -146,7 +146,7 @@ class DeviceAllocator:
         def commit() -> None:
             self._take(found.picks, usage)
             for position, wanted in enumerate(fresh):
-                own = [pick for pick in found.picks if pick.bundle == position]
+                own = [pick for pick in found.picks if pick.claim_index == position]
                 self._settle(wanted, number, own)
 
         return _Granted(commit)
@@ -270,7 +270,7 @@ class DeviceAllocator:
         if vain >= MOST_VAIN_SEARCHES:
             return None
         try:
-            return Search([wanted.bundle for wanted in fresh], place, usage, only).run(spot)
+            return Search([wanted.compiled for wanted in fresh], place, usage, only).run(spot)
         except OutOfStepsError:
             self._vain[pod_class] = vain + 1
         except SelectorError:
@@ -333,7 +333,9 @@ class DeviceAllocator:
         self._on_claims[claim] = kept
         claim.device_drivers |= drivers
         for position, wanted in enumerate(fresh):
-            picks = [p for found in servings.values() for p in found.picks if p.bundle == position]
+            picks = [
+                p for found in servings.values() for p in found.picks if p.claim_index == position
+            ]
             self._settle(wanted, claim, picks)
 
     def _take(self, picks: Sequence[Pick], usage: Usage) -> None:
@@ -353,7 +355,7 @@ def _of_cluster(found: Found, position: int) -> frozenset[PoolDevice]:
     return frozenset(
         pick.device
         for pick in found.picks
-        if pick.bundle == position and not pick.device.is_template
+        if pick.claim_index == position and not pick.device.is_template
     )
 
 
@@ -364,7 +366,7 @@ def _agree(found: Found, first: Found) -> bool:
 
 def _footprint(found: Found) -> tuple[list[tuple[int, PoolDevice, object]], frozenset[str]]:
     return (
-        [(p.bundle, p.device, p.shares) for p in found.picks if not p.device.is_template],
+        [(p.claim_index, p.device, p.shares) for p in found.picks if not p.device.is_template],
         frozenset(p.device.key.driver for p in found.picks if p.device.is_template),
     )
 
@@ -372,8 +374,8 @@ def _footprint(found: Found) -> tuple[list[tuple[int, PoolDevice, object]], froz
 def shortage(wanted: Sequence[Wanted], places: Sequence[Place]) -> str:
     """Name the first request that no place has devices for, or say that they are not free."""
     for claim in wanted:
-        for wish in claim.bundle.wishes:
-            problem = _problem(wish, places)
+        for request in claim.compiled.requests:
+            problem = _problem(request, places)
             if problem:
                 return f"its claim {claim.entry}: {problem}"
     names = ", ".join(claim.entry for claim in wanted)
@@ -383,31 +385,31 @@ def shortage(wanted: Sequence[Wanted], places: Sequence[Place]) -> str:
     )
 
 
-def _problem(wish: Wish, places: Sequence[Place]) -> str:
+def _problem(request: CompiledRequest, places: Sequence[Place]) -> str:
     problem = ""
-    for ask in wish.options:
+    for option in request.options:
         try:
-            most = max((_matching(ask, place) for place in places), default=0)
+            most = max((_matching(option, place) for place in places), default=0)
         except SelectorError as error:
             problem = str(error)
             continue
-        needed = 1 if ask.count is None else ask.count
-        if ask.count is None and most and all(place.problem for place in places):
-            problem = f"request {ask.name} asks for all devices, but {places[0].problem}"
+        needed = 1 if option.count is None else option.count
+        if option.count is None and most and all(place.problem for place in places):
+            problem = f"request {option.name} asks for all devices, but {places[0].problem}"
         elif most >= needed:
             return ""
         else:
             problem = (
-                f"request {ask.name} needs {needed} of device class {ask.device_class};"
+                f"request {option.name} needs {needed} of device class {option.device_class};"
                 f" no instance type {f'has more than {most}' if most else 'has any'} that match"
             )
     return problem
 
 
-def _matching(ask: Ask, place: Place) -> int:
+def _matching(option: RequestOption, place: Place) -> int:
     """How many devices match; a shared one counts as many as are needed."""
     count = 0
     for device in place.devices:
-        if ask.shares_of(device) is not None:
-            count += (ask.count or 1) if device.is_shared else 1
+        if option.shares_of(device) is not None:
+            count += (option.count or 1) if device.is_shared else 1
     return count

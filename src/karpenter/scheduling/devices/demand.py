@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from karpenter.api.pods import Pod
 from karpenter.scheduling.devices.claims import ClaimDirectory, PodClaim, Standing
 from karpenter.scheduling.devices.reach import NodeTerm, terms_of
-from karpenter.scheduling.devices.requests import Bundle, Compiler, UnservableClaimError
+from karpenter.scheduling.devices.requests import CompiledClaim, Compiler, UnservableClaimError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Wanted:
 
     entry: str  # what the pod calls it
     key: str | None  # names it when other pods need the same one
-    bundle: Bundle
+    compiled: CompiledClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def demand_of(pod: Pod, directory: ClaimDirectory, compiler: Compiler) -> Demand
                 served.append(Served(found.entry, terms_of(allocation.node_selector)))
             continue
         try:
-            bundle = compiler.bundle(found.claim.spec)
+            compiled = compiler.compiled_claim(found.claim.spec)
         except UnservableClaimError as error:
             return Demand(f"its claim {found.entry}: {error}")
-        wanted.append(Wanted(found.entry, _shared_key(found), bundle))
+        wanted.append(Wanted(found.entry, _shared_key(found), compiled))
     return Demand(served=tuple(served), wanted=tuple(wanted))
 
 

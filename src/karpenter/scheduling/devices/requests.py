@@ -35,7 +35,7 @@ class UnservableClaimError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class RequestOption:
     """One way to serve a request; compared by identity."""
 
     name: str  # "request", or "request/subrequest"
@@ -91,32 +91,32 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CompiledRequest:
     """One request of a claim: the first of these that can be had."""
 
     name: str
-    options: tuple[Ask, ...]
+    options: tuple[RequestOption, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MatchAttribute:
     """An attribute that the devices of some requests must agree on."""
 
     attribute: str
     requests: frozenset[str]  # nothing means all
 
-    def concerns(self, ask: Ask) -> bool:
+    def concerns(self, option: RequestOption) -> bool:
         """Whether the devices of a request are meant; its subrequests are meant with it."""
-        parent = ask.name.partition("/")[0]
-        return not self.requests or bool(self.requests & {ask.name, parent})
+        parent = option.name.partition("/")[0]
+        return not self.requests or bool(self.requests & {option.name, parent})
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class CompiledClaim:
     """All that one claim asks for."""
 
-    wishes: tuple[Wish, ...]
-    matches: tuple[Match, ...]
+    requests: tuple[CompiledRequest, ...]
+    matches: tuple[MatchAttribute, ...]
 
 
 class Compiler:
@@ -127,38 +127,39 @@ class Compiler:
         self._classes = {entry.metadata.name: entry for entry in classes}
         self._selectors: dict[str, Selector] = {}
 
-    def bundle(self, spec: ResourceClaimSpec) -> Bundle:
+    def compiled_claim(self, spec: ResourceClaimSpec) -> CompiledClaim:
         """Read what a claim asks for.
 
         Raises:
             UnservableClaimError: nothing could ever serve the claim.
         """
-        wishes = tuple(self._wish(request) for request in spec.devices.requests)
-        least = sum(min(ask.count or 1 for ask in wish.options) for wish in wishes)
+        requests = tuple(self._request(request) for request in spec.devices.requests)
+        least = sum(min(option.count or 1 for option in request.options) for request in requests)
         if least > MOST_DEVICES_PER_CLAIM:
             raise UnservableClaimError(
                 f"asks for {least} devices; a claim may have at most {MOST_DEVICES_PER_CLAIM}"
             )
-        return Bundle(wishes, tuple(_match(entry) for entry in spec.devices.constraints))
+        return CompiledClaim(requests, tuple(_match(entry) for entry in spec.devices.constraints))
 
-    def _wish(self, request: DeviceRequest) -> Wish:
+    def _request(self, request: DeviceRequest) -> CompiledRequest:
         options = [
-            self._ask(f"{request.name}/{option.name}", option) for option in request.first_available
+            self._option(f"{request.name}/{option.name}", option)
+            for option in request.first_available
         ]
         if request.exactly is not None:
-            options = [self._ask(request.name, request.exactly)]
+            options = [self._option(request.name, request.exactly)]
         if not options:
             raise UnservableClaimError(f"request {request.name} is of a kind that is not supported")
-        return Wish(request.name, tuple(options))
+        return CompiledRequest(request.name, tuple(options))
 
-    def _ask(self, name: str, wanted: ExactDeviceRequest | DeviceSubRequest) -> Ask:
+    def _option(self, name: str, wanted: ExactDeviceRequest | DeviceSubRequest) -> RequestOption:
         device_class = self._classes.get(wanted.device_class_name)
         if device_class is None:
             raise UnservableClaimError(
                 f"request {name} asks for device class {wanted.device_class_name},"
                 " which does not exist"
             )
-        return Ask(
+        return RequestOption(
             name=name,
             device_class=wanted.device_class_name,
             count=_count(name, wanted),
@@ -204,13 +205,13 @@ def _amounts(name: str, capacity: CapacityRequirements | None) -> dict[str, int]
         raise UnservableClaimError(f"request {name}: {error}") from error
 
 
-def _match(constraint: DeviceConstraint) -> Match:
+def _match(constraint: DeviceConstraint) -> MatchAttribute:
     if constraint.match_attribute is None:
         kind = "distinctAttribute" if constraint.distinct_attribute else "of this kind"
         raise UnservableClaimError(
             f"has a constraint {kind}, which is not supported; use matchAttribute"
         )
-    return Match(constraint.match_attribute, frozenset(constraint.requests))
+    return MatchAttribute(constraint.match_attribute, frozenset(constraint.requests))
 
 
 def _tolerates(toleration: DeviceToleration, key: str, value: str, effect: str) -> bool:

@@ -16,7 +16,11 @@ from typing import Final, Protocol
 
 from karpenter.scheduling.devices.inventory import Fact, PoolDevice
 from karpenter.scheduling.devices.reach import NodeTerm
-from karpenter.scheduling.devices.requests import MOST_DEVICES_PER_CLAIM, Ask, Bundle
+from karpenter.scheduling.devices.requests import (
+    MOST_DEVICES_PER_CLAIM,
+    CompiledClaim,
+    RequestOption,
+)
 from karpenter.scheduling.devices.usage import Shares, Usage
 from karpenter.scheduling.packing.claims import Shape
 
@@ -44,8 +48,8 @@ class Place(Protocol):
 class Pick:
     """A device, or a share of one, that a claim gets."""
 
-    bundle: int  # position of the claim
-    ask: Ask
+    claim_index: int  # position of the claim
+    option: RequestOption
     device: PoolDevice
     shares: Shares
     term: NodeTerm | None  # of the device's selector, when it has one
@@ -53,7 +57,7 @@ class Pick:
     @property
     def is_taken(self) -> bool:
         """Whether others can no longer have it."""
-        return not self.ask.has_admin_access
+        return not self.option.has_admin_access
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +73,23 @@ class Search:
 
     def __init__(
         self,
-        bundles: Sequence[Bundle],
+        claims: Sequence[CompiledClaim],
         place: Place,
         usage: Usage,
         only: Sequence[frozenset[PoolDevice]] | None = None,
     ) -> None:
-        """Prepare to serve ``bundles`` at ``place``, beside what ``usage`` has given away.
+        """Prepare to serve ``claims`` at ``place``, beside what ``usage`` has given away.
 
         Args:
-            only: for each bundle the devices of the cluster it may have; by default any.
+            only: for each claim the devices of the cluster it may have; by default any.
         """
-        self._bundles = bundles
+        self._claims = claims
         self._place = place
         self._usage = Usage(usage)
         self._only = only
         self._picks: list[Pick] = []
-        self._agreed = [[_Agreement() for _ in bundle.matches] for bundle in bundles]
-        self._count = [0] * len(bundles)  # devices chosen so far
+        self._agreed = [[_Agreement() for _ in claim.matches] for claim in claims]
+        self._count = [0] * len(claims)  # devices chosen so far
         self._steps = 0
         self._end: Shape | None = None
 
@@ -100,30 +104,38 @@ class Search:
             return None
         return Found(tuple(self._picks), self._end)
 
-    def _serve(self, bundle: int, wish: int, spot: Shape | None) -> bool:
+    def _serve(self, claim_index: int, request: int, spot: Shape | None) -> bool:
         """Serve this request and all that come after it."""
-        while bundle < len(self._bundles) and wish == len(self._bundles[bundle].wishes):
-            bundle, wish = bundle + 1, 0
-        if bundle == len(self._bundles):
+        while claim_index < len(self._claims) and request == len(
+            self._claims[claim_index].requests
+        ):
+            claim_index, request = claim_index + 1, 0
+        if claim_index == len(self._claims):
             self._end = spot
             return True
-        for ask in self._bundles[bundle].wishes[wish].options:
-            if ask.count is None:
-                if self._every(bundle, wish, ask, spot):
+        for option in self._claims[claim_index].requests[request].options:
+            if option.count is None:
+                if self._every(claim_index, request, option, spot):
                     return True
-            elif self._some(bundle, wish, ask, ask.count, 0, spot):
+            elif self._some(claim_index, request, option, option.count, 0, spot):
                 return True
         return False
 
     def _some(
-        self, bundle: int, wish: int, ask: Ask, left: int, start: int, spot: Shape | None
+        self,
+        claim_index: int,
+        request: int,
+        option: RequestOption,
+        left: int,
+        start: int,
+        spot: Shape | None,
     ) -> bool:
         if not left:
-            return self._serve(bundle, wish + 1, spot)
+            return self._serve(claim_index, request + 1, spot)
         devices = self._place.devices
         can = []
         for position in range(start, len(devices)):
-            shares = self._open(bundle, ask, devices[position])
+            shares = self._open(claim_index, option, devices[position])
             if shares is not None:
                 can.append((position, shares))
         if len(can) < left and not any(devices[position].is_shared for position, _ in can):
@@ -132,75 +144,79 @@ class Search:
             device = devices[position]
             following = position if device.is_shared else position + 1
             for narrowed, term in self._place.reached(spot, device):
-                self._choose(Pick(bundle, ask, device, shares, term))
-                if self._some(bundle, wish, ask, left - 1, following, narrowed):
+                self._choose(Pick(claim_index, option, device, shares, term))
+                if self._some(claim_index, request, option, left - 1, following, narrowed):
                     return True
                 self._reconsider()
         return False
 
-    def _every(self, bundle: int, wish: int, ask: Ask, spot: Shape | None) -> bool:
+    def _every(
+        self, claim_index: int, request: int, option: RequestOption, spot: Shape | None
+    ) -> bool:
         if self._place.problem:
             return False
         before = len(self._picks)
         for device in self._place.devices:
-            if not self._may_have(bundle, device) or ask.shares_of(device) is None:
+            if not self._may_have(claim_index, device) or option.shares_of(device) is None:
                 continue
             way = next(iter(self._place.reached(spot, device)), None)
             if way is None:
                 continue  # wherever the others can be reached, this one is not there
-            shares = self._open(bundle, ask, device)
+            shares = self._open(claim_index, option, device)
             if shares is None:
                 return self._reconsider_down_to(before)
             spot = way[0]
-            self._choose(Pick(bundle, ask, device, shares, way[1]))
-        if len(self._picks) > before and self._serve(bundle, wish + 1, spot):
+            self._choose(Pick(claim_index, option, device, shares, way[1]))
+        if len(self._picks) > before and self._serve(claim_index, request + 1, spot):
             return True
         return self._reconsider_down_to(before)
 
-    def _open(self, bundle: int, ask: Ask, device: PoolDevice) -> Shares | None:
+    def _open(self, claim_index: int, option: RequestOption, device: PoolDevice) -> Shares | None:
         """What the claim would take of the device; None when it cannot have it."""
         self._steps += 1
         if self._steps > MOST_STEPS:
             raise OutOfStepsError
         if (
-            self._count[bundle] >= MOST_DEVICES_PER_CLAIM
+            self._count[claim_index] >= MOST_DEVICES_PER_CLAIM
             or len(self._picks) >= MOST_DEVICES_PER_POD
-            or not self._may_have(bundle, device)
+            or not self._may_have(claim_index, device)
         ):
             return None
         for match, agreement in zip(
-            self._bundles[bundle].matches, self._agreed[bundle], strict=True
+            self._claims[claim_index].matches, self._agreed[claim_index], strict=True
         ):
-            if match.concerns(ask) and not agreement.allows(device.attributes.get(match.attribute)):
+            if match.concerns(option) and not agreement.allows(
+                device.attributes.get(match.attribute)
+            ):
                 return None
-        shares = ask.shares_of(device)
-        if shares is None or ask.has_admin_access or self._usage.has_room(device, shares):
+        shares = option.shares_of(device)
+        if shares is None or option.has_admin_access or self._usage.has_room(device, shares):
             return shares
         return None
 
-    def _may_have(self, bundle: int, device: PoolDevice) -> bool:
-        return self._only is None or device.is_template or device in self._only[bundle]
+    def _may_have(self, claim_index: int, device: PoolDevice) -> bool:
+        return self._only is None or device.is_template or device in self._only[claim_index]
 
     def _choose(self, pick: Pick) -> None:
         self._picks.append(pick)
-        self._count[pick.bundle] += 1
+        self._count[pick.claim_index] += 1
         if pick.is_taken:
             self._usage.take(pick.device, pick.shares)
         for match, agreement in zip(
-            self._bundles[pick.bundle].matches, self._agreed[pick.bundle], strict=True
+            self._claims[pick.claim_index].matches, self._agreed[pick.claim_index], strict=True
         ):
-            if match.concerns(pick.ask):
+            if match.concerns(pick.option):
                 agreement.enter(pick.device.attributes[match.attribute])
 
     def _reconsider(self) -> None:
         pick = self._picks.pop()
-        self._count[pick.bundle] -= 1
+        self._count[pick.claim_index] -= 1
         if pick.is_taken:
             self._usage.give_back(pick.device, pick.shares)
         for match, agreement in zip(
-            self._bundles[pick.bundle].matches, self._agreed[pick.bundle], strict=True
+            self._claims[pick.claim_index].matches, self._agreed[pick.claim_index], strict=True
         ):
-            if match.concerns(pick.ask):
+            if match.concerns(pick.option):
                 agreement.leave()
 
     def _reconsider_down_to(self, count: int) -> bool:

@@ -98,16 +98,16 @@ def buffer_replicas(
 ) -> int:
     """How many pods a buffer stands for: the larger of its two settings, within its limits."""
     spec = buffer.spec
-    wishes = []
+    counts = []
     if spec.replicas is not None:
-        wishes.append(spec.replicas)
+        counts.append(spec.replicas)
     if spec.percentage is not None and workload_replicas is not None:
         share = math.ceil(spec.percentage * workload_replicas / 100)
-        wishes.append(max(1, share) if spec.percentage > 0 and workload_replicas > 0 else 0)
+        counts.append(max(1, share) if spec.percentage > 0 and workload_replicas > 0 else 0)
     most = _within_limits(buffer, template)
-    if not wishes:
+    if not counts:
         return most or 0
-    return max(wishes) if most is None else min(max(wishes), most)
+    return max(counts) if most is None else min(max(counts), most)
 
 
 def is_virtual(pod: Pod) -> bool:

@@ -158,13 +158,13 @@ class ClaimIndex:
         "_loose",
         "_pinned",
         "claims",
-        "times_told",
+        "label_definitions",
     )
 
     def __init__(self, topology_keys: Iterable[str], custom_labels: Iterable[str] = ()) -> None:
         """Keep track of domains for some labels, and of who defines others at all."""
         self.claims: list[OpenClaim] = []
-        self.times_told = 0  # how often a claim came to define one of the latter
+        self.label_definitions = 0  # how often a claim came to define one of the latter
         self._defining: dict[str, int] = dict.fromkeys(custom_labels, 0)  # label -> claims
         self._by_count: dict[int, int] = {}  # pods on a claim -> claims with as many
         self._counts: list[int] = []  # its keys, sorted
@@ -228,7 +228,7 @@ class ClaimIndex:
         for key, claims in self._defining.items():
             if not claims & bit and shape.requirements.get(key) is not None:
                 self._defining[key] = claims | bit
-                self.times_told += 1
+                self.label_definitions += 1
 
     def _put(self, count: int, bit: int) -> None:
         having = self._by_count.get(count)

@@ -90,8 +90,8 @@ class Packer:
         self._templates = templates
         self._states = states  # counts, as they stand after the pods placed so far
         self._joining = joining
-        self._book = ClaimIndex(topology_keys, custom_labels)
-        self._told = custom_labels
+        self._index = ClaimIndex(topology_keys, custom_labels)
+        self._custom_labels = custom_labels
         self._insists = insists
         self._sought: dict[Stage, tuple[str, ...]] = {}  # of those, what a claim must define
         self._room = NodeRoom(nodes, joining.devices, classes)
@@ -101,7 +101,7 @@ class Packer:
         self._suitable = {} if suitable is None else suitable
         self._alive_nodes: dict[Stage, int] = {}
         self._alive_claims: dict[Stage, int] = {}
-        self._packing = Packing(claims=self._book.claims)
+        self._packing = Packing(claims=self._index.claims)
         self._reserved_out: set[int] = set()  # classes last refused by a used-up reservation
 
     def pack(
@@ -132,7 +132,7 @@ class Packer:
             # what one pod of a class finds closed may be open to another
             kind = pod_class.number, self._barred.get(position, 0)
             known_to_fail = failed_at and (
-                hopeless.get(kind) in (_FOR_GOOD, self._book.times_told)
+                hopeless.get(kind) in (_FOR_GOOD, self._index.label_definitions)
                 or failed_at.get(kind) == placed
             )
             if not known_to_fail and self._place(pod_class, position):
@@ -148,8 +148,8 @@ class Packer:
 
     def _hopeless_until(self, pod_class: PodClass) -> int:
         """Up to which count of newly defined labels a class of pods stays without a place."""
-        if self._told and seeks_any(pod_class, self._told):
-            return self._book.times_told
+        if self._custom_labels and seeks_any(pod_class, self._custom_labels):
+            return self._index.label_definitions
         return _FOR_GOOD
 
     def _file_failures(self, queue: Iterable[int], class_of: Sequence[PodClass]) -> None:
@@ -249,12 +249,12 @@ class Packer:
         alive = self._alive_claims.get(stage, -1)
         open_claims = alive & hosts.claims & self._full.others(pod_class)
         for choice in choices:
-            open_claims &= self._book.open_to(choice.key, choice.domains)
-        if self._told:
-            open_claims &= self._telling(stage)
+            open_claims &= self._index.open_to(choice.key, choice.domains)
+        if self._custom_labels:
+            open_claims &= self._claims_defining(stage)
         if not open_claims:
             return False
-        for claim in self._book.fewest_pods_first(open_claims):
+        for claim in self._index.fewest_pods_first(open_claims):
             template = self._templates[claim.template]
             outcome = self._joining.to_claim(template, claim, pod_class, stage, choices)
             if isinstance(outcome, Refusal):
@@ -267,21 +267,21 @@ class Packer:
             return True
         return False
 
-    def _telling(self, stage: Stage) -> int:
+    def _claims_defining(self, stage: Stage) -> int:
         """Claims that define every custom label that a stage requires."""
         sought = self._sought.get(stage)
         if sought is None:
-            sought = self._sought[stage] = sought_in(stage.requirements, self._told)
+            sought = self._sought[stage] = sought_in(stage.requirements, self._custom_labels)
         claims = -1
         for key in sought:
-            claims &= self._book.defining(key)
+            claims &= self._index.defining(key)
         return claims
 
     def _on_new_claim(
         self, pod_class: PodClass, stage: Stage, position: int, choices: Sequence[Choice]
     ) -> bool:
         for template in self._templates:
-            claim = self._joining.open(template, len(self._book.claims), pod_class, stage)
+            claim = self._joining.open(template, len(self._index.claims), pod_class, stage)
             if isinstance(claim, Refusal):
                 continue
             outcome = self._joining.to_claim(
@@ -293,7 +293,7 @@ class Packer:
                     return False
                 self._note_insistence(choices)
                 continue
-            self._book.add(claim)
+            self._index.add(claim)
             self._join(claim, outcome, pod_class, position)
             self._joining.charge(template, claim)
             return True
@@ -314,9 +314,9 @@ class Packer:
         if grant is not None:
             grant.commit()
         if shape is not claim.shape:
-            self._book.reshape(claim, shape)
+            self._index.reshape(claim, shape)
         claim.take(pod_class, position, bits)
-        self._book.grow(claim, len(claim.members) - 1, len(claim.members))
+        self._index.grow(claim, len(claim.members) - 1, len(claim.members))
         template = self._templates[claim.template]
         if template.has_reserved:
             self._joining.book(template, claim)

@@ -249,14 +249,18 @@ def _room(template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, s
         )
         return Why.SOLD_OUT, f"sold out: {_types(large)} with room for it, unavailable now{more}"
     offered = template.offered & shape.bits
-    told = "daemons alone need more than any type it could use has"
+    message = "daemons alone need more than any type it could use has"
     if allowed:
-        told = _nearest_miss(template, allowed, pod_class)
+        message = _nearest_miss(template, allowed, pod_class)
     elif foremost := blame_on_new_nodes(template, offered, ()):
-        told = f"{told}, foremost {foremost}"
+        message = f"{message}, foremost {foremost}"
     if blamed := blame_on_new_nodes(template, offered, pod_class.needs):
-        told = f"{told}; would fit but for {blamed}" if allowed else f"{told}; would fit otherwise"
-    return Why.INSUFFICIENT_RESOURCES, told
+        message = (
+            f"{message}; would fit but for {blamed}"
+            if allowed
+            else f"{message}; would fit otherwise"
+        )
+    return Why.INSUFFICIENT_RESOURCES, message
 
 
 def nothing_offered(template: Template) -> tuple[Why, str]:

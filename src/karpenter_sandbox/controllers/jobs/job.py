@@ -94,8 +94,8 @@ class JobController(OwningController):
             self.recorder.emit(job, NORMAL, *event)
         job = await self.write_status(job, status)
         if is_over(job) and end is not None:
-            told = ("Completed", "Job completed") if end.is_success else (end.reason, end.message)
-            self.recorder.emit(job, NORMAL if end.is_success else WARNING, *told)
+            event = ("Completed", "Job completed") if end.is_success else (end.reason, end.message)
+            self.recorder.emit(job, NORMAL if end.is_success else WARNING, *event)
         await self._let_go(stock.ended)
         deadline = seconds_to_deadline(job, self.clock.now()) if end is None else None
         return min((wait for wait in (again, deadline) if wait is not None), default=None)

@@ -188,11 +188,11 @@ class AutoscalerController(Controller):
         if new is None:
             self._memories.pop(key_of(old or {}), None)
         # Its own reports must not make it look again: the metric is read every so often
-        elif old is None or _wish(old) != _wish(new):
+        elif old is None or _inputs(old) != _inputs(new):
             self.queue.add(key_of(new))
 
 
-def _wish(hpa: JsonObject) -> tuple[object, object]:
+def _inputs(hpa: JsonObject) -> tuple[object, object]:
     """The user's input: the specification, and the metric among the annotations."""
     return hpa["spec"], hpa["metadata"].get("annotations")
 

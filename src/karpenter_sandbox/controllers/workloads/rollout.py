@@ -148,8 +148,8 @@ def _is_saturated(deployment: JsonObject, replica_set: JsonObject) -> bool:
 
 def is_resized(deployment: JsonObject, replica_sets: Sequence[JsonObject]) -> bool:
     """Whether the Deployment's size changed since it was last recorded on its sets."""
-    told = (_number(rs, DESIRED) for rs in replica_sets if size(rs))
-    return any(number is not None and number != size(deployment) for number in told)
+    desired = (_number(rs, DESIRED) for rs in replica_sets if size(rs))
+    return any(number is not None and number != size(deployment) for number in desired)
 
 
 def scaled_value(value: int | str, total: int, *, round_up: bool) -> int:

@@ -240,9 +240,9 @@ class AwsCalls:
                 config=self._config(patience),
             )
         except (importlib.import_module("botocore.exceptions").BotoCoreError, ValueError) as error:
-            told = f"{_one_line(error)}; correct AWS_REGION or AWS_ENDPOINT_URL, or update boto3"
+            details = f"{_one_line(error)}; correct AWS_REGION or AWS_ENDPOINT_URL, or update boto3"
             raise AwsUnreachableError(
-                type(error).__name__, told, "(client)", service=service
+                type(error).__name__, details, "(client)", service=service
             ) from error
 
     def _config(self, patience: float) -> Any:
@@ -349,9 +349,9 @@ def _call(
     try:
         answer: dict[str, Any] = getattr(client, method)(**parameters)
     except exceptions.ClientError as error:
-        told = error.response.get("Error", {})
+        details = error.response.get("Error", {})
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        code, message = told.get("Code", "Unknown"), told.get("Message", "no reason given")
+        code, message = details.get("Code", "Unknown"), details.get("Message", "no reason given")
         text = " ".join(str(message).split())
         raise error_of(code, text, operation, status, service=service) from error
     except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError) as error:

@@ -76,7 +76,7 @@ class ClaimDeletions:
         self._count = count
         self._gone: dict[str, None] = {}  # uids of claims this process has deleted
 
-    def tell(self, claim: NodeClaim, kind: str, say: Say = _say_nothing) -> None:
+    def announce(self, claim: NodeClaim, kind: str, say: Say = _say_nothing) -> None:
         """Record a notice with a log line, and publish it on the claim and its node."""
         notice = NOTICES[kind]
         name = {"name": claim.metadata.name}

@@ -176,7 +176,7 @@ class Interruption:
                 await self._act_on(claim, message.kind)
 
     async def _act_on(self, claim: NodeClaim, kind: str) -> None:
-        self._claim_deletions.tell(claim, kind, log.info)
+        self._claim_deletions.announce(claim, kind, log.info)
         held = claim.metadata.labels
         if kind == messages.SPOT_INTERRUPTED:
             place = (held.get(labels.INSTANCE_TYPE, ""), held.get(labels.ZONE, ""))

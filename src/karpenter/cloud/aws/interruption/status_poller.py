@@ -116,14 +116,14 @@ class StatusPoller:
     async def _act(self, instance_id: str, kind: str, *, is_new: bool) -> None:
         for claim in self._view.claims_of_instance(instance_id):
             if is_new or claim.metadata.deletion_timestamp is None:
-                self._claim_deletions.tell(claim, kind)
+                self._claim_deletions.announce(claim, kind)
             await self._claim_deletions.remove(claim, kind, forceful=kind in _FORCEFUL)
 
 
 def _worst_first(entries: Iterable[Mapping[str, Any]], now: datetime) -> list[str]:
     """The problems of an instance over all answers, the most urgent first."""
-    told = {kind for entry in entries for kind in _understood(entry, now)}
-    return [kind for kind in (*_FORCEFUL, EVENT_STATUS) if kind in told]
+    kinds = {kind for entry in entries for kind in _understood(entry, now)}
+    return [kind for kind in (*_FORCEFUL, EVENT_STATUS) if kind in kinds]
 
 
 def _understood(status: Mapping[str, Any], now: datetime) -> list[str]:

@@ -54,7 +54,7 @@ class Shortages:
         reservations: CapacityReservations,
         metrics: AwsMetrics,
         zone_id_of: Callable[[str], str],
-        tell_about_role: Callable[[NodeClaim], None],
+        report_missing_role: Callable[[NodeClaim], None],
     ) -> None:
         """Note what is short where others look it up.
 
@@ -72,7 +72,7 @@ class Shortages:
         self._reservations = reservations
         self._metrics = metrics
         self._zone_id_of = zone_id_of
-        self._tell_about_role = tell_about_role
+        self._report_missing_role = report_missing_role
 
     def took(self, reservation_id: str) -> None:
         """Take note that an instance was launched into a reservation."""
@@ -86,7 +86,7 @@ class Shortages:
             ).inc()
             if error.code == SERVICE_LINKED_ROLE:
                 self._unavailable.mark_capacity_type(labels.SPOT)
-                self._tell_about_role(claim)
+                self._report_missing_role(claim)
             elif error.is_capacity:
                 self._note_capacity(error, asked)
 

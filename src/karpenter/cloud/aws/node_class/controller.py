@@ -154,7 +154,7 @@ class NodeClassController(KeyedController):
         try:
             await self._clean_up(node_class)
         except AwsUnauthorizedError as error:
-            await self._tell_blocked(node_class, error)
+            await self._report_blocked(node_class, error)
             raise
         left = [each for each in metadata.finalizers if each != ec2_labels.TERMINATION]
         with suppress(NotFoundError):
@@ -170,7 +170,7 @@ class NodeClassController(KeyedController):
                 self._tell(node_class, WARNING, _NOT_LISTED, left)
         await self._templates.delete_of(node_class.metadata.name)
 
-    async def _tell_blocked(self, node_class: EC2NodeClass, error: AwsUnauthorizedError) -> None:
+    async def _report_blocked(self, node_class: EC2NodeClass, error: AwsUnauthorizedError) -> None:
         """Say on the class which permission its deletion waits for."""
         permission = f"{error.service}:{error.operation}"
         message = f"the node class cannot be deleted: grant the controller {permission} ({error})"

@@ -153,17 +153,17 @@ class Validation:
             expressions=self._settings.node_class_cel,
         )
         for reason in KubeletReason:
-            told = [str(each.error) for each in problems if each.reason == reason]
-            if told:
-                return Verdict(FALSE, str(reason), "; ".join(told))
+            found = [str(each.error) for each in problems if each.reason == reason]
+            if found:
+                return Verdict(FALSE, str(reason), "; ".join(found))
         return Verdict()
 
     async def _dependencies(self, node_class: EC2NodeClass) -> Verdict:
         reason, known = "DependenciesNotReady", node_class.status.conditions
         for status in (FALSE, UNKNOWN):
-            told = [kind for kind in _NEEDED if (status_of(known, kind) or UNKNOWN) == status]
-            if told:
-                return Verdict(status, reason, f"waiting for {', '.join(told)}")
+            found = [kind for kind in _NEEDED if (status_of(known, kind) or UNKNOWN) == status]
+            if found:
+                return Verdict(status, reason, f"waiting for {', '.join(found)}")
         return Verdict()
 
     async def _expressions(self, node_class: EC2NodeClass) -> Verdict:
@@ -176,14 +176,14 @@ class Validation:
 
 
 async def _tags(node_class: EC2NodeClass) -> Verdict:
-    told = sorted(
+    found = sorted(
         key
         for key in node_class.spec.tags
         if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIX)
     )
-    if not told:
+    if not found:
         return Verdict()
-    return Verdict(FALSE, "TagValidationFailed", f"tags are Karpenter's own: {', '.join(told)}")
+    return Verdict(FALSE, "TagValidationFailed", f"tags are Karpenter's own: {', '.join(found)}")
 
 
 def _fingerprint(node_class: EC2NodeClass) -> bytes:

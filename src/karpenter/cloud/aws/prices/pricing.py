@@ -106,7 +106,7 @@ class Pricing:
         self._spot: dict[tuple[str, str], float] = {}  # by type and zone
         self._knows_spot = False
         self._is_simulated = is_simulated
-        self._estimates_told = 0  # how many types without a price from AWS were last logged
+        self._estimates_logged = 0  # how many types without a price from AWS were last logged
 
     def estimate(self, types: Iterable[TypeFacts]) -> None:
         """Have a rough price for every type."""
@@ -115,8 +115,8 @@ class Pricing:
 
     def on_demand(self, instance_type: str) -> float | None:
         """The price of an hour on demand."""
-        told = self._on_demand.get(instance_type)
-        return self._estimates.get(instance_type) if told is None else told
+        price = self._on_demand.get(instance_type)
+        return self._estimates.get(instance_type) if price is None else price
 
     def spot(self, instance_type: str, zone: str) -> float | None:
         """The price of an hour as spot; until spot prices are known, the one on demand."""
@@ -140,17 +140,17 @@ class Pricing:
         results = await asyncio.gather(
             self.refresh_on_demand(), self.refresh_spot(), return_exceptions=True
         )
-        self._tell_estimates()
+        self._log_estimates()
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    def _tell_estimates(self) -> None:
+    def _log_estimates(self) -> None:
         """Log how many types have an estimated price, when the number changes."""
         count = sum(self.is_estimate(name) for name in self._estimates)
-        if count == self._estimates_told:
+        if count == self._estimates_logged:
             return
-        self._estimates_told = count
+        self._estimates_logged = count
         if count:
             log.warning(self._advice(), estimated_types=count, types=len(self._estimates))
         else:

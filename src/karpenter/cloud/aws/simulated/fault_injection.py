@@ -228,8 +228,8 @@ def _refusal(trouble: Trouble) -> Failure:
     if trouble.kind == "throttled":
         status = 503 if _SERVICE_OF[trouble.what] == "ec2" else 400
         return Failure(trouble.what, trouble.code, "Request limit exceeded.", status)
-    told = "You are not authorized to perform this operation."
-    return Failure(trouble.what, trouble.code, told, 403)
+    message = "You are not authorized to perform this operation."
+    return Failure(trouble.what, trouble.code, message, 403)
 
 
 def _matched(noun: str, pattern: str, known: Collection[str], place: str = "") -> None:

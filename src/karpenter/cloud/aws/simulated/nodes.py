@@ -50,15 +50,15 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Create and delete nodes, until cancelled."""
-        told = ""
+        logged = ""
         while True:
             try:
                 await self.step()
-                told = ""
+                logged = ""
             except (KubeError, CloudError) as error:
-                if told != str(error):  # once, however long it lasts
-                    told = str(error)
-                    log.warning("simulated nodes not looked after", error=told)
+                if logged != str(error):  # once, however long it lasts
+                    logged = str(error)
+                    log.warning("simulated nodes not looked after", error=logged)
             await self._clock.sleep(PERIOD)
 
     async def step(self) -> None:

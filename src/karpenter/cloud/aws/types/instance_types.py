@@ -279,10 +279,10 @@ class InstanceTypes:
 
 
 def _without_subnets(node_class: EC2NodeClass) -> str:
-    told = f"no subnets found for node class {node_class.metadata.name}"
+    message = f"no subnets found for node class {node_class.metadata.name}"
     if status_of(node_class.status.conditions, SUBNETS) == FALSE:
-        return told
-    return f"{told} so far; discovery has not run yet"
+        return message
+    return f"{message} so far; discovery has not run yet"
 
 
 def _all_with_offerings(sized: Sequence[SizedType], market: Market) -> tuple[InstanceType, ...]:

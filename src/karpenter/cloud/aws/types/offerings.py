@@ -138,8 +138,8 @@ def _bought(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterator
     for zone, purchase, partition, requirements in market.places:
         if purchase not in facts.usage_classes:
             continue
-        told = on_demand if purchase != labels.SPOT else prices.spot(facts.name, zone)
-        price = supplied if told is None else told
+        listed = on_demand if purchase != labels.SPOT else prices.spot(facts.name, zone)
+        price = supplied if listed is None else listed
         available = (
             price is not None
             and zone in zones
@@ -155,7 +155,7 @@ def _bought(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterator
             requirements,
             0.0 if price is None else price,
             available,
-            is_estimate=told is not None and is_guessed[purchase],
+            is_estimate=listed is not None and is_guessed[purchase],
         )
 
 

@@ -97,7 +97,7 @@ class RebootEnds:
         self._count(SUCCEEDED, reboot)
         recovery = (self._context.clock.now() - reboot.issued_at).total_seconds()
         self._context.metrics.nodes_reboot_recovery_duration_seconds.observe(recovery)
-        self._tell_step(
+        self._report_step(
             self._log.info, "rebooted node", claim, Outcome.DONE, "has restarted and is ready"
         )
 
@@ -149,9 +149,11 @@ class RebootEnds:
             Event(claim, WARNING, "RebootFailed", detail, _episode(claim, reboot), _DEDUPE_SECONDS)
         )
         text = f"was not restarted: {detail}"
-        self._tell_step(self._log.error, "reboot failed", claim, Outcome.FAILED, text, error=detail)
+        self._report_step(
+            self._log.error, "reboot failed", claim, Outcome.FAILED, text, error=detail
+        )
 
-    def _tell_step(
+    def _report_step(
         self, say: Say, message: str, claim: NodeClaim, outcome: Outcome, text: str, **facts: Any
     ) -> None:
         draft = drafts.rebooted(claim, outcome, text, self._context.command_of(claim))

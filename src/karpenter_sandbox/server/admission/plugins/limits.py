@@ -43,8 +43,8 @@ def check_limits(
     for limit_range in _limit_ranges(backend, obj):
         problems = list(dict.fromkeys(read(limit_range, obj)))
         if problems:
-            told = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-            raise forbidden("", resource.plural, obj["metadata"]["name"], told)
+            message = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+            raise forbidden("", resource.plural, obj["metadata"]["name"], message)
 
 
 def _limit_ranges(backend: Backend, obj: JsonObject) -> Iterable[JsonObject]:
@@ -63,7 +63,7 @@ def _with_defaults_of(limit_range: JsonObject, pod: JsonObject) -> JsonObject:
     for item in _items(limit_range, "Container"):
         limits |= item.get("default") or {}
         requests |= item.get("defaultRequest") or {}
-    spec, told = dict(pod["spec"]), []
+    spec, added_defaults = dict(pod["spec"]), []
     for part, called in _CONTAINERS.items():
         containers = []
         for container in spec.get(part) or []:
@@ -73,14 +73,16 @@ def _with_defaults_of(limit_range: JsonObject, pod: JsonObject) -> JsonObject:
                 added = {key: defaults[key] for key in sorted(defaults.keys() - known.keys())}
                 if added:
                     resources = {**resources, name: {**known, **added}}
-                    told.append(f"{', '.join(added)} {name[:-1]} for {called} {container['name']}")
+                    added_defaults.append(
+                        f"{', '.join(added)} {name[:-1]} for {called} {container['name']}"
+                    )
             containers.append({**container, "resources": resources})
         if containers:
             spec[part] = containers
-    if not told:
+    if not added_defaults:
         return pod
     metadata = pod["metadata"]
-    note = f"LimitRanger plugin set: {'; '.join(told)}"
+    note = f"LimitRanger plugin set: {'; '.join(added_defaults)}"
     annotations = {**(metadata.get("annotations") or {}), _ANNOTATION: note}
     return {**pod, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
 

@@ -57,15 +57,15 @@ def updated(pod: JsonObject) -> JsonObject:
 def quality(spec: JsonObject) -> str:
     """The quality of service a pod gets: Guaranteed, Burstable or BestEffort."""
     if spec.get("resources"):
-        wishes = [_amounts(spec["resources"])]
+        amounts = [_amounts(spec["resources"])]
     else:
         containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-        wishes = [_amounts(container.get("resources") or {}) for container in containers]
-    if all(not requests and not limits for requests, limits in wishes):
+        amounts = [_amounts(container.get("resources") or {}) for container in containers]
+    if all(not requests and not limits for requests, limits in amounts):
         return "BestEffort"
     is_guaranteed = all(
         set(limits) == set(_QOS_RESOURCES) and {**limits, **requests} == limits
-        for requests, limits in wishes
+        for requests, limits in amounts
     )
     return "Guaranteed" if is_guaranteed else "Burstable"
 

@@ -48,8 +48,8 @@ class BootInputs:
         either family.
         """
         services, _, _ = self.service_cidr.partition("/")
-        told = (self.cluster_dns, services, *self.dns_addresses)
-        return is_ipv6(next(filter(None, told), ""))
+        addresses = (self.cluster_dns, services, *self.dns_addresses)
+        return is_ipv6(next(filter(None, addresses), ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Looking back at a pass: how every pool and machine answers for one of its pods.
+"""The verdict of every pool and machine on one pod of a pass.
 
 The checks run against the end of the pass; for a pod that was placed, as if all others were placed.
 """
@@ -15,35 +15,35 @@ from karpenter.scheduling.solve import Attempt
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What there is to see about one pod."""
+class PodVerdicts:
+    """What pools and machines say about one pod, and which of its preferences are met."""
 
-    wishes: tuple[Preference, ...]
+    preferences: tuple[Preference, ...]
     pools: tuple[PoolVerdict, ...]  # in the order they are tried
     nodes: NodeVerdicts
 
 
 @dataclass(slots=True)
-class LookBack:
-    """What a pass was made from, caught while it was made: a witness of ``solve``."""
+class SolveCapture:
+    """Captures the compiled problem and the packing while ``solve`` runs."""
 
     compiled: CompiledProblem | None = None
     attempt: Attempt | None = None
 
     def __call__(self, compiled: CompiledProblem, attempt: Attempt) -> None:
-        """Keep the packing, to look back at it."""
+        """Keep what ``solve`` worked with."""
         self.compiled, self.attempt = compiled, attempt
 
 
-def look_at(
+def pod_verdicts(
     compiled: CompiledProblem, attempt: Attempt, position: int, launch: Launch | None = None
-) -> Sight:
+) -> PodVerdicts:
     """Explain the pod at a position of the pass; ``launch`` says what its claim would become."""
     pod_class = compiled.class_of[position]
     diagnosis = attempt.diagnosis
     states = list(diagnosis.states)
     spot = placement_of(compiled, attempt.packing, position, launch)
-    wishes = preferences_of(compiled, compiled.problem.pods[position], pod_class, states, spot)
+    preferences = preferences_of(compiled, compiled.problem.pods[position], pod_class, states, spot)
     stage, used = pod_class.stages[-1], None
     if spot is not None:
         stage = stage_at(pod_class, spot, states)
@@ -53,8 +53,8 @@ def look_at(
         used = attempt.packing.claims[spot.claim].template
         # its own node must not count against it
         diagnosis = diagnosis.with_limits(used, compiled.remaining_limits()[used])
-    return Sight(
-        wishes=wishes,
+    return PodVerdicts(
+        preferences=preferences,
         pools=tuple(pool_verdicts(diagnosis, pod_class, stage, used)),
         nodes=node_verdicts(
             compiled, attempt.packing, states, diagnosis.joining.devices, position, stage
