@@ -43,7 +43,7 @@ from karpenter.api.karpenter import NodeClaim, NodeClaimStatus, NodePool
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.ec2.calls import AwsCalls, Made
+from karpenter.cloud.aws.ec2.calls import AwsCalls, CompletedCall
 from karpenter.cloud.aws.provider import AwsProvider, make_provider
 from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.cloud.registry import ProviderContext
@@ -226,7 +226,7 @@ async def _all_of_it(
 async def _measured_with(
     provider: AwsProvider, kube: Client, claims: Sequence[NodeClaim]
 ) -> dict[str, Any]:
-    made: list[Made] = []
+    made: list[CompletedCall] = []
     calls = provider.parts.base.calls
     assert isinstance(calls, AwsCalls)
     calls.observe = made.append
@@ -263,7 +263,7 @@ async def _measured_with(
     }
 
 
-def _is_counted(made: Made) -> bool:
+def _is_counted(made: CompletedCall) -> bool:
     """Whether a call was asked for: moto turns a page earlier than EC2 would."""
     return not made.parameters.get("DryRun") and not made.parameters.get("NextToken")
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from karpenter.cloud.aws.simulated.gaps import described_types, offered_types, zone_ids
+from karpenter.cloud.aws.simulated.moto_gaps import described_types, offered_types, zone_ids
 from karpenter.cloud.aws.types.facts import TypeFacts, facts_of, is_usable
 from karpenter.cloud.aws.types.tables import ZONE_DIGITS
 

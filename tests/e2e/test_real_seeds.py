@@ -24,7 +24,7 @@ from helpers.real_cluster import RealCluster, controller, real_cluster, until
 from helpers.rights import AWS as AWS_ROLES
 from helpers.seeds import SEEDS, entries, load, needs_seeds, register_image
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
+from karpenter.cloud.aws.simulated.simulated_aws import SimulatedAws, running_simulated_aws
 from karpenter.cloud.registry import ProviderContext
 from karpenter.controllers.controllers import make_controllers
 from karpenter.controllers.manager import Manager, Process
@@ -218,7 +218,9 @@ async def aws_controllers(cluster: RealCluster) -> AsyncIterator[SimulatedAws]:
 
         kubelets = client(cluster.kubeconfig)
         world = await stack.enter_async_context(
-            aws_world(clock, kubelets, cluster="karpenter-demo", node_role=ROLE, boot_seconds=1)
+            running_simulated_aws(
+                clock, kubelets, cluster="karpenter-demo", node_role=ROLE, boot_seconds=1
+            )
         )
         world.account.gaps.types = frozenset({"m5.xlarge", "m5.2xlarge", "c5.2xlarge"})
         kube = client(cluster.account())

@@ -31,10 +31,10 @@ from karpenter.api.node_classes.ec2 import (
 )
 from karpenter.clock import EPOCH, Clock, SystemClock
 from karpenter.cloud.aws.ec2 import calls
-from karpenter.cloud.aws.ec2.calls import AwsCalls, Made
+from karpenter.cloud.aws.ec2.calls import AwsCalls, CompletedCall
 from karpenter.cloud.aws.ec2.errors import AwsError, error_of
-from karpenter.cloud.aws.simulated import gaps
-from karpenter.cloud.aws.simulated.gaps import Gaps
+from karpenter.cloud.aws.simulated import moto_gaps
+from karpenter.cloud.aws.simulated.moto_gaps import MotoGaps
 from karpenter.cloud.aws.types.catalogue import Catalogue, catalogue_of
 
 REGION: Final = "us-west-2"
@@ -106,7 +106,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class FakeState(Gaps):
+class FakeState(MotoGaps):
     """What calls are answered with; tests change it as they like."""
 
     on_demand_prices: dict[str, float] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class FakeAws(AwsCalls):
     """Calls that reach moto, the fakes, or a fault that was put in their way."""
 
     def __init__(self, clock: Clock) -> None:
-        self.made: list[Made] = []
+        self.made: list[CompletedCall] = []
         self.state = FakeState(clock, REGION)
         self._faults: dict[tuple[str, str], list[Fault]] = {}
         state = self.state
@@ -212,7 +212,7 @@ class FakeAws(AwsCalls):
 
 def product(instance_type: str, price: object, currency: str = "USD") -> str:
     """An entry of the price list, whatever its price is."""
-    return gaps.product(instance_type, str(price), currency)
+    return moto_gaps.product(instance_type, str(price), currency)
 
 
 def reservation(

@@ -9,10 +9,10 @@ from typing import Any
 from helpers.autoscaler import Autoscaler, autoscaler
 from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
-from karpenter.cloud.aws.ec2.calls import Made
+from karpenter.cloud.aws.ec2.calls import CompletedCall
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.simulated.account import CLUSTER, NODE_ROLE, SimulatedAccount
-from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
+from karpenter.cloud.aws.simulated.simulated_aws import SimulatedAws, running_simulated_aws
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
@@ -34,7 +34,7 @@ class AwsSandbox:
 
     run: Autoscaler
     world: SimulatedAws
-    calls: list[Made] = field(default_factory=list)
+    calls: list[CompletedCall] = field(default_factory=list)
     providers: list[AwsProvider] = field(default_factory=list)
 
     @property
@@ -132,7 +132,7 @@ async def aws_sandbox(
     async with autoscaler(starts=False, make_cloud=make_cloud, settings=given, wrap=wrap) as run:
         run.cluster.backend.provider = "aws"
         kube = Client(MemoryTransport(run.cluster.api), run.clock)
-        async with aws_world(
+        async with running_simulated_aws(
             run.clock, kube, cluster=cluster, region=region, node_role=node_role
         ) as world:
             world.account.gaps.types = types

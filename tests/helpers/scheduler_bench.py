@@ -86,7 +86,7 @@ def pod(
     }
 
 
-class Shelf:
+class LaunchOptions:
     """Claims, volumes and storage classes that a test puts there."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Bench:
     """A cluster to place pods in."""
 
     def __init__(self, *nodes: Json, seed: int = 1) -> None:
-        self.shelf = Shelf()
+        self.shelf = LaunchOptions()
         self.services = Services()
         self.budgets: list[Json] = []
         self.storage = Storage(self.shelf)

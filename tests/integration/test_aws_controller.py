@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from karpenter.clock import SystemClock
-from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
+from karpenter.cloud.aws.simulated.simulated_aws import SimulatedAws, running_simulated_aws
 from karpenter.kube.client import Client
 from karpenter.operator import run
 from karpenter.settings import Settings, read_settings
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.storm
 
 
 @dataclass
-class Ground:
+class PassInputs:
     """What a controller is started on."""
 
     world: SimulatedAws
@@ -39,7 +39,7 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def ground(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
+async def ground(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PassInputs]:
     """A cluster that answers, and an account."""
     clock, kubeconfig = SystemClock(), folder / "kubeconfig"
     ports = {"metrics_port": str(free_port()), "health_probe_port": str(free_port())}
@@ -47,10 +47,10 @@ async def ground(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     cluster = Cluster(clock)
     server = Server(cluster.api, host="127.0.0.1", port=0, token=new_token())
     kube = Client(MemoryTransport(cluster.api), clock)
-    async with serving(server), aws_world(clock, kube) as world:
+    async with serving(server), running_simulated_aws(clock, kube) as world:
         write_kubeconfig(server, kubeconfig)
         monkeypatch.setattr(run, "load_provider", lambda _: world.make_provider)
-        yield Ground(world, settings, {"KUBECONFIG": str(kubeconfig), "CLOUD_PROVIDER": "aws"})
+        yield PassInputs(world, settings, {"KUBECONFIG": str(kubeconfig), "CLOUD_PROVIDER": "aws"})
 
 
 async def test_the_controller_serves_the_metrics_of_its_provider(

@@ -9,7 +9,7 @@ from helpers.autoscaler import Autoscaler, deployment
 from helpers.aws_sandbox import aws_sandbox, ec2_pool
 from helpers.commands import run as command
 from karpenter.clock import run_virtual
-from karpenter.cloud.aws.simulated.fault_injection import Trouble, enact
+from karpenter.cloud.aws.simulated.fault_injection import InjectedFault, enact
 from karpenter_sandbox.conditions import find_condition
 
 KINDS = [
@@ -38,7 +38,7 @@ async def denied(action: str, file: Path) -> tuple[str, str, str]:
     async with aws_sandbox(ec2_pool()) as box:
         run = box.run
         await run.until(lambda: is_ready(run))
-        enact([Trouble("denied", action)], box.account.faults)
+        enact([InjectedFault("denied", action)], box.account.faults)
         await run.apply(deployment("web", 1))
         await run.until(lambda: bool(run.claims))
         await run.pass_time(20)

@@ -16,7 +16,7 @@ from karpenter.clock import EPOCH
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.ec2.tags import cluster_tag
 from karpenter.cloud.aws.simulated.account import ACCOUNT
-from karpenter.cloud.aws.simulated.world import announcement
+from karpenter.cloud.aws.simulated.simulated_aws import announcement
 from karpenter.model import labels
 
 pytestmark = pytest.mark.storm

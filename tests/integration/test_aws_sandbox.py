@@ -13,7 +13,7 @@ from helpers.clusters import in_virtual_time
 from karpenter.api.node_classes import ec2_labels
 from karpenter.clock import Clock
 from karpenter.cloud.aws.simulated.faults import SoldOut
-from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
+from karpenter.cloud.aws.simulated.simulated_aws import SimulatedAws, running_simulated_aws
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
 from karpenter.kube.client import Client
@@ -66,7 +66,7 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
     async with autoscaler(pool(), starts=False, make_cloud=make_cloud) as run:
         kube = Client(MemoryTransport(run.cluster.api), run.clock)
-        async with aws_world(run.clock, kube) as world:
+        async with running_simulated_aws(run.clock, kube) as world:
             world.account.gaps.types = TYPES
             worlds.append(world)
             await run.apply(*world.first_objects())

@@ -17,7 +17,7 @@ from helpers.scheduler_bench import HOSTNAME, ZONE, Bench, node, pod, taint
 from karpenter_sandbox.scheduling.classes import PodClass
 from karpenter_sandbox.scheduling.placement import Chosen
 from karpenter_sandbox.scheduling.rules import Classes
-from karpenter_sandbox.scheduling.topology import GroupKey, Lookout
+from karpenter_sandbox.scheduling.topology import GroupKey, TopologyCounts
 
 Json = dict[str, Any]
 
@@ -89,7 +89,7 @@ def test_a_class_that_caught_up_says_what_a_new_one_says(kind: str, seed: int) -
         assert said(old) == said(new)
         decision = bench.decision(obj)
         if isinstance(decision, Chosen):
-            assert new.failure_of(decision.node, Lookout(new.rules)) is None
+            assert new.failure_of(decision.node, TopologyCounts(new.rules)) is None
             bench.cluster.set_pod(dataclasses.replace(info, node_name=decision.node))
             placed.append(obj)
 

@@ -12,16 +12,16 @@ from helpers.random_clusters import Recipe, recipes
 from karpenter.scheduling.plan import Plan, PlannedClaim
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.solve import solve
-from karpenter.scheduling.what_if import Mover, Outcome, WhatIf
+from karpenter.scheduling.what_if import MovablePod, Outcome, WhatIf
 from karpenter.state.departing_pods import is_reschedulable
 from karpenter.state.nodes import StateNode
 
 
-def movers_of(problem: Problem) -> list[Mover]:
+def movers_of(problem: Problem) -> list[MovablePod]:
     """The pending pods, those that must leave anyway, and every pod that could, with its home."""
-    waiting = [Mover(pod, is_pending=True) for pod in problem.pods]
+    waiting = [MovablePod(pod, is_pending=True) for pod in problem.pods]
     waiting += [
-        Mover(pod)
+        MovablePod(pod)
         for machine in problem.nodes
         if machine.is_deleting and machine.node is not None
         for pod in machine.pods
@@ -29,7 +29,7 @@ def movers_of(problem: Problem) -> list[Mover]:
     ]
     taken = {mover.pod.metadata.uid for mover in waiting}
     moving = [
-        Mover(pod, home=machine.name)
+        MovablePod(pod, home=machine.name)
         for machine in candidates(problem)
         for pod in machine.pods
         if is_reschedulable(pod) and pod.metadata.uid not in taken
@@ -47,7 +47,9 @@ def candidates(problem: Problem) -> list[StateNode]:
     ]
 
 
-def planned_without(problem: Problem, movers: Sequence[Mover], going: Sequence[StateNode]) -> Plan:
+def planned_without(
+    problem: Problem, movers: Sequence[MovablePod], going: Sequence[StateNode]
+) -> Plan:
     """The slow way: a problem without the machines, planned from nothing."""
     names = {machine.name for machine in going}
     pods = [mover.pod for mover in movers if not mover.home or mover.home in names]

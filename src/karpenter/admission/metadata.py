@@ -45,7 +45,7 @@ def identity_errors(obj: Mapping[str, Any]) -> list[FieldError]:
     return errors
 
 
-class SoundMetadata:
+class ValidMetadata:
     """Recognises metadata without errors, and looks only once at what many objects share."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ One registry says which kinds are known. Everything that does not fit raises ``D
 the path of the field and a sentence about it; malformed JSON does too, with an empty path.
 
 The fast path is one pass of msgspec over the bytes. Objects that do not fit take a slower one that
-tolerates nulls and odd years (see ``karpenter.api.forgiving``) and, failing that, words the error.
+tolerates nulls and odd years (see ``karpenter.api.null_fields``) and, failing that, words the error.
 
 A list or a watch may hold an object that does not fit even so. It is passed on as ``Unreadable``,
 by name, so that one such object does not make the others unavailable.
@@ -28,7 +28,6 @@ from karpenter.api import (
     storage,
     workloads,
 )
-from karpenter.api.forgiving import forgiven
 from karpenter.api.meta import (
     Item,
     ListMeta,
@@ -41,6 +40,7 @@ from karpenter.api.meta import (
     kind_of,
 )
 from karpenter.api.node_classes import NodeClass, ec2, kwok
+from karpenter.api.null_fields import without_null_fields
 from karpenter.api.problems import DecodeError, TooDeepError, UnknownKindError, explain
 
 KINDS: tuple[type[Resource], ...] = (
@@ -219,7 +219,7 @@ def convert_as(value: object, model: type[S]) -> S:
         pass
     except RecursionError as error:
         raise _unreadable(error) from error
-    mended = forgiven(value, model)
+    mended = without_null_fields(value, model)
     try:
         return msgspec.convert(mended, model)
     except msgspec.ValidationError as error:

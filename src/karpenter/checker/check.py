@@ -14,8 +14,8 @@ from karpenter.api.pods import Pod
 from karpenter.checker.amounts import Amounts, amounts, plus
 from karpenter.checker.claims import claim_violations
 from karpenter.checker.existing import machine_violations
-from karpenter.checker.fresh import completeness_violations, order_violations
 from karpenter.checker.inputs import Cluster, PlanShape, Rule, Violation, pod_name
+from karpenter.checker.launch_options import LaunchOptions
 from karpenter.checker.machines import (
     capacity_of,
     daemons_of,
@@ -29,9 +29,9 @@ from karpenter.checker.neighbours import (
     anti_affinity_violations,
     standings,
 )
-from karpenter.checker.places import NewPlace, OldPlace, Place
+from karpenter.checker.new_nodes import completeness_violations, order_violations
+from karpenter.checker.places import ExistingPlace, Place, PlannedPlace
 from karpenter.checker.spreading import spread_violations
-from karpenter.checker.ways import Shelf
 
 
 def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
@@ -43,7 +43,7 @@ def check_plan(cluster: Cluster, plan: PlanShape) -> list[Violation]:
         return found  # nothing else can be judged while it is unclear who is where
     daemons = daemons_of(cluster)
     old = _old_places(cluster, plan, by_name)
-    shelf = Shelf(cluster, daemons)
+    shelf = LaunchOptions(cluster, daemons)
     new = _new_places(plan, by_name, shelf)
     places: list[Place] = [*old, *new]
     everyone = standings(places)
@@ -89,10 +89,12 @@ def accounting_violations(cluster: Cluster, plan: PlanShape) -> Iterator[Violati
             yield Violation(Rule.ACCOUNTING, claim.name, f"there is no pool {claim.node_pool}")
 
 
-def _old_places(cluster: Cluster, plan: PlanShape, by_name: Mapping[str, Pod]) -> list[OldPlace]:
+def _old_places(
+    cluster: Cluster, plan: PlanShape, by_name: Mapping[str, Pod]
+) -> list[ExistingPlace]:
     moving = {pod_name(pod) for pod in cluster.pods}
     return [
-        OldPlace(
+        ExistingPlace(
             machine,
             [pod for pod in machine.pods if pod_name(pod) not in moving],
             [by_name[pod] for pod in plan.existing.get(name_of(machine), ())],
@@ -101,10 +103,12 @@ def _old_places(cluster: Cluster, plan: PlanShape, by_name: Mapping[str, Pod]) -
     ]
 
 
-def _new_places(plan: PlanShape, by_name: Mapping[str, Pod], shelf: Shelf) -> list[NewPlace]:
+def _new_places(
+    plan: PlanShape, by_name: Mapping[str, Pod], shelf: LaunchOptions
+) -> list[PlannedPlace]:
     pools = {pool.node_pool.metadata.name: pool for pool in shelf.cluster.pools}
     return [
-        NewPlace(claim, pools[claim.node_pool], [by_name[pod] for pod in claim.pods], shelf)
+        PlannedPlace(claim, pools[claim.node_pool], [by_name[pod] for pod in claim.pods], shelf)
         for claim in plan.claims
     ]
 
@@ -123,7 +127,7 @@ def _ignored_kinds(cluster: Cluster, places: Sequence[Place]) -> Iterator[Violat
                 yield Violation(Rule.IGNORED_KIND, pod_name(pod), "asks for devices")
 
 
-def _limits(cluster: Cluster, places: Sequence[NewPlace]) -> Iterator[Violation]:
+def _limits(cluster: Cluster, places: Sequence[PlannedPlace]) -> Iterator[Violation]:
     for pool in cluster.pools:
         name = pool.node_pool.metadata.name
         claims = [place for place in places if place.pool is pool]
@@ -144,13 +148,13 @@ def _limits(cluster: Cluster, places: Sequence[NewPlace]) -> Iterator[Violation]
                 yield Violation(Rule.POOL_LIMITS, name, detail)
 
 
-def _largest_size(place: NewPlace) -> Amounts:
+def _largest_size(place: PlannedPlace) -> Amounts:
     sizes = [dict(instance_type.capacity.items()) for instance_type in place.types]
     names = {name for size in sizes for name in size}
     return {name: max(size.get(name, 0) for size in sizes) for name in names} | {"nodes": 1}
 
 
-def _reservations(cluster: Cluster, places: Sequence[NewPlace]) -> Iterator[Violation]:
+def _reservations(cluster: Cluster, places: Sequence[PlannedPlace]) -> Iterator[Violation]:
     label = cluster.facts.reservation_id_label
     if not label or not cluster.policies.reserved_capacity:
         return

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from karpenter.checker.inputs import Cluster, Rule, ValueSet, Violation
 from karpenter.checker.labels import CAPACITY_TYPE, about, demand, demand_of, trials
-from karpenter.checker.places import NewPlace
+from karpenter.checker.launch_options import pool_demands
+from karpenter.checker.places import PlannedPlace
 from karpenter.checker.pod_rules import clashing_ports, pod_violations
 from karpenter.checker.volumes import attached
-from karpenter.checker.ways import pool_demands
 from karpenter.cloud.types import InstanceType
 
 
-def claim_violations(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+def claim_violations(cluster: Cluster, place: PlannedPlace) -> Iterator[Violation]:
     """Yield what a claim does that it must not do."""
     yield from _form(cluster, place)
     yield from _types(place)
@@ -25,7 +25,7 @@ def claim_violations(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
     yield from _attachments(cluster, place)
 
 
-def _form(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+def _form(cluster: Cluster, place: PlannedPlace) -> Iterator[Violation]:
     claim = place.claim
     template = place.pool.node_pool.spec.template.spec
     if not place.placed:
@@ -41,7 +41,7 @@ def _form(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
         yield Violation(Rule.CLAIM, place.name, f"lists types its pool lacks: {sorted(missing)}")
 
 
-def _types(place: NewPlace) -> Iterator[Violation]:
+def _types(place: PlannedPlace) -> Iterator[Violation]:
     for instance_type in place.types:
         ways = place.ways_of(instance_type)
         if not ways:
@@ -53,7 +53,7 @@ def _types(place: NewPlace) -> Iterator[Violation]:
             yield Violation(Rule.ROOM, place.name, detail)
 
 
-def _launch(place: NewPlace) -> Iterator[Violation]:
+def _launch(place: PlannedPlace) -> Iterator[Violation]:
     launch = place.claim.launch
     possible = [way for way in place.roomy if way.can_launch]
     if launch is None:
@@ -71,7 +71,7 @@ def _launch(place: NewPlace) -> Iterator[Violation]:
         yield Violation(Rule.LAUNCH, place.name, detail)
 
 
-def _within_pool(place: NewPlace) -> Iterator[Violation]:
+def _within_pool(place: PlannedPlace) -> Iterator[Violation]:
     pool = pool_demands(place.pool.node_pool)
     for key in sorted({one.key for one in pool}):
         wanted = about(key, pool)
@@ -92,7 +92,7 @@ def _within_pool(place: NewPlace) -> Iterator[Violation]:
             yield Violation(Rule.POOL_REQUIREMENTS, place.name, detail)
 
 
-def _min_values(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+def _min_values(cluster: Cluster, place: PlannedPlace) -> Iterator[Violation]:
     held = {one.key: one for one in place.claim.requirements}
     wanted: dict[str, int] = {}
     for entry in place.pool.node_pool.spec.template.spec.requirements:
@@ -127,7 +127,7 @@ def _advertised(types: list[InstanceType], key: str, held: ValueSet | None) -> s
     }
 
 
-def _ports(place: NewPlace) -> Iterator[Violation]:
+def _ports(place: PlannedPlace) -> Iterator[Violation]:
     for instance_type in place.types:
         daemons = [daemon.spec for daemon in place.daemons_on(instance_type)]
         clashes = clashing_ports([pod.spec for pod in place.placed], daemons)
@@ -136,7 +136,7 @@ def _ports(place: NewPlace) -> Iterator[Violation]:
             yield Violation(Rule.HOST_PORT, place.name, detail)
 
 
-def _attachments(cluster: Cluster, place: NewPlace) -> Iterator[Violation]:
+def _attachments(cluster: Cluster, place: PlannedPlace) -> Iterator[Violation]:
     for driver, claims in attached(cluster, place.placed).items():
         for instance_type in place.types:
             limit = instance_type.volume_attachment_limits.get(driver)

@@ -6,13 +6,13 @@ from karpenter.checker.amounts import largest, minus, overdrawn, plus, pods_tota
 from karpenter.checker.inputs import Cluster, Rule, Violation
 from karpenter.checker.labels import label_meets, untolerated
 from karpenter.checker.machines import Daemon, allocatable_of, is_daemon, is_leaving
-from karpenter.checker.places import OldPlace
+from karpenter.checker.places import ExistingPlace
 from karpenter.checker.pod_rules import clashing_ports, pod_violations
 from karpenter.checker.volumes import attach_limit, attached
 
 
 def machine_violations(
-    cluster: Cluster, place: OldPlace, daemons: Sequence[Daemon]
+    cluster: Cluster, place: ExistingPlace, daemons: Sequence[Daemon]
 ) -> Iterator[Violation]:
     """Yield what the pods put on a machine break."""
     if not place.placed:
@@ -25,7 +25,7 @@ def machine_violations(
     yield from _attachments(cluster, place)
 
 
-def _room(place: OldPlace, daemons: Sequence[Daemon]) -> Iterator[Violation]:
+def _room(place: ExistingPlace, daemons: Sequence[Daemon]) -> Iterator[Violation]:
     there = place.machine.pods
     expected = plus(
         *(
@@ -45,7 +45,7 @@ def _room(place: OldPlace, daemons: Sequence[Daemon]) -> Iterator[Violation]:
         yield Violation(Rule.HOST_PORT, place.name, ", ".join(sorted(set(clashes))))
 
 
-def _attachments(cluster: Cluster, place: OldPlace) -> Iterator[Violation]:
+def _attachments(cluster: Cluster, place: ExistingPlace) -> Iterator[Violation]:
     new = attached(cluster, place.placed)
     for driver, claims in attached(cluster, (*place.machine.pods, *place.placed)).items():
         limit = attach_limit(cluster, place.machine, driver)

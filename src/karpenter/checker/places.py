@@ -24,8 +24,8 @@ from karpenter.checker.labels import (
     label_meets,
     trials,
 )
+from karpenter.checker.launch_options import LaunchOption, LaunchOptions
 from karpenter.checker.machines import Daemon, labels_of, name_of, taints_of
-from karpenter.checker.ways import Shelf, Way
 from karpenter.cloud.types import InstanceType
 
 
@@ -54,7 +54,7 @@ class Place(ABC):
         """Whether demands may hold."""
 
 
-class OldPlace(Place):
+class ExistingPlace(Place):
     """A machine that exists."""
 
     def __init__(self, machine: Machine, bound: Sequence[Pod], placed: Sequence[Pod]) -> None:
@@ -83,10 +83,12 @@ class OldPlace(Place):
         return self.surely(demands)
 
 
-class NewPlace(Place):
+class PlannedPlace(Place):
     """A claim of the plan."""
 
-    def __init__(self, claim: ClaimShape, pool: Pool, placed: Sequence[Pod], shelf: Shelf) -> None:
+    def __init__(
+        self, claim: ClaimShape, pool: Pool, placed: Sequence[Pod], shelf: LaunchOptions
+    ) -> None:
         """Describe a claim that ``pool`` is to make."""
         self.claim = claim
         self.pool = pool
@@ -106,7 +108,7 @@ class NewPlace(Place):
         return [known[name] for name in self.claim.instance_types if name in known]
 
     @cached_property
-    def ways(self) -> dict[Way, None]:
+    def ways(self) -> dict[LaunchOption, None]:
         """The ways to launch it, those without room included."""
         return {
             way: None
@@ -116,11 +118,11 @@ class NewPlace(Place):
         }
 
     @cached_property
-    def roomy(self) -> list[Way]:
+    def roomy(self) -> list[LaunchOption]:
         """The ways to launch it that have room for everything."""
         return [way for way in self.ways if not self.lacks(way)]
 
-    def ways_of(self, instance_type: InstanceType) -> list[Way]:
+    def ways_of(self, instance_type: InstanceType) -> list[LaunchOption]:
         """The ways to launch it as one type.
 
         A claim that waits for a reservation keeps its other types, and one that found a reservation
@@ -143,7 +145,7 @@ class NewPlace(Place):
         label = self._shelf.cluster.facts.reservation_id_label
         return any(one.is_closed and one.mentioned for one in about(label, self.demands))
 
-    def lacks(self, way: Way) -> list[str]:
+    def lacks(self, way: LaunchOption) -> list[str]:
         """The resources that a way to launch it has too little of."""
         running = self.daemons_on(way.instance_type)
         needed = plus(self._needed, *(daemon.amounts for daemon in running))
@@ -153,7 +155,7 @@ class NewPlace(Place):
         """The daemons that will run on a type."""
         return self._shelf.daemons_on(self.pool, instance_type)
 
-    def launched(self) -> Way | None:
+    def launched(self) -> LaunchOption | None:
         """The way it would be launched as things stand."""
         launch = self.claim.launch
         if launch is None:
@@ -168,7 +170,7 @@ class NewPlace(Place):
                 return way
         return None
 
-    def possible(self, way: Way, key: str, asking: Sequence[Demand] = ()) -> set[Value]:
+    def possible(self, way: LaunchOption, key: str, asking: Sequence[Demand] = ()) -> set[Value]:
         """The values a label may have when the claim is launched in this way."""
         if key == HOSTNAME:
             return {self.name}

@@ -25,10 +25,10 @@ from karpenter.checker.labels import (
     trials,
     untolerated,
 )
+from karpenter.checker.launch_options import pool_demands
 from karpenter.checker.machines import is_leaving
 from karpenter.checker.neighbours import Standing, alike
-from karpenter.checker.places import OldPlace, Place
-from karpenter.checker.ways import pool_demands
+from karpenter.checker.places import ExistingPlace, Place
 
 _SOFT = Toleration(operator="Exists", effect="PreferNoSchedule")
 
@@ -163,7 +163,7 @@ class _View:
                 for t in pool.instance_types
             )
         for machine in self.cluster.machines:
-            place = OldPlace(machine, (), ())
+            place = ExistingPlace(machine, (), ())
             if machine.node is not None and not is_leaving(machine):
                 value = place.likely(self.key)
                 if value is not None and self._sees(place, for_sure=False):

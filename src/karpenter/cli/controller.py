@@ -69,7 +69,7 @@ def _try_notifications(path: str, sink: str | None, environment: Mapping[str, st
 
     from karpenter.clock import SystemClock
     from karpenter.notifications import trial
-    from karpenter.notifications.channels import Surroundings, open_channel
+    from karpenter.notifications.channels import ChannelDependencies, open_channel
     from karpenter.notifications.config import ConfigError, parse_config
     from karpenter.notifications.notifier import cluster_name, read_file
 
@@ -83,7 +83,9 @@ def _try_notifications(path: str, sink: str | None, environment: Mapping[str, st
             output.note("\n".join(lines) if lines else f"{path}: it has no sinks")
             return
         clock = SystemClock()
-        channel = open_channel(chosen, Surroundings(cluster_name(environment), clock, environment))
+        channel = open_channel(
+            chosen, ChannelDependencies(cluster_name(environment), clock, environment)
+        )
         output.note(asyncio.run(trial.send_test(chosen, channel, clock)))
     except ConfigError as error:
         output.fail(str(error))

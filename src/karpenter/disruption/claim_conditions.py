@@ -27,7 +27,7 @@ CLOCK_SKEW: Final = timedelta(minutes=1)  # that two clocks may well differ by
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Consolidatable:
     """Whether a claim may be consolidated; if not, from when on, or never as things stand."""
 
     is_over: bool
@@ -67,7 +67,7 @@ def drift_reason(
 
 def patience(
     claim: NodeClaim, pool: NodePool, *, now: datetime, is_initialized: bool = True
-) -> Patience | None:
+) -> Consolidatable | None:
     """Whether a pool's wish to leave a claim in peace is fulfilled; None when it never will be."""
     length = durations.period(pool.spec.disruption.consolidate_after)
     if not is_initialized or pool.spec.replicas is not None:
@@ -75,12 +75,12 @@ def patience(
     if length is None:
         return None  # never, or nobody can tell
     if not length:
-        return Patience(is_over=True)
+        return Consolidatable(is_over=True)
     since = quiet_since(claim)
     if since is None:
-        return Patience(is_over=True)
+        return Consolidatable(is_over=True)
     until = later(since, length)
-    return Patience(is_over=until <= now, until=until)
+    return Consolidatable(is_over=until <= now, until=until)
 
 
 def quiet_since(claim: NodeClaim) -> datetime | None:

@@ -21,7 +21,7 @@ from karpenter.disruption.simulation import Simulation
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.overlays import apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue
-from karpenter.scheduling.provisioning import Announcement, Catalogue, Ground, PassSettings
+from karpenter.scheduling.provisioning import Announcement, Catalogue, PassInputs, PassSettings
 from karpenter.scheduling.solve import HasTime, always
 from karpenter.state.nodes import StateNode, nomination_window
 from karpenter.state.pods import key_of
@@ -91,7 +91,9 @@ class DisruptionContext:
         self.policies: Final = policies
         self.timer: Final = timer
         self._compiler = compiler or Compiler()
-        self.ground: Final = Ground(snapshot, catalogue, facts, settings.planning, self._compiler)
+        self.ground: Final = PassInputs(
+            snapshot, catalogue, facts, settings.planning, self._compiler
+        )
         self.inspection: Final = Inspection(
             snapshot,
             self._types_by_pool(catalogue),

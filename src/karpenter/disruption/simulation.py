@@ -23,8 +23,8 @@ from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.plan import PlannedClaim
-from karpenter.scheduling.provisioning import Ground
-from karpenter.scheduling.what_if import Mover, Outcome, WhatIf
+from karpenter.scheduling.provisioning import PassInputs
+from karpenter.scheduling.what_if import MovablePod, Outcome, WhatIf
 from karpenter.state.departing_pods import pods_to_move
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
@@ -78,7 +78,7 @@ class Simulation:
     def __init__(
         self,
         snapshot: Snapshot,
-        ground: Ground,
+        ground: PassInputs,
         candidates: Sequence[Candidate],
         *,
         now: datetime,
@@ -177,15 +177,15 @@ class Simulation:
     ) -> "_Cluster":
         waiting = [*self._ground.intake.pods, *self._ground.virtual]
         departing = pods_to_move(self._snapshot.nodes, self._snapshot.pdbs.values(), now=self._now)
-        by_name = {key_of(pod): Mover(pod, is_pending=True) for pod in waiting}
+        by_name = {key_of(pod): MovablePod(pod, is_pending=True) for pod in waiting}
         for pod in departing:
-            by_name.setdefault(key_of(pod), Mover(pod))
+            by_name.setdefault(key_of(pod), MovablePod(pod))
         for candidate in self._candidates:
             for pod in pods_of(candidate):
-                by_name.setdefault(key_of(pod), Mover(pod, home=candidate.name))
+                by_name.setdefault(key_of(pod), MovablePod(pod, home=candidate.name))
         everybody = list(by_name.values())
         problem, failures = self._ground.problem([mover.pod for mover in everybody])
-        movers: list[Mover] = []
+        movers: list[MovablePod] = []
         lost: dict[str, list[str]] = {}
         for mover in everybody:
             if mover.pod.metadata.uid not in failures:

@@ -34,7 +34,7 @@ from karpenter.inquiry.runtime_classes import (
     overhead_errors,
     runtime_classes,
 )
-from karpenter.inquiry.sound import SoundObjects
+from karpenter.inquiry.valid_objects import ValidObjects
 from karpenter.manifests.files import STANDARD_INPUT, Loaded
 from karpenter.manifests.reader import Document
 from karpenter.state.cluster import snapshot_of
@@ -126,7 +126,7 @@ def _settled(objects: Iterable[Resource], unjudged: Collection[str]) -> Snapshot
 def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Change:
     """Return the objects of manifests, or list what is wrong with them and end the command."""
     with output.progress("reading"), _without_collection():
-        sound = SoundObjects()
+        sound = ValidObjects()
         loaded = manifest_files.load_documents(names, recursive=recursive, maker=sound)
         entries = _taken_in_all(loaded.documents, sound)
         _convert_old(entries)
@@ -163,7 +163,7 @@ def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> 
     output.fail(f"nothing is planned: {manifest_files.problems(len(problems))}")
 
 
-def _taken_in_all(documents: Sequence[Document], sound: SoundObjects) -> list[_Entry]:
+def _taken_in_all(documents: Sequence[Document], sound: ValidObjects) -> list[_Entry]:
     """Take in objects, those that are good at once, unless others decide how they are read."""
     kinds = {(str(document.api_version), str(document.kind)) for document in documents}
     heads = [{"apiVersion": api_version, "kind": kind} for api_version, kind in kinds]

@@ -208,7 +208,7 @@ def _snapshot(resources: Iterable[Resource], *, has_old_keys: bool) -> Snapshot:
     snapshot = with_marks(snapshot_of(settled))
     if not has_old_keys:
         return snapshot
-    from karpenter.scheduling.inputs.old_keys import in_current_keys
+    from karpenter.scheduling.inputs.legacy_keys import in_current_keys
 
     return in_current_keys(snapshot)
 

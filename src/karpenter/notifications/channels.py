@@ -80,7 +80,7 @@ class Poster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ChannelDependencies:
     """What channels need to know beside their configuration."""
 
     cluster: str  # name of the cluster
@@ -88,7 +88,9 @@ class Surroundings:
     environment: Mapping[str, str]
 
 
-def open_channel(sink: SinkConfig, around: Surroundings, poster: Poster | None = None) -> Channel:
+def open_channel(
+    sink: SinkConfig, around: ChannelDependencies, poster: Poster | None = None
+) -> Channel:
     """The way to a sink; nothing is sent yet."""
     if sink.type is SinkType.SNS:
         return SnsChannel(sink, around)
@@ -98,7 +100,7 @@ def open_channel(sink: SinkConfig, around: Surroundings, poster: Poster | None =
 class HttpChannel:
     """The way to Slack or a webhook."""
 
-    def __init__(self, sink: SinkConfig, around: Surroundings, poster: Poster) -> None:
+    def __init__(self, sink: SinkConfig, around: ChannelDependencies, poster: Poster) -> None:
         self._sink = sink
         self._around = around
         self._poster = poster
@@ -164,7 +166,7 @@ class HttpPoster:
 class SnsChannel:
     """The way to a topic of SNS, with the credentials of the controller."""
 
-    def __init__(self, sink: SinkConfig, around: Surroundings) -> None:
+    def __init__(self, sink: SinkConfig, around: ChannelDependencies) -> None:
         self._sink = sink
         self._around = around
         self._client: Any = None

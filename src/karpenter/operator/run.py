@@ -45,7 +45,7 @@ from karpenter.kube.http import HttpTransport
 from karpenter.kube.kinds import resource_of
 from karpenter.kube.lease import Election, new_identity
 from karpenter.kube.limiter import Limiter
-from karpenter.notifications.channels import Surroundings, open_channel
+from karpenter.notifications.channels import ChannelDependencies, open_channel
 from karpenter.notifications.notifier import Notifier, cluster_name
 from karpenter.operator.event_loop import WatchedSelector, watched_loop
 from karpenter.operator.gc_thresholds import collect_briefly
@@ -223,7 +223,7 @@ def _notifier(process: Process, environment: Mapping[str, str]) -> Notifier | No
     if not path:
         return None
     cluster = cluster_name(environment, process.metrics.api_server)
-    around = Surroundings(cluster, clock, environment)
+    around = ChannelDependencies(cluster, clock, environment)
     return Notifier(
         path,
         process.decisions,

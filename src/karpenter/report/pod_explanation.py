@@ -28,7 +28,7 @@ from karpenter.state.requests import pod_requests
 from karpenter.state.snapshot import Snapshot
 
 
-class Fate(StrEnum):
+class PodOutcome(StrEnum):
     """What becomes of a pod."""
 
     NEW_NODE = "NewNode"
@@ -58,7 +58,7 @@ class PodExplanation:
     """Everything there is to say about one pod."""
 
     pod: str
-    fate: Fate
+    fate: PodOutcome
     reason: str  # CamelCase; nothing for a pod that has a place, or where pools differ
     detail: str
     requests: Resources = NO_RESOURCES
@@ -82,11 +82,11 @@ def explain_pod(
         detail=detail,
         requests=pod_requests(snapshot.pods[pod]),
         place=_place(pod, snapshot, outcome),
-        pools=tuple(unusable) if fate is Fate.UNPLACED else (),
+        pools=tuple(unusable) if fate is PodOutcome.UNPLACED else (),
         costly=outcome.plan.costly.get(pod, ""),
     )
     compiled, attempt = captured.compiled, captured.attempt
-    if compiled is None or attempt is None or fate in (Fate.IGNORED, Fate.RUNNING):
+    if compiled is None or attempt is None or fate in (PodOutcome.IGNORED, PodOutcome.RUNNING):
         return explanation
     position = next((i for i, p in enumerate(compiled.problem.pods) if key_of(p) == pod), None)
     if position is None:  # it failed before it could be tried
@@ -112,21 +112,21 @@ def _with_choices(
     return replace(place, equally_cheap=same, next_best=dearer)
 
 
-def _fate(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> tuple[Fate, str, str]:
+def _fate(pod: str, snapshot: Snapshot, outcome: ProvisioningPlan) -> tuple[PodOutcome, str, str]:
     for entry, reasons in unplaced_with_reasons(outcome):
         if entry.pod == pod:
-            return Fate.UNPLACED, *_summary(reasons)
+            return PodOutcome.UNPLACED, *_summary(reasons)
     for ignored in outcome.ignored:
         if ignored.pod == pod:
-            return Fate.IGNORED, ignored.why.value, ignored.detail
+            return PodOutcome.IGNORED, ignored.why.value, ignored.detail
     for deferred, why, detail in deferred_with_reasons(outcome):
         if deferred == pod:
-            return Fate.DEFERRED, why.value, detail
+            return PodOutcome.DEFERRED, why.value, detail
     if any(pod in pods for pods in outcome.plan.existing.values()):
-        return Fate.EXISTING_NODE, "", "it fits on a node that exists or is on its way"
+        return PodOutcome.EXISTING_NODE, "", "it fits on a node that exists or is on its way"
     if any(pod in claim.pods for claim in outcome.plan.claims):
-        return Fate.NEW_NODE, "", "it gets a node that would be created"
-    return Fate.RUNNING, "", _running(pod, snapshot)
+        return PodOutcome.NEW_NODE, "", "it gets a node that would be created"
+    return PodOutcome.RUNNING, "", _running(pod, snapshot)
 
 
 def _summary(reasons: tuple[Reason, ...]) -> tuple[str, str]:

@@ -110,7 +110,7 @@ def plan_provisioning(
     """Plan one pass over a cluster; the other arguments are those of ``solve``."""
     static = _static(snapshot, facts, settings, now=now)
     snapshot = with_going(snapshot, {name for outcome in static for name in outcome.delete})
-    ground = Ground(snapshot, catalogue, facts, settings, compiler)
+    ground = PassInputs(snapshot, catalogue, facts, settings, compiler)
     moving = pods_to_move(snapshot.nodes, snapshot.pdbs.values(), now=now)
     pods = _distinct([*ground.intake.pods, *ground.virtual, *moving])
     outcome = ProvisioningPlan(
@@ -151,7 +151,7 @@ def _static(
     return plan_static(pools, snapshot, now=now, deletion_cost_is_ours=ours)
 
 
-class Ground:
+class PassInputs:
     """A cluster sorted out: the pods that wait, the pools to use, and problems about both."""
 
     def __init__(

@@ -13,7 +13,7 @@ from karpenter.api.pods import Pod
 from karpenter.scheduling.bound import lower_bound
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass
-from karpenter.scheduling.compiled.problem import CompiledProblem, Haste
+from karpenter.scheduling.compiled.problem import CompileBudget, CompiledProblem
 from karpenter.scheduling.devices.protocol import IGNORING_DEVICES, Devices
 from karpenter.scheduling.packing.joining import Joining
 from karpenter.scheduling.packing.packer import Packer, Packing
@@ -62,7 +62,7 @@ def solve(
     """
     if not problem.pools:
         return _without_pools(problem)
-    compiled = CompiledProblem(problem, compiler, Haste(has_time, first))
+    compiled = CompiledProblem(problem, compiler, CompileBudget(has_time, first))
     found = list(_packings(compiled, has_time, first, last))
     attempt, plan = min(found, key=lambda each: each[1].left_out)
     if witness is not None:

@@ -39,7 +39,7 @@ _NOBODY: Final[Mapping[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Mover:
+class MovablePod:
     """A pod that a question may be about."""
 
     pod: Pod
@@ -68,7 +68,7 @@ class WhatIf:
     def __init__(
         self,
         problem: Problem,
-        movers: Sequence[Mover],
+        movers: Sequence[MovablePod],
         *,
         closed: Iterable[str] = (),
         compiler: Compiler | None = None,

@@ -17,7 +17,7 @@ from karpenter.api.meta import Resource
 from karpenter.api.node_classes import NodeClass
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Pod, PodTemplate
-from karpenter.state.expectations import Intentions
+from karpenter.state.expectations import Expectations
 from karpenter.state.machines import Machines
 from karpenter.state.object_keys import key_of, may_be_same
 from karpenter.state.pods import is_bound, is_daemon, is_finished
@@ -59,7 +59,7 @@ class ClusterState:
     def __init__(self) -> None:
         """Begin with an empty cluster."""
         self._machines = Machines()
-        self._intentions = Intentions()
+        self._intentions = Expectations()
         self._launches_held: Mapping[str, datetime] = {}  # pool -> until when
         self._pods: _Shelf[str, Pod] = _Shelf()
         self._unbound: _Shelf[str, Pod] = _Shelf()

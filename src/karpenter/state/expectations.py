@@ -30,7 +30,7 @@ class ComingClaim:
         return self.until is None or now < self.until
 
 
-class Intentions:
+class Expectations:
     """Claims being created or deleted, before their watch events arrive."""
 
     def __init__(self) -> None:

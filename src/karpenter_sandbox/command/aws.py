@@ -16,17 +16,17 @@ from karpenter.cloud.aws.simulated.account import SimulationMissingError
 from karpenter.cloud.aws.simulated.fault_injection import (
     CONFIG_MAP,
     CONFIG_MAP_NAMESPACE,
+    InjectedFault,
     Market,
-    Trouble,
     enact,
     lost_zones,
     read,
 )
-from karpenter.cloud.aws.simulated.world import (
+from karpenter.cloud.aws.simulated.simulated_aws import (
     ANNOUNCEMENTS,
     NoSuchInstanceError,
     SimulatedAws,
-    aws_world,
+    running_simulated_aws,
 )
 from karpenter.cloud.provider import CloudProvider
 from karpenter.cloud.registry import ProviderContext
@@ -63,7 +63,7 @@ async def simulated_aws(
             name is left to the user.
     """
     world_of = partial(
-        aws_world,
+        running_simulated_aws,
         cluster=account.cluster_name,
         region=account.region,
         node_role=account.node_role,
@@ -104,7 +104,7 @@ async def fault_injection(
             "annotations": {REGION: market.region, ZONES: ",".join(market.zones)},
         },
     }
-    current: dict[Trouble, None] = {}  # in the order of the ConfigMap
+    current: dict[InjectedFault, None] = {}  # in the order of the ConfigMap
 
     def follow(change: Event) -> None:
         if change.stored.key != Key("", "configmaps", CONFIG_MAP_NAMESPACE, CONFIG_MAP):

@@ -11,10 +11,10 @@ from karpenter.api.nodes import Node
 from karpenter.cloud.aws.simulated.fault_injection import (
     CONFIG_MAP,
     CONFIG_MAP_NAMESPACE,
+    InjectedFault,
+    InjectedFaultError,
     Kind,
     Market,
-    Trouble,
-    TroubleError,
     kind_named,
     listed,
     written,
@@ -58,7 +58,7 @@ def change_faults(asked: Asked, kubeconfig: Path | None) -> None:
     """Inject or remove faults and print the result, or print why that is not possible."""
     try:
         kind = kind_named(asked.kind) if asked.kind else None
-    except TroubleError as error:
+    except InjectedFaultError as error:
         output.fail(str(error))
     if kind is not None and not asked.what and not asked.is_undone:
         output.fail(f"name what is {_noun(kind)}, such as {_EXAMPLES[kind]}")
@@ -74,11 +74,11 @@ def _in_aws(kubeconfig: Path | None, work: Callable[[Kube], Awaitable[T]]) -> T:
         output.fail(
             "this cluster has no simulated AWS; karpenter sandbox --provider aws starts one that has"
         )
-    except TroubleError as error:
+    except InjectedFaultError as error:
         output.fail(str(error))
 
 
-async def _listed(kube: Kube) -> list[Trouble]:
+async def _listed(kube: Kube) -> list[InjectedFault]:
     held = await kube.get(ConfigMap, CONFIG_MAP, CONFIG_MAP_NAMESPACE)
     return listed(held.data)
 
@@ -106,7 +106,7 @@ async def _change(kube: Kube, asked: Asked) -> list[str]:
     return [_said(each, market, nodes) for each in meant]
 
 
-def _meant(asked: Asked, current: list[Trouble], market: Market) -> list[Trouble]:
+def _meant(asked: Asked, current: list[InjectedFault], market: Market) -> list[InjectedFault]:
     """The troubles that are to come or to go."""
     if not asked.what:
         return [each for each in current if asked.kind in ("", each.kind)]
@@ -114,7 +114,7 @@ def _meant(asked: Asked, current: list[Trouble], market: Market) -> list[Trouble
     if asked.is_undone:
         for each in meant:
             if each not in current:
-                raise TroubleError(
+                raise InjectedFaultError(
                     f"{each.what} is not {_noun(each.kind)}; karpenter sandbox fault --list shows"
                     " what is wrong"
                 )
@@ -124,14 +124,14 @@ def _meant(asked: Asked, current: list[Trouble], market: Market) -> list[Trouble
 def _market(held: ConfigMap) -> Market:
     annotations = held.metadata.annotations or {}
     if not annotations.get(REGION) or not annotations.get(ZONES):
-        raise TroubleError(
+        raise InjectedFaultError(
             f"ConfigMap {CONFIG_MAP_NAMESPACE}/{CONFIG_MAP} has lost its annotations; start the sandbox"
             " again"
         )
     return Market(annotations[REGION], tuple(annotations[ZONES].split(",")))
 
 
-def _said(trouble: Trouble, market: Market, nodes: Iterable[Node]) -> str:
+def _said(trouble: InjectedFault, market: Market, nodes: Iterable[Node]) -> str:
     if trouble.kind == "sold-out":
         name, zone, _ = trouble.what.split("/")
         types = {n for n, z in market.offered if fnmatchcase(n, name) and fnmatchcase(z, zone)}

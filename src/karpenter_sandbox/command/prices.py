@@ -63,7 +63,7 @@ class SimulatedAwsPrices:
 
     def of(self, labels: Mapping[str, str]) -> float | None:
         """The price of a node with these labels, or None when it is not of EC2."""
-        from karpenter.cloud.aws.simulated.gaps import spot_price
+        from karpenter.cloud.aws.simulated.moto_gaps import spot_price
 
         name = labels.get(known.INSTANCE_TYPE, "")
         price = self._on_demand.get(name)

@@ -23,9 +23,9 @@ from karpenter_sandbox.scheduling.topology import (
     BEST,
     HOSTNAME,
     GroupKey,
-    Lookout,
     Rules,
     Tally,
+    TopologyCounts,
     preference_scores,
 )
 from karpenter_sandbox.scheduling.volumes import VolumeNeeds
@@ -123,14 +123,14 @@ class PodClass:
         assert best is not None
         return best[2]
 
-    def failure_of(self, name: str, lookout: Lookout) -> Failure | None:
+    def failure_of(self, name: str, lookout: TopologyCounts) -> Failure | None:
         """Why a node is no place for a pod of this class."""
         entry = self._entries.get(name)
         if entry is None:
             return None
         return lookout.failure(entry.group.key) if entry.group is not None else entry.failure
 
-    def resolvable(self, lookout: Lookout) -> list[str]:
+    def resolvable(self, lookout: TopologyCounts) -> list[str]:
         """Nodes that fail for a reason that might go away with some of their pods."""
         rejected = {group.key for group in self.groups() if _is_open(lookout.failure(group.key))}
         names = []
@@ -153,7 +153,7 @@ class PodClass:
             for index, tally in enumerate(self._tallies)
             if entry.values[index] is not None
         }
-        return Lookout(self.rules, shifts).failure(self._key(entry))
+        return TopologyCounts(self.rules, shifts).failure(self._key(entry))
 
     def _worth(self, groups: list[Group]) -> list[int]:
         """What a node's group adds to the room on it."""

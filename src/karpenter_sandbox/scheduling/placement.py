@@ -12,7 +12,7 @@ from karpenter_sandbox.scheduling.cluster import Cluster
 from karpenter_sandbox.scheduling.preemption import Budget, Candidate
 from karpenter_sandbox.scheduling.rules import Classes
 from karpenter_sandbox.scheduling.shapes import PodInfo
-from karpenter_sandbox.scheduling.topology import Lookout
+from karpenter_sandbox.scheduling.topology import TopologyCounts
 from karpenter_sandbox.scheduling.wording import Failure
 
 
@@ -87,7 +87,7 @@ class Placement:
         if alike.needs.problem:
             sentence = wording.refused(nodes, alike.needs.problem)
             return Rejected(sentence, Change.STORAGE | Change.NODE)
-        lookout = Lookout(alike.rules)
+        lookout = TopologyCounts(alike.rules)
         if nominated and self._fits(alike, lookout, nominated):
             return Chosen(nominated)
         if pod.shape.pinned is not None:
@@ -97,11 +97,11 @@ class Placement:
             return known[1]
         return self._decide_free(pod, alike, lookout, nominated)
 
-    def _fits(self, alike: PodClass, lookout: Lookout, name: str) -> bool:
+    def _fits(self, alike: PodClass, lookout: TopologyCounts, name: str) -> bool:
         return name in self._cluster.nodes and alike.failure_of(name, lookout) is None
 
     def _decide_free(
-        self, pod: PodInfo, alike: PodClass, lookout: Lookout, nominated: str
+        self, pod: PodInfo, alike: PodClass, lookout: TopologyCounts, nominated: str
     ) -> Decision:
         failures = dict(alike.failures)
         feasible: list[Group] = []
@@ -120,7 +120,7 @@ class Placement:
             self._verdicts[alike] = (self._cluster.position, rejected)
         return rejected
 
-    def _decide_pinned(self, pod: PodInfo, alike: PodClass, lookout: Lookout) -> Decision:
+    def _decide_pinned(self, pod: PodInfo, alike: PodClass, lookout: TopologyCounts) -> Decision:
         failures: dict[Failure, int] = {}
         names = sorted(name for name in pod.shape.pinned or () if name in self._cluster.nodes)
         for name in names:
@@ -137,7 +137,7 @@ class Placement:
         self,
         pod: PodInfo,
         alike: PodClass,
-        lookout: Lookout,
+        lookout: TopologyCounts,
         failures: Mapping[Failure, int],
         nominated: str,
         only: Sequence[str] | None = None,

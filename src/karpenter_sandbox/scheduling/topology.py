@@ -81,7 +81,7 @@ class Rules:
         return [*spreads, *self.near, *self.far, *self.others_far, *self.preferences]
 
 
-class Lookout:
+class TopologyCounts:
     """The rules at one moment: what the counts are, looked up once for all groups.
 
     ``shifts`` are corrections to the counts, for preemption, which evaluates a node without some of

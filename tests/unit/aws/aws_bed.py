@@ -14,11 +14,11 @@ from karpenter.api.karpenter import NodeClaim, NodeClassReference, NodePool
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.clock import Clock, running_clock
-from karpenter.cloud.aws.ec2.calls import Made
+from karpenter.cloud.aws.ec2.calls import CompletedCall
 from karpenter.cloud.aws.provider import AwsProvider
 from karpenter.cloud.aws.simulated.account import SimulatedAccount
 from karpenter.cloud.aws.simulated.faults import SoldOut
-from karpenter.cloud.aws.simulated.world import SimulatedAws, aws_world
+from karpenter.cloud.aws.simulated.simulated_aws import SimulatedAws, running_simulated_aws
 from karpenter.cloud.aws.workers import workers
 from karpenter.cloud.contract import Bed
 from karpenter.cloud.provider import CloudProvider, InsufficientCapacityError
@@ -70,7 +70,7 @@ class AwsCloud:
     world: SimulatedAws
     settings: Settings
     environment: Mapping[str, str]
-    calls: list[Made] = field(default_factory=list)
+    calls: list[CompletedCall] = field(default_factory=list)
     provider: AwsProvider = field(init=False)
     _running: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -238,7 +238,7 @@ async def aws_cloud(
     await memory.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
     transport = TurnTaking(Api(backend))
     kube = Client(transport, clock)
-    async with aws_world(clock, kube, boot_seconds=1e9) as world:
+    async with running_simulated_aws(clock, kube, boot_seconds=1e9) as world:
         world.account.gaps.types = types
         cloud = AwsCloud(
             clock, memory, transport, kube, world, settings or Settings(), dict(environment or {})

@@ -29,7 +29,7 @@ from karpenter.cloud.aws.node_class.conditions import SUBNETS as SUBNETS_READY
 from karpenter.cloud.aws.node_class.conditions import with_condition
 from karpenter.cloud.aws.prices.pricing import Pricing
 from karpenter.cloud.aws.settings import AwsSettings
-from karpenter.cloud.aws.simulated.gaps import described_types
+from karpenter.cloud.aws.simulated.moto_gaps import described_types
 from karpenter.cloud.aws.types.catalogue import CatalogueError
 from karpenter.cloud.aws.types.instance_types import InstanceTypes, NoTypesError
 from karpenter.cloud.aws.types.labels import only

@@ -14,7 +14,7 @@ from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.nodes import Node
 from karpenter.cloud.aws.interruption.claims import ClaimDeletions
 from karpenter.cloud.aws.interruption.queue import ACT_ON_REBALANCE
-from karpenter.cloud.aws.simulated.world import NoSuchInstanceError, announcement
+from karpenter.cloud.aws.simulated.simulated_aws import NoSuchInstanceError, announcement
 from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.decision_log.log import Say
 from karpenter.kube.errors import ConnectionLostError, NotFoundError

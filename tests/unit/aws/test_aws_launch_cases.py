@@ -15,7 +15,7 @@ from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.launch.errors import TEMPLATE_NOT_FOUND
 from karpenter.cloud.aws.simulated.account import SimulatedAccount
 from karpenter.cloud.aws.simulated.faults import SoldOut
-from karpenter.cloud.aws.simulated.gaps import type_tables
+from karpenter.cloud.aws.simulated.moto_gaps import type_tables
 from karpenter.cloud.aws.types.unavailable import Place
 from karpenter.cloud.provider import (
     CreateError,

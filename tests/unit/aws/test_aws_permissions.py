@@ -14,7 +14,7 @@ from helpers.clusters import in_virtual_time
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
-from karpenter.cloud.aws.ec2.calls import Made
+from karpenter.cloud.aws.ec2.calls import CompletedCall
 from karpenter.cloud.aws.interruption.messages import parse
 from unit.aws.aws_bed import NODE_CLASS, AwsCloud, aws_cloud
 from unit.aws.test_aws_faults import gone
@@ -44,7 +44,7 @@ def granted() -> set[str]:
     return {action for each in statements() for action in each["Action"]}
 
 
-async def everything(cloud: AwsCloud) -> list[Made]:
+async def everything(cloud: AwsCloud) -> list[CompletedCall]:
     """Let the provider do all it can do."""
     cloud.account.gaps.groups.append(
         {"GroupId": "pg-1", "GroupName": "mine", "Strategy": "cluster", "State": "available"}
@@ -94,7 +94,7 @@ async def test_every_call_is_granted_and_nothing_else_is() -> None:
         assert [] == profiles
 
 
-def _check_tags(call: Made, cluster: str) -> None:
+def _check_tags(call: CompletedCall, cluster: str) -> None:
     """Judge a call by the conditions of the policies, as IAM would."""
     if call.operation in TAGGED_CALLS:
         wanted = _conditions("MakeOnlyWhatIsTagged")

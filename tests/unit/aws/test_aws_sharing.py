@@ -6,7 +6,7 @@ import pytest
 
 from helpers.clusters import in_virtual_time
 from karpenter.clock import running_clock
-from karpenter.cloud.aws.ec2.sharing import Itself, Sharing
+from karpenter.cloud.aws.ec2.sharing import IdentityKey, Sharing
 
 
 class Work:
@@ -85,6 +85,6 @@ async def test_whoever_stops_waiting_does_not_end_it_for_others() -> None:
 def test_a_thing_is_equal_to_itself_alone() -> None:
     one, other = [1], [1]
 
-    assert Itself(one) == Itself(one)
-    assert hash(Itself(one)) == hash(Itself(one))
-    assert Itself(one) != Itself(other)
+    assert IdentityKey(one) == IdentityKey(one)
+    assert hash(IdentityKey(one)) == hash(IdentityKey(one))
+    assert IdentityKey(one) != IdentityKey(other)

@@ -7,10 +7,10 @@ import pytest
 
 from karpenter.cloud.aws.simulated.fault_injection import (
     ACTIONS,
+    InjectedFault,
+    InjectedFaultError,
     Kind,
     Market,
-    Trouble,
-    TroubleError,
     enact,
     listed,
     lost_zones,
@@ -37,7 +37,7 @@ _NO_CALLS = {"PassRole", "PassedToService", "TagInstanceProfile", "CreateAction"
     ],
 )
 def test_what_is_meant_is_understood(kind: Kind, what: str, understood: str) -> None:
-    assert Trouble(kind, understood) == MARKET.check(kind, what)
+    assert InjectedFault(kind, understood) == MARKET.check(kind, what)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_is_meant_is_understood(kind: Kind, what: str, understood: str) -> 
     ],
 )
 def test_what_does_not_exist_is_refused(kind: Kind, what: str, told: str) -> None:
-    with pytest.raises(TroubleError) as caught:
+    with pytest.raises(InjectedFaultError) as caught:
         MARKET.check(kind, what)
 
     assert told == str(caught.value)
@@ -126,10 +126,10 @@ def test_the_actions_are_those_of_the_policies() -> None:
 
 def test_a_config_map_is_read_as_it_is_written() -> None:
     troubles = [
-        Trouble("sold-out", "*/*/spot"),
-        Trouble("sold-out", "m5.*/*/*"),
-        Trouble("lost-zone", "us-west-2a"),
-        Trouble("denied", "RunInstances"),
+        InjectedFault("sold-out", "*/*/spot"),
+        InjectedFault("sold-out", "m5.*/*/*"),
+        InjectedFault("lost-zone", "us-west-2a"),
+        InjectedFault("denied", "RunInstances"),
     ]
 
     data = written(troubles)
@@ -146,7 +146,7 @@ def test_what_is_right_in_a_config_map_counts_and_the_rest_is_told() -> None:
 
     found, problems = read(data, MARKET)
 
-    assert [Trouble("lost-zone", "us-west-2a")] == found
+    assert [InjectedFault("lost-zone", "us-west-2a")] == found
     assert [
         (
             "lost-zone: there is no zone moon in this account; there are us-west-2a, us-west-2b,"
@@ -158,11 +158,13 @@ def test_what_is_right_in_a_config_map_counts_and_the_rest_is_told() -> None:
 
 def test_exactly_what_is_wanted_goes_wrong() -> None:
     faults = Faults()
-    enact([Trouble("throttled", "GetParameter"), Trouble("sold-out", "*/*/spot")], faults)
+    enact(
+        [InjectedFault("throttled", "GetParameter"), InjectedFault("sold-out", "*/*/spot")], faults
+    )
     troubles = [
-        Trouble("lost-zone", "us-west-2a"),
-        Trouble("denied", "CreateFleet"),
-        Trouble("throttled", "CreateFleet"),
+        InjectedFault("lost-zone", "us-west-2a"),
+        InjectedFault("denied", "CreateFleet"),
+        InjectedFault("throttled", "CreateFleet"),
     ]
 
     enact(troubles, faults)

@@ -21,7 +21,7 @@ from karpenter.cloud.aws.network.security_groups import SecurityGroups
 from karpenter.cloud.aws.network.subnets import Subnets
 from karpenter.cloud.aws.settings import AwsSettings
 from karpenter.cloud.aws.simulated.account import SimulatedAccount, simulated_account
-from karpenter.cloud.aws.simulated.gaps import described_types, offered_types, zone_ids
+from karpenter.cloud.aws.simulated.moto_gaps import described_types, offered_types, zone_ids
 from karpenter.cloud.aws.simulated.offline import OfflineAws
 from karpenter.cloud.aws.simulated.table_account import TableAccount, table_catalogue
 from karpenter.cloud.aws.types.catalogue import read_catalogue

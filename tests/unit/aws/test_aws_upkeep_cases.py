@@ -13,7 +13,7 @@ from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.interruption.status_poller import problems
 from karpenter.cloud.aws.node_class.drift_hash import VERSION
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
-from karpenter.cloud.aws.simulated.world import announcement
+from karpenter.cloud.aws.simulated.simulated_aws import announcement
 from karpenter.cloud.provider import CloudError, CreateError, NodeClassNotReadyError
 from karpenter.conversion.convert import convert_all
 from karpenter.model import labels

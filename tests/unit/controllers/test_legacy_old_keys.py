@@ -10,7 +10,7 @@ from helpers.builders import daemon_set, expression, managed_node, pod
 from helpers.clusters import in_virtual_time
 from karpenter.api.pods import PodAffinityTerm
 from karpenter.model import labels
-from karpenter.scheduling.inputs.old_keys import in_current_keys
+from karpenter.scheduling.inputs.legacy_keys import in_current_keys
 from karpenter.state.cluster import snapshot_of
 from karpenter.state.snapshot import Snapshot
 from unit.controllers.disruption_bench import disrupting, machine, pool, running, true

@@ -13,7 +13,7 @@ from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.clock import EPOCH
 from karpenter.cloud.provider import CloudError, CreateError
 from karpenter.controllers.lifecycle.expiration import ExpirationController
-from karpenter.controllers.lifecycle.liveness import Patience, patience_with
+from karpenter.controllers.lifecycle.liveness import RemainingTime, patience_with
 from karpenter.controllers.lifecycle.removal import Remover
 from karpenter.disruption.methods.expiration import expires_at
 from karpenter.telemetry.capacity import termination_mode
@@ -42,54 +42,56 @@ def aged(**since: tuple[str, float]) -> NodeClaim:
         pytest.param(
             aged(Launched=("Unknown", 0), Registered=("Unknown", 0)),
             299,
-            Patience(1.0),
+            RemainingTime(1.0),
             id="DIS-37 launching for 4m59s: kept",
         ),
         pytest.param(
             aged(Launched=("Unknown", 0), Registered=("Unknown", 0)),
             300,
-            Patience(reason="launch_timeout"),
+            RemainingTime(reason="launch_timeout"),
             id="DIS-37 launching for 5m: given up",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 0)),
             899,
-            Patience(1.0),
+            RemainingTime(1.0),
             id="DIS-38 no node for 14m59s: kept",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 0)),
             900,
-            Patience(reason="registration_timeout"),
+            RemainingTime(reason="registration_timeout"),
             id="DIS-38 no node for 15m: given up",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("True", 20), Initialized=("Unknown", 0)),
             3 * 3600,
-            Patience(),
+            RemainingTime(),
             id="DIS-39 registered and never initialized: kept",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 600)),
             1499,
-            Patience(1.0),
+            RemainingTime(1.0),
             id="DIS-40 measured from the condition, not from creation: kept",
         ),
         pytest.param(
             aged(Launched=("True", 10), Registered=("Unknown", 600)),
             1500,
-            Patience(reason="registration_timeout"),
+            RemainingTime(reason="registration_timeout"),
             id="DIS-40 measured from the condition, not from creation: given up",
         ),
         pytest.param(
             aged(),
             300,
-            Patience(reason="launch_timeout"),
+            RemainingTime(reason="launch_timeout"),
             id="DIS-37 without conditions, from creation",
         ),
     ],
 )
-def test_how_long_a_claim_may_take(given: NodeClaim, seconds: float, expected: Patience) -> None:
+def test_how_long_a_claim_may_take(
+    given: NodeClaim, seconds: float, expected: RemainingTime
+) -> None:
     assert expected == patience_with(given, now=EPOCH + timedelta(seconds=seconds))
 
 

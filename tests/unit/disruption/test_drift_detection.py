@@ -22,7 +22,7 @@ from helpers.disruption_objects import (
 from karpenter.api.karpenter import Budget, NodeClaim, NodePool
 from karpenter.api.selectors import NodeSelectorRequirement
 from karpenter.cloud.types import InstanceType
-from karpenter.disruption.claim_conditions import Patience, drift_reason, patience
+from karpenter.disruption.claim_conditions import Consolidatable, drift_reason, patience
 from karpenter.model import labels as keys
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION, node_pool_hash
 
@@ -348,7 +348,7 @@ def test_patience_with_what_has_no_past_at_all_is_over() -> None:
 
     found = patience(msgspec.structs.replace(claim, metadata=metadata), pool(after="30s"), now=NOW)
 
-    assert Patience(is_over=True) == found
+    assert Consolidatable(is_over=True) == found
 
 
 @pytest.mark.case("DIS-261")

@@ -15,7 +15,7 @@ import pytest
 from karpenter.clock import Clock, run_virtual, running_clock
 from karpenter.decision_log.log import DecisionLog
 from karpenter.decision_log.record import Draft, Kind, Outcome, Severity, encoded
-from karpenter.notifications.channels import Surroundings, UnsentError, open_channel
+from karpenter.notifications.channels import ChannelDependencies, UnsentError, open_channel
 from karpenter.notifications.config import SinkConfig
 from karpenter.notifications.notifier import LONGEST_FLUSH, Notifier
 from karpenter.notifications.retrying import Answer
@@ -98,7 +98,7 @@ async def notified(
     path = folder / "notifications.yaml"
     path.write_text(json.dumps({"sinks": [config]}))
     poster = FakePoster(clock, list(answers))
-    around = Surroundings("prod", clock, {})
+    around = ChannelDependencies("prod", clock, {})
     log, lines = recording_logger()
     decisions, metrics = DecisionLog(epoch="7f3c"), Metrics()
 

@@ -10,14 +10,14 @@ from aiohttp import web
 from helpers.commands import run
 from helpers.loopback import listening
 from karpenter.clock import SystemClock
-from karpenter.notifications.channels import Surroundings, UnsentError, open_channel
+from karpenter.notifications.channels import ChannelDependencies, UnsentError, open_channel
 from karpenter.notifications.config import SinkConfig, parse_config
 from karpenter.notifications.payloads import SIGNATURE
 from karpenter.notifications.trial import TrialError, send_test, trial_message
 from unit.notifications.test_notifications_payloads import verifier
 
 TOPIC = "arn:aws:sns:us-west-2:123456789012:karpenter"
-AROUND = Surroundings("prod", SystemClock(), {})
+AROUND = ChannelDependencies("prod", SystemClock(), {})
 
 
 def configured(folder: Path, **fields: Any) -> SinkConfig:

@@ -10,7 +10,7 @@ import pytest
 from helpers.commands import Ran, run
 from karpenter.clock import SystemClock
 from karpenter.cloud.aws.interruption.messages import NO_OP, parse
-from karpenter.cloud.aws.simulated.world import ANNOUNCEMENTS, announcement
+from karpenter.cloud.aws.simulated.simulated_aws import ANNOUNCEMENTS, announcement
 from karpenter_sandbox.cluster import Cluster
 from karpenter_sandbox.command.aws import INTERRUPT
 from karpenter_sandbox.command.interrupt import _EVENTS

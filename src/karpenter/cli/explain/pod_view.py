@@ -20,7 +20,7 @@ from karpenter.console.screen import (
     words,
 )
 from karpenter.model.resources import PODS, Resources, readable_amount
-from karpenter.report.pod_explanation import Fate, Place, PodExplanation
+from karpenter.report.pod_explanation import Place, PodExplanation, PodOutcome
 from karpenter.scheduling.plan import Launch
 from karpenter.scheduling.reasons.node_refusals import NodeVerdicts
 from karpenter.scheduling.reasons.pool_checks import PoolVerdict
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 _POOLS_SHOWN = 30
 _REFUSALS_SHOWN = 8
 _FATES = {
-    Fate.NEW_NODE: ("goes to a new node", GOOD),
-    Fate.EXISTING_NODE: ("goes to a node that exists or is on its way", GOOD),
-    Fate.UNPLACED: ("fits nowhere", BAD),
-    Fate.DEFERRED: ("waits for another pass", WAITING),
-    Fate.IGNORED: ("is left alone", WAITING),
-    Fate.RUNNING: ("does not wait for a node", GOOD),
+    PodOutcome.NEW_NODE: ("goes to a new node", GOOD),
+    PodOutcome.EXISTING_NODE: ("goes to a node that exists or is on its way", GOOD),
+    PodOutcome.UNPLACED: ("fits nowhere", BAD),
+    PodOutcome.DEFERRED: ("waits for another pass", WAITING),
+    PodOutcome.IGNORED: ("is left alone", WAITING),
+    PodOutcome.RUNNING: ("does not wait for a node", GOOD),
 }
 
 
@@ -121,7 +121,7 @@ def _add_pools(tree: Tree, explanation: PodExplanation) -> None:
         pools.sort(key=lambda pool: not pool.is_possible)
     for pool in pools[:_POOLS_SHOWN]:
         used = explanation.place is not None and explanation.place.node_pool == pool.node_pool
-        note = " (used)" if used and explanation.fate is Fate.NEW_NODE else ""
+        note = " (used)" if used and explanation.fate is PodOutcome.NEW_NODE else ""
         twig = branch.add(marked(pool.is_possible, f"{pool.node_pool}{note}{_verdict(pool)}"))
         for check in pool.checks:
             twig.add(marked(check.passed, f"{check.step.value}: {check.detail}"))

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from karpenter.api.karpenter import NodeClaim
-from karpenter.cloud.aws.ec2.calls import Made
+from karpenter.cloud.aws.ec2.calls import CompletedCall
 from karpenter.model import labels
 from karpenter.telemetry import Metrics
 from karpenter.telemetry.capacity import termination_mode
@@ -97,7 +97,7 @@ class AwsMetrics:
             buckets=_RETRIES,
         )
 
-    def observe_call(self, made: Made) -> None:
+    def observe_call(self, made: CompletedCall) -> None:
         """Count a call to AWS."""
         values = (made.service, made.operation, made.code)
         self._requests.labels(*values).inc()

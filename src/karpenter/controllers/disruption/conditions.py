@@ -23,7 +23,7 @@ from karpenter.controllers.mirrors import BY_NODE, BY_POOL
 from karpenter.controllers.node_pools.managed import node_class_mirrors
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.disruption.claim_conditions import (
-    Patience,
+    Consolidatable,
     drift_reason,
     is_old_enough,
     is_on_sale,
@@ -190,7 +190,7 @@ def at_rest(
     if wait is None:
         return without(held, CONSOLIDATABLE), None
     if wait.is_over and held_until is not None and now < held_until:
-        wait = Patience(is_over=False, until=held_until)
+        wait = Consolidatable(is_over=False, until=held_until)
     if wait.is_over:
         generation = claim.metadata.generation
         return with_condition(held, CONSOLIDATABLE, TRUE, now=now, generation=generation), None

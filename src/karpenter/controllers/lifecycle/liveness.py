@@ -23,7 +23,7 @@ _REGISTRATION: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RemainingTime:
     """How long a claim may still take; none left when there is a ``reason`` to give it up."""
 
     seconds: float | None = None
@@ -69,10 +69,10 @@ class Liveness:
         return drafts.not_registered(claim, reason, self._context.command_of(claim))
 
 
-def patience_with(claim: NodeClaim, *, now: datetime) -> Patience:
+def patience_with(claim: NodeClaim, *, now: datetime) -> RemainingTime:
     """How long the claim may still take to launch and to register."""
     if is_true(claim.status.conditions, REGISTERED):
-        return Patience()
+        return RemainingTime()
     left = []
     for kind, allowed, reason in (
         (LAUNCHED, _LAUNCH, LAUNCH_TIMEOUT),
@@ -82,9 +82,9 @@ def patience_with(claim: NodeClaim, *, now: datetime) -> Patience:
             continue
         remaining = (later(_since(claim, kind, now), allowed) - now).total_seconds()
         if remaining <= 0:
-            return Patience(reason=reason)
+            return RemainingTime(reason=reason)
         left.append(remaining)
-    return Patience(min(left))
+    return RemainingTime(min(left))
 
 
 def blame(claim: NodeClaim) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from karpenter.controllers.termination.eviction_requests import (
 from karpenter.kube.errors import ApiError, ConflictError, NotFoundError, TooManyRequestsError
 from karpenter.kube.limiter import Limiter
 from karpenter.kube.workqueue import Backoff
-from karpenter.scheduling.inputs.old_keys import is_protected_as_of_old
+from karpenter.scheduling.inputs.legacy_keys import is_protected_as_of_old
 from karpenter.state.pods import is_terminating
 
 _PER_SECOND: Final = 100

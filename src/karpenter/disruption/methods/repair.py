@@ -49,7 +49,7 @@ _MOST_UNHEALTHY: Final = 0.2
 
 
 @dataclass(frozen=True)
-class Patient:
+class UnhealthyMachine:
     """An unhealthy machine that may be repaired."""
 
     candidate: Candidate
@@ -84,22 +84,22 @@ def find_repair(view: DisruptionContext) -> Finding:
 
 def patients_of(
     view: DisruptionContext, policies: RepairPolicies
-) -> tuple[list[Patient], dict[str, Blocked]]:
+) -> tuple[list[UnhealthyMachine], dict[str, Blocked]]:
     """The machines to repair, the most urgent first, and why others are not repaired."""
-    patients: list[Patient] = []
+    patients: list[UnhealthyMachine] = []
     verdicts: dict[str, Blocked] = {}
     for machine in view.snapshot.nodes:
         repair = due_repair(machine, policies, view.memory.reboots, now=view.now)
         if repair is None:
             continue
         found = _as_patient(view, machine, repair)
-        if isinstance(found, Patient):
+        if isinstance(found, UnhealthyMachine):
             patients.append(found)
         else:
             verdicts[machine.name] = found
     ours = view.settings.planning.deletion_cost_is_ours
 
-    def urgency(patient: Patient) -> tuple[float, float, str]:
+    def urgency(patient: UnhealthyMachine) -> tuple[float, float, str]:
         cost = patient.candidate.lifetime_cost(now=view.now, deletion_cost_is_ours=ours)
         return -patient.repair.score, cost, patient.candidate.name
 
@@ -147,7 +147,9 @@ def _rebooted_at(claim: NodeClaim) -> datetime | None:
     return None
 
 
-def _as_patient(view: DisruptionContext, machine: StateNode, repair: Repair) -> Patient | Blocked:
+def _as_patient(
+    view: DisruptionContext, machine: StateNode, repair: Repair
+) -> UnhealthyMachine | Blocked:
     look = view.inspection
     blocked = _machine_blocker(view, machine) or look.pool_blocker(machine)
     if blocked is not None:
@@ -166,7 +168,7 @@ def _as_patient(view: DisruptionContext, machine: StateNode, repair: Repair) -> 
     bound = repair.grace_period
     if bound is not None and deadline is not None:
         bound = min(bound, deadline)
-    return Patient(candidate, repair, bound)
+    return UnhealthyMachine(candidate, repair, bound)
 
 
 def _machine_blocker(view: DisruptionContext, machine: StateNode) -> Blocked | None:
@@ -188,7 +190,7 @@ def _machine_blocker(view: DisruptionContext, machine: StateNode) -> Blocked | N
 
 def _treated(
     view: DisruptionContext,
-    patient: Patient,
+    patient: UnhealthyMachine,
     left: Mapping[str, int],
     failing: "_Failing",
     simulation: Simulation,
@@ -207,7 +209,7 @@ def _treated(
 
 
 def _dynamic(
-    view: DisruptionContext, patient: Patient, simulation: Simulation
+    view: DisruptionContext, patient: UnhealthyMachine, simulation: Simulation
 ) -> Command | Blocked:
     candidate = patient.candidate
     try:
@@ -234,7 +236,7 @@ def _dynamic(
     return no_replacement(candidate, answer)
 
 
-def _static(view: DisruptionContext, patient: Patient) -> Command | Blocked:
+def _static(view: DisruptionContext, patient: UnhealthyMachine) -> Command | Blocked:
     candidate = patient.candidate
     name = candidate.name
     count = strength_of(view, candidate.node_pool)
@@ -259,7 +261,7 @@ def _static(view: DisruptionContext, patient: Patient) -> Command | Blocked:
     )
 
 
-def _command(patient: Patient, decision: Decision) -> Command:
+def _command(patient: UnhealthyMachine, decision: Decision) -> Command:
     return Command(
         REPAIR,
         budgets.UNHEALTHY,

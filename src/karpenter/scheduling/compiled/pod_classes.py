@@ -21,8 +21,8 @@ from karpenter.scheduling.compiled.fingerprints import fingerprint
 from karpenter.scheduling.compiled.host_ports import HostPort, host_ports
 from karpenter.scheduling.compiled.node_requirements import selector_demands, with_terms
 from karpenter.scheduling.compiled.relaxation import (
-    Course,
     Demands,
+    RelaxationOrder,
     course_of,
     demands_of,
     is_soft_spread,
@@ -127,7 +127,7 @@ class _Declared:
     """What a pod demands, with the numbers of its groups."""
 
     demands: Demands
-    course: Course
+    course: RelaxationOrder
     groups: Sequence[tuple[int, int]]  # each with the first stage that does without it
     tolerating: Demands  # the demands of the stage that puts up with soft taints
     groups_tolerating: Sequence[int]
@@ -463,7 +463,7 @@ class ClassBuilder:
         return terms or ((selector,) if pod.spec.node_selector else ())
 
     def _groups_of(
-        self, pod: Pod, demands: Demands, course: Course, filters: tuple[Requirements, ...]
+        self, pod: Pod, demands: Demands, course: RelaxationOrder, filters: tuple[Requirements, ...]
     ) -> Iterator[tuple[Group, int]]:
         """The groups of a pod's rules, each with the first stage that does without it."""
         soft_spread = course.spread

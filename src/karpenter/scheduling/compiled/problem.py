@@ -29,7 +29,7 @@ _CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Haste:
+class CompileBudget:
     """What bounds the compiling of a pass; pods that it cannot afford are left out."""
 
     has_time: Callable[[], bool]
@@ -40,7 +40,7 @@ class CompiledProblem:
     """Pools, machines and topology of one problem, ready to place pods on."""
 
     def __init__(
-        self, problem: Problem, compiler: Compiler | None = None, haste: Haste | None = None
+        self, problem: Problem, compiler: Compiler | None = None, haste: CompileBudget | None = None
     ) -> None:
         """Compile ``problem``, whose pods become known but are not placed.
 
@@ -96,7 +96,7 @@ class CompiledProblem:
         return remaining
 
     def _classify(
-        self, pods: Sequence[Pod], builder: ClassBuilder, haste: Haste | None
+        self, pods: Sequence[Pod], builder: ClassBuilder, haste: CompileBudget | None
     ) -> list[PodClass]:
         keys = [class_key(pod, self._spread_of(pod), self._claims_of(pod)) for pod in pods]
         turns = _turns(pods, haste)
@@ -254,7 +254,7 @@ class CompiledProblem:
         return self._base[group]
 
 
-def _turns(pods: Sequence[Pod], haste: Haste | None) -> Sequence[int]:
+def _turns(pods: Sequence[Pod], haste: CompileBudget | None) -> Sequence[int]:
     """Positions of pods in the order in which their turn comes: those first that were left out."""
     if haste is None or not haste.first:
         return range(len(pods))
@@ -266,7 +266,7 @@ def _built(
     first: Mapping[bytes, Pod],
     costly: Container[bytes],
     builder: ClassBuilder,
-    haste: Haste | None,
+    haste: CompileBudget | None,
 ) -> dict[bytes, PodClass]:
     """The classes of these pods, as many as there is time for; none without its groups."""
     rules: list[bytes] = []
@@ -282,7 +282,7 @@ def _built(
     return built
 
 
-def _is_late(classes: int, haste: Haste | None) -> bool:
+def _is_late(classes: int, haste: CompileBudget | None) -> bool:
     """Whether compiling has to end after so many classes."""
     if haste is None or (classes + 1) % _CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK:
         return False

@@ -48,7 +48,7 @@ Term = TypeVar("Term", PreferredSchedulingTerm, WeightedPodAffinityTerm)
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RelaxationOrder:
     """How demands weaken: stages are numbered from zero, and each gives up one thing more.
 
     The fields but the last two name the stage that gives up the first preference of a kind; the
@@ -64,7 +64,7 @@ class Course:
     length: int  # how many stages there are
 
 
-def course_of(demands: Demands, *, soft_taints_exist: bool) -> Course:
+def course_of(demands: Demands, *, soft_taints_exist: bool) -> RelaxationOrder:
     """Return the order in which a pod gives up its preferences."""
     affinity = max(1, len(demands.alternatives))
     anti_affinity = affinity + len(demands.preferred_affinity)
@@ -73,7 +73,9 @@ def course_of(demands: Demands, *, soft_taints_exist: bool) -> Course:
     length = spread + sum(map(is_soft_spread, demands.spread))
     may_tolerate = soft_taints_exist and TOLERATE_PREFERENCES not in demands.tolerations
     tolerating = length if may_tolerate else None
-    return Course(affinity, anti_affinity, nodes, spread, tolerating, length + may_tolerate)
+    return RelaxationOrder(
+        affinity, anti_affinity, nodes, spread, tolerating, length + may_tolerate
+    )
 
 
 def is_soft_spread(constraint: TopologySpreadConstraint) -> bool:

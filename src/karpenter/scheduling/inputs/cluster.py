@@ -8,7 +8,7 @@ from karpenter.admission.runtime import runtime_findings
 from karpenter.api.codec import to_plain
 from karpenter.api.karpenter import NodeOverlay, NodePool
 from karpenter.cloud.types import InstanceType
-from karpenter.scheduling.inputs.old_keys import in_current_keys
+from karpenter.scheduling.inputs.legacy_keys import in_current_keys
 from karpenter.state.snapshot import Snapshot
 
 _NO_TYPES: Final[tuple[InstanceType, ...]] = ()

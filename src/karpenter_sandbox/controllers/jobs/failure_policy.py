@@ -6,25 +6,27 @@ from karpenter.api.meta import JsonObject
 from karpenter_sandbox.controllers.pods import is_finished, is_leaving
 
 
-class Meaning(NamedTuple):
+class FailureVerdict(NamedTuple):
     """Whether a failure counts, and why it ends the job, if it does."""
 
     counts: bool
     ends_job: str
 
 
-_COUNTED = Meaning(True, "")
-_IGNORED = Meaning(False, "")
+_COUNTED = FailureVerdict(True, "")
+_IGNORED = FailureVerdict(False, "")
 
 
-def meaning(job: JsonObject, pod: JsonObject) -> Meaning:
+def meaning(job: JsonObject, pod: JsonObject) -> FailureVerdict:
     """What the first rule that fits a failed pod says; without one the failure counts."""
     found = _first_rule(job, pod)
     match found.action:
         case "Ignore":
             return _IGNORED
         case "FailJob":
-            return Meaning(True, f"{found.fact} matching FailJob rule at index {found.place}")
+            return FailureVerdict(
+                True, f"{found.fact} matching FailJob rule at index {found.place}"
+            )
         case _:
             return _COUNTED
 

@@ -19,7 +19,7 @@ from karpenter_sandbox.controllers.jobs.indexes import (
 )
 from karpenter_sandbox.controllers.jobs.progress import (
     TRACKING,
-    Stock,
+    JobPods,
     ending,
     is_over,
     is_tracked,
@@ -100,7 +100,9 @@ class JobController(OwningController):
         deadline = seconds_to_deadline(job, self.clock.now()) if end is None else None
         return min((wait for wait in (again, deadline) if wait is not None), default=None)
 
-    async def _manage(self, job: JsonObject, pods: list[JsonObject], stock: Stock) -> float | None:
+    async def _manage(
+        self, job: JsonObject, pods: list[JsonObject], stock: JobPods
+    ) -> float | None:
         """Start or stop pods; return when to try again after failures."""
         if job["spec"].get("suspend"):
             await self._delete(job, stock.active)
@@ -123,7 +125,7 @@ class JobController(OwningController):
         self,
         job: JsonObject,
         pods: list[JsonObject],
-        stock: Stock,
+        stock: JobPods,
         pauses: dict[int, float],
         count: int,
     ) -> list[JsonObject]:
@@ -175,7 +177,7 @@ class JobController(OwningController):
         )
         return None
 
-    def _note_failures(self, job: JsonObject, stock: Stock) -> None:
+    def _note_failures(self, job: JsonObject, stock: JobPods) -> None:
         if not (stock.successes or stock.failures):
             return
         known = self._failures.setdefault(job["metadata"]["uid"], {})

@@ -26,7 +26,7 @@ TRACKING: Final = "batch.kubernetes.io/job-tracking"
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class JobPods:
     """The pods of a job: those at work, and those that ended."""
 
     active: list[JsonObject]
@@ -66,7 +66,7 @@ class End:
         return self.terminal == "Complete"
 
 
-def take_stock(job: JsonObject, pods: Sequence[JsonObject]) -> Stock:
+def take_stock(job: JsonObject, pods: Sequence[JsonObject]) -> JobPods:
     """Count the pods of a job."""
     status = job.get("status") or {}
     known = status.get("uncountedTerminatedPods") or {}
@@ -91,7 +91,7 @@ def take_stock(job: JsonObject, pods: Sequence[JsonObject]) -> Stock:
         elif meaning(job, pod).counts:
             uncounted["failed"].append(uid)
             failures.append(pod)
-    return Stock(
+    return JobPods(
         active=[pod for pod in pods if is_active(pod)],
         ended=ended,
         successes=successes,
@@ -104,7 +104,9 @@ def take_stock(job: JsonObject, pods: Sequence[JsonObject]) -> Stock:
     )
 
 
-def ending(job: JsonObject, pods: Sequence[JsonObject], stock: Stock, now: datetime) -> End | None:
+def ending(
+    job: JsonObject, pods: Sequence[JsonObject], stock: JobPods, now: datetime
+) -> End | None:
     """How the job ends, or None while it goes on."""
     spec = job["spec"]
     for criterion, terminal in (("SuccessCriteriaMet", "Complete"), ("FailureTarget", "Failed")):
@@ -123,7 +125,7 @@ def ending(job: JsonObject, pods: Sequence[JsonObject], stock: Stock, now: datet
     return _failed_indexes(job, stock) or _success(job, stock)
 
 
-def _failed_indexes(job: JsonObject, stock: Stock) -> End | None:
+def _failed_indexes(job: JsonObject, stock: JobPods) -> End | None:
     """How a job ends because of numbers that have failed."""
     failed, spec = len(stock.failed_indexes), job["spec"]
     if failed > spec.get("maxFailedIndexes", failed):
@@ -134,7 +136,7 @@ def _failed_indexes(job: JsonObject, stock: Stock) -> End | None:
     return None
 
 
-def _success(job: JsonObject, stock: Stock) -> End | None:
+def _success(job: JsonObject, stock: JobPods) -> End | None:
     """How a job ends because enough is done."""
     if matched := matched_success(job, stock.indexes) if is_indexed(job) else "":
         return End("SuccessCriteriaMet", "Complete", "SuccessPolicy", matched)
@@ -146,7 +148,7 @@ def _success(job: JsonObject, stock: Stock) -> End | None:
     return None
 
 
-def wanted_active(job: JsonObject, stock: Stock) -> int:
+def wanted_active(job: JsonObject, stock: JobPods) -> int:
     """How many pods should be at work now."""
     spec = job["spec"]
     parallelism: int = spec.get("parallelism", 1)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from karpenter.api.meta import JsonObject
 from karpenter_sandbox.conditions import find_condition, is_true, with_condition
 from karpenter_sandbox.controllers.jobs.indexes import interval_text, is_indexed, limit_per_index
-from karpenter_sandbox.controllers.jobs.progress import End, Stock
+from karpenter_sandbox.controllers.jobs.progress import End, JobPods
 from karpenter_sandbox.controllers.owning import nonzero
 from karpenter_sandbox.controllers.pods import is_active, is_finished, is_leaving, is_ready
 
@@ -15,7 +15,7 @@ _KEPT: Final = ("startTime", "completionTime", "conditions")
 
 
 def reported(
-    job: JsonObject, pods: Sequence[JsonObject], stock: Stock, end: End | None, now: str
+    job: JsonObject, pods: Sequence[JsonObject], stock: JobPods, end: End | None, now: str
 ) -> JsonObject:
     """The status of a job.
 
@@ -46,7 +46,7 @@ def pause(job: JsonObject) -> tuple[str, str] | None:
     return ("Resumed", "Job resumed") if is_true(job, _SUSPENDED) else None
 
 
-def _counts(job: JsonObject, active: list[JsonObject], stock: Stock) -> JsonObject:
+def _counts(job: JsonObject, active: list[JsonObject], stock: JobPods) -> JsonObject:
     known = job.get("status") or {}
     status = {key: known[key] for key in _KEPT if key in known}
     counts: dict[str, Any] = {

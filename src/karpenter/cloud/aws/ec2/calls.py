@@ -52,7 +52,7 @@ _SUCCESS: Final = "200"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CompletedCall:
     """A call that was made, as observers see it once its answer is there."""
 
     service: str
@@ -64,7 +64,7 @@ class Made:
     region: str
 
 
-Observer = Callable[[Made], None]
+Observer = Callable[[CompletedCall], None]
 
 
 class Calls(Protocol):
@@ -174,7 +174,7 @@ class AwsCalls:
         finally:
             if self.observe is not None:
                 seconds = self._clock.monotonic() - began
-                made = Made(service, operation, parameters, code, seconds, attempts, where)
+                made = CompletedCall(service, operation, parameters, code, seconds, attempts, where)
                 self.observe(made)
 
     async def pages(

@@ -33,7 +33,7 @@ class Sharing(Generic[V]):
             del self._tasks[old]
 
 
-class Itself:
+class IdentityKey:
     """An object as a key by identity, not by equality."""
 
     __slots__ = ("_value",)
@@ -42,7 +42,7 @@ class Itself:
         self._value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Itself) and self._value is other._value
+        return isinstance(other, IdentityKey) and self._value is other._value
 
     def __hash__(self) -> int:
         return id(self._value)

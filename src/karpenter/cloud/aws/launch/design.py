@@ -11,7 +11,7 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.node_classes.ec2 import EC2NodeClass
-from karpenter.cloud.aws.ec2.sharing import Itself
+from karpenter.cloud.aws.ec2.sharing import IdentityKey
 from karpenter.cloud.aws.ec2.tags import launch_tags
 from karpenter.cloud.aws.images.user_data.inputs import UserDataError
 from karpenter.cloud.aws.launch.blueprints import Boot, blueprints
@@ -113,8 +113,8 @@ class Task:
             msgspec.json.encode(
                 [self.claim.spec, metadata.labels, metadata.annotations], order="deterministic"
             ),
-            Itself(self.node_class),
-            Itself(self.candidates.types),
+            IdentityKey(self.node_class),
+            IdentityKey(self.candidates.types),
             self.candidates.group,
             self.wanted.is_best_effort,
             (cluster.endpoint, cluster.ca_bundle, cluster.dns_address, cluster.service_cidr),

@@ -14,7 +14,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.prices.estimates import estimated_price
 from karpenter.cloud.aws.simulated.faults import Faults
 from karpenter.cloud.aws.simulated.fleets import SimulatedFleets
-from karpenter.cloud.aws.simulated.gaps import Gaps, described_types
+from karpenter.cloud.aws.simulated.moto_gaps import MotoGaps, described_types
 from karpenter.cloud.aws.simulated.session import SimulatedSession
 from karpenter.cloud.aws.types.facts import facts_of, is_usable
 from karpenter.cloud.aws.types.tables import sold_types
@@ -48,7 +48,7 @@ class SimulatedAccount:
     discovery: str  # the value of the discovery tag of subnets and security groups
     session: SimulatedSession
     faults: Faults
-    gaps: Gaps
+    gaps: MotoGaps
     fleets: SimulatedFleets
     subnets: dict[str, str]  # zone -> subnet
     security_group: str
@@ -117,7 +117,7 @@ def simulated_account(
     with environment, moto.mock_aws(), _queues_on(clock):
         faults = Faults()
         session = SimulatedSession(region, faults)
-        gaps = Gaps(clock, region, prices=simulated_prices())
+        gaps = MotoGaps(clock, region, prices=simulated_prices())
         gaps.fill(session)
         fleets = SimulatedFleets(clock, faults)
         session.handlers["ec2", "CreateFleet"] = fleets.create

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Final, Literal, get_args
 
 from karpenter.cloud.aws.simulated.faults import Failure, Faults, SoldOut
-from karpenter.cloud.aws.simulated.gaps import offered_types
+from karpenter.cloud.aws.simulated.moto_gaps import offered_types
 from karpenter.visible import visible
 
 Kind = Literal["sold-out", "lost-zone", "throttled", "denied"]
@@ -68,12 +68,12 @@ _PARTS: Final = 3
 _FEW: Final = 8
 
 
-class TroubleError(ValueError):
+class InjectedFaultError(ValueError):
     """Something that cannot go wrong here; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Trouble:
+class InjectedFault:
     """One thing that is wrong."""
 
     kind: Kind
@@ -110,7 +110,7 @@ class Market:
         found = ((each["InstanceType"], each["Location"]) for each in listed)
         return frozenset((name, zone) for name, zone in found if zone in self.zones)
 
-    def check(self, kind: Kind, what: str) -> Trouble:
+    def check(self, kind: Kind, what: str) -> InjectedFault:
         """Resolve a fault from its text.
 
         Raises:
@@ -120,19 +120,19 @@ class Market:
             return self._offerings(what)
         if kind == "lost-zone":
             if what not in self.zones:
-                raise TroubleError(_unknown("zone", what, self.zones, " in this account"))
-            return Trouble(kind, what)
+                raise InjectedFaultError(_unknown("zone", what, self.zones, " in this account"))
+            return InjectedFault(kind, what)
         action = what.rpartition(":")[2]  # as policies write it: ec2:CreateFleet
         known = {each.lower(): each for each in _SERVICE_OF}.get(action.lower())
         if known is None:
             place = " that the controllers ask for"
-            raise TroubleError(_unknown("action", action, _SERVICE_OF, place))
-        return Trouble(kind, known)
+            raise InjectedFaultError(_unknown("action", action, _SERVICE_OF, place))
+        return InjectedFault(kind, known)
 
-    def _offerings(self, what: str) -> Trouble:
+    def _offerings(self, what: str) -> InjectedFault:
         parts = what.split("/")
         if len(parts) != _PARTS or not all(parts):
-            raise TroubleError(
+            raise InjectedFaultError(
                 f"{visible(what)} names no offerings; write type/zone/capacity-type, such as"
                 f" {self._as_offerings(what)}"
             )
@@ -141,8 +141,8 @@ class Market:
         _matched("zone", zone, self.zones, " in this account")
         _matched("capacity type", capacity_type, CAPACITY_TYPES)
         if not any(fnmatchcase(n, name) and fnmatchcase(z, zone) for n, z in self.offered):
-            raise TroubleError(f"{visible(name)} is not sold in {visible(zone)} anyway")
-        return Trouble("sold-out", what)
+            raise InjectedFaultError(f"{visible(name)} is not sold in {visible(zone)} anyway")
+        return InjectedFault("sold-out", what)
 
     def _as_offerings(self, what: str) -> str:
         """Complete a pattern that gives only a part of ``type/zone/capacity-type``."""
@@ -164,32 +164,32 @@ def kind_named(text: str) -> Kind:
     for kind in KINDS:
         if kind == text:
             return kind
-    raise TroubleError(_unknown("kind of fault", text, KINDS))
+    raise InjectedFaultError(_unknown("kind of fault", text, KINDS))
 
 
-def read(data: Mapping[str, str], market: Market) -> tuple[list[Trouble], list[str]]:
+def read(data: Mapping[str, str], market: Market) -> tuple[list[InjectedFault], list[str]]:
     """The troubles that a ConfigMap lists, and what is wrong with it."""
-    found: list[Trouble] = []
+    found: list[InjectedFault] = []
     problems: list[str] = []
     for key, text in data.items():
         for word in text.replace(",", " ").split():
             try:
                 found.append(market.check(kind_named(key), word))
-            except TroubleError as error:
+            except InjectedFaultError as error:
                 problems.append(f"{key}: {error}")
     return list(dict.fromkeys(found)), problems
 
 
-def listed(data: Mapping[str, str]) -> list[Trouble]:
+def listed(data: Mapping[str, str]) -> list[InjectedFault]:
     """The faults of a ConfigMap in order, not checked against the account."""
     return [
-        Trouble(kind, word)
+        InjectedFault(kind, word)
         for kind in KINDS
         for word in data.get(kind, "").replace(",", " ").split()
     ]
 
 
-def written(troubles: Iterable[Trouble]) -> dict[str, str | None]:
+def written(troubles: Iterable[InjectedFault]) -> dict[str, str | None]:
     """The data of a ConfigMap that lists troubles; a key without any is to go."""
     listed = sorted(troubles)
     return {
@@ -197,7 +197,7 @@ def written(troubles: Iterable[Trouble]) -> dict[str, str | None]:
     }
 
 
-def enact(troubles: Collection[Trouble], faults: Faults) -> None:
+def enact(troubles: Collection[InjectedFault], faults: Faults) -> None:
     """Apply exactly these faults from now on."""
     faults.sold_out = sold_out(troubles)
     refused = [each for each in troubles if each.kind in ("throttled", "denied")]
@@ -205,17 +205,17 @@ def enact(troubles: Collection[Trouble], faults: Faults) -> None:
     faults.refused = {each.what: _refusal(each) for each in sorted(refused, reverse=True)}
 
 
-def sold_out(troubles: Iterable[Trouble]) -> list[SoldOut]:
+def sold_out(troubles: Iterable[InjectedFault]) -> list[SoldOut]:
     """The offerings that cannot be had; what names none is passed over."""
     return [found for each in troubles if (found := _sold_out(each)) is not None]
 
 
-def lost_zones(troubles: Iterable[Trouble]) -> frozenset[str]:
+def lost_zones(troubles: Iterable[InjectedFault]) -> frozenset[str]:
     """The zones that are lost."""
     return frozenset(each.what for each in troubles if each.kind == "lost-zone")
 
 
-def _sold_out(trouble: Trouble) -> SoldOut | None:
+def _sold_out(trouble: InjectedFault) -> SoldOut | None:
     if trouble.kind == "lost-zone":
         return SoldOut(zone=trouble.what, message=f"{trouble.what} is lost")
     parts = trouble.what.split("/")
@@ -224,7 +224,7 @@ def _sold_out(trouble: Trouble) -> SoldOut | None:
     return SoldOut(*parts)
 
 
-def _refusal(trouble: Trouble) -> Failure:
+def _refusal(trouble: InjectedFault) -> Failure:
     if trouble.kind == "throttled":
         status = 503 if _SERVICE_OF[trouble.what] == "ec2" else 400
         return Failure(trouble.what, trouble.code, "Request limit exceeded.", status)
@@ -234,7 +234,7 @@ def _refusal(trouble: Trouble) -> Failure:
 
 def _matched(noun: str, pattern: str, known: Collection[str], place: str = "") -> None:
     if not any(fnmatchcase(each, pattern) for each in known):
-        raise TroubleError(_unknown(noun, pattern, known, place))
+        raise InjectedFaultError(_unknown(noun, pattern, known, place))
 
 
 def _unknown(noun: str, text: str, known: Iterable[str], place: str = "") -> str:

@@ -16,7 +16,7 @@ from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
 from karpenter.cloud.aws.prices.estimates import estimated_price
 from karpenter.cloud.aws.simulated.account import check_region, simulated_zones
-from karpenter.cloud.aws.simulated.gaps import PUBLISHED, Gaps, spot_price
+from karpenter.cloud.aws.simulated.moto_gaps import PUBLISHED, MotoGaps, spot_price
 from karpenter.cloud.aws.types.catalogue import Catalogue, catalogue_from
 from karpenter.cloud.aws.types.tables import sold_types
 
@@ -51,7 +51,7 @@ class TableAccount:
         zone_ids = sold_types().zones[region]
         self._region = region
         self._clock = clock
-        self._images = Gaps(clock, region)
+        self._images = MotoGaps(clock, region)
         tags = {ec2_labels.DISCOVERY_TAG: cluster}
         self._subnets = {
             zone: _Thing(f"subnet-{zone_ids[zone]}", tags=tags) for zone in simulated_zones(region)

@@ -36,7 +36,7 @@ _RESERVATION_FILTERS: Final = {
 
 
 @dataclass(slots=True)
-class Gaps:
+class MotoGaps:
     """The answers and their data, which tests may change at any time."""
 
     clock: Clock

@@ -26,7 +26,7 @@ from karpenter.cloud.types import InstanceType, Offering
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class LaunchOption:
     """One way to launch a claim."""
 
     instance_type: InstanceType
@@ -67,21 +67,21 @@ class Way:
         )
 
 
-class Shelf:
+class LaunchOptions:
     """The ways to have each type, and the daemons it will run; looked up once, since it is slow."""
 
     def __init__(self, cluster: Cluster, daemons: Sequence[Daemon]) -> None:
         """Begin with nothing looked up."""
         self.cluster = cluster
         self._daemons = daemons
-        self._ways: dict[int, list[Way]] = {}  # by identity of the type
+        self._ways: dict[int, list[LaunchOption]] = {}  # by identity of the type
         self._running: dict[tuple[int, int], list[Daemon]] = {}  # by those of pool and type
 
-    def ways(self, instance_type: InstanceType) -> list[Way]:
+    def ways(self, instance_type: InstanceType) -> list[LaunchOption]:
         """The available ways to have a type."""
         if id(instance_type) not in self._ways:
             self._ways[id(instance_type)] = [
-                Way(instance_type, offering)
+                LaunchOption(instance_type, offering)
                 for offering in instance_type.offerings
                 if offering.available
             ]

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from karpenter.admission.metadata import SoundMetadata
+from karpenter.admission.metadata import ValidMetadata
 from karpenter.admission.quantities import has_sound_amounts
 from karpenter.api.codec import is_known, model_for
 from karpenter.api.meta import Resource
@@ -45,12 +45,12 @@ class _Kind:
     decode_shape: Callable[[msgspec.Raw], Any]
 
 
-class SoundObjects:
+class ValidObjects:
     """Recognises objects of Kubernetes' own kinds one after the other, and what they share."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], _Kind | None] = {}
-        self._metadata = SoundMetadata()
+        self._metadata = ValidMetadata()
         self._verdicts: dict[tuple[str, str, bytes], bool] = {}
 
     def resource(self, document: Document) -> Resource | None:

@@ -116,7 +116,7 @@ class SimulatedAws:
 
 
 @asynccontextmanager
-async def aws_world(
+async def running_simulated_aws(
     clock: Clock,
     kube: Kube,
     *,

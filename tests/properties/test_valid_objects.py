@@ -24,7 +24,7 @@ from helpers.wire_samples import samples
 from karpenter.api.codec import is_known
 from karpenter.api.meta import Resource
 from karpenter.inquiry.files import load_change
-from karpenter.inquiry.sound import SoundObjects
+from karpenter.inquiry.valid_objects import ValidObjects
 from karpenter.manifests import jsonitems
 
 WORKLOADS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
@@ -155,7 +155,7 @@ def read(file: Path, *, the_long_way: bool) -> Read:
     with ExitStack() as stack:
         if the_long_way:
             stack.enter_context(patch.object(jsonitems, "split", return_value=None))
-            stack.enter_context(patch.object(SoundObjects, "resource", return_value=None))
+            stack.enter_context(patch.object(ValidObjects, "resource", return_value=None))
         stack.enter_context(redirect_stderr(said))
         try:
             found = load_change([str(file)], recursive=False, provider="kwok")

@@ -11,11 +11,11 @@ from karpenter.api.pods import Pod, Toleration
 from karpenter.checker.amounts import minus, overdrawn, plus, pod_amounts, room_of
 from karpenter.checker.inputs import Cluster, Pool, Rule, Violation, pod_name
 from karpenter.checker.labels import Demand, about, can_agree, node_alternatives, untolerated
+from karpenter.checker.launch_options import LaunchOption, LaunchOptions, admits, pool_demands
 from karpenter.checker.neighbours import Standing, means, required_terms
-from karpenter.checker.places import NewPlace
+from karpenter.checker.places import PlannedPlace
 from karpenter.checker.pod_rules import clashing_ports
 from karpenter.checker.spreading import constraints_of
-from karpenter.checker.ways import Shelf, Way, admits, pool_demands
 
 _SOFT = Toleration(operator="Exists", effect="PreferNoSchedule")
 
@@ -26,7 +26,7 @@ def takes_fresh(
     pod: Pod,
     asked: Sequence[Demand],
     tolerations: Sequence[Toleration],
-    shelf: Shelf,
+    shelf: LaunchOptions,
 ) -> bool:
     """Whether a fresh node of a pool, and nothing else on it, takes a pod with these demands."""
     template = pool.node_pool.spec.template.spec
@@ -48,7 +48,7 @@ def takes_fresh(
 
 
 def completeness_violations(
-    cluster: Cluster, left_out: Sequence[Pod], everyone: Sequence[Standing], shelf: Shelf
+    cluster: Cluster, left_out: Sequence[Pod], everyone: Sequence[Standing], shelf: LaunchOptions
 ) -> Iterator[Violation]:
     """Yield the pods left out although a fresh node of an unlimited pool would take them."""
     for pod in left_out:
@@ -63,10 +63,10 @@ def completeness_violations(
 
 def order_violations(
     cluster: Cluster,
-    place: NewPlace,
+    place: PlannedPlace,
     everyone: Sequence[Standing],
     left_out: Sequence[Pod],
-    shelf: Shelf,
+    shelf: LaunchOptions,
 ) -> Iterator[Violation]:
     """Yield the pools that should have made the node for a claim's first pod instead."""
     if not place.placed:
@@ -123,7 +123,7 @@ def _last_resorts(
         yield alternatives[-1], (*pod.spec.tolerations, _SOFT)
 
 
-def _agrees(way: Way, together: Sequence[Demand]) -> bool:
+def _agrees(way: LaunchOption, together: Sequence[Demand]) -> bool:
     return all(
         can_agree([way.demands[key], *about(key, together)])
         for key in {one.key for one in together}
@@ -131,7 +131,7 @@ def _agrees(way: Way, together: Sequence[Demand]) -> bool:
     )
 
 
-def _has_room(pool: Pool, pod: Pod, way: Way, shelf: Shelf) -> bool:
+def _has_room(pool: Pool, pod: Pod, way: LaunchOption, shelf: LaunchOptions) -> bool:
     running = shelf.daemons_on(pool, way.instance_type)
     needed = plus(pod_amounts(pod), *(daemon.amounts for daemon in running))
     if overdrawn(minus(room_of(way.instance_type, way.offering), needed)):
@@ -139,7 +139,9 @@ def _has_room(pool: Pool, pod: Pod, way: Way, shelf: Shelf) -> bool:
     return not clashing_ports([pod.spec], [daemon.spec for daemon in running])
 
 
-def _leaves_choice(pool: NodePool, ways: Sequence[Way], together: Sequence[Demand]) -> bool:
+def _leaves_choice(
+    pool: NodePool, ways: Sequence[LaunchOption], together: Sequence[Demand]
+) -> bool:
     for entry in pool.spec.template.spec.requirements:
         if entry.min_values is None:
             continue

@@ -23,7 +23,7 @@ from msgspec import inspect
 from karpenter.api.times import within_bounds
 
 
-def forgiven(value: object, model: type[msgspec.Struct]) -> object:
+def without_null_fields(value: object, model: type[msgspec.Struct]) -> object:
     """Return ``value`` without null members of ``model``, and with times that can be read."""
     return _pruned(value, _type_info(model))
 
