@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from karpenter.api.meta import JsonObject
 from karpenter_sandbox.backend import Backend
 from karpenter_sandbox.kinds import versions
-from karpenter_sandbox.runtime import recording
+from karpenter_sandbox.kinds.registry import Resource
 from karpenter_sandbox.server.options import DeleteOptions, ListOptions, WriteOptions
 from karpenter_sandbox.server.selectors import Predicate
 from karpenter_sandbox.server.target import Target
@@ -20,16 +20,17 @@ from karpenter_sandbox.server.verbs import (
     binding,
     deletion,
     eviction,
+    namespaces,
     patches,
     read,
     scaling,
     writing,
 )
 from karpenter_sandbox.server.verbs.watching import narrowed
-from karpenter_sandbox.status import bad_request, expired
-from karpenter_sandbox.store.errors import Gone
+from karpenter_sandbox.status import already_exists, bad_request, expired
+from karpenter_sandbox.store.errors import AlreadyExistsError, Gone
 from karpenter_sandbox.store.history import Watch
-from karpenter_sandbox.store.store import Event
+from karpenter_sandbox.store.store import Event, Key
 
 _Objects: TypeAlias = list[JsonObject]
 
@@ -170,7 +171,7 @@ class Client:
 
     async def record(self, event: JsonObject) -> None:
         """Create an event that this program has made itself."""
-        recording.record(self._backend, self._target_of(event).resource, event)
+        _record(self._backend, self._target_of(event).resource, event)
 
     async def update(self, obj: JsonObject) -> JsonObject:
         """Replace an object, if it is still at the version it names."""
@@ -290,3 +291,27 @@ class Client:
         place = namespace or metadata.get("namespace")
         name = metadata["name"] if named else ""
         return self._target(obj["apiVersion"], obj["kind"], place, name, subresource)
+
+
+def _record(backend: Backend, events: Resource, event: JsonObject) -> None:
+    """Store an event of the cluster's own components without validation, for speed.
+
+    Every pod that is placed and started leaves several events. One class of this program makes them,
+    right by construction; what is stored is what a create through the API would have stored.
+
+    Raises:
+        ApiError: its namespace is missing or on its way out, or there is such an event.
+    """
+    name, namespace = event["metadata"]["name"], event["metadata"]["namespace"]
+    namespaces.require_open(backend, events, namespace, name)
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": backend.identity.uid(),
+        "creationTimestamp": backend.timestamp(),
+    }
+    try:
+        key = Key(events.storage_group, events.plural, namespace, name)
+        backend.store.add(key, {**event, "metadata": metadata})
+    except AlreadyExistsError as error:
+        raise already_exists(events.group, events.plural, name) from error

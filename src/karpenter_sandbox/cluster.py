@@ -49,8 +49,7 @@ from karpenter_sandbox.controllers.workloads.statefulset import StatefulSetContr
 from karpenter_sandbox.initial_objects import NodeShape, first_objects, new_node
 from karpenter_sandbox.kinds.registry import Registry
 from karpenter_sandbox.kubelet.faults import Timing
-from karpenter_sandbox.kubelet.heartbeats import KubeletClient
-from karpenter_sandbox.kubelet.kubelet import add_kubelets
+from karpenter_sandbox.kubelet.kubelet import KubeletClient, add_kubelets
 from karpenter_sandbox.kubelet.machines import Machines
 from karpenter_sandbox.runtime.runtime import Controller, Runtime
 from karpenter_sandbox.scheduling.scheduler import Scheduler

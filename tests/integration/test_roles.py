@@ -44,8 +44,8 @@ from karpenter.kube.client import Client
 from karpenter.kube.lease import Election
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics
+from karpenter.webhook.certificates import TlsIdentity
 from karpenter.webhook.keeper import CertificateKeeper
-from karpenter.webhook.tls import TlsIdentity
 from karpenter.webhook.trust import DEFINITIONS, Place
 from karpenter_sandbox.server.transport import MemoryTransport
 

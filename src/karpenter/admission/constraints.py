@@ -16,17 +16,36 @@ from karpenter.admission.errors import (
     Path,
     render_path,
 )
-from karpenter.admission.provider_keys import keys_of
-from karpenter.api.node_classes import ec2_labels
+from karpenter.api.node_classes import ec2_labels, kwok_labels
 from karpenter.model import labels
 from karpenter.model.label_rules import (
+    CORE_KEYS,
     Place,
+    ProviderKeys,
     label_key_problem,
     label_value_problem,
     restricted_reason,
 )
+from karpenter.model.labels import CORE_WELL_KNOWN
 from karpenter.model.memo import remembered
 from karpenter.model.suggestions import nearest_key
+
+_KEYS: Final[Mapping[str, ProviderKeys]] = {
+    "aws": ProviderKeys(
+        well_known=CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN,
+        domain=ec2_labels.DOMAIN,
+        node_classes=frozenset({ec2_labels.NODE_CLASS}),
+        settled_at_launch=ec2_labels.SETTLED_AT_LAUNCH,
+        alpha=frozenset({ec2_labels.INSTANCE_AMI_ID, ec2_labels.INSTANCE_PODS}),
+    ),
+    "kwok": ProviderKeys(
+        well_known=CORE_WELL_KNOWN | kwok_labels.WELL_KNOWN,
+        domain=kwok_labels.DOMAIN,
+        node_classes=frozenset({kwok_labels.NODE_CLASS}),
+        # so that a NodeOverlay that was tried out with the simulation is accepted on AWS too
+        settled_at_launch=ec2_labels.SETTLED_AT_LAUNCH,
+    ),
+}
 
 Finding: TypeAlias = FieldError | FieldWarning
 
@@ -231,3 +250,12 @@ def _values(requirement: Mapping[str, Any]) -> list[str]:
 
 def _is_one_integer(values: list[str]) -> bool:
     return len(values) == 1 and _ASCII_INTEGER.fullmatch(values[0]) is not None
+
+
+def keys_of(provider: str) -> ProviderKeys:
+    """The keys of a provider whose kinds are admitted here.
+
+    A provider that is not listed has no kinds of its own among the CRDs of this project. Nothing is
+    known of its keys, so they are judged like those of users.
+    """
+    return _KEYS.get(provider, CORE_KEYS)

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from karpenter.admission.constraints import (
     Finding,
     collect,
+    keys_of,
     known_value_findings,
     label_findings,
     object_at,
@@ -21,7 +22,6 @@ from karpenter.admission.constraints import (
 )
 from karpenter.admission.errors import ErrorKind, FieldError, Findings
 from karpenter.admission.kubelets.kubelet import kubelet_problems
-from karpenter.admission.provider_keys import keys_of
 from karpenter.model.label_rules import Place, restricted_reason
 
 _TEMPLATE: Final = ("spec", "template")

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import msgspec
 
-from karpenter.api.kubelet import KubeletConfiguration
 from karpenter.api.meta import (
     UNSTATED,
     Condition,
@@ -126,6 +125,30 @@ class NodeClaim(Resource, frozen=True):
 
     spec: NodeClaimSpec = NodeClaimSpec()
     status: NodeClaimStatus = NodeClaimStatus()
+
+
+class KubeletConfiguration(Model, frozen=True):
+    """The kubelet settings that v1beta1 NodePools and Provisioners carried themselves.
+
+    A v1 EC2NodeClass holds the kubelet's own, open-ended configuration instead.
+    """
+
+    cluster_dns: tuple[str, ...] = msgspec.field(default=(), name="clusterDNS")
+    max_pods: int | None = None
+    pods_per_core: int | None = None
+    system_reserved: ResourceMap = {}
+    kube_reserved: ResourceMap = {}
+    eviction_hard: Mapping[str, str] = {}
+    eviction_soft: Mapping[str, str] = {}
+    eviction_soft_grace_period: Mapping[str, str] = {}
+    eviction_max_pod_grace_period: int | None = None
+    image_gc_high_threshold_percent: int | None = msgspec.field(
+        default=None, name="imageGCHighThresholdPercent"
+    )
+    image_gc_low_threshold_percent: int | None = msgspec.field(
+        default=None, name="imageGCLowThresholdPercent"
+    )
+    cpu_cfs_quota: bool | None = msgspec.field(default=None, name="cpuCFSQuota")
 
 
 class NodeClassReferenceV1Beta1(Model, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from karpenter.api.kubelet import KubeletConfiguration
+from karpenter.api.karpenter import KubeletConfiguration
 from karpenter.api.meta import Condition, Model, Resource, ResourceMap, Time
 from karpenter.api.node_classes.ec2 import (
     AMIStatus,

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from karpenter.api.pods import Pod
 from karpenter.checker.amounts import Amounts, amounts, plus
-from karpenter.checker.claims import claim_violations
-from karpenter.checker.existing import machine_violations
 from karpenter.checker.inputs import Cluster, PlanShape, Rule, Violation, pod_name
 from karpenter.checker.launch_options import LaunchOptions
 from karpenter.checker.machines import (
@@ -30,6 +28,7 @@ from karpenter.checker.neighbours import (
     standings,
 )
 from karpenter.checker.new_nodes import completeness_violations, order_violations
+from karpenter.checker.nodes import claim_violations, machine_violations
 from karpenter.checker.places import ExistingPlace, Place, PlannedPlace
 from karpenter.checker.spreading import spread_violations
 

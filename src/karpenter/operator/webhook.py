@@ -18,9 +18,9 @@ from karpenter.operator.serving import EVERYWHERE, ServingError, listen
 from karpenter.runtime import Runnable
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics
+from karpenter.webhook.certificates import TlsIdentity
 from karpenter.webhook.keeper import CertificateKeeper
 from karpenter.webhook.server import WebhookApp
-from karpenter.webhook.tls import TlsIdentity
 from karpenter.webhook.trust import Place
 
 _SERVICE: Final = "karpenter-webhook"

@@ -4,9 +4,16 @@ Keys are of the curve P-256. Certificates are valid from an hour before they are
 clocks of API servers and replicas differ. The age of a certificate is counted from its making.
 """
 
+import asyncio
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 from cryptography import x509
@@ -23,6 +30,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from karpenter.api.times import earlier, in_seconds, later
+
+_DESCRIPTORS: Final = Path("/proc/self/fd")
 
 AUTHORITY_DAYS: Final = 3650
 LEAF_DAYS: Final = 90
@@ -188,3 +197,44 @@ def _public(key: object) -> bytes:
     encoded = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)  # type: ignore[attr-defined]
     assert isinstance(encoded, bytes)
     return encoded
+
+
+class TlsIdentity:
+    """The TLS context of the server, whose certificate is replaced while it serves.
+
+    OpenSSL reads certificates and keys from files only. The files are in memory where the system
+    can do that, so that no key is written to a disk and a read-only root file system is enough.
+    """
+
+    def __init__(self) -> None:
+        self.context: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.shown: Certificate | None = None
+        self.is_shown: Final = asyncio.Event()
+
+    def show(self, leaf: Certificate) -> bool:
+        """Use a certificate from the next connection on; return whether it is another one."""
+        if leaf == self.shown:
+            return False
+        with _file(leaf.pem + leaf.key_pem) as path:
+            self.context.load_cert_chain(path)
+        self.shown = leaf
+        self.is_shown.set()
+        return True
+
+
+@contextmanager
+def _file(content: bytes) -> Iterator[Path]:
+    """A file with some content, for as long as the block runs."""
+    if hasattr(os, "memfd_create") and _DESCRIPTORS.exists():
+        descriptor = os.memfd_create("webhook-certificate")
+        try:
+            os.write(descriptor, content)
+            yield _DESCRIPTORS / str(descriptor)
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory() as folder:  # which nobody else may enter
+        path = Path(folder) / "certificate.pem"
+        path.write_bytes(content)
+        yield path

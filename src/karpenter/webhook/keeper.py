@@ -19,9 +19,8 @@ from karpenter.kube.errors import ForbiddenError, NotFoundError
 from karpenter.kube.workqueue import Backoff
 from karpenter.runtime import LoopController
 from karpenter.telemetry import Metrics
-from karpenter.webhook.certificates import service_names
+from karpenter.webhook.certificates import TlsIdentity, service_names
 from karpenter.webhook.rotation import Holdings, next_holdings, read_holdings, written
-from karpenter.webhook.tls import TlsIdentity
 from karpenter.webhook.trust import TARGETS, Place, Target, is_published, leads_to, publish
 
 _PERIOD: Final = 10.0

@@ -12,7 +12,7 @@ from karpenter.api.karpenter import (
 )
 from karpenter.api.meta import Condition, ObjectMeta
 from karpenter.api.node_classes import ec2_labels
-from karpenter.cloud.aws.prices.overlays import supplied_prices
+from karpenter.cloud.aws.prices.pricing import supplied_prices
 from karpenter.model import labels
 
 M5 = NodeRequirement(key=labels.INSTANCE_TYPE, operator="In", values=("m5.large", "m5.xlarge"))

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.clusters import in_virtual_time
 from karpenter.clock import running_clock
-from karpenter.cloud.aws.ec2.sharing import IdentityKey, Sharing
+from karpenter.cloud.aws.ec2.cache import IdentityKey, Sharing
 
 
 class Work:

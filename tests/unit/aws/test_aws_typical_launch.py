@@ -15,7 +15,7 @@ from karpenter.api.node_classes.ec2 import AMIStatus, EC2NodeClass, NetworkInter
 from karpenter.cloud.aws.images.families import family_of_spec
 from karpenter.cloud.aws.node_class.conditions import with_status
 from karpenter.cloud.aws.node_class.typical_launch import NO_POOL, TypicalLaunch, typical_launch
-from karpenter.cloud.aws.types.compatibility import incompatibility
+from karpenter.cloud.aws.types.sized_types import incompatibility
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels

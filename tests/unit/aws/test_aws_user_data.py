@@ -9,6 +9,7 @@ import yaml
 
 from karpenter.api.nodes import Taint
 from karpenter.cloud.aws.images.families import FAMILIES
+from karpenter.cloud.aws.images.user_data.bottlerocket import toml_text
 from karpenter.cloud.aws.images.user_data.inputs import (
     BootInputs,
     UserDataError,
@@ -16,7 +17,6 @@ from karpenter.cloud.aws.images.user_data.inputs import (
     boot_taints,
 )
 from karpenter.cloud.aws.images.user_data.render import render
-from karpenter.cloud.aws.images.user_data.toml import dumps
 from karpenter.cloud.provider import NodeClassNotReadyError
 from karpenter.model import labels
 
@@ -378,4 +378,4 @@ def test_the_taint_that_keeps_pods_away_is_added_once() -> None:
     ],
 )
 def test_toml_is_read_back_as_it_was_written(document: dict[str, Any]) -> None:
-    assert document == tomllib.loads(dumps(document))
+    assert document == tomllib.loads(toml_text(document))

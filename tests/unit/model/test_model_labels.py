@@ -2,7 +2,7 @@
 
 import pytest
 
-from karpenter.admission.provider_keys import keys_of
+from karpenter.admission.constraints import keys_of
 from karpenter.api.node_classes import ec2_labels, kwok_labels
 from karpenter.model import labels
 from karpenter.model.label_rules import label_key_problem

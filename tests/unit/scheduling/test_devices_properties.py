@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from karpenter.api.devices import CapacityRequestPolicy, Device, DeviceRequest, ResourceClaim
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.devices.inventory import PoolDevice, published_pools
+from karpenter.scheduling.devices.inventory import PoolDevice, Published, published_pools
 from karpenter.scheduling.devices.places import NodePlace
-from karpenter.scheduling.devices.published import Published
 from karpenter.scheduling.devices.requests import Compiler
 from karpenter.scheduling.devices.search import Found, Pick, Search
 from karpenter.scheduling.devices.usage import Usage

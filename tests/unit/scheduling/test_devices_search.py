@@ -20,9 +20,8 @@ from karpenter.model.requirements import Requirements
 from karpenter.scheduling.devices import search
 from karpenter.scheduling.devices.allocator import ledger_of
 from karpenter.scheduling.devices.inputs import SharedAttribute
-from karpenter.scheduling.devices.inventory import published_pools, template_pools
+from karpenter.scheduling.devices.inventory import Published, published_pools, template_pools
 from karpenter.scheduling.devices.places import NodePlace
-from karpenter.scheduling.devices.published import Published
 from karpenter.scheduling.devices.requests import Compiler
 from karpenter.scheduling.devices.search import OutOfStepsError, Search
 from karpenter.scheduling.devices.selectors import SelectorError

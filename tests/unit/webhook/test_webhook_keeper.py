@@ -16,10 +16,15 @@ from karpenter.clock import Clock, run_virtual
 from karpenter.kube.client import Client
 from karpenter.kube.errors import ConflictError
 from karpenter.telemetry import Metrics
-from karpenter.webhook.certificates import Certificate, make_authority, make_leaf, read_certificates
+from karpenter.webhook.certificates import (
+    Certificate,
+    TlsIdentity,
+    make_authority,
+    make_leaf,
+    read_certificates,
+)
 from karpenter.webhook.keeper import CertificateKeeper
 from karpenter.webhook.rotation import Holdings, read_holdings, written
-from karpenter.webhook.tls import TlsIdentity
 from karpenter.webhook.trust import DEFAULTING, DEFINITIONS, VALIDATION, Place
 from unit.kube.flaky import FlakyCluster, Refusal
 

@@ -19,9 +19,8 @@ from karpenter.operator.serving import ServingError, listen
 from karpenter.operator.webhook import webhook_place
 from karpenter.settings import Settings
 from karpenter.telemetry import Metrics
-from karpenter.webhook.certificates import Certificate, make_authority, make_leaf
+from karpenter.webhook.certificates import Certificate, TlsIdentity, make_authority, make_leaf
 from karpenter.webhook.server import WebhookApp
-from karpenter.webhook.tls import TlsIdentity
 from karpenter.webhook.trust import Place
 from unit.kube.flaky import FlakyCluster, Refusal
 from unit.webhook.test_webhook_conversion_review import OLD_CLAIM, OLD_CLASS, OLD_POOL, review
@@ -223,7 +222,7 @@ async def test_no_connection_is_made_with_an_old_version_of_tls() -> None:
 def test_a_certificate_is_loaded_without_memory_files_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("karpenter.webhook.tls._DESCRIPTORS", tmp_path / "absent")
+    monkeypatch.setattr("karpenter.webhook.certificates._DESCRIPTORS", tmp_path / "absent")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     now = SystemClock().now()
     leaf = make_leaf(make_authority(now - timedelta(days=1)), (NAME,), now)

@@ -15,7 +15,7 @@ import msgspec
 from karpenter.admission.cel.rules import RuleSet
 from karpenter.admission.errors import ErrorKind, FieldError, Path, distinct
 from karpenter.admission.metadata import metadata_errors
-from karpenter.admission.schemas import defaulting, pruning
+from karpenter.admission.schemas import defaulting
 from karpenter.admission.schemas.crds import builtin_crds, crd_name
 from karpenter.admission.schemas.lists import UniqueLists, unique_lists
 from karpenter.admission.schemas.openapi import ValueSchema
@@ -91,7 +91,7 @@ class CompiledVersion:
 
     def prune(self, obj: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Return ``obj`` without unknown fields, and the paths of those that were dropped."""
-        return pruning.prune(obj, self.schema)
+        return defaulting.prune(obj, self.schema)
 
     def default(self, obj: dict[str, Any]) -> dict[str, Any]:
         """Return ``obj`` with defaults filled in."""

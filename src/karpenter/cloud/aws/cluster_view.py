@@ -15,7 +15,7 @@ from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
-from karpenter.cloud.aws.prices.overlays import NONE_SUPPLIED, supplied_prices
+from karpenter.cloud.aws.prices.pricing import NONE_SUPPLIED, supplied_prices
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import KubeError, NotFoundError
 from karpenter.kube.guard import Guard, GuardObserver

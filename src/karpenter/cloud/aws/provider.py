@@ -26,7 +26,7 @@ from karpenter.cloud.aws.ec2.errors import AwsError, AwsUnauthorizedError
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.instances.described import instance_of
 from karpenter.cloud.aws.instances.drift import Drifting
-from karpenter.cloud.aws.instances.partitions import PartitionHook
+from karpenter.cloud.aws.instances.instances import PartitionHook
 from karpenter.cloud.aws.instances.record import InstanceRecord
 from karpenter.cloud.aws.interruption.repair_policies import REPAIR_POLICIES
 from karpenter.cloud.aws.launch.design import Candidates

@@ -7,13 +7,13 @@ from karpenter.cloud.aws.assembly import Parts
 from karpenter.cloud.aws.housekeeping.memory_discovery import MemoryDiscovery
 from karpenter.cloud.aws.housekeeping.offering_gauges import OfferingGauges
 from karpenter.cloud.aws.housekeeping.profile_garbage import ProfileGarbage
-from karpenter.cloud.aws.housekeeping.refreshing import (
+from karpenter.cloud.aws.housekeeping.reservation_watch import BlockExpiration, CapacityTypeWatch
+from karpenter.cloud.aws.housekeeping.rounds import (
     FIVE_MINUTES,
     HALF_A_DAY,
     HALF_AN_HOUR,
     Refresh,
 )
-from karpenter.cloud.aws.housekeeping.reservation_watch import BlockExpiration, CapacityTypeWatch
 from karpenter.cloud.aws.housekeeping.tagging import Tagging
 from karpenter.cloud.aws.interruption.queue import Interruption, Queue
 from karpenter.cloud.aws.interruption.status_poller import StatusPoller

@@ -14,8 +14,7 @@ from karpenter.controllers import decision_drafts as drafts
 from karpenter.controllers.context import Context
 from karpenter.controllers.disruption import command_drafts
 from karpenter.controllers.disruption import events as reports
-from karpenter.controllers.disruption.blocked_gauges import BlockedGauges
-from karpenter.controllers.disruption.metrics import snake_case
+from karpenter.controllers.disruption.metrics import BlockedGauges, snake_case
 from karpenter.controllers.disruption.planner import DisruptionPass
 from karpenter.controllers.provisioning.reporting import paced
 from karpenter.controllers.termination.events import protection

@@ -22,11 +22,11 @@ from karpenter.controllers.context import STATUS, Context, Controller
 from karpenter.controllers.lookup import claim_of, has_node_class, nodes_of
 from karpenter.controllers.mirrors import BY_NODE
 from karpenter.controllers.termination import events
+from karpenter.controllers.termination.claims import Instances
 from karpenter.controllers.termination.deadline import DeadlineError, deadline_of
 from karpenter.controllers.termination.drain import MINIMUM, plan_drain
 from karpenter.controllers.termination.eviction_queue import EvictionQueue
 from karpenter.controllers.termination.eviction_requests import EvictionRequest
-from karpenter.controllers.termination.instances import Instances
 from karpenter.controllers.termination.volumes import awaited_attachments
 from karpenter.kube.errors import NotFoundError
 from karpenter.kube.mirror import Key, key_of

@@ -23,10 +23,15 @@ from karpenter.scheduling.compiled.templates import Template
 from karpenter.scheduling.devices.amounts import amount
 from karpenter.scheduling.devices.catalogue import DeviceCatalogue
 from karpenter.scheduling.devices.demand import Demand, Wanted, demand_of
-from karpenter.scheduling.devices.inventory import DeviceKey, PoolDevice, published_pools, qualified
+from karpenter.scheduling.devices.inventory import (
+    DeviceKey,
+    PoolDevice,
+    Published,
+    published_pools,
+    qualified,
+)
 from karpenter.scheduling.devices.places import ClaimPlace, NodePlace, TypeGroup, narrowed
 from karpenter.scheduling.devices.protocol import Grant
-from karpenter.scheduling.devices.published import Published
 from karpenter.scheduling.devices.reach import NodeTerm
 from karpenter.scheduling.devices.requests import CompiledRequest, Compiler, RequestOption
 from karpenter.scheduling.devices.search import Found, OutOfStepsError, Pick, Place, Search

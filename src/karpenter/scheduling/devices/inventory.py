@@ -6,15 +6,17 @@ may have counters that its devices draw on together, as the partitions of one ca
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from karpenter.api import devices as api
 from karpenter.model.quantity import QuantityError
+from karpenter.model.requirements import Requirements
 from karpenter.scheduling.devices.amounts import Capacity, amount, capacity_of
 from karpenter.scheduling.devices.inputs import SharedAttribute
 from karpenter.scheduling.devices.reach import EVERYWHERE, Reach, reach_of
+from karpenter.scheduling.packing.claims import Shape
 
 Fact: TypeAlias = tuple[str, str | int | bool]  # (type, value) of an attribute
 PROMISED: Final = "promised"  # the type of a value of which only that it is shared is known
@@ -200,3 +202,48 @@ def _fact(attribute: api.DeviceAttribute) -> Fact | None:
     if attribute.version_value is not None:
         return "version", attribute.version_value
     return None if attribute.string_value is None else ("string", attribute.string_value)
+
+
+class Published:
+    """Every published device, in the order devices are preferred."""
+
+    __slots__ = ("_local", "_troubled", "by_key", "cluster")
+
+    def __init__(self, pools: Iterable[DevicePool]) -> None:
+        """Index pools."""
+        self.by_key: dict[DeviceKey, PoolDevice] = {}
+        self.cluster: list[PoolDevice] = []  # those that stand in no node
+        self._local: dict[str, list[PoolDevice]] = {}  # node -> devices that stand in it
+        self._troubled: list[DevicePool] = []
+        for pool in pools:
+            if pool.problem:
+                self._troubled.append(pool)
+            for device in pool.devices:
+                self.by_key[device.key] = device
+                if device.reach.node_name is None:
+                    self.cluster.append(device)
+                else:
+                    self._local.setdefault(device.reach.node_name, []).append(device)
+
+    def of_node(self, name: str) -> Sequence[PoolDevice]:
+        """The devices that stand in a node."""
+        return self._local.get(name, ())
+
+    def problem_at(self, labels: Requirements, name: str) -> str:
+        """Why the devices a node can reach are not known; empty when they are."""
+        for pool in self._troubled:
+            if any(reach.includes(labels, name) for reach in pool.reaches):
+                return pool.problem
+        return ""
+
+    def problem_for_new(self, shape: Shape, well_known: frozenset[str]) -> str:
+        """Why the devices a planned node can reach are not known; empty when they are."""
+        for pool in self._troubled:
+            for reach in pool.reaches:
+                if reach.is_everywhere or any(
+                    term.admits_new_nodes
+                    and shape.requirements.is_compatible(term.requirements, well_known)
+                    for term in reach.terms or ()
+                ):
+                    return pool.problem
+        return ""

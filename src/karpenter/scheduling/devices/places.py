@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from karpenter.model.requirements import Requirements
-from karpenter.scheduling.devices.inventory import DevicePool, PoolDevice
-from karpenter.scheduling.devices.published import Published
+from karpenter.scheduling.devices.inventory import DevicePool, PoolDevice, Published
 from karpenter.scheduling.devices.reach import NodeTerm
 from karpenter.scheduling.packing.claims import Shape, Shapes
 

@@ -1,11 +1,20 @@
-"""The tags that mark the resources of a cluster."""
+"""Tags that mark the resources of a cluster, and selector terms as filters of EC2."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from karpenter.api.node_classes import ec2_labels
-from karpenter.api.node_classes.ec2 import EC2NodeClass
+from karpenter.api.node_classes.ec2 import (
+    EC2NodeClass,
+    SecurityGroupSelectorTerm,
+    SubnetSelectorTerm,
+)
 from karpenter.model import labels
+
+Filter: TypeAlias = dict[str, str | list[str]]
+Term: TypeAlias = SubnetSelectorTerm | SecurityGroupSelectorTerm
+
+_ANY_VALUE = "*"
 
 
 def cluster_tag(cluster: str) -> str:
@@ -32,3 +41,25 @@ def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
 def tags_of(entries: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
     """Tags the way EC2 gives them."""
     return {entry["Key"]: entry.get("Value", "") for entry in entries or ()}
+
+
+def equals(name: str, values: Iterable[str]) -> Filter:
+    """A filter that lets through what has one of ``values``."""
+    return {"Name": name, "Values": list(values)}
+
+
+def tag_filters(tags: Mapping[str, str]) -> list[Filter]:
+    """Filters for tags; ``*`` asks only for the key, EC2 evaluates other wildcards."""
+    return [
+        equals("tag-key", [key]) if value == _ANY_VALUE else equals(f"tag:{key}", [value])
+        for key, value in tags.items()
+    ]
+
+
+def queries(id_filter: str, terms: Sequence[Term]) -> list[list[Filter]]:
+    """The queries of a list of terms: one for all ids together, one for each map of tags."""
+    ids = [term.id for term in terms if term.id]
+    found = [tag_filters(term.tags) for term in terms if term.tags and not term.id]
+    if ids:
+        found.append([equals(id_filter, ids)])
+    return found

@@ -10,7 +10,7 @@ from karpenter.api.nodes import Node
 from karpenter.cloud.aws.cluster_view import ClusterView
 from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.images.images import image_for
-from karpenter.cloud.aws.types.discovered_memory import DiscoveredMemory
+from karpenter.cloud.aws.types.capacity import DiscoveredMemory
 from karpenter.cloud.aws.types.instance_types import InstanceTypes
 from karpenter.cloud.provider import CloudError
 from karpenter.model import labels

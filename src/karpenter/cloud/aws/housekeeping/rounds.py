@@ -1,5 +1,6 @@
 """Periodic work that survives its own failures."""
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -8,6 +9,10 @@ from karpenter.clock import Clock
 from karpenter.kube.workqueue import Backoff
 from karpenter.runtime import LoopController
 from karpenter.telemetry import Metrics
+
+HALF_A_DAY: Final = 12 * 3600.0
+FIVE_MINUTES: Final = 300.0
+HALF_AN_HOUR: Final = 1800.0
 
 _log: Final = structlog.get_logger(__name__)
 
@@ -19,3 +24,32 @@ class Rounds(LoopController):
 
     def __init__(self, clock: Clock, metrics: Metrics) -> None:
         super().__init__(clock, _log, metrics)
+
+
+class Refresh(Rounds):
+    """Runs one refresh periodically."""
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        metrics: Metrics,
+        refresh: Callable[[], Awaitable[object]],
+        period: float,
+        *,
+        is_fresh: bool = False,
+    ) -> None:
+        """Call ``refresh`` every ``period`` seconds, first of all unless it ``is_fresh``."""
+        self.name = name
+        super().__init__(clock, metrics)
+        self._refresh = refresh
+        self._period = period
+        self._is_fresh = is_fresh
+
+    async def step(self) -> float:
+        """Refresh once."""
+        if self._is_fresh:
+            self._is_fresh = False
+        else:
+            await self._refresh()
+        return self._period

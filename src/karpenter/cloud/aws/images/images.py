@@ -15,7 +15,7 @@ from karpenter.api.node_classes.ec2 import AMISelectorTerm, AMIStatus, EC2NodeCl
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls
-from karpenter.cloud.aws.ec2.selectors import Filter, equals, tag_filters
+from karpenter.cloud.aws.ec2.tags import Filter, equals, tag_filters
 from karpenter.cloud.aws.images.aliases import (
     ARCHITECTURES,
     architecture_requirement,

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from karpenter.api.karpenter import NodeClaim
 from karpenter.api.node_classes import ec2_labels
+from karpenter.api.nodes import Node
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.batching import (
     DESCRIBE_INSTANCES,
@@ -29,9 +31,10 @@ from karpenter.cloud.aws.ec2.errors import (
     instances_named_in,
     is_unknown_instance,
 )
+from karpenter.cloud.aws.ec2.provider_id import instance_id_of
 from karpenter.cloud.aws.ec2.tags import cluster_tag, tag_list
 from karpenter.cloud.aws.instances.record import ALIVE, InstanceRecord, record_of
-from karpenter.cloud.provider import CloudError, InstanceNotFoundError
+from karpenter.cloud.provider import CloudError, HookResult, InstanceNotFoundError
 from karpenter.model import labels
 
 _PAGE: Final = 1000
@@ -298,3 +301,26 @@ class Instances:
 def _halves(ids: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     middle = len(ids) // 2
     return ids[:middle], ids[middle:]
+
+
+class PartitionHook:
+    """Waits until EC2 says which partition an instance is in.
+
+    A node in a partition placement group has its label before pods may land on it.
+    """
+
+    name: Final = "placement-group-partition"
+
+    def __init__(self, instances: Instances) -> None:
+        self._instances = instances
+
+    async def __call__(self, claim: NodeClaim, node: Node) -> HookResult:
+        if claim.metadata.labels.get(ec2_labels.PLACEMENT_GROUP_PARTITION, "unasked"):
+            return HookResult(is_ready=True)
+        instance_id = instance_id_of(claim.status.provider_id)
+        record = await self._instances.get(instance_id, cached=False)
+        if not record.partition:
+            return HookResult(is_ready=False)
+        return HookResult(
+            is_ready=True, labels={ec2_labels.PLACEMENT_GROUP_PARTITION: record.partition}
+        )

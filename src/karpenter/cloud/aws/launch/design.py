@@ -11,7 +11,7 @@ import msgspec
 
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.node_classes.ec2 import EC2NodeClass
-from karpenter.cloud.aws.ec2.sharing import IdentityKey
+from karpenter.cloud.aws.ec2.cache import IdentityKey
 from karpenter.cloud.aws.ec2.tags import launch_tags
 from karpenter.cloud.aws.images.user_data.inputs import UserDataError
 from karpenter.cloud.aws.launch.blueprints import Boot, blueprints

@@ -11,8 +11,8 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import Clock
+from karpenter.cloud.aws.ec2.cache import Sharing
 from karpenter.cloud.aws.ec2.errors import RETRYABLE, AwsError
-from karpenter.cloud.aws.ec2.sharing import Sharing
 from karpenter.cloud.aws.images.families import family_of
 from karpenter.cloud.aws.images.user_data.render import LONGEST
 from karpenter.cloud.aws.instances.record import InstanceRecord

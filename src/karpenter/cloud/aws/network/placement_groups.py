@@ -9,7 +9,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
-from karpenter.cloud.aws.ec2.selectors import equals
+from karpenter.cloud.aws.ec2.tags import equals
 
 PARTITION: Final = "partition"
 _FRESH: Final = timedelta(minutes=1)

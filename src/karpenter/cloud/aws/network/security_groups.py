@@ -7,7 +7,7 @@ from karpenter.api.node_classes.ec2 import EC2NodeClass, SecurityGroupStatus
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls
-from karpenter.cloud.aws.ec2.selectors import equals, queries
+from karpenter.cloud.aws.ec2.tags import equals, queries
 
 _PAGE: Final = 500
 _LIFETIME: Final = timedelta(minutes=1)

@@ -13,7 +13,7 @@ from karpenter.api.node_classes.ec2 import EC2NodeClass, SubnetStatus
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls
-from karpenter.cloud.aws.ec2.selectors import queries
+from karpenter.cloud.aws.ec2.tags import queries
 from karpenter.cloud.types import InstanceType
 
 _PAGE: Final = 500

@@ -13,12 +13,16 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from karpenter.api.karpenter import NodeOverlay
 from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.prices.estimates import estimated_price
 from karpenter.cloud.aws.types.facts import TypeFacts
 from karpenter.cloud.provider import CloudError
 from karpenter.model import labels
+from karpenter.model.conditions import FALSE, READY, status_of
+
+NONE_SUPPLIED: Final[Mapping[str, float]] = {}
 
 REFRESH: Final = timedelta(hours=12)
 _SPOT_PAGE: Final = 2000
@@ -247,3 +251,33 @@ def _number(text: str) -> float:
     except ValueError:
         return 0.0
     return price if 0.0 < price < float("inf") else 0.0
+
+
+def supplied_prices(overlays: Iterable[NodeOverlay]) -> Mapping[str, float]:
+    """The prices that NodeOverlays give to types that AWS has no price of.
+
+    Such an overlay names instance types and a price, and nothing else. Of several for one type, the
+    heaviest decides, then the last by name. A type without any price cannot be launched.
+    """
+    prices: dict[str, float] = {}
+    ordered = sorted(overlays, key=lambda each: (each.spec.weight or 0, each.metadata.name))
+    for overlay in ordered:
+        price = overlay.spec.price
+        if price is None or _is_refused(overlay):
+            continue
+        for name in _types_alone(overlay):
+            prices[name] = float(price)
+    return prices or NONE_SUPPLIED
+
+
+def _types_alone(overlay: NodeOverlay) -> tuple[str, ...]:
+    """The types an overlay is for, if it asks for nothing else."""
+    if len(overlay.spec.requirements) != 1:
+        return ()
+    (wanted,) = overlay.spec.requirements
+    is_of_types = wanted.key == labels.INSTANCE_TYPE and wanted.operator == "In"
+    return wanted.values if is_of_types else ()
+
+
+def _is_refused(overlay: NodeOverlay) -> bool:
+    return status_of(overlay.status.conditions, READY) == FALSE

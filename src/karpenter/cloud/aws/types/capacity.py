@@ -6,18 +6,23 @@ from a table because EC2's API does not return it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Final
 
-from karpenter.api.node_classes.ec2 import BlockDeviceMapping, EC2NodeClassSpec
+from karpenter.api.node_classes.ec2 import AMIStatus, BlockDeviceMapping, EC2NodeClassSpec
+from karpenter.clock import Clock
+from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.images.families import CUSTOM, Family, family_of_spec
 from karpenter.cloud.aws.types.facts import TypeFacts
 from karpenter.cloud.aws.types.kubelet import KubeletSettings, TypeKubelet
 from karpenter.cloud.aws.types.tables import branch_interfaces_by_type
 from karpenter.model.quantity import units
 from karpenter.model.resources import Resources
+
+_MEMORY_LIFETIME: Final = timedelta(days=60)
 
 MIB: Final = 2**20
 GIB: Final = 2**30
@@ -169,3 +174,40 @@ def _size(mapping: BlockDeviceMapping) -> int:
     if mapping.ebs is None or mapping.ebs.volume_size is None:
         return 0
     return units(mapping.ebs.volume_size)
+
+
+class DiscoveredMemory:
+    """The memory that nodes reported, which overrides the estimate of their type.
+
+    How much memory the kernel sees depends on the image, so what is learned holds for a type with
+    one list of images. The least value reported is kept: a plan must fit every node of the type.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.sequence = 0  # grows with every change
+        self._bytes: TtlCache[tuple[str, frozenset[str]], int] = TtlCache(
+            clock, _MEMORY_LIFETIME.total_seconds()
+        )
+
+    def learn(self, instance_type: str, images: Sequence[AMIStatus], memory: int) -> None:
+        """Take note of the memory of a node that booted the type's present image."""
+        key = (instance_type, _ids(images))
+        known = self._bytes.get(key)
+        if known is not None and memory > known:
+            return
+        self._bytes.put(key, memory)
+        if memory != known:
+            self.sequence += 1
+
+    def of(self, instance_type: str, images: Sequence[AMIStatus]) -> int | None:
+        """The bytes of memory that nodes of a type had, or None if none has come yet."""
+        return self._bytes.get((instance_type, _ids(images)))
+
+    def known(self, images: Sequence[AMIStatus]) -> dict[str, int]:
+        """All types that nodes are known of with a list of images."""
+        wanted = _ids(images)
+        return {kind: memory for (kind, ids), memory in self._bytes.items() if ids == wanted}
+
+
+def _ids(images: Sequence[AMIStatus]) -> frozenset[str]:
+    return frozenset(image.id for image in images)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from karpenter.cloud.aws.ec2.calls import Calls
-from karpenter.cloud.aws.ec2.selectors import equals
+from karpenter.cloud.aws.ec2.tags import equals
 from karpenter.cloud.aws.types.facts import TypeFacts, facts_of, is_usable
 from karpenter.cloud.aws.types.labels import type_requirements
 from karpenter.cloud.provider import CloudError

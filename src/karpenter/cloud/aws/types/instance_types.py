@@ -14,26 +14,27 @@ from typing import Final, TypeAlias
 
 from karpenter.api.node_classes.ec2 import CapacityReservationStatus, EC2NodeClass
 from karpenter.clock import Clock
-from karpenter.cloud.aws.ec2.cache import TtlCache
+from karpenter.cloud.aws.ec2.cache import Sharing, TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls
-from karpenter.cloud.aws.ec2.sharing import Sharing
 from karpenter.cloud.aws.images.families import family_of_spec
 from karpenter.cloud.aws.network.placement_groups import PlacementGroup, PlacementGroups
 from karpenter.cloud.aws.node_class.conditions import SUBNETS
-from karpenter.cloud.aws.prices.overlays import NONE_SUPPLIED
-from karpenter.cloud.aws.prices.pricing import Pricing
+from karpenter.cloud.aws.prices.pricing import NONE_SUPPLIED, Pricing
 from karpenter.cloud.aws.settings import AwsSettings
-from karpenter.cloud.aws.types.capacity import Sizing, default_pods
+from karpenter.cloud.aws.types.capacity import DiscoveredMemory, Sizing, default_pods
 from karpenter.cloud.aws.types.catalogue import Catalogue, read_catalogue
-from karpenter.cloud.aws.types.compatibility import incompatibility
-from karpenter.cloud.aws.types.discovered_memory import DiscoveredMemory
 from karpenter.cloud.aws.types.kubelet import TypeKubelet
 from karpenter.cloud.aws.types.offerings import (
     Market,
     offerings_of,
 )
 from karpenter.cloud.aws.types.reservations import CapacityReservations
-from karpenter.cloud.aws.types.sized_types import SizedType, kubelet_problem, sized_types
+from karpenter.cloud.aws.types.sized_types import (
+    SizedType,
+    incompatibility,
+    kubelet_problem,
+    sized_types,
+)
 from karpenter.cloud.aws.types.unavailable import UnavailableOfferings
 from karpenter.cloud.provider import CloudError
 from karpenter.cloud.types import InstanceType

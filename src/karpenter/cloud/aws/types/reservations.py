@@ -18,7 +18,7 @@ from karpenter.clock import Clock
 from karpenter.cloud.aws.ec2.cache import TtlCache
 from karpenter.cloud.aws.ec2.calls import Calls
 from karpenter.cloud.aws.ec2.errors import AwsNotFoundError
-from karpenter.cloud.aws.ec2.selectors import Filter, equals, tag_filters
+from karpenter.cloud.aws.ec2.tags import Filter, equals, tag_filters
 
 CAPACITY_BLOCK: Final = "capacity-block"
 ACTIVE: Final = "active"
