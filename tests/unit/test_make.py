@@ -32,7 +32,7 @@ def _commands(target: str, venv: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["run", "build"])
+@pytest.mark.parametrize("name", ["run", "build", "image"])
 def test_pins_agree(name: str) -> None:
     # one .venv holds both, whatever was asked for first
     pins, everything = _pins(name), _pins("dev")
@@ -59,6 +59,14 @@ def test_run_has_what_pyproject_asks_for_and_no_development_tool() -> None:
     asked = {re.split(r"[>=\[]", each)[0] for each in project["project"]["dependencies"]}
     assert asked <= _pins("run").keys()
     assert not _pins("run").keys() & {"boto3", "moto", "mypy", "pytest", "ruff"}
+
+
+def test_the_image_has_what_running_needs_and_the_extra_for_aws() -> None:
+    # pins are installed without their dependencies, so one that is missing is missing in the image
+    image = _pins("image")
+    assert {} == {name: pin for name, pin in _pins("run").items() if image.get(name) != pin}
+    assert {"boto3", "botocore"} <= image.keys() - _pins("run").keys()
+    assert "moto" not in image
 
 
 @needs_make
