@@ -19,7 +19,7 @@ BENCH_FLAGS ?=
 SEEDS ?= 1..2000
 
 .DEFAULT_GOAL := help
-.PHONY: help install run walk walk-aws test check slow docs image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
+.PHONY: help install run walk walk-aws test check slow wheels docs image image-test control-plane helm monitoring charts parity bench bench-compare conformance lock clean
 
 help: ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -61,9 +61,13 @@ check: install ## format, lint, types and import direction
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: install ## the slower tests: a real control plane, crashes at every write, storms
+slow: install wheels ## the slower tests: a real control plane, crashes at every write, storms
 	$(BIN)/python -m pytest -q -m "slow and not image"
 	$(BIN)/python -m pytest -n auto -q -m storm
+
+wheels: install ## fetch the pinned wheels for every Python, once, for the tests that install them
+	@PYTHONPATH=tools $(BIN)/python -m releasing.wheels || \
+	  echo "wheels could not be fetched: tests that install them will be skipped" >&2
 
 docs: install $(SITE)/.builds ## build the site of the documentation in build/site/html, and check its links
 	$(BIN)/python tools/docs_site.py stage
@@ -115,6 +119,7 @@ lock: ## resolve the pinned requirement files anew (needs uv)
 	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml -o requirements/run.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml --extra aws -o requirements/image.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade --group build -o requirements/build.txt
+	$(LOCK) --upgrade --group installer -o requirements/installer.txt
 	$(LOCK) --upgrade --group docs -o requirements/docs.txt
 
 clean: ## forget the virtual environment and every cache

@@ -9,88 +9,22 @@ describes both in an SBOM (CycloneDX 1.6). ``build`` needs no network but for a 
 """
 
 import argparse
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
-from email.message import Message
-from email.parser import Parser
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from releasing.wheels import EPOCH, Wheel, download, sbom
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "build" / "image"
 PINNED: Final = ROOT / "requirements" / "image.txt"
+INSTALLER: Final = ROOT / "requirements" / "installer.txt"
 TAG: Final = "localhost/karpenter"
-# Where times are recorded they are this, so that two builds are equal; zip files begin in 1980
-EPOCH: Final = "315532800"
 _ENGINES: Final = ("buildah", "podman", "docker")
-_LICENCE: Final = "License :: OSI Approved :: "
-
-
-@dataclass(frozen=True, slots=True)
-class Wheel:
-    """A wheel, as its own metadata describes it."""
-
-    file: Path
-
-    @property
-    def metadata(self) -> Message:
-        """The fields of its METADATA."""
-        with zipfile.ZipFile(self.file) as archive:
-            (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
-            return Parser().parsestr(archive.read(name).decode())
-
-    @property
-    def sha256(self) -> str:
-        """The hash that installing it demands."""
-        return hashlib.sha256(self.file.read_bytes()).hexdigest()
-
-    @property
-    def licences(self) -> list[str]:
-        """What it says about its licence, most precise first."""
-        found = self.metadata
-        if expression := found.get("License-Expression"):
-            return [expression]
-        classified = [c.removeprefix(_LICENCE) for c in found.get_all("Classifier", [])]
-        named = [c for c in classified if "::" not in c and "Licen" in c]
-        stated = (found.get("License") or "").strip().splitlines()
-        return named or stated[:1]
-
-
-def sbom(wheels: Sequence[Wheel]) -> dict[str, Any]:
-    """The bill of materials of the wheels, as CycloneDX 1.6."""
-    components = [_component(wheel) for wheel in wheels]
-    program = next(each for each in components if each["name"] == "karpenter")
-    return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "version": 1,
-        "metadata": {"component": {**program, "type": "application"}},
-        "components": sorted(
-            (each for each in components if each is not program), key=lambda each: each["name"]
-        ),
-    }
-
-
-def _component(wheel: Wheel) -> dict[str, Any]:
-    name, version = wheel.metadata["Name"], wheel.metadata["Version"]
-    package = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
-    return {
-        "type": "library",
-        "bom-ref": package,
-        "name": name,
-        "version": version,
-        "purl": package,
-        "hashes": [{"alg": "SHA-256", "content": wheel.sha256}],
-        "licenses": [{"license": {"name": each}} for each in wheel.licences],
-    }
 
 
 def prepare(python_version: str = "") -> None:
@@ -99,24 +33,15 @@ def prepare(python_version: str = "") -> None:
     wheels = FOLDER / "wheels"
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip"]
-    target = ["--python-version", python_version] if python_version else []
-    _run(*pip, "download", "-q", "--require-hashes", "--no-deps", "--only-binary", ":all:", *target,
-         "-d", str(wheels), "-r", str(PINNED))  # fmt: skip
+    download(wheels, PINNED, python_version)
+    download(FOLDER, INSTALLER)
     _run(*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT))
-    _run(*pip, "download", "-q", "--no-deps", "-d", str(FOLDER), f"pip=={_version_of_pip(pip)}")
     found = [Wheel(file) for file in sorted(wheels.glob("*.whl"))]
     program = next(each for each in found if each.metadata["Name"] == "karpenter")
     pinned = f"karpenter=={program.metadata['Version']} --hash=sha256:{program.sha256}\n"
     (FOLDER / "requirements.txt").write_text(PINNED.read_text("utf-8") + pinned, "utf-8")
     document = json.dumps(sbom(found), indent=1, ensure_ascii=False)
     (FOLDER / "sbom.cdx.json").write_text(document + "\n", "utf-8")
-
-
-def _version_of_pip(pip: Sequence[str]) -> str:
-    said = subprocess.run(  # noqa: S603 its own interpreter
-        [*pip, "--version"], check=True, capture_output=True, text=True
-    ).stdout
-    return said.split()[1]
 
 
 def make_base(file: Path) -> None:
@@ -164,7 +89,7 @@ def _revision() -> str:
 
 
 def _run(*words: str) -> None:
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
     done = subprocess.run(  # noqa: S603 words of this file
         words, cwd=ROOT, env=environment, check=False
     )
