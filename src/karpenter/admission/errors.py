@@ -17,6 +17,8 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LONGEST_SHOWN_VALUE = 200
+# Where people keep passwords and tokens: messages go to logs and terminals, so they name the field alone
+_MAY_HOLD_SECRETS = frozenset({"args", "command", "env", "httpHeaders"})
 
 
 class ErrorKind(Enum):
@@ -88,9 +90,16 @@ class FieldError:
     def message(self) -> str:
         """The error without its path, as in a Status cause."""
         shown = ""
-        if self.value is not NO_VALUE and self.kind is not ErrorKind.REQUIRED:
+        if self.value is not NO_VALUE and self.kind is not ErrorKind.REQUIRED and self._is_open:
             shown = f": {_render_value(self.value)}"
         return f"{self.kind.opening}{shown}" + (f": {self.detail}" if self.detail else "")
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the value may be shown."""
+        if "annotations" in self.path:  # a key, or a number or boolean that lacks its quotes
+            return not isinstance(self.value, list | dict)
+        return _MAY_HOLD_SECRETS.isdisjoint(self.path)
 
     def __str__(self) -> str:
         """The whole error in one line."""

@@ -66,6 +66,8 @@ class HttpTransport:
         """
         parts = urlsplit(config.server)
         self._config = config
+        # As in kubectl: a password in the URL counts where there are no other credentials
+        self._server_alone = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         self._name = f"{parts.scheme}://{parts.hostname}:{parts.port or _port(parts.scheme)}"
         self._is_secure = parts.scheme == "https"
         # A sandbox is its own proxy; an error about an unreachable proxy would mislead
@@ -171,7 +173,7 @@ class HttpTransport:
             headers["Content-Type"] = request.content_type
         return self._connected(most).request(
             request.method,
-            self._url(request),
+            self._url(request, is_proven="Authorization" in headers),
             data=_body(request),
             headers=headers,
             allow_redirects=False,  # credentials go to one server only
@@ -180,9 +182,10 @@ class HttpTransport:
             proxy=self._config.proxy or None,
         )
 
-    def _url(self, request: Request) -> URL:
+    def _url(self, request: Request, *, is_proven: bool) -> URL:
         query = f"?{urlencode(request.query)}" if request.query else ""
-        return URL(f"{self._config.server.rstrip('/')}{request.path}{query}", encoded=True)
+        server = self._server_alone if is_proven else self._config.server
+        return URL(f"{server.rstrip('/')}{request.path}{query}", encoded=True)
 
     def _connected(self, most: int) -> aiohttp.ClientSession:
         session = self._sessions.get(most)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from karpenter.admission.errors import ErrorKind, FieldError
+from karpenter.admission.errors import ErrorKind, FieldError, Path
 from unit.admission.small_crds import (
     GENERIC,
     NUMBER,
@@ -351,6 +351,19 @@ def test_the_value_in_an_error(value: object, shown: str) -> None:
     assert f"a: Invalid value: {shown}: no" == str(
         FieldError(ErrorKind.INVALID, ("a",), "no", value)
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "containers", 0, "env", 0, "value"), 12345),
+        (("spec", "containers", 0, "command", 1), {"password": "secret"}),
+        (("spec", "containers", 0, "args"), "--password=secret"),
+        (("metadata", "annotations", "key"), ["secret"]),
+    ],
+)
+def test_a_value_that_may_be_a_secret_is_not_shown(path: Path, value: object) -> None:
+    assert "Invalid value: no" == FieldError(ErrorKind.INVALID, path, "no", value).message
 
 
 def test_an_object_of_many_levels_is_refused_and_not_followed() -> None:

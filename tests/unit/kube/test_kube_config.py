@@ -284,6 +284,12 @@ EXEC = {"apiVersion": V1, "command": "login", "interactiveMode": "Never"}
             {"server": "ftp://a"}, {}, "is 'ftp://a', which is no http or https URL", id="ftp"
         ),
         pytest.param(
+            {"server": "https://me:secret@a:b"},
+            {},
+            "server is no http or https URL",
+            id="with a password",
+        ),
+        pytest.param(
             {"server": "https://a:99999"}, {}, "no http or https URL", id="a port too large"
         ),
         pytest.param(

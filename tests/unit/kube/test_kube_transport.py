@@ -345,6 +345,18 @@ class TestTls:
 
         assert "Bearer secret" == seen["headers"]["Authorization"]
 
+    async def test_a_token_goes_before_a_password_in_the_address(
+        self, authority: Authority
+    ) -> None:
+        async with listening(echo, self.server_context(authority)) as port:
+            config = self.config(authority, port, token="secret")
+            seen = await ask(replace(config, server=f"https://me:password@127.0.0.1:{port}"))
+            alone = self.config(authority, port)
+            basic = await ask(replace(alone, server=f"https://me:password@127.0.0.1:{port}"))
+
+        assert "Bearer secret" == seen["headers"]["Authorization"]
+        assert "Basic bWU6cGFzc3dvcmQ=" == basic["headers"]["Authorization"]
+
     async def test_a_client_certificate_is_shown(self, authority: Authority) -> None:
         certificate, key = (path.read_bytes() for path in authority.issue("me.example"))
         async with listening(echo, self.server_context(authority)) as port:

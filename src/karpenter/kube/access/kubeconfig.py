@@ -257,7 +257,8 @@ def _server(cluster: Fields) -> str:
     if "://" not in server:
         server = f"https://{server}"
     if not is_url(server):
-        raise cluster.problem(f"is {server!r}, which is no http or https URL", "server")
+        shown = "" if "@" in server else f" {server!r}, which is"  # it may hold a password
+        raise cluster.problem(f"is{shown} no http or https URL", "server")
     return server.rstrip("/")
 
 
