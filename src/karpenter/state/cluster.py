@@ -196,9 +196,10 @@ class ClusterState:
         key = key_of(pod)
         if not self._pods.put(key, pod):
             return False
-        self._unbound.keep_if(not is_bound(pod), key, pod)
+        has_node = is_bound(pod)
+        self._unbound.keep_if(not has_node, key, pod)
         self._daemons.keep_if(is_daemon(pod), key, pod)
-        if is_bound(pod) and not is_finished(pod):
+        if has_node and not is_finished(pod):
             self._machines.bind(key, pod)
         else:
             self._machines.unbind(key)

@@ -104,7 +104,7 @@ def _default_requests(item: LimitRangeItem) -> Mapping[str, Quantity]:
 
 def _lacks_requests(container: Container) -> bool:
     resources = container.resources
-    return any(name not in resources.requests for name in resources.limits)
+    return not resources.limits.keys() <= resources.requests.keys()
 
 
 def _container(container: Container, defaults: ResourceMap) -> Container:

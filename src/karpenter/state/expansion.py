@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -28,8 +29,8 @@ from karpenter.api.workloads import (
 )
 from karpenter.model.conditions import FALSE, POD_SCHEDULED, READY, TRUE
 from karpenter.state.defaults import PriorityDefaults, RangeDefaults, with_requests
-from karpenter.state.object_keys import identity_of, key_of, namespace_of, uid_of
-from karpenter.state.pod_claims import with_claims
+from karpenter.state.object_keys import Identity, identity_of, key_of, namespace_of, uid_of
+from karpenter.state.pod_claims import missing_claims
 from karpenter.state.pods import is_active, is_bound
 from karpenter.state.replicas import TooManyPodsError, missing_objects
 
@@ -60,7 +61,8 @@ class Expansion:
 def expand(objects: Sequence[Resource]) -> Expansion:
     """Fill in what an API server and its controllers would have added to ``objects``."""
     given = _named([_scoped(resource) for resource in objects])
-    problems = (*_nameless(given), *_duplicates(given))
+    identities = [identity_of(resource) for resource in given]
+    problems = (*_nameless(given), *_duplicates(given, identities))
     if problems:
         return Expansion(problems=problems)
     uids = _uids_by_reference(given)
@@ -68,18 +70,20 @@ def expand(objects: Sequence[Resource]) -> Expansion:
         RangeDefaults(each for each in given if isinstance(each, LimitRange)),
         PriorityDefaults(each for each in given if isinstance(each, PriorityClass)),
     )
-    completed = [_identified(_complete(resource, defaults), uids) for resource in given]
-    completed.sort(key=identity_of)
+    completed = {
+        identity: _identified(_complete(resource, defaults), uids)
+        for identity, resource in sorted(zip(identities, given, strict=True), key=itemgetter(0))
+    }
     try:
-        made = missing_objects(completed)
+        made = missing_objects(completed.values())
     except TooManyPodsError as error:
-        places = {identity_of(resource): at for at, resource in enumerate(given)}
-        at = places[identity_of(error.workload)]
+        at = identities.index(identity_of(error.workload))
         return Expansion(problems=(InputProblem(str(error), (at,)),))
-    completed += [_identified(_complete(resource, defaults), uids) for resource in made]
-    completed = [_identified(resource, uids) for resource in with_claims(completed)]
-    completed.sort(key=identity_of)
-    return Expansion(tuple(completed))
+    for resource in made:
+        completed[identity_of(resource)] = _identified(_complete(resource, defaults), uids)
+    for identity, resource in missing_claims(completed).items():
+        completed[identity] = _identified(resource, uids)
+    return Expansion(tuple(completed[identity] for identity in sorted(completed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +108,10 @@ def _complete(resource: Resource, defaults: _Defaults) -> Resource:
             | ReplicationController()
             | StatefulSet()
         ):
-            spec = _replace(resource.spec, template=_template(resource.spec.template))
-            return _replace(resource, spec=spec)
+            template = _template(resource.spec.template)
+            if template is resource.spec.template:
+                return resource
+            return _replace(resource, spec=_replace(resource.spec, template=template))
         case NodePool() if all(each.type != READY for each in resource.status.conditions):
             conditions = (*resource.status.conditions, _IS_READY)
             return _replace(resource, status=_replace(resource.status, conditions=conditions))
@@ -117,19 +123,23 @@ def _pod(pod: Pod, defaults: _Defaults) -> Pod:
 
     A pod that a server has stored, which its uid shows, has got what LimitRanges give.
     """
-    spec = with_requests(pod.spec)
-    if not pod.metadata.uid and not is_bound(pod):
+    spec, has_node = with_requests(pod.spec), is_bound(pod)
+    if not pod.metadata.uid and not has_node:
         spec = defaults.ranges.fill(namespace_of(pod), spec)
     spec = defaults.priorities.fill(spec)
     status = pod.status
-    if not is_bound(pod) and is_active(pod) and not status.conditions:
+    if not has_node and is_active(pod) and not status.conditions:
         condition = GATED if pod.spec.scheduling_gates else UNSCHEDULABLE
         status = _replace(status, phase=status.phase or "Pending", conditions=(condition,))
+    if spec is pod.spec and status is pod.status:
+        return pod
     return _replace(pod, spec=spec, status=status)
 
 
 def _template(template: PodTemplateSpec) -> PodTemplateSpec:
-    return _replace(template, spec=with_requests(template.spec))
+    """Complete a template; one that lacks nothing stays as it is."""
+    spec = with_requests(template.spec)
+    return template if spec is template.spec else _replace(template, spec=spec)
 
 
 def _scoped(resource: Resource) -> Resource:
@@ -167,32 +177,36 @@ def _nameless(resources: Iterable[Resource]) -> Iterator[InputProblem]:
             yield InputProblem(text, (position,))
 
 
-def _duplicates(resources: Iterable[Resource]) -> Iterator[InputProblem]:
-    first: dict[tuple[str, str, str], int] = {}
-    for position, resource in enumerate(resources):
-        earlier = first.setdefault(identity_of(resource), position)
+def _duplicates(
+    resources: Sequence[Resource], identities: Sequence[Identity]
+) -> Iterator[InputProblem]:
+    if len(set(identities)) == len(identities):
+        return
+    first: dict[Identity, int] = {}
+    for position, (resource, identity) in enumerate(zip(resources, identities, strict=True)):
+        earlier = first.setdefault(identity, position)
         if earlier != position and resource.metadata.name:
             text = f"{resource.kind} {key_of(resource)} is given twice; remove one of the two"
             yield InputProblem(text, (earlier, position))
 
 
-def _uids_by_reference(resources: Iterable[Resource]) -> Mapping[tuple[str, str], str]:
-    """The uids that owner references know, by kind and key of the owner.
+def _uids_by_reference(resources: Iterable[Resource]) -> Mapping[tuple[str, str, str], str]:
+    """The uids that owner references know, by kind, namespace and name of the owner.
 
     An owner written down without its uid is still the owner its pods mean.
     """
-    known: dict[tuple[str, str], str] = {}
+    known: dict[tuple[str, str, str], str] = {}
     for resource in resources:
         for owner in resource.metadata.owner_references:
-            key = (owner.kind, f"{namespace_of(resource)}/{owner.name}")
+            key = (owner.kind, namespace_of(resource), owner.name)
             if owner.uid:
                 known[key] = min(owner.uid, known.get(key, owner.uid))
     return known
 
 
-def _identified(resource: Resource, uids: Mapping[tuple[str, str], str]) -> Resource:
+def _identified(resource: Resource, uids: Mapping[tuple[str, str, str], str]) -> Resource:
     metadata = resource.metadata
     if metadata.uid:
         return resource
-    uid = uids.get((resource.kind, key_of(resource))) or uid_of(resource)
+    uid = uids.get((resource.kind, metadata.namespace, metadata.name)) or uid_of(resource)
     return _replace(resource, metadata=_replace(metadata, uid=uid))

@@ -10,6 +10,7 @@ their cached values. The order of events does not matter.
 """
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -33,7 +34,7 @@ class Machines:
         """Begin without any machine."""
         self._nodes: _Members[Node] = _Members()
         self._claims: _Members[NodeClaim] = _Members()
-        self._pods: dict[str, dict[str, Pod]] = {}  # node name -> pod key -> pod
+        self._pods: dict[str, dict[str, Pod]] = defaultdict(dict)  # node name -> pod key -> pod
         self._node_of: dict[str, str] = {}  # pod key -> name of its node
         self._marked: set[str] = set()  # machine ids
         self._nominated: dict[str, datetime] = {}  # machine id -> until when
@@ -63,7 +64,7 @@ class Machines:
         self.unbind(key)
         name = pod.spec.node_name
         self._node_of[key] = name
-        self._pods.setdefault(name, {})[key] = pod
+        self._pods[name][key] = pod
         self._touched |= self._nodes.machine_of(name)
 
     def unbind(self, key: str) -> None:

@@ -1,10 +1,13 @@
 """Names in the cluster: where an object lives, and what an object is known by."""
 
-from typing import Final
+from functools import cache
+from typing import Final, TypeAlias
 
-from karpenter.api.meta import Resource
+from karpenter.api.meta import Resource, group_of, kind_of
 
 DEFAULT_NAMESPACE: Final = "default"
+
+Identity: TypeAlias = tuple[str, str, str]  # group, kind and key
 
 
 def namespace_of(resource: Resource) -> str:
@@ -14,14 +17,20 @@ def namespace_of(resource: Resource) -> str:
 
 def key_of(resource: Resource) -> str:
     """What an object is known by within its kind: ``namespace/name``, or its name alone."""
-    name = resource.metadata.name
-    return f"{namespace_of(resource)}/{name}" if resource.namespaced else name
+    metadata = resource.metadata
+    if not resource.namespaced:
+        return metadata.name
+    return f"{metadata.namespace or DEFAULT_NAMESPACE}/{metadata.name}"
 
 
-def identity_of(resource: Resource) -> tuple[str, str, str]:
+def identity_of(resource: Resource) -> Identity:
     """What identifies an object at one time: group, kind and key."""
-    group = resource.api_version.rpartition("/")[0]
-    return (group, resource.kind, key_of(resource))
+    return (*_home_of(type(resource)), key_of(resource))
+
+
+@cache
+def _home_of(kind: type[Resource]) -> tuple[str, str]:
+    return group_of(kind), kind_of(kind)
 
 
 def uid_of(resource: Resource) -> str:

@@ -15,7 +15,10 @@ from karpenter.state.object_keys import namespace_of
 
 def controller_of(resource: Resource) -> OwnerReference | None:
     """The controller of an object, if it has one."""
-    return next((each for each in resource.metadata.owner_references if each.controller), None)
+    for owner in resource.metadata.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 def deployment_of(replica_set: ReplicaSet) -> str:
@@ -26,15 +29,14 @@ def deployment_of(replica_set: ReplicaSet) -> str:
     return f"{namespace_of(replica_set)}/{owner.name}"
 
 
-def named_by(pod: Pod, replica_sets: Container[str]) -> str:
+def named_by(owner: OwnerReference, namespace: str, replica_sets: Container[str]) -> str:
     """The key of the Deployment that the ReplicaSet of a pod is named after, or nothing.
 
     Nothing, too, for a ReplicaSet that is given: it says itself whose it is.
     """
-    owner = controller_of(pod)
-    if owner is None or owner.kind != "ReplicaSet":
+    if owner.kind != "ReplicaSet":
         return ""
-    key = f"{namespace_of(pod)}/{owner.name}"
+    key = f"{namespace}/{owner.name}"
     return "" if key in replica_sets else key.rpartition("-")[0]
 
 
@@ -64,7 +66,7 @@ def deployment_of_pod(
         return key
     if owner.kind == "ReplicaSet" and key in replica_sets:
         return deployment_of(replica_sets[key])
-    named = named_by(pod, replica_sets)
+    named = named_by(owner, namespace, replica_sets)
     known = deployments.get(named)
     if known is not None and not selects(known.spec.selector, pod.metadata.labels):
         return ""

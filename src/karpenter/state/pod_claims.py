@@ -1,6 +1,6 @@
 """Claims that a cluster creates for pods: for ephemeral volumes, and for devices by template."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -8,27 +8,27 @@ from karpenter.api.devices import ResourceClaim, ResourceClaimTemplate
 from karpenter.api.meta import ObjectMeta, Resource
 from karpenter.api.pods import Pod, PodResourceClaimStatus
 from karpenter.api.storage import PersistentVolumeClaim
-from karpenter.state.object_keys import identity_of, key_of
+from karpenter.state.object_keys import Identity, identity_of, key_of
 
 _replace = msgspec.structs.replace
 
 
-def with_claims(resources: Sequence[Resource]) -> list[Resource]:
-    """The same objects with the claims that are missing; pods say which claims are theirs."""
+def missing_claims(objects: Mapping[Identity, Resource]) -> dict[Identity, Resource]:
+    """The claims that pods lack, and those pods again that have to name them in their status."""
     templates = {
-        key_of(each): each for each in resources if isinstance(each, ResourceClaimTemplate)
+        key_of(each): each for each in objects.values() if isinstance(each, ResourceClaimTemplate)
     }
-    given = set(map(identity_of, resources))
-    completed: list[Resource] = []
-    for resource in resources:
-        if not isinstance(resource, Pod):
-            completed.append(resource)
+    missing: dict[Identity, Resource] = {}
+    for identity, pod in objects.items():
+        if not isinstance(pod, Pod) or not (pod.spec.volumes or pod.spec.resource_claims):
             continue
-        devices = dict(_device_claims(resource, templates))
-        claims = (*devices.values(), *_volume_claims(resource))
-        completed.append(_naming(resource, devices))
-        completed += [each for each in claims if identity_of(each) not in given]
-    return completed
+        devices = dict(_device_claims(pod, templates))
+        if devices:
+            missing[identity] = _naming(pod, devices)
+        for claim in (*devices.values(), *_volume_claims(pod)):
+            if (name := identity_of(claim)) not in objects:
+                missing[name] = claim
+    return missing
 
 
 def _device_claims(
@@ -44,8 +44,6 @@ def _device_claims(
 
 
 def _naming(pod: Pod, made: Mapping[str, ResourceClaim]) -> Pod:
-    if not made:
-        return pod
     entries = (PodResourceClaimStatus(name, each.metadata.name) for name, each in made.items())
     statuses = (*pod.status.resource_claim_statuses, *entries)
     return _replace(pod, status=_replace(pod.status, resource_claim_statuses=statuses))

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from karpenter.api.meta import OwnerReference
 from karpenter.api.pods import Pod
 from karpenter.model.taints import DISRUPTED, tolerates
 
@@ -40,17 +39,17 @@ def is_bound(pod: Pod) -> bool:
 
 def is_daemon(pod: Pod) -> bool:
     """Whether a DaemonSet owns the pod."""
-    return any(_is(owner, "apps/v1", "DaemonSet") for owner in pod.metadata.owner_references)
+    return _is_owned_by(pod, "apps/v1", "DaemonSet")
 
 
 def is_mirror(pod: Pod) -> bool:
     """Whether the pod stands for one the kubelet runs by itself."""
-    return any(_is(owner, "v1", "Node") for owner in pod.metadata.owner_references)
+    return _is_owned_by(pod, "v1", "Node")
 
 
 def is_stateful(pod: Pod) -> bool:
     """Whether a StatefulSet owns the pod."""
-    return any(_is(owner, "apps/v1", "StatefulSet") for owner in pod.metadata.owner_references)
+    return _is_owned_by(pod, "apps/v1", "StatefulSet")
 
 
 def is_critical(pod: Pod) -> bool:
@@ -79,5 +78,8 @@ def awaits_eviction(pod: Pod, *, now: datetime) -> bool:
     return not is_finished(pod) and is_drainable(pod, now=now)
 
 
-def _is(owner: OwnerReference, api_version: str, kind: str) -> bool:
-    return owner.kind == kind and owner.api_version == api_version
+def _is_owned_by(pod: Pod, api_version: str, kind: str) -> bool:
+    for owner in pod.metadata.owner_references:
+        if owner.kind == kind and owner.api_version == api_version:
+            return True
+    return False

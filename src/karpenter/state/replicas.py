@@ -8,8 +8,8 @@ come with their claims, and a Deployment's with the ReplicaSet that would contro
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -57,47 +57,62 @@ class TooManyPodsError(ValueError):
         self.workload = workload
 
 
-def missing_objects(objects: Sequence[Resource]) -> list[Resource]:
+def missing_objects(objects: Iterable[Resource]) -> list[Resource]:
     """Return the pods that the workloads among ``objects`` lack, and what comes with them.
 
     Raises:
         TooManyPodsError: for the workload that asks for more than a cluster can hold.
     """
-    maker = _Maker(objects)
+    found = _ByKind(objects)
+    deployments = {key_of(deployment) for deployment in found.of(Deployment)}
+    maker = _Maker(found, deployments)
     # ordinals are names that no other pod may take, so StatefulSets come first
-    for stateful_set in _of_kind(objects, StatefulSet):
+    for stateful_set in found.of(StatefulSet):
         maker.number(stateful_set)
-    deployments = {key_of(deployment) for deployment in _of_kind(objects, Deployment)}
     rolled_out: dict[str, list[ReplicaSet]] = defaultdict(list)  # key of a Deployment -> its own
-    for replica_set in _of_kind(objects, ReplicaSet):
+    for replica_set in found.of(ReplicaSet):
         owner = deployment_of(replica_set)
         if owner in deployments:
             rolled_out[owner].append(replica_set)
         else:
             maker.fill(replica_set, replica_set.spec.selector)
-    for controller in _of_kind(objects, ReplicationController):
+    for controller in found.of(ReplicationController):
         maker.fill(controller, LabelSelector(match_labels=controller.spec.selector))
-    for deployment in _of_kind(objects, Deployment):
-        maker.roll_out(deployment, rolled_out[key_of(deployment)])
-    for job in _of_kind(objects, Job):
+    for deployment in found.of(Deployment):
+        maker.roll_out(deployment, rolled_out.get(key_of(deployment), ()))
+    for job in found.of(Job):
         maker.run(job)
     return maker.made
+
+
+class _ByKind:
+    """Objects by their kind."""
+
+    def __init__(self, objects: Iterable[Resource]) -> None:
+        self._found: dict[type[Resource], list[Resource]] = defaultdict(list)
+        for each in objects:
+            self._found[type(each)].append(each)
+
+    def of(self, kind: type[R]) -> list[R]:
+        """The objects of a kind, in the order in which they were given."""
+        return cast(list[R], self._found[kind])  # sound, because each is filed under its type
 
 
 class _Maker:
     """Makes pods, avoiding names that are taken and counting pods that exist."""
 
-    def __init__(self, objects: Sequence[Resource]) -> None:
+    def __init__(self, found: _ByKind, deployments: Container[str]) -> None:
         self.made: list[Resource] = []
         self._room = MOST_PODS
         self._taken: set[str] = set()  # keys of pods
-        self._claims = {key_of(claim) for claim in _of_kind(objects, PersistentVolumeClaim)}
-        self._replica_sets = {key_of(each) for each in _of_kind(objects, ReplicaSet)}
+        self._claims = {key_of(claim) for claim in found.of(PersistentVolumeClaim)}
+        self._replica_sets = {key_of(each) for each in found.of(ReplicaSet)}
+        self._deployments = deployments
         self._of_nobody: dict[str, _LabelSets] = defaultdict(Counter)  # by namespace
-        self._controlled: Counter[tuple[str, str]] = Counter()  # (kind, key) -> pods
+        self._controlled: Counter[tuple[str, str, str]] = Counter()  # kind, namespace, name -> pods
         self._of_absent: dict[str, _LabelSets] = defaultdict(Counter)
         # key of a Deployment -> pods of those of its ReplicaSets that are not given
-        for pod in _of_kind(objects, Pod):
+        for pod in found.of(Pod):
             self._taken.add(key_of(pod))
             if is_active(pod):
                 self._count(pod)
@@ -126,10 +141,11 @@ class _Maker:
     def roll_out(self, deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -> None:
         """Make the pods that a Deployment lacks, and their ReplicaSet unless there is one."""
         spec = deployment.spec
+        of_absent = self._of_absent.get(key_of(deployment))
         existing = (
             self._controlled_by(deployment)
-            + sum(self._controlled_by(replica_set) for replica_set in replica_sets)
-            + _selected(self._of_absent[key_of(deployment)], spec.selector)
+            + sum(map(self._controlled_by, replica_sets))
+            + (_selected(of_absent, spec.selector) if of_absent else 0)
             + self._adopted(deployment, spec.selector)
         )
         if spec.replicas <= existing:
@@ -155,22 +171,24 @@ class _Maker:
         self._make(job, job, template, wanted - self._controlled_by(job))
 
     def _count(self, pod: Pod) -> None:
-        namespace = namespace_of(pod)
-        held = frozenset(pod.metadata.labels.items())
-        owner = controller_of(pod)
+        namespace, owner = namespace_of(pod), controller_of(pod)
         if owner is None:
-            self._of_nobody[namespace][held] += 1
+            self._of_nobody[namespace][_label_set(pod)] += 1
             return
-        self._controlled[owner.kind, f"{namespace}/{owner.name}"] += 1
-        if named := named_by(pod, self._replica_sets):
-            self._of_absent[named][held] += 1
+        self._controlled[owner.kind, namespace, owner.name] += 1
+        named = named_by(owner, namespace, self._replica_sets)
+        if named in self._deployments:
+            self._of_absent[named][_label_set(pod)] += 1
 
     def _controlled_by(self, workload: Resource) -> int:
-        return self._controlled[workload.kind, key_of(workload)]
+        key = (workload.kind, namespace_of(workload), workload.metadata.name)
+        return self._controlled.get(key, 0)
 
     def _adopted(self, workload: Resource, selector: LabelSelector | None) -> int:
         """How many pods without a controller a workload selects; it adopts them."""
-        of_nobody = self._of_nobody[namespace_of(workload)]
+        of_nobody = self._of_nobody.get(namespace_of(workload))
+        if not of_nobody:
+            return 0
         adopted = [held for held in of_nobody if selects(selector, dict(held))]
         return sum(of_nobody.pop(held) for held in adopted)
 
@@ -216,8 +234,8 @@ class _Maker:
         )
 
 
-def _of_kind(objects: Sequence[Resource], kind: type[R]) -> Iterator[R]:
-    return (each for each in objects if isinstance(each, kind))
+def _label_set(pod: Pod) -> frozenset[tuple[str, str]]:
+    return frozenset(pod.metadata.labels.items())
 
 
 def _is_current(replica_set: ReplicaSet, deployment: Deployment) -> bool:

@@ -60,7 +60,7 @@ def _of(spec: PodSpec, known: Mapping[str, Resources]) -> Resources:
             peak = peak.highest(beside)
         else:
             peak = peak.highest(beside + needs)
-    needed = (base + beside).highest(peak)
+    needed = (base + beside if spec.init_containers else base).highest(peak)
     if spec.resources is not None and spec.resources.requests:
         needed = _replaced(needed, spec.resources.requests)
     return needed + _at_least_nothing(spec.overhead) if spec.overhead else needed
