@@ -58,9 +58,7 @@ class ValidMetadata:
         name, annotations = metadata.name, metadata.annotations
         if not name or len(name) > LONGEST_SUBDOMAIN or not _NAME.fullmatch(name):
             return False
-        if not self._labels.issuperset(metadata.labels.items()) and not self.labels(
-            metadata.labels
-        ):
+        if not self.labels(metadata.labels):
             return False
         others = (metadata.generate_name, metadata.namespace, metadata.finalizers)
         return (others in self._others or self._learn_others(metadata)) and (
@@ -69,9 +67,10 @@ class ValidMetadata:
 
     def labels(self, labels: Mapping[str, Any]) -> bool:
         """Whether there is nothing wrong with labels, wherever they stand."""
-        if any(_map_errors(labels, (), _label_errors)):
-            return False
-        self._labels.update(labels.items())
+        if not self._labels.issuperset(labels.items()):
+            if any(_map_errors(labels, (), _label_errors)):
+                return False
+            self._labels.update(labels.items())
         return True
 
     def _are_annotations(self, annotations: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ written back as it was, ``null`` included: a field that was not given is ``UNSET
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -22,46 +22,49 @@ SCALARS: Final[Mapping[str, type]] = {
 }
 
 
+class Shape(msgspec.Struct, gc=False):
+    """Base of the generated types."""
+
+    attributes: ClassVar[Mapping[str, str]] = {}  # by their names in JSON
+
+
 @functools.cache
-def shape_of(name: str) -> type[msgspec.Struct]:
+def shape_of(name: str) -> type[Shape]:
     """Return the type for a struct, by the name of the struct."""
     # A name in JSON may be a keyword, so attributes are numbered
+    known = struct(name).json_fields()
+    attributes = {key: f"f{at}" for at, key in enumerate(known)}
     fields = [
         (
-            f"f{at}",
+            attributes[key],
             _annotation(field.type) | None | msgspec.UnsetType,
             msgspec.field(default=msgspec.UNSET, name=key),
         )
-        for at, (key, field) in enumerate(struct(name).json_fields().items())
+        for key, field in known.items()
     ]
-    return msgspec.defstruct(
-        name.replace(".", "_"), fields, forbid_unknown_fields=bool(fields), gc=False
+    made = msgspec.defstruct(
+        name.replace(".", "_"),
+        fields,
+        bases=(Shape,),
+        namespace={"attributes": attributes},
+        forbid_unknown_fields=bool(fields),
+        gc=False,
     )
+    return cast(type[Shape], made)
 
 
 def part(shape: object, key: str) -> Any:
     """Return what a field was given, by its name in JSON; None where it was not."""
-    found = getattr(shape, _attributes_of(shape).get(key, ""), None)
+    if not isinstance(shape, Shape) or key not in shape.attributes:
+        return None
+    found = getattr(shape, shape.attributes[key])
     return None if found is msgspec.UNSET else found
 
 
 def put(shape: object, key: str, value: Any) -> None:
     """Give a field another value, where there is such a field."""
-    attribute = _attributes_of(shape).get(key)
-    if attribute is not None:
-        setattr(shape, attribute, value)
-
-
-def _attributes_of(shape: object) -> Mapping[str, str]:
-    return _attributes(type(shape))  # type: ignore[arg-type]  # mypy doubts that types are hashable
-
-
-@functools.cache
-def _attributes(shape: type) -> Mapping[str, str]:
-    """Return the attributes of a type by their names in JSON; none for any other type."""
-    if not issubclass(shape, msgspec.Struct):
-        return {}
-    return {field.encode_name: field.name for field in msgspec.structs.fields(shape)}
+    if isinstance(shape, Shape) and key in shape.attributes:
+        setattr(shape, shape.attributes[key], value)
 
 
 def _annotation(go_type: GoType) -> Any:

@@ -62,7 +62,7 @@ _OLD: Final = frozenset({Route.V1BETA1, Route.PROVISIONER, Route.NODE_TEMPLATE})
 
 @dataclass(slots=True)
 class _Entry:
-    """One object of the input on its way into the cluster."""
+    """One object of the input on its way into the cluster, about which something may be said."""
 
     document: Document
     route: Route
@@ -128,21 +128,32 @@ def load_change(names: Sequence[str], *, recursive: bool, provider: str) -> Chan
     with output.progress("reading"), _without_collection():
         sound = ValidObjects()
         loaded = manifest_files.load_documents(names, recursive=recursive, maker=sound)
-        entries = _taken_in_all(loaded.documents, sound)
+        taken = _taken_in_all(loaded.documents, sound)
+        entries = [each for each in taken if isinstance(each, _Entry)]
         _convert_old(entries)
         _take_foreign_classes(entries)
         _add_runtimes(entries)
         core = CoreKinds()
         for entry in entries:
             _judge(entry, provider, core)
-        resources = [(entry, resource) for entry in entries for resource in _decoded(entry)]
+        change = _change(loaded.documents, taken)
     errors = _say(loaded, entries)
     if errors:
         output.fail(f"nothing is planned: {manifest_files.problems(errors)}")
     if not loaded.documents:
         named = ["standard input" if name == STANDARD_INPUT else name for name in names]
         output.note(f"note: there is no object in {sample(named, most=3)}")
-    return Change([each for _, each in resources], [entry.document for entry, _ in resources])
+    return change
+
+
+def _change(documents: Iterable[Document], taken: Iterable[Resource | _Entry]) -> Change:
+    change = Change([], [])
+    for document, each in zip(documents, taken, strict=True):
+        resources = _decoded(each) if isinstance(each, _Entry) else (each,)
+        for resource in resources:
+            change.objects.append(resource)
+            change.documents.append(document)
+    return change
 
 
 @contextmanager
@@ -163,18 +174,22 @@ def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> 
     output.fail(f"nothing is planned: {manifest_files.problems(len(problems))}")
 
 
-def _taken_in_all(documents: Sequence[Document], sound: ValidObjects) -> list[_Entry]:
-    """Take in objects, those that are good at once, unless others decide how they are read."""
+def _taken_in_all(documents: Sequence[Document], sound: ValidObjects) -> list[Resource | _Entry]:
+    """Take in objects; as they are, if they are good at once and others do not decide on them."""
     kinds = {(str(document.api_version), str(document.kind)) for document in documents}
     heads = [{"apiVersion": api_version, "kind": kind} for api_version, kind in kinds]
     if any(claim_of(head).route in _OLD or is_runtime_class(head) for head in heads):
         return [_taken_in(document) for document in documents]
-    return [
-        _Entry(document, Route.OTHER, resource=resource)
-        if (resource := sound.resource(document)) is not None
-        else _taken_in(document)
-        for document in documents
-    ]
+    taken: list[Resource | _Entry] = []
+    for document in documents:
+        resource = sound.resource(document)
+        if resource is None:
+            taken.append(_taken_in(document))
+        elif _is_without_effect(document):
+            taken.append(_Entry(document, Route.OTHER, resource=resource))
+        else:
+            taken.append(resource)
+    return taken
 
 
 def _taken_in(document: Document) -> _Entry:
@@ -291,14 +306,12 @@ def _checked(obj: dict[str, Any], provider: str) -> Checked:
     """Check an object, but let controllers be brief: what only they write may be incomplete."""
     if obj["kind"] == "NodeClaim" and isinstance(spec := obj.get("spec"), dict):
         obj = {**obj, "spec": {"requirements": [], **spec}}
-    status = obj.get("status")
-    if not status:
-        return check(obj, provider=provider)
-    if builtin(obj["apiVersion"], obj["kind"]) is None:  # of Kubernetes: no rule spans both parts
-        checked = check(obj, provider=provider)
-        return replace(checked, errors=[e for e in checked.errors if not _is_brief(e)])
-    without = check({key: obj[key] for key in obj if key != "status"}, provider=provider)
     whole = check(obj, provider=provider)
+    if not obj.get("status") or not whole.errors:  # no rule asks for a status
+        return whole
+    if builtin(obj["apiVersion"], obj["kind"]) is None:  # of Kubernetes: no rule spans both parts
+        return replace(whole, errors=[e for e in whole.errors if not _is_brief(e)])
+    without = check({key: obj[key] for key in obj if key != "status"}, provider=provider)
     more = [e for e in whole.errors if is_below(e.path, _STATUS) and not _is_brief(e)]
     stored = {**without.object, "status": whole.object.get("status")}
     return Checked(stored, [*without.errors, *more], whole.warnings)
@@ -345,8 +358,11 @@ def _say(loaded: Loaded, entries: Iterable[_Entry]) -> int:
 
 
 def _has_no_effect(entry: _Entry) -> bool:
-    kind = entry.document.kind
-    return entry.is_passed_over or (isinstance(kind, str) and kind in _WITHOUT_EFFECT)
+    return entry.is_passed_over or _is_without_effect(entry.document)
+
+
+def _is_without_effect(document: Document) -> bool:
+    return isinstance(document.kind, str) and document.kind in _WITHOUT_EFFECT
 
 
 def _say_passed_over(entry: _Entry, alike: int) -> None:

@@ -9,21 +9,21 @@ be checked is the same in many objects: labels, amounts, templates.
 what the long way would have made of the object without a finding; property tests compare the two.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 import msgspec
 
 from karpenter.admission.metadata import ValidMetadata
-from karpenter.admission.quantities import has_sound_amounts
+from karpenter.admission.quantities import amounts_test
 from karpenter.api.codec import is_known, model_for
 from karpenter.api.meta import Resource
+from karpenter.api.pods import Pod, PodSpec
 from karpenter.inquiry.core_kinds import PLACING, broken_rules
 from karpenter.inquiry.core_shapes import part, put, shape_of
 from karpenter.manifests.jsonitems import Item
 from karpenter.manifests.reader import Document
-from karpenter_sandbox.kinds.schemas.structs import struct_of_kind
+from karpenter_sandbox.kinds.schemas.structs import Struct, struct_of_kind
 from karpenter_sandbox.kinds.validation.placing import placing_problems
 
 _ANY: Final = {"any": "any"}  # in place of labels with nothing wrong
@@ -33,98 +33,96 @@ _encode: Final = msgspec.json.Encoder().encode
 _plain: Final = msgspec.json.Decoder().decode
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How to decode objects of one kind."""
-
-    api_version: str
-    kind: str
-    model: type[Resource]
-    shape: type[msgspec.Struct]
-    decode_model: Callable[[msgspec.Raw], Resource]
-    decode_shape: Callable[[msgspec.Raw], Any]
-
-
 class ValidObjects:
     """Recognises objects of Kubernetes' own kinds one after the other, and what they share."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str], _Kind | None] = {}
+        self._kinds: dict[tuple[str, str], ValidKind | None] = {}
         self._metadata = ValidMetadata()
-        self._verdicts: dict[tuple[str, str, bytes], bool] = {}
 
     def resource(self, document: Document) -> Resource | None:
         """Return the wire model of an object without errors and warnings; None if in doubt."""
         if isinstance(document.content, Item):
             made = document.content.made
             return made if isinstance(made, Resource) else None
-        kind = self._kind(document.api_version, document.kind)
-        if kind is None:
-            return None
-        try:
-            resource = msgspec.convert(document.content, kind.model)
-            shape = msgspec.convert(document.content, kind.shape)
-        except (msgspec.ValidationError, RecursionError):
-            return None
-        return self._if_sound(kind, resource, shape)
+        kind = self.of_kind(document.api_version, document.kind)
+        return None if kind is None else kind.converted(document.content)
 
-    def decoder(self, api_version: object, kind: object) -> Callable[[msgspec.Raw], Any] | None:
-        """Return what decodes an object of a known kind into a type with all of its fields."""
-        found = self._kind(api_version, kind)
-        return None if found is None else found.decode_shape
-
-    def made(
-        self, api_version: object, kind: object, text: msgspec.Raw, value: Any
-    ) -> Resource | None:
-        """Return the wire model of an object without errors and warnings; None if in doubt."""
-        found = self._kind(api_version, kind)
-        assert found is not None, "its decoder was used"
-        try:
-            resource = found.decode_model(text)
-        except (msgspec.ValidationError, RecursionError):
-            return None
-        return self._if_sound(found, resource, value)
-
-    def _if_sound(self, kind: _Kind, resource: Resource, shape: Any) -> Resource | None:
-        is_sound = (
-            self._metadata.includes(resource.metadata)
-            and has_sound_amounts(resource)
-            and self._keeps_rules(kind, shape, is_stored=bool(resource.metadata.uid))
-        )
-        return resource if is_sound else None
-
-    def _kind(self, api_version: object, kind: object) -> _Kind | None:
+    def of_kind(self, api_version: object, kind: object) -> "ValidKind | None":
+        """Return what recognises objects of a kind; None for a kind that is not known."""
         if not isinstance(api_version, str) or not isinstance(kind, str):
             return None
         named = (api_version, kind)
         if named not in self._kinds:
-            self._kinds[named] = _kind(api_version, kind)
+            struct = struct_of_kind(*named) if is_known(*named) else None
+            self._kinds[named] = ValidKind(*named, struct, self._metadata) if struct else None
         return self._kinds[named]
 
-    def _keeps_rules(self, kind: _Kind, shape: Any, *, is_stored: bool) -> bool:
+
+class ValidKind:
+    """Recognises objects of one kind."""
+
+    def __init__(
+        self, api_version: str, kind: str, struct: Struct, metadata: ValidMetadata
+    ) -> None:
+        """Get ready for the objects of a struct; ``metadata`` is shared by all kinds."""
+        self._api_version = api_version
+        self._kind = kind
+        self._metadata = metadata
+        self._model = model_for(api_version, kind)
+        self._shape = shape_of(struct.name)
+        self._has_sound_amounts = amounts_test(self._model)
+        self._decode_model = msgspec.json.Decoder(self._model).decode
+        self.decode = msgspec.json.Decoder(self._shape, float_hook=_refuse_fraction).decode
+        self._verdicts: dict[bytes, bool] = {}  # of objects without what tells them apart
+        self._placing_verdicts: dict[bytes, bool] = {}  # of what pods say about placing
+
+    def made(self, text: msgspec.Raw, value: Any) -> Resource | None:
+        """Return the wire model of an object without errors and warnings; None if in doubt."""
+        try:
+            resource = self._decode_model(text)
+        except (msgspec.ValidationError, RecursionError):
+            return None
+        return self._if_sound(resource, value)
+
+    def converted(self, values: Mapping[str, Any]) -> Resource | None:
+        """The same for an object in plain values."""
+        try:
+            resource = msgspec.convert(values, self._model)
+            shape = msgspec.convert(values, self._shape)
+        except (msgspec.ValidationError, RecursionError):
+            return None
+        return self._if_sound(resource, shape)
+
+    def _if_sound(self, resource: Resource, shape: Any) -> Resource | None:
+        is_sound = (
+            self._metadata.includes(resource.metadata)
+            and self._has_sound_amounts(resource)
+            and self._keeps_rules(resource, shape)
+        )
+        return resource if is_sound else None
+
+    def _keeps_rules(self, resource: Resource, shape: Any) -> bool:
         """Whether no rule is broken; of equal templates and rules of placing, the first is asked."""
-        is_placed = is_stored and kind.kind == "Pod"
-        if is_placed:
-            spec = part(shape, "spec")
-            judged: Any = {key: found for key in PLACING if (found := part(spec, key))}
-            if not judged:
-                return True
-        else:
-            judged = shape
-            put(shape, "metadata", msgspec.UNSET)
-            put(shape, "status", msgspec.UNSET)
-            self._generalise(shape)
-        text = _encode(judged)
-        key = (kind.api_version, kind.kind, text)
-        verdict = self._verdicts.get(key)
+        if isinstance(resource, Pod) and resource.metadata.uid:
+            return not _is_particular(resource.spec) or self._keeps_placing_rules(shape)
+        put(shape, "metadata", msgspec.UNSET)
+        put(shape, "status", msgspec.UNSET)
+        self._generalise(shape)
+        text = _encode(shape)
+        verdict = self._verdicts.get(text)
         if verdict is None:
-            values = _plain(text)
-            verdict = not (
-                any(placing_problems(values, ("spec",)))
-                if is_placed
-                else broken_rules(values, kind.api_version, kind.kind)
-            )
-            self._verdicts[key] = verdict
+            verdict = not broken_rules(_plain(text), self._api_version, self._kind)
+            self._verdicts[text] = verdict
+        return verdict
+
+    def _keeps_placing_rules(self, shape: Any) -> bool:
+        spec = part(shape, "spec")
+        text = _encode({key: found for key in PLACING if (found := part(spec, key))})
+        verdict = self._placing_verdicts.get(text)
+        if verdict is None:
+            verdict = not any(placing_problems(_plain(text), ("spec",)))
+            self._placing_verdicts[text] = verdict
         return verdict
 
     def _generalise(self, shape: Any) -> None:
@@ -157,19 +155,9 @@ class ValidObjects:
                 put(container, "image", _ANY_IMAGE)
 
 
-def _kind(api_version: str, kind: str) -> _Kind | None:
-    found = struct_of_kind(api_version, kind)
-    if found is None or not is_known(api_version, kind):
-        return None
-    model, shape = model_for(api_version, kind), shape_of(found.name)
-    return _Kind(
-        api_version,
-        kind,
-        model,
-        shape,
-        msgspec.json.Decoder(model).decode,
-        msgspec.json.Decoder(shape, float_hook=_refuse_fraction).decode,
-    )
+def _is_particular(spec: PodSpec) -> bool:
+    """Whether a pod has any of the rules of placing."""
+    return bool(spec.tolerations or spec.topology_spread_constraints or spec.affinity)
 
 
 def _refuse_fraction(text: str) -> NoReturn:

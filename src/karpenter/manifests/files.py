@@ -5,6 +5,7 @@ with the next. Files come in the order in which they were named, those of a fold
 """
 
 import errno
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +84,9 @@ def _bounded(stream: BinaryIO, name: str) -> bytes:
     """Read a stream, but no more of it than one byte beyond the limit."""
     head = stream.read(_HEAD)
     limit = size_limit(head)
+    if stream.seekable():  # the head is read again, as to prepend it would copy everything
+        stream.seek(-len(head), io.SEEK_CUR)
+        head = b""
     data = head + stream.read(limit + 1 - len(head))
     if len(data) > limit:
         raise too_large(data, name)

@@ -34,8 +34,7 @@ _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'{}[]"'))
 Decode: TypeAlias = Callable[[msgspec.Raw], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, gc=False):
     """The text of one object in a List.
 
     ``common`` is what a typed list says once for all of its items. A decoder of the text reads a
@@ -57,17 +56,25 @@ class Item:
         return {**self.common, **_decode(self.text)}
 
 
-class Maker(Protocol):
-    """Makes something of objects while they are read, from a type that holds all they say."""
+class KindMaker(Protocol):
+    """Makes something of the objects of one kind, from a type that holds all they say."""
 
-    def decoder(self, api_version: object, kind: object) -> Decode | None:
-        """Return what decodes the text of an object into a value that is encoded to the same.
+    @property
+    def decode(self) -> Decode:
+        """What decodes the text of an object into a value that is encoded to the same.
 
         It may raise any error of msgspec; the object is then read into plain values.
         """
 
-    def made(self, api_version: object, kind: object, text: msgspec.Raw, value: Any) -> object:
+    def made(self, text: msgspec.Raw, value: Any) -> object:
         """Return what to keep of an object, from its text and what was decoded."""
+
+
+class Maker(Protocol):
+    """Makes something of objects while they are read."""
+
+    def of_kind(self, api_version: object, kind: object) -> KindMaker | None:
+        """Return what makes something of the objects of a kind, if anything does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +127,14 @@ class _NotOrdinaryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What items say they are, and how such items are decoded."""
+    """What items say they are, and what makes something of them."""
 
     api_version: object
     kind: object
-    decode: Decode | None
+    maker: KindMaker | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoded:
+class _Decoded(msgspec.Struct, frozen=True, gc=False):
     """One item, and a value that is encoded to what its text says."""
 
     text: msgspec.Raw
@@ -169,9 +175,9 @@ class _Reading:
 
     def _decoded(self, text: msgspec.Raw) -> _Decoded:
         kind = self._kind(text)
-        if kind.decode is not None:
+        if kind.maker is not None:
             try:
-                return _Decoded(text, kind, kind.decode(text))
+                return _Decoded(text, kind, kind.maker.decode(text))
             except (ValueError, RecursionError):
                 pass  # it may still be read, if only without a type
         before = self._fractions
@@ -198,8 +204,8 @@ class _Reading:
             kind = self._common.get("kind")
         if common_of(api_version, kind) is not None:
             raise _NotOrdinaryError  # a List in a List
-        decode = None if self._maker is None else self._maker.decoder(api_version, kind)
-        return _Kind(api_version, kind, decode)
+        maker = None if self._maker is None else self._maker.of_kind(api_version, kind)
+        return _Kind(api_version, kind, maker)
 
     def _number(self, text: str) -> int | float:
         self._fractions += 1
@@ -208,12 +214,12 @@ class _Reading:
     def _check(self, values: Sequence[Any], levels: int) -> None:
         """Refuse what ``jsontext`` refuses, except for keys that are set twice."""
         written = _encode(values)
-        self._count += sum(map(written.count, (b",", b"{", b"[")))
+        brackets = _without_escapes(written).translate(_ONE_KIND, _NO_BRACKETS)
+        self._count += written.count(b",") + brackets.count(b"{")
         if self._count > limits.MAX_JSON_VALUES:
             raise _NotOrdinaryError
         if _LONG_NUMBER in written.translate(_DIGITS):
             _pack(values)  # raises an OverflowError where it is a number and no text
-        brackets = _without_escapes(written).translate(_ONE_KIND, _NO_BRACKETS)
         self._quotes += brackets.count(b'"')
         # Two quotes side by side are text without brackets, or end one text and begin the next
         brackets = b"".join(brackets.replace(b'""', b"").split(b'"')[::2])
@@ -226,8 +232,8 @@ class _Reading:
 
     def _item(self, found: _Decoded) -> Item:
         kind, made = found.kind, None
-        if found.is_typed and self._maker is not None:
-            made = self._maker.made(kind.api_version, kind.kind, found.text, found.value)
+        if found.is_typed and kind.maker is not None:
+            made = kind.maker.made(found.text, found.value)
         return Item(
             found.text, self._common, kind.api_version, kind.kind, found.has_fractions, made
         )

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
+import msgspec
+
 from karpenter.manifests import jsonitems, jsontext, limits, positions, yamltext
 from karpenter.manifests.errors import ManifestError
 from karpenter.manifests.jsonitems import Item, Maker
@@ -62,12 +64,11 @@ class Root:
         return positions.index(self.source.text, self.start, self.first_line)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, gc=False):
     """One object of a manifest, which knows the line of each of its fields."""
 
     content: dict[str, Any] | Item
-    root: Root = field(repr=False)
+    root: Root
     within: Path  # where the object stands in its root: not at the top for the items of a List
     index: int  # among the objects of the file
 

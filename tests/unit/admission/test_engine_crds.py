@@ -31,6 +31,17 @@ def test_every_crd_of_the_project_compiles(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_no_crd_of_the_project_asks_for_a_status(name: str) -> None:
+    # so that an object which is valid with its status is valid without it, too
+    for version in builtin_crds()[name]["spec"]["versions"]:
+        schema = version["schema"]["openAPIV3Schema"]
+        rules = [rule["rule"] for rule in schema.get("x-kubernetes-validations", ())]
+
+        assert "status" not in schema.get("required", ())
+        assert not [rule for rule in rules if "status" in rule]
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_the_file_of_a_crd_is_found_by_its_kind_alone(name: str) -> None:
     definition = builtin_crds()[name]
     kind = definition["spec"]["names"]["kind"]
