@@ -85,12 +85,7 @@ def qualified(group: str, resource: str) -> str:
 
 
 def not_found(group: str, resource: str, name: str) -> ApiError:
-    return ApiError(
-        404,
-        "NotFound",
-        f'{qualified(group, resource)} "{name}" not found',
-        _details(group, resource, name),
-    )
+    return _named(404, "NotFound", (group, resource, name), "not found")
 
 
 def unknown_path() -> ApiError:
@@ -99,12 +94,14 @@ def unknown_path() -> ApiError:
 
 
 def already_exists(group: str, resource: str, name: str) -> ApiError:
-    return ApiError(
-        409,
-        "AlreadyExists",
-        f'{qualified(group, resource)} "{name}" already exists',
-        _details(group, resource, name),
-    )
+    return _named(409, "AlreadyExists", (group, resource, name), "already exists")
+
+
+def _named(code: int, reason: str, target: tuple[str, str, str], problem: str) -> ApiError:
+    """An error about one object: group, resource and name."""
+    group, resource, name = target
+    message = f'{qualified(group, resource)} "{name}" {problem}'
+    return ApiError(code, reason, message, _details(group, resource, name))
 
 
 def name_not_generated(group: str, resource: str, name: str) -> ApiError:

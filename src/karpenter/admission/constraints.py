@@ -145,12 +145,7 @@ def operator_errors(
         here = (*path, "requirements", index)
         operator, values = requirement.get("operator"), _values(requirement)
         if operator not in operators:
-            yield FieldError(
-                ErrorKind.NOT_SUPPORTED,
-                (*here, "operator"),
-                f"must be one of {', '.join(operators)}",
-                operator,
-            )
+            yield _not_one_of(operators, (*here, "operator"), operator)
         elif operator == "In" and not values:
             yield FieldError(
                 ErrorKind.REQUIRED, (*here, "values"), "operator In needs at least one value"
@@ -205,12 +200,11 @@ def _single_taint_errors(
                 ErrorKind.REQUIRED, (*path, "effect"), f"must be one of {', '.join(TAINT_EFFECTS)}"
             )
     elif effect not in TAINT_EFFECTS:
-        yield FieldError(
-            ErrorKind.NOT_SUPPORTED,
-            (*path, "effect"),
-            f"must be one of {', '.join(TAINT_EFFECTS)}",
-            effect,
-        )
+        yield _not_one_of(TAINT_EFFECTS, (*path, "effect"), effect)
+
+
+def _not_one_of(choices: Iterable[str], path: Path, value: object) -> FieldError:
+    return FieldError(ErrorKind.NOT_SUPPORTED, path, f"must be one of {', '.join(choices)}", value)
 
 
 def _choice_findings(

@@ -1,7 +1,7 @@
 """The controllers that create pods, and how many they want."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from karpenter.api.meta import Condition, Model, ObjectMeta, Resource
 from karpenter.api.pods import PodTemplateSpec
@@ -138,3 +138,9 @@ class CronJob(Resource, frozen=True):
     api_version: ClassVar[str] = "batch/v1"
 
     spec: CronJobSpec = CronJobSpec()
+
+
+# The kinds with a template of the pods they create; a CronJob creates Jobs
+TemplatedWorkload: TypeAlias = (
+    DaemonSet | Deployment | Job | ReplicaSet | ReplicationController | StatefulSet
+)

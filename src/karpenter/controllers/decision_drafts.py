@@ -75,13 +75,12 @@ def claim_created(
             }
         offer = sampled(types)
     for_pods = f" for {counted(pods, 'pod')}" if pods else ""
-    return Draft(
+    return _about(
+        claim,
         Kind.PROVISION,
         Outcome.DONE,
         reason[:1].upper() + reason[1:],
-        f"{claim.metadata.name} of {pool or 'no pool'} asked for{for_pods}: {offer}",
-        objects=_objects(claim),
-        node_pools=_pools(claim.metadata),
+        f"of {pool or 'no pool'} asked for{for_pods}: {offer}",
         pods=pods,
         command=command,
         detail=detail,
@@ -90,15 +89,10 @@ def claim_created(
 
 def claim_not_created(pool: str, why: str, *, is_limit: bool, command: str = "") -> Draft:
     """A claim that was not made, because of a limit or because its pool has changed."""
-    return Draft(
-        Kind.LIMIT if is_limit else Kind.PROVISION,
-        Outcome.ABANDONED,
-        Why.LIMIT_EXCEEDED.value if is_limit else "NotCreated",
-        f"no node made: {why}",
-        objects=(f"NodePool/{pool}",),
-        node_pools=(pool,),
-        command=command,
-    )
+    kind = Kind.LIMIT if is_limit else Kind.PROVISION
+    reason = Why.LIMIT_EXCEEDED.value if is_limit else "NotCreated"
+    text = f"no node made: {why}"
+    return _about_pool(pool, kind, Outcome.ABANDONED, reason, text, command=command)
 
 
 def pod_refused(entry: Unplaced, why: str, uid: str, *, is_old: bool) -> Draft:
@@ -153,14 +147,14 @@ def pod_waits(pod: str, why: str) -> Draft:
 
 def pool_problem(pool: str, reason: str, why: str) -> Draft:
     """A pool that is not used, or not as it is written."""
-    return Draft(
-        Kind.CONFIG,
-        Outcome.FAILED,
-        reason,
-        f"nodepool {pool}: {why}",
-        objects=(f"NodePool/{pool}",),
-        node_pools=(pool,),
-    )
+    return _about_pool(pool, Kind.CONFIG, Outcome.FAILED, reason, f"nodepool {pool}: {why}")
+
+
+def _about_pool(
+    pool: str, kind: Kind, outcome: Outcome, reason: str, text: str, *, command: str = ""
+) -> Draft:
+    objects, pools = (f"NodePool/{pool}",), (pool,)
+    return Draft(kind, outcome, reason, text, objects=objects, node_pools=pools, command=command)
 
 
 def no_pools() -> Draft:
@@ -175,15 +169,10 @@ def launched(claim: NodeClaim, command: str) -> Draft:
     bought = ", ".join(
         filter(None, (held.get(key, "") for key in (labels.INSTANCE_TYPE, labels.CAPACITY_TYPE)))
     )
-    return Draft(
-        Kind.LAUNCH,
-        Outcome.DONE,
-        LAUNCHED,
-        f"{claim.metadata.name} launched: {bought} in {held.get(labels.ZONE, '')}",
-        objects=_objects(claim),
-        node_pools=_pools(claim.metadata),
-        command=command,
-        detail={"providerID": claim.status.provider_id},
+    text = f"launched: {bought} in {held.get(labels.ZONE, '')}"
+    provider_id = {"providerID": claim.status.provider_id}
+    return _about(
+        claim, Kind.LAUNCH, Outcome.DONE, LAUNCHED, text, command=command, detail=provider_id
     )
 
 
@@ -191,16 +180,14 @@ def launch_failed(claim: NodeClaim, reason: str, why: str, in_a_row: int, comman
     """A claim that got no instance; several of a pool in a row are worth a warning."""
     is_row = in_a_row >= LAUNCHES_IN_A_ROW
     count = f", {in_a_row} in a row in {_pool(claim.metadata)}" if is_row else ""
-    return Draft(
+    return _about(
+        claim,
         Kind.LAUNCH,
         Outcome.FAILED,
         camel_case(reason),
-        f"{claim.metadata.name} not launched{count}: {why}",
+        f"not launched{count}: {why}",
         # About the pool first once there are several: each claim has a name of its own
-        objects=_objects(claim)
-        if not is_row
-        else (*_pool_objects(claim.metadata), *_objects(claim)),
-        node_pools=_pools(claim.metadata),
+        objects=(*(_pool_objects(claim.metadata) if is_row else ()), *_objects(claim)),
         severity=Severity.WARNING if is_row else Severity.INFO,
         command=command,
         detail={"inARow": in_a_row},
@@ -209,15 +196,10 @@ def launch_failed(claim: NodeClaim, reason: str, why: str, in_a_row: int, comman
 
 def not_registered(claim: NodeClaim, reason: str, command: str) -> Draft:
     """A claim whose node did not join in time."""
-    return Draft(
-        Kind.REGISTER,
-        Outcome.FAILED,
-        camel_case(reason),
-        f"{claim.metadata.name} given up: its node did not join the cluster in time",
-        objects=_objects(claim),
-        node_pools=_pools(claim.metadata),
-        severity=Severity.INFO,
-        command=command,
+    text = "given up: its node did not join the cluster in time"
+    kind, outcome = Kind.REGISTER, Outcome.FAILED
+    return _about(
+        claim, kind, outcome, camel_case(reason), text, severity=Severity.INFO, command=command
     )
 
 
@@ -238,41 +220,38 @@ def initialized(claim: NodeClaim, command: str) -> Draft:
 def tainted(node: Node, claim: NodeClaim | None, reason: str, command: str) -> Draft:
     """A node that takes no more pods, and loses those it has."""
     about = (f"NodeClaim/{claim.metadata.name}",) if claim is not None else ()
-    return Draft(
-        Kind.DRAIN,
-        Outcome.BEGUN,
-        reason,
-        f"{node.metadata.name} takes no new pods",
-        objects=(f"Node/{node.metadata.name}", *about),
-        node_pools=_pools(node.metadata),
-        command=command,
-    )
+    text = "takes no new pods"
+    return _about_node(node, Kind.DRAIN, Outcome.BEGUN, reason, text, about, command=command)
 
 
 def node_gone(node: Node, command: str) -> Draft:
     """A node that was drained and released."""
-    return Draft(
-        Kind.TERMINATE,
-        Outcome.DONE,
-        "NodeDeleted",
-        f"{node.metadata.name} is gone",
-        objects=(f"Node/{node.metadata.name}",),
-        node_pools=_pools(node.metadata),
-        command=command,
-    )
+    reason, text = "NodeDeleted", "is gone"
+    return _about_node(node, Kind.TERMINATE, Outcome.DONE, reason, text, command=command)
+
+
+def _about_node(
+    node: Node,
+    kind: Kind,
+    outcome: Outcome,
+    reason: str,
+    text: str,
+    also: tuple[str, ...] = (),
+    *,
+    command: str,
+) -> Draft:
+    name, pools = node.metadata.name, _pools(node.metadata)
+    objects = (f"Node/{name}", *also)
+    text = f"{name} {text}"
+    return Draft(kind, outcome, reason, text, objects=objects, node_pools=pools, command=command)
 
 
 def claim_gone(claim: NodeClaim, command: str) -> Draft:
     """A claim whose instance is gone."""
-    return Draft(
-        Kind.TERMINATE,
-        Outcome.DONE,
-        "NodeClaimDeleted",
-        f"{claim.metadata.name} and its instance are gone",
-        objects=_objects(claim),
-        node_pools=_pools(claim.metadata),
-        command=command,
-        detail={"providerID": claim.status.provider_id},
+    kind, text = Kind.TERMINATE, "and its instance are gone"
+    provider_id = {"providerID": claim.status.provider_id}
+    return _about(
+        claim, kind, Outcome.DONE, "NodeClaimDeleted", text, command=command, detail=provider_id
     )
 
 
@@ -308,15 +287,8 @@ def used_in_part(pool: str, warning: str) -> Draft:
 
 
 def _removed(claim: NodeClaim, kind: Kind, reason: str, why: str) -> Draft:
-    return Draft(
-        kind,
-        Outcome.BEGUN,
-        reason,
-        f"{claim.metadata.name} goes: {why}",
-        objects=_objects(claim),
-        node_pools=_pools(claim.metadata),
-        identity=(claim.metadata.uid,) if claim.metadata.uid else (),
-    )
+    identity = (claim.metadata.uid,) if claim.metadata.uid else ()
+    return _about(claim, kind, Outcome.BEGUN, reason, f"goes: {why}", identity=identity)
 
 
 def instance_collected(provider_id: str, carried: Mapping[str, str]) -> Draft:
@@ -335,15 +307,7 @@ def instance_collected(provider_id: str, carried: Mapping[str, str]) -> Draft:
 def rebooted(claim: NodeClaim, outcome: Outcome, text: str, command: str) -> Draft:
     """A step of restarting a machine in place."""
     reason = {Outcome.BEGUN: "Rebooting", Outcome.DONE: "Rebooted"}.get(outcome, "RebootFailed")
-    return Draft(
-        Kind.REPAIR,
-        outcome,
-        reason,
-        f"{claim.metadata.name} {text}",
-        objects=_objects(claim),
-        node_pools=_pools(claim.metadata),
-        command=command,
-    )
+    return _about(claim, Kind.REPAIR, outcome, reason, text, command=command)
 
 
 def camel_case(reason: str) -> str:
@@ -352,15 +316,29 @@ def camel_case(reason: str) -> str:
 
 
 def _step(claim: NodeClaim, kind: Kind, reason: str, text: str, node: str, command: str) -> Draft:
-    about = (f"Node/{node}",) if node else ()
+    objects = (f"NodeClaim/{claim.metadata.name}", *((f"Node/{node}",) if node else ()))
+    return _about(claim, kind, Outcome.DONE, reason, text, objects=objects, command=command)
+
+
+def _about(
+    claim: NodeClaim,
+    kind: Kind,
+    outcome: Outcome,
+    reason: str,
+    text: str,
+    *,
+    objects: tuple[str, ...] = (),
+    **more: Any,
+) -> Draft:
+    """A draft about a claim: its text begins with the claim's name, and it belongs to its pool."""
     return Draft(
         kind,
-        Outcome.DONE,
+        outcome,
         reason,
         f"{claim.metadata.name} {text}",
-        objects=(f"NodeClaim/{claim.metadata.name}", *about),
+        objects=objects or _objects(claim),
         node_pools=_pools(claim.metadata),
-        command=command,
+        **more,
     )
 
 

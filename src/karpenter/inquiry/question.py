@@ -1,12 +1,15 @@
 """What ``plan`` and ``explain`` ask the planners: the same question, put together in one place."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias
 
 from karpenter.console import output
 from karpenter.console.help_pages import unset_argument, unset_option
+from karpenter.console.manifest_files import Filenames, Recursive
 from karpenter.inquiry import completion
 from karpenter.inquiry import settings as plan_settings
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from karpenter.settings import Settings
     from karpenter.state.snapshot import Snapshot
 
+P = ParamSpec("P")
 Files: TypeAlias = Annotated[
     list[str] | None,
     unset_argument(
@@ -359,3 +363,42 @@ def _point_out_foreign_pools(snapshot: "Snapshot", facts: "ProviderFacts") -> No
         f"note: pools of class {' and '.join(sorted(names))} need {others}--instance-types FILE, which says what machines"
         f" there are; the provider {facts.name} knows only its own"
     )
+
+
+def _asked_with(
+    files: Files = None,
+    filenames: Filenames = None,
+    recursive: Recursive = False,
+    instance_types: InstanceTypes = None,
+    context: Context = "",
+    kubeconfig: Kubeconfig = "",
+    provider: Provider = None,
+    assignments: Assignments = None,
+    now: Now = None,
+    **more: Any,
+) -> Question:
+    """Read the cluster that the arguments and options of a command name."""
+    names = [*(files or ()), *(filenames or ())]
+    overlay = more.pop("overlay", ())
+    source = Source(names, recursive, context, provider, instance_types, overlay, kubeconfig)
+    return question(source, assignments=assignments or (), now=now, **more)
+
+
+def asking(command: Callable[Concatenate[Callable[..., Question], P], None]) -> Callable[..., None]:
+    """Give a command the options that name a cluster; it is read when the command asks for it.
+
+    An argument without a default stays in front of them.
+    """
+    *shared, _ = inspect.signature(_asked_with).parameters.values()
+    own = list(inspect.signature(command).parameters.values())[1:]
+    first = [each for each in own if each.default is inspect.Parameter.empty]
+
+    @wraps(command)
+    def with_options(*args: P.args, **given: P.kwargs) -> None:
+        options = {each.name: given.pop(each.name) for each in shared}
+        command(partial(_asked_with, **options), *args, **given)  # type: ignore[arg-type]
+
+    every = (*first, *shared, *(each for each in own if each not in first))
+    with_options.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {each.name: each.annotation for each in every}
+    return with_options

@@ -19,14 +19,7 @@ from karpenter.api.karpenter import NodePool
 from karpenter.api.meta import Condition, Resource
 from karpenter.api.pods import Pod, PodTemplate, PodTemplateSpec
 from karpenter.api.policy import LimitRange, PriorityClass
-from karpenter.api.workloads import (
-    DaemonSet,
-    Deployment,
-    Job,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
+from karpenter.api.workloads import TemplatedWorkload
 from karpenter.model.conditions import FALSE, POD_SCHEDULED, READY, TRUE
 from karpenter.state.defaults import PriorityDefaults, RangeDefaults, with_requests
 from karpenter.state.object_keys import Identity, identity_of, key_of, namespace_of, uid_of
@@ -100,14 +93,7 @@ def _complete(resource: Resource, defaults: _Defaults) -> Resource:
             return _pod(resource, defaults)
         case PodTemplate():
             return _replace(resource, template=_template(resource.template))
-        case (
-            DaemonSet()
-            | Deployment()
-            | Job()
-            | ReplicaSet()
-            | ReplicationController()
-            | StatefulSet()
-        ):
+        case _ if isinstance(resource, TemplatedWorkload):
             template = _template(resource.spec.template)
             if template is resource.spec.template:
                 return resource

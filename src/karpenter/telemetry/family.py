@@ -32,6 +32,11 @@ class Family:
     per: str = ""  # the object that has such a set, where labels alone do not tell
     only: Detail | None = None  # the detail that has it; both if none is named
 
+    @classmethod
+    def of_pools(cls, name: str, meaning: str, labels: str) -> "Family":
+        """A gauge that sums objects up, for when there are no series for single objects."""
+        return cls(name, meaning, labels, only=Detail.POOL)
+
     def text(self, samples: Iterable[str]) -> str:
         """The lines of a gauge; each sample is its labels in braces, a blank and its value."""
         return exposition.gauge(self.name, self.meaning, samples)

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from karpenter.api.meta import JsonObject
 from karpenter_sandbox.kinds.registry import Resource
 from karpenter_sandbox.kinds.validation.grammar import label_key, label_value
+from karpenter_sandbox.matching import Requirement
 from karpenter_sandbox.status import ApiError, bad_request
 
 Predicate = Callable[[JsonObject], bool]
@@ -72,29 +72,6 @@ _WHEN_ABSENT: Final = {
     "status.replicas": "0",
     "status.successful": "0",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One condition on one label."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...]
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels fulfil the condition."""
-        value = labels.get(self.key)
-        match self.operator:
-            case "in":
-                return value in self.values
-            case "notin":
-                return value not in self.values
-            case "exists":
-                return value is not None
-            case "!":
-                return value is None
-        return value is not None and _is_ordered(self.operator, value, self.values[0])
 
 
 def label_predicate(text: str) -> Predicate | None:
@@ -187,13 +164,6 @@ def _reader(name: str) -> Callable[[JsonObject], str]:
     return read
 
 
-def _is_ordered(operator: str, value: str, bound: str) -> bool:
-    try:
-        return int(value) > int(bound) if operator == "gt" else int(value) < int(bound)
-    except ValueError:
-        return False
-
-
 class _Parser:
     """Reads ``a=b,c in (d,e),!f`` from left to right."""
 
@@ -235,21 +205,21 @@ class _Parser:
     def _requirement(self) -> Requirement:
         if self._peek() == "!":
             self._next()
-            return Requirement(self._key(), "!", ())
+            return Requirement(self._key(), "DoesNotExist", ())
         key = self._key()
         operator = self._peek()
         if operator in {"", ","}:
-            return Requirement(key, "exists", ())
+            return Requirement(key, "Exists", ())
         self._next()
         match operator:
             case "=" | "==":
-                return Requirement(key, "in", (self._value(key),))
+                return Requirement(key, "In", (self._value(key),))
             case "!=":
-                return Requirement(key, "notin", (self._value(key),))
+                return Requirement(key, "NotIn", (self._value(key),))
             case "in" | "notin":
-                return Requirement(key, operator, self._values(key))
+                return Requirement(key, "In" if operator == "in" else "NotIn", self._values(key))
             case "<" | ">":
-                return Requirement(key, "gt" if operator == ">" else "lt", (self._integer(),))
+                return Requirement(key, "Gt" if operator == ">" else "Lt", (self._integer(),))
         expected = "in, notin, =, ==, !=, gt, lt"
         raise ValueError(f"found '{operator}', expected: {expected}")
 

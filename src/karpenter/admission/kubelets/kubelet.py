@@ -257,20 +257,19 @@ def _pairing_errors(kubelet: Mapping[str, Any], path: Path) -> Iterator[FieldErr
     soft, periods = (
         dict(_items(kubelet, field)) for field in ("evictionSoft", "evictionSoftGracePeriod")
     )
-    for signal in soft:
-        if signal not in periods:
-            yield FieldError(
-                ErrorKind.REQUIRED,
-                (*path, "evictionSoftGracePeriod", signal),
-                f"evictionSoft sets {signal}, so it needs a grace period",
-            )
-    for signal in periods:
-        if signal not in soft:
-            yield FieldError(
-                ErrorKind.REQUIRED,
-                (*path, "evictionSoft", signal),
-                f"evictionSoftGracePeriod sets {signal}, so it needs a threshold",
-            )
+    for given, other, field, needed in (
+        (
+            soft,
+            periods,
+            "evictionSoftGracePeriod",
+            "evictionSoft sets {}, so it needs a grace period",
+        ),
+        (periods, soft, "evictionSoft", "evictionSoftGracePeriod sets {}, so it needs a threshold"),
+    ):
+        for signal in given:
+            if signal not in other:
+                here = (*path, field, signal)
+                yield FieldError(ErrorKind.REQUIRED, here, needed.format(signal))
 
 
 def _signal_errors(signal: str, path: Path) -> Iterator[FieldError]:

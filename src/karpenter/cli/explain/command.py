@@ -1,28 +1,16 @@
 """``karpenter explain``: the reasons behind one object."""
 
 import difflib
-import inspect
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Annotated, ClassVar, Concatenate, Final, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 import typer
 
 from karpenter.console import output
 from karpenter.console.help_pages import PlainCommand, PlainGroup, unset_option
-from karpenter.console.manifest_files import Filenames, Recursive
 from karpenter.console.screen import View, in_order
 from karpenter.inquiry import completion, question
-from karpenter.inquiry.question import (
-    Assignments,
-    Context,
-    Files,
-    InstanceTypes,
-    Kubeconfig,
-    Now,
-    Provider,
-    Source,
-)
+from karpenter.inquiry.question import asking
 
 if TYPE_CHECKING:
     from karpenter.state.snapshot import Snapshot
@@ -96,7 +84,6 @@ Namespace: TypeAlias = Annotated[
     ),
 ]
 Ask: TypeAlias = Callable[[], question.Question]
-P = ParamSpec("P")
 
 
 class Kinds(PlainGroup):
@@ -124,51 +111,16 @@ def _explain() -> None:
     """Take the kind of object as a command of its own."""
 
 
-def _question(
-    files: Files = None,
-    filenames: Filenames = None,
-    recursive: Recursive = False,
-    instance_types: InstanceTypes = None,
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
-    provider: Provider = None,
-    assignments: Assignments = None,
-    now: Now = None,
-) -> question.Question:
-    """Read the cluster that is asked about: the arguments and options that all kinds share."""
-    names = [*(files or ()), *(filenames or ())]
-    source = Source(names, recursive, context, provider, instance_types, kubeconfig=kubeconfig)
-    return question.question(source, assignments=assignments or (), now=now)
-
-
-def _asking(explain: Callable[Concatenate[Ask, P], None]) -> Callable[..., None]:
-    """Give a command the options of ``_question``, which is put when the command asks."""
-    shared = inspect.signature(_question).parameters
-    name, *own = list(inspect.signature(explain).parameters.values())[1:]
-
-    @wraps(explain)
-    def command(*args: P.args, **given: P.kwargs) -> None:
-        options = {each: given.pop(each) for each in shared}
-        explain(partial(_question, **options), *args, **given)  # type: ignore[arg-type]
-
-    every = (name, *shared.values(), *own)
-    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in every}
-    return command
+def _named(text: str, names: Callable[..., list[str]]) -> Any:
+    """The argument that names the object to explain; ``names`` completes it."""
+    return typer.Argument(metavar="NAME", help=text, autocompletion=names)
 
 
 @explain.command(cls=PlainCommand, name="pod", help=POD_HELP, epilog=POD_EXAMPLES)
-@_asking
+@asking
 def pod(
     ask: Ask,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="The pod: name or namespace/name.",
-            autocompletion=completion.pods,
-        ),
-    ],
+    name: Annotated[str, _named("The pod: name or namespace/name.", completion.pods)],
     namespace: Namespace = None,
     form: Form = "table",
 ) -> None:
@@ -196,17 +148,10 @@ def pod(
 @explain.command(
     cls=PlainCommand, name="deployment", help=DEPLOYMENT_HELP, epilog=DEPLOYMENT_EXAMPLES
 )
-@_asking
+@asking
 def deployment(
     ask: Ask,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="The Deployment: name or namespace/name.",
-            autocompletion=completion.deployments,
-        ),
-    ],
+    name: Annotated[str, _named("The Deployment: name or namespace/name.", completion.deployments)],
     namespace: Namespace = None,
     form: Form = "table",
 ) -> None:
@@ -260,7 +205,7 @@ def _pods_of(name: str, snapshot: "Snapshot", namespace: str) -> list[str]:
 
 
 @explain.command(cls=PlainCommand, name="node", help=NODE_HELP, epilog=NODE_EXAMPLES)
-@_asking
+@asking
 def node(
     ask: Ask,
     name: Annotated[
@@ -301,7 +246,7 @@ def _refuse_unlaunched(name: str, snapshot: "Snapshot") -> None:
 
 
 @explain.command(cls=PlainCommand, name="nodepool", help=POOL_HELP, epilog=POOL_EXAMPLES)
-@_asking
+@asking
 def nodepool(
     ask: Ask,
     name: Annotated[

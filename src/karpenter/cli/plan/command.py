@@ -1,24 +1,15 @@
 """``karpenter plan``: what would happen now, and why; nothing is changed."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from karpenter.console import output
 from karpenter.console.help_pages import unset_option
-from karpenter.console.manifest_files import Filenames, Recursive
 from karpenter.console.screen import View
 from karpenter.inquiry import question
-from karpenter.inquiry.question import (
-    Assignments,
-    Context,
-    Files,
-    InstanceTypes,
-    Kubeconfig,
-    Now,
-    Provider,
-    TimeBudget,
-)
+from karpenter.inquiry.question import TimeBudget, asking
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -54,16 +45,9 @@ EXAMPLES = """\
 """
 
 
+@asking
 def plan(
-    files: Files = None,
-    filenames: Filenames = None,
-    recursive: Recursive = False,
-    instance_types: InstanceTypes = None,
-    context: Context = "",
-    kubeconfig: Kubeconfig = "",
-    provider: Provider = None,
-    assignments: Assignments = None,
-    now: Now = None,
+    ask: Callable[..., question.Question],
     only: Annotated[
         Literal["provisioning", "disruption"] | None,
         unset_option("Plan only this part."),
@@ -88,20 +72,7 @@ def plan(
 
         output.write(plan_schema())
         return
-    asked = question.question(
-        question.Source(
-            [*(files or ()), *(filenames or ())],
-            recursive,
-            context,
-            provider,
-            instance_types,
-            overlay or (),
-            kubeconfig,
-        ),
-        assignments=assignments or (),
-        now=now,
-        time_budget=time_budget,
-    )
+    asked = ask(overlay=overlay or (), time_budget=time_budget)
     with output.progress("planning"):
         made, removed = _parts_of(asked, only)
         difference = _difference(asked, made, removed, only)

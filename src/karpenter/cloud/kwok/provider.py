@@ -43,7 +43,6 @@ from karpenter.cloud.kwok.notice import Notice
 from karpenter.cloud.kwok.reservations import Reservations
 from karpenter.cloud.provider import (
     REBOOT_NODE,
-    REPLACE_NODE,
     CloudError,
     CreateError,
     Instance,
@@ -62,37 +61,20 @@ from karpenter.os_errors import os_reason
 
 INSTANCE_TYPES_FILE_PATH: Final = "INSTANCE_TYPES_FILE_PATH"
 INSTANCE_TYPES: Final = "karpenter.kwok.sh/instance-types-file"  # the controller's to write
+_UNREADY: Final = timedelta(minutes=10)
+_UNHEALTHY: Final = timedelta(seconds=30)
+_ANY_REASON: Final = ".*"
 
 REPAIR_POLICIES: Final = (
+    RepairPolicy(READY, FALSE, _UNREADY, termination_grace_period=timedelta(0)),
+    RepairPolicy(READY, UNKNOWN, _UNREADY, _ANY_REASON, timedelta(0)),
+    RepairPolicy("KWOKUnhealthy", TRUE, _UNHEALTHY, _ANY_REASON, timedelta(seconds=45)),
     RepairPolicy(
-        condition_type=READY,
-        condition_status=FALSE,
-        toleration=timedelta(minutes=10),
-        termination_grace_period=timedelta(0),
-        action=REPLACE_NODE,
-    ),
-    RepairPolicy(
-        condition_type=READY,
-        condition_status=UNKNOWN,
-        reason_regex=".*",
-        toleration=timedelta(minutes=10),
-        termination_grace_period=timedelta(0),
-        action=REPLACE_NODE,
-    ),
-    RepairPolicy(
-        condition_type="KWOKUnhealthy",
-        condition_status=TRUE,
-        reason_regex=".*",
-        toleration=timedelta(seconds=30),
-        termination_grace_period=timedelta(seconds=45),
-        action=REPLACE_NODE,
-    ),
-    RepairPolicy(
-        condition_type="KWOKRebootRequired",
-        condition_status=TRUE,
-        reason_regex=".*",
-        toleration=timedelta(seconds=30),
-        termination_grace_period=timedelta(minutes=1),
+        "KWOKRebootRequired",
+        TRUE,
+        _UNHEALTHY,
+        _ANY_REASON,
+        timedelta(minutes=1),
         action=REBOOT_NODE,
     ),
 )

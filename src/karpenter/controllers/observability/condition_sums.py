@@ -8,7 +8,7 @@ from karpenter.clock import Clock
 from karpenter.controllers.observability.condition_watch import ConditionWatch
 from karpenter.model import labels
 from karpenter.telemetry.exposition import AT_A_TIME, label_text, number
-from karpenter.telemetry.family import Detail, Family
+from karpenter.telemetry.family import Family
 
 _Key: TypeAlias = tuple[str, ...]
 _Tally: TypeAlias = dict[_Key, tuple[int, float]]  # how many, and the longest time in seconds
@@ -17,29 +17,25 @@ _Tally: TypeAlias = dict[_Key, tuple[int, float]]  # how many, and the longest t
 SUMMED_KINDS: Final = frozenset({"Node", "NodeClaim"})
 _OF_CONDITIONS: Final = "kind nodepool type status reason"
 _OF_DELETIONS: Final = "kind nodepool"
-_CONDITIONS: Final = Family(
+_CONDITIONS: Final = Family.of_pools(
     "karpenter_nodepools_conditions",
     "How many nodes or claims of a pool have a condition with a status.",
     _OF_CONDITIONS,
-    only=Detail.POOL,
 )
-_LONGEST_CONDITION: Final = Family(
+_LONGEST_CONDITION: Final = Family.of_pools(
     "karpenter_nodepools_conditions_longest_seconds",
     "How long the first of them has had it.",
     _OF_CONDITIONS,
-    only=Detail.POOL,
 )
-_TERMINATING: Final = Family(
+_TERMINATING: Final = Family.of_pools(
     "karpenter_nodepools_terminating",
     "How many nodes or claims of a pool are on their way out.",
     _OF_DELETIONS,
-    only=Detail.POOL,
 )
-_LONGEST_TERMINATING: Final = Family(
+_LONGEST_TERMINATING: Final = Family.of_pools(
     "karpenter_nodepools_terminating_longest_seconds",
     "How long the first of them has been on its way out.",
     _OF_DELETIONS,
-    only=Detail.POOL,
 )
 CONDITION_SUM_FAMILIES: Final = (
     _CONDITIONS,

@@ -20,25 +20,23 @@ from karpenter.model import labels
 from karpenter.model.resources import NO_RESOURCES, Resources, total
 from karpenter.state.nodes import StateNode
 from karpenter.telemetry.exposition import label_text, snake_case
-from karpenter.telemetry.family import Detail, Family
+from karpenter.telemetry.family import Family
 
 Place: TypeAlias = tuple[str, str, str]  # pool, zone, capacity type; empty where there is none
 
 PLACE_LABELS: Final = "nodepool zone capacity_type"
 _NODES_AT_A_TIME: Final = 20  # with all their pods
 _ALLOCATABLE, _REQUESTED = 0, 1  # positions in what ``figures_of`` gives
-_NODES: Final = Family(
+_NODES: Final = Family.of_pools(
     "karpenter_nodepools_nodes",
     "How many nodes a pool has in a zone; a node of no pool has an empty nodepool.",
     PLACE_LABELS,
-    only=Detail.POOL,
 )
 _SUMS: Final = tuple(
-    Family(
+    Family.of_pools(
         f"karpenter_nodepools_nodes_{name}",
         f"The sum over nodes: {meaning[0].lower()}{meaning[1:]}",
         f"{PLACE_LABELS} resource_type",
-        only=Detail.POOL,
     )
     for name, meaning in FIGURES.items()
 )

@@ -16,31 +16,28 @@ from karpenter.controllers.observability.node_sums import (
 )
 from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.telemetry.exposition import AT_A_TIME, escaped, number
-from karpenter.telemetry.family import Detail, Family
+from karpenter.telemetry.family import Family
 
 _NOWHERE: Final[Place] = ("", "", "")
 _PENDING: Final = "Pending"
 _UNSTARTED: Final = "unstarted"
 _UNBOUND: Final = "unbound"
 _UNDECIDED: Final = "undecided"
-_PODS: Final = Family(
+_PODS: Final = Family.of_pools(
     "karpenter_nodepools_pods",
     "How many pods are on nodes of a pool in a zone; a pod without a node has empty labels.",
     f"{PLACE_LABELS} phase",
-    only=Detail.POOL,
 )
-_WAITING: Final = Family(
+_WAITING: Final = Family.of_pools(
     "karpenter_pods_waiting",
     "Pending pods that do not run (unstarted), have no node (unbound), or about which nothing was"
     " decided yet (undecided).",
     "state",
-    only=Detail.POOL,
 )
-_LONGEST: Final = Family(
+_LONGEST: Final = Family.of_pools(
     "karpenter_pods_waiting_longest_seconds",
     "How long the pod that has waited longest has done so; 0 if none waits.",
     "state",
-    only=Detail.POOL,
 )
 POD_SUM_FAMILIES: Final = (_PODS, _WAITING, _LONGEST)
 

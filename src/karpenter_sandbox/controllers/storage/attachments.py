@@ -8,7 +8,7 @@ from karpenter_sandbox.client import Client
 from karpenter_sandbox.controllers.nodes.taints import readiness
 from karpenter_sandbox.controllers.owning import recorder
 from karpenter_sandbox.controllers.pods import is_finished, node_of, nodes_of
-from karpenter_sandbox.controllers.storage.protection import BY_CLAIM, claims_of
+from karpenter_sandbox.controllers.storage.protection import BY_CLAIM, ClaimFollower, claims_of
 from karpenter_sandbox.controllers.storage.provisioning import NO_PROVISIONER, ZONE
 from karpenter_sandbox.runtime.events import NORMAL
 from karpenter_sandbox.runtime.informer import ObjectKey, key_of
@@ -21,18 +21,14 @@ _BY_NODE: Final = "node"
 _API: Final = "storage.k8s.io/v1"
 
 
-class AttachmentController(Controller):
+class AttachmentController(ClaimFollower):
     """Attaches the volumes of a node's pods, and detaches what no pod there uses any more."""
 
     name = "attachdetach-controller"
 
     def __init__(self, runtime: Runtime, client: Client) -> None:
-        super().__init__(runtime)
-        self._client = client
+        super().__init__(runtime, client)
         self._recorder = recorder(runtime, client, self.name)
-        self._pods = runtime.informer("v1", "pods")
-        self._claims = runtime.informer("v1", "persistentvolumeclaims")
-        self._volumes = runtime.informer("v1", "persistentvolumes")
         self._drivers = runtime.informer(_API, "csidrivers")
         self._attachments = runtime.informer(_API, "volumeattachments")
         self._pods.add_index(_BY_NODE, nodes_of)

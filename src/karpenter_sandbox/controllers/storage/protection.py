@@ -25,17 +25,24 @@ _CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 BY_CLAIM: Final = "claims they use"
 
 
-class VolumeProtection(Controller):
+class ClaimFollower(Controller):
+    """Base of the controllers that follow pods, their claims and the volumes of these."""
+
+    def __init__(self, runtime: Runtime, client: Client) -> None:
+        super().__init__(runtime)
+        self._client = client
+        self._pods = runtime.informer("v1", "pods")
+        self._claims = runtime.informer("v1", "persistentvolumeclaims")
+        self._volumes = runtime.informer("v1", "persistentvolumes")
+
+
+class VolumeProtection(ClaimFollower):
     """Keeps claims while pods use them, and volumes while claims do."""
 
     name = "volume-protection-controller"
 
     def __init__(self, runtime: Runtime, client: Client) -> None:
-        super().__init__(runtime)
-        self._client = client
-        self._claims = runtime.informer("v1", "persistentvolumeclaims")
-        self._volumes = runtime.informer("v1", "persistentvolumes")
-        self._pods = runtime.informer("v1", "pods")
+        super().__init__(runtime, client)
         self._pods.add_index(BY_CLAIM, claims_of)
         self.follow(self._claims)
         self.follow(self._volumes)
@@ -67,17 +74,14 @@ class VolumeProtection(Controller):
         await ignoring_missing(self._client.update(changed))
 
 
-class EphemeralVolumes(Controller):
+class EphemeralVolumes(ClaimFollower):
     """Creates the claims of pods' ephemeral volumes."""
 
     name = "ephemeral-volume-controller"
 
     def __init__(self, runtime: Runtime, client: Client) -> None:
-        super().__init__(runtime)
-        self._client = client
+        super().__init__(runtime, client)
         self._recorder = recorder(runtime, client, self.name)
-        self._pods = runtime.informer("v1", "pods")
-        self._claims = runtime.informer("v1", "persistentvolumeclaims")
         self.follow(self._pods, _keys_with_templates)
 
     async def reconcile(self, key: ObjectKey) -> float | None:

@@ -110,14 +110,11 @@ def priority_class(obj: JsonObject) -> JsonObject:
 def network_policy(obj: JsonObject) -> JsonObject:
     """A complete NetworkPolicy."""
 
-    def rule(part: JsonObject) -> JsonObject:
-        return each(part, "ports", lambda port: filled(port, protocol="TCP"))
-
     def spec(part: JsonObject) -> JsonObject:
         if not part.get("policyTypes"):
             types = ["Ingress", "Egress"] if part.get("egress") else ["Ingress"]
             part = {**part, "policyTypes": types}
-        return each(each(part, "ingress", rule), "egress", rule)
+        return each(each(part, "ingress", _tcp_ports), "egress", _tcp_ports)
 
     return within(obj, "spec", spec)
 
@@ -205,11 +202,11 @@ def webhooks(obj: JsonObject) -> JsonObject:
 
 def endpoints(obj: JsonObject) -> JsonObject:
     """Complete Endpoints."""
-    return each(
-        obj,
-        "subsets",
-        lambda part: each(part, "ports", lambda port: filled(port, protocol="TCP")),
-    )
+    return each(obj, "subsets", _tcp_ports)
+
+
+def _tcp_ports(part: JsonObject) -> JsonObject:
+    return each(part, "ports", lambda port: filled(port, protocol="TCP"))
 
 
 def endpoint_slice(obj: JsonObject) -> JsonObject:

@@ -47,26 +47,26 @@ def dns_label(value: str) -> Problems:
 @remembered(_REMEMBERED)
 def dns_subdomain(value: str) -> Problems:
     """What keeps a value from being a subdomain in DNS."""
+    rule = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
+        " '-' or '.', and must start and end with an alphanumeric character"
+    )
     problems = [*_too_long(value, _LONGEST_SUBDOMAIN, "characters")]
-    if not re.fullmatch(_SUBDOMAIN, value):
-        rule = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters,"
-            " '-' or '.', and must start and end with an alphanumeric character"
-        )
-        problems.append(_pattern(rule, _SUBDOMAIN, "example.com"))
-    return problems
+    return [*problems, *_unmatched(value, _SUBDOMAIN, rule, "example.com")]
 
 
 def service_name(value: str) -> Problems:
     """What keeps a value from being the name of a service."""
+    rule = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with"
+        " an alphabetic character, and end with an alphanumeric character"
+    )
     problems = [*_too_long(value, _LONGEST_LABEL, "characters")]
-    if not re.fullmatch(_SERVICE, value):
-        rule = (
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with"
-            " an alphabetic character, and end with an alphanumeric character"
-        )
-        problems.append(_pattern(rule, _SERVICE, "my-name", "abc-123"))
-    return problems
+    return [*problems, *_unmatched(value, _SERVICE, rule, "my-name", "abc-123")]
+
+
+def _unmatched(value: str, pattern: str, rule: str, *examples: str) -> Problems:
+    return [] if re.fullmatch(pattern, value) else [_pattern(rule, pattern, *examples)]
 
 
 def path_segment(value: str) -> Problems:

@@ -189,6 +189,15 @@ def _check_preconditions(resource: Resource, obj: JsonObject, options: DeleteOpt
             f" ({metadata['uid']}). The object might have been deleted and then recreated"
         )
         raise conflict(resource.group, resource.kind, metadata["name"], problem)
+    require_version(resource, metadata, options)
+
+
+def require_version(resource: Resource, metadata: JsonObject, options: DeleteOptions) -> None:
+    """Check the resource version that a deletion or eviction names.
+
+    Raises:
+        ApiError: the object has another one.
+    """
     version = options.resource_version
     if version is not None and version != metadata["resourceVersion"]:
         problem = (

@@ -11,7 +11,7 @@ from karpenter_sandbox.server.options import DeleteOptions
 from karpenter_sandbox.server.target import Target
 from karpenter_sandbox.server.verbs import deletion
 from karpenter_sandbox.server.verbs.read import find
-from karpenter_sandbox.status import ApiError, conflict, forbidden
+from karpenter_sandbox.status import ApiError, forbidden
 from karpenter_sandbox.store.store import Stored
 
 _POLICY: Final = "policy"
@@ -132,7 +132,7 @@ def _refusal(message: str, *, retry_after: int | None) -> ApiError:
 def _delete(backend: Backend, target: Target, options: DeleteOptions) -> None:
     stored = find(backend, target)
     if not options.dry_run:
-        _check_preconditions(stored.obj, options)
+        deletion.require_version(target.resource, stored.obj["metadata"], options)
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -145,15 +145,3 @@ def _delete(backend: Backend, target: Target, options: DeleteOptions) -> None:
         # The mark above made a version of its own; the client's was checked before
         options = replace(options, resource_version=None)
     deletion.delete(backend, target.resource, stored, options)
-
-
-def _check_preconditions(pod: JsonObject, options: DeleteOptions) -> None:
-    metadata = pod["metadata"]
-    version = options.resource_version
-    if version is not None and version != metadata["resourceVersion"]:
-        problem = (
-            f"the ResourceVersion in the precondition ({version}) does not match the"
-            f" ResourceVersion in record ({metadata['resourceVersion']})."
-            " The object might have been modified"
-        )
-        raise conflict("", "Pod", metadata["name"], problem)

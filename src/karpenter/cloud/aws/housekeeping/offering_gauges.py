@@ -56,17 +56,13 @@ _MEMORY: Final = Family(
     per="instance type",
     only=Detail.OBJECT,
 )
-_COUNT: Final = Family(
+_COUNT: Final = Family.of_pools(
     "karpenter_cloudprovider_offerings",
     "How many instance types are sold in a zone.",
     _PLACE_LABELS,
-    only=Detail.POOL,
 )
-_COUNT_AVAILABLE: Final = Family(
-    "karpenter_cloudprovider_offerings_available",
-    "How many of them can be had.",
-    _PLACE_LABELS,
-    only=Detail.POOL,
+_COUNT_AVAILABLE: Final = Family.of_pools(
+    "karpenter_cloudprovider_offerings_available", "How many of them can be had.", _PLACE_LABELS
 )
 OFFERING_FAMILIES: Final = (_AVAILABLE, _PRICE, _CORES, _MEMORY, _COUNT, _COUNT_AVAILABLE)
 _MIB: Final = 2**20

@@ -18,6 +18,7 @@ from karpenter.cloud.aws.images.user_data.inputs import BootInputs, boot_labels,
 from karpenter.cloud.aws.images.user_data.render import render
 from karpenter.cloud.aws.launch.fleet import reservation_of
 from karpenter.cloud.aws.launch.template_data import Blueprint, ReservationChoice
+from karpenter.cloud.aws.network.cluster import ClusterFacts
 from karpenter.cloud.aws.types.capacity import EFA, RAID0
 from karpenter.cloud.aws.types.kubelet import KUBE_RESERVED, MAX_PODS, SYSTEM_RESERVED, TypeKubelet
 from karpenter.cloud.provider import CloudError
@@ -32,12 +33,8 @@ _BOTTLEROCKET: Final = "bottlerocket"
 class Boot:
     """What all instances of one launch have in common."""
 
+    cluster: ClusterFacts
     region: str
-    cluster_name: str
-    endpoint: str
-    ca_bundle: str
-    cluster_dns: str
-    service_cidr: str
     claim: NodeClaim
     node_class: EC2NodeClass
     tags: Mapping[str, str]
@@ -113,14 +110,14 @@ def _difference(
 
 
 def _blueprint(boot: Boot, difference: _Difference) -> Blueprint:
-    node_class = boot.node_class
+    node_class, cluster = boot.node_class, boot.cluster
     family = family_of(node_class)
     inputs = BootInputs(
-        cluster_name=boot.cluster_name,
-        endpoint=boot.endpoint,
-        ca_bundle=boot.ca_bundle,
-        cluster_dns=boot.cluster_dns,
-        service_cidr=boot.service_cidr,
+        cluster_name=cluster.name,
+        endpoint=cluster.endpoint,
+        ca_bundle=cluster.ca_bundle,
+        cluster_dns=cluster.dns_address,
+        service_cidr=cluster.service_cidr,
         kubelet=_kubelet(node_class, difference),
         labels=boot_labels(
             boot.claim.metadata.labels,

@@ -162,14 +162,9 @@ def designed(task: Task) -> Design:
 
 
 def _boot(task: Task, asked: Asked, tags: Mapping[str, str]) -> Boot:
-    cluster = task.cluster
     return Boot(
+        cluster=task.cluster,
         region=task.region,
-        cluster_name=cluster.name,
-        endpoint=cluster.endpoint,
-        ca_bundle=cluster.ca_bundle,
-        cluster_dns=cluster.dns_address,
-        service_cidr=cluster.service_cidr,
         claim=task.claim,
         node_class=task.node_class,
         tags=tags,

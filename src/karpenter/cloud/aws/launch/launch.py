@@ -100,27 +100,29 @@ class Launcher:
         Raises:
             InsufficientCapacityError, NodeClassNotReadyError, CreateError
         """
+        task = Task(
+            claim,
+            node_class,
+            candidates,
+            wanted,
+            self._cluster,
+            self._region,
+            self._chooses_reservations,
+        )
         for is_last in (False, True):
-            prepared = await self._prepare(claim, node_class, candidates, wanted, subnets)
+            prepared = await self._prepare(task, subnets)
             share = await self._ask(claim, prepared, is_last=is_last)
             if share is not None:
                 return self._settle(claim, node_class, prepared, share)
         raise AssertionError("the last attempt always ends")
 
-    async def _prepare(
-        self,
-        claim: NodeClaim,
-        node_class: EC2NodeClass,
-        candidates: Candidates,
-        wanted: Wanted,
-        subnets: Sequence[SubnetStatus],
-    ) -> _Prepared:
-        if family_of(node_class).name == "AL2023":
+    async def _prepare(self, task: Task, subnets: Sequence[SubnetStatus]) -> _Prepared:
+        if family_of(task.node_class).name == "AL2023":
             await self._find_service_cidr()
-        design = await self._design(claim, node_class, candidates, wanted)
-        _warn_if_inflexible(claim, design, wanted)
+        design = await self._designs.get(task.likeness, lambda: asyncio.to_thread(designed, task))
+        _warn_if_inflexible(task.claim, design, task.wanted)
         for template in design.templates:
-            _warn_about_user_data(node_class, template.blueprint)
+            _warn_about_user_data(task.node_class, template.blueprint)
             try:
                 await self._templates.ensure(template.blueprint, template.name)
             except AwsError as error:
@@ -132,24 +134,6 @@ class Launcher:
             self._subnets.release(choices)
             raise
         return _Prepared(design, choices, request)
-
-    async def _design(
-        self,
-        claim: NodeClaim,
-        node_class: EC2NodeClass,
-        candidates: Candidates,
-        wanted: Wanted,
-    ) -> Design:
-        task = Task(
-            claim,
-            node_class,
-            candidates,
-            wanted,
-            self._cluster,
-            self._region,
-            self._chooses_reservations,
-        )
-        return await self._designs.get(task.likeness, lambda: asyncio.to_thread(designed, task))
 
     async def _find_service_cidr(self) -> None:
         """Try to discover the service CIDR; a family that requires it reports its absence."""

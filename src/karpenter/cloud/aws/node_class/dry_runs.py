@@ -91,12 +91,8 @@ class LaunchRehearsal:
     ) -> Blueprint:
         group = self._groups.known(node_class)
         boot = Boot(
+            cluster=self._cluster,
             region=self._calls.region,
-            cluster_name=self._cluster.name,
-            endpoint=self._cluster.endpoint,
-            ca_bundle=self._cluster.ca_bundle,
-            cluster_dns=self._cluster.dns_address,
-            service_cidr=self._cluster.service_cidr,
             claim=NodeClaim(metadata=ObjectMeta(name=NO_POOL)),
             node_class=node_class,
             tags=tags,

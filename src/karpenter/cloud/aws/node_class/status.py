@@ -86,10 +86,8 @@ class StatusSteps:
                 return self._found(cleared, conditions.IMAGES, NEVER, "UnsupportedAlias", problem)
         found = await self._discovery.images.list(node_class)
         listed = with_status(node_class, amis=tuple(image.status for image in found))
-        if not found:
-            message = "amiSelectorTerms did not match any AMIs"
-            return self._found(listed, conditions.IMAGES, SOON, "AMINotFound", message)
-        return self._found(listed, conditions.IMAGES, LATER)
+        problem = "" if found else "amiSelectorTerms did not match any AMIs"
+        return self._selected(listed, conditions.IMAGES, LATER, "AMINotFound", problem)
 
     async def reservations(self, node_class: EC2NodeClass) -> StatusStep:
         """Find capacity reservations; that there are none is fine."""
@@ -124,20 +122,16 @@ class StatusSteps:
         """Find subnets."""
         found = await self._discovery.subnets.list(node_class)
         listed = with_status(node_class, subnets=tuple(subnet.status for subnet in found))
-        if not found:
-            message = "subnetSelectorTerms did not match any subnets"
-            return self._found(listed, conditions.SUBNETS, SOON, "SubnetsNotFound", message)
-        return self._found(listed, conditions.SUBNETS, SOON)
+        problem = "" if found else "subnetSelectorTerms did not match any subnets"
+        return self._selected(listed, conditions.SUBNETS, SOON, "SubnetsNotFound", problem)
 
     async def security_groups(self, node_class: EC2NodeClass) -> StatusStep:
         """Find security groups."""
         kind = conditions.SECURITY_GROUPS
         found = await self._discovery.security_groups.list(node_class)
         listed = with_status(node_class, security_groups=found)
-        if not found:
-            message = "securityGroupSelectorTerms did not match any security groups"
-            return self._found(listed, kind, SOON, "SecurityGroupsNotFound", message)
-        return self._found(listed, kind, LATER)
+        problem = "" if found else "securityGroupSelectorTerms did not match any security groups"
+        return self._selected(listed, kind, LATER, "SecurityGroupsNotFound", problem)
 
     async def instance_profile(self, node_class: EC2NodeClass) -> StatusStep:
         """Find or make the instance profile."""
@@ -148,6 +142,14 @@ class StatusSteps:
             return self._found(node_class, kind, SOON, "RoleNotFound", str(error))
         listed = with_status(node_class, instance_profile=name)
         return self._found(listed, kind, NEVER)
+
+    def _selected(
+        self, listed: EC2NodeClass, kind: str, again: float, reason: str, problem: str
+    ) -> StatusStep:
+        """What selector terms matched; without a match they are tried again soon."""
+        if problem:
+            return self._found(listed, kind, SOON, reason, problem)
+        return self._found(listed, kind, again)
 
     def _found(
         self, node_class: EC2NodeClass, kind: str, wait: float, reason: str = "", message: str = ""
