@@ -19,6 +19,7 @@ import selectors
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Executor
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
@@ -31,6 +32,8 @@ EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
 _TURNS_AT_ONE_INSTANT: Final = 20_000_000
 # Real seconds: what the system can wait for
 _SHORTEST_WAIT: Final = 0.001
+# Virtual seconds: no rounding of a number of seconds, not even of years, is as large
+_SHORTEST_VIRTUAL_WAIT: Final = 1e-7
 # Fewer cancelled timers are not worth a clean-up
 _FEW_TIMERS: Final = 100
 
@@ -381,6 +384,23 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Virtual seconds since the start."""
         return self._passed
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call back after a delay, in which time passes however short it is.
+
+        Added to a large number of seconds, a tiny delay is rounded to nothing. Real time would have
+        passed it by then; this one would stand still, and a caller that waits for the rest of some
+        time would be called at once for ever.
+        """
+        if delay > 0:
+            delay = max(delay, _SHORTEST_VIRTUAL_WAIT)
+        return super().call_later(delay, callback, *args, context=context)
 
     def now(self) -> datetime:
         """The virtual time of day."""

@@ -101,6 +101,18 @@ def test_many_small_sleeps_add_up_to_the_microsecond() -> None:
     assert START + timedelta(seconds=10_000) == run_virtual(main(), start=START)
 
 
+def test_time_passes_for_a_wait_that_is_too_short_to_be_added_to_the_time() -> None:
+    async def main() -> None:
+        clock = running_clock()
+        await clock.sleep(3600.1)
+        before = clock.monotonic()
+        assert before == before + 1e-13
+        await clock.sleep(1e-13)
+        assert clock.monotonic() > before
+
+    run_virtual(main())
+
+
 def test_virtual_sleep_may_last_longer_than_a_day() -> None:
     async def main() -> datetime:
         await running_clock().sleep(10 * 86_400)
