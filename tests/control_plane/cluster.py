@@ -12,7 +12,7 @@ import shutil
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -61,10 +61,19 @@ class RefusedError(Exception):
 class ControlPlane:
     """A Kubernetes cluster without machines; nodes are objects, which kwok brings to life."""
 
-    def __init__(self, folder: Path, *, audits: bool = False) -> None:
-        """Prepare a cluster in a folder; with ``audits`` it writes down every request."""
+    def __init__(
+        self, folder: Path, *, audits: bool = False, admission: Sequence[str] = ()
+    ) -> None:
+        """Prepare a cluster in a folder.
+
+        Args:
+            folder: where everything of it is kept.
+            audits: whether it writes down every request.
+            admission: admission plugins beyond those that are on by default.
+        """
         self.folder = folder
         self._audits = audits
+        self._admission = admission
         self.token = secrets.token_urlsafe(24)
         self._etcd_port, self._etcd_peer_port, port = free_ports(3)
         self.url = f"https://127.0.0.1:{port}"
@@ -141,7 +150,14 @@ class ControlPlane:
         """Whether the API server answers a request for ``path``."""
         return _answers(f"{self.url}{path}", token=self.token, tls=self.tls)
 
-    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
         """Ask the API server as somebody who may do everything, and return what it answers.
 
         Raises:
@@ -150,7 +166,7 @@ class ControlPlane:
         request = urllib.request.Request(
             f"{self.url}{path}",
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {self.token}", "Content-Type": content_type},
             method=method,
         )
         try:
@@ -226,6 +242,7 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             "--enable-priority-and-fairness=false",
             *(self._auditing() if self._audits else ()),
+            *(f"--enable-admission-plugins={each}" for each in self._admission),
         )
         server.wait_until(lambda: self.has("/readyz"), seconds=_START_SECONDS)
 
@@ -284,9 +301,11 @@ def build_missing() -> None:
 
 
 @contextmanager
-def control_plane(folder: Path, *, audits: bool = False) -> Iterator[ControlPlane]:
+def control_plane(
+    folder: Path, *, audits: bool = False, admission: Sequence[str] = ()
+) -> Iterator[ControlPlane]:
     """A control plane that runs for as long as a block does."""
-    cluster = ControlPlane(folder, audits=audits).start()
+    cluster = ControlPlane(folder, audits=audits, admission=admission).start()
     try:
         yield cluster
     finally:

@@ -34,6 +34,7 @@ LEASE: Final = "karpenter-leader-election"
 
 _PATIENCE: Final = 60.0  # for one command of kubectl, or one end of a process
 _POLL_SECONDS: Final = 0.25
+_POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 Json = dict[str, Any]
@@ -155,7 +156,9 @@ class Request:
     """A request as the API server remembers it."""
 
     account: str  # the service account; empty for anybody else
+    pod: str  # that its token is bound to; empty if it is bound to none
     verb: str
+    group: str
     resource: str  # with its subresource
     name: str
     status: int
@@ -173,7 +176,9 @@ class Request:
             account=user.removeprefix(f"system:serviceaccount:{NAMESPACE}:")
             if user.startswith(f"system:serviceaccount:{NAMESPACE}:")
             else "",
+            pod=event["user"].get("extra", {}).get(_POD_NAME, [""])[0],
             verb=event["verb"],
+            group=target.get("apiGroup", ""),
             resource="/".join(filter(None, path)),
             name=target.get("name", ""),
             status=event.get("responseStatus", {}).get("code", 0),
