@@ -46,6 +46,7 @@ ON_A_SANDBOX: Final = "tests/e2e/test_pages.py runs it on a sandbox"
 ON_A_CLUSTER: Final = "tests/e2e/test_pages.py runs it on a real control plane"
 _OFFLINE: Final = "tests/unit/aws/test_aws_offline_plan.py runs it, as it takes longer"
 _PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py runs it on a sandbox"
+_RELEASE: Final = "tests/e2e/test_release.py runs it on a release"
 _IN_AN_ACCOUNT: Final = "needs an AWS account"
 # Every command that tests/unit/cli/test_cli_docs.py does not run, and why
 RUN_ELSEWHERE: Final = {
@@ -133,6 +134,12 @@ RUN_ELSEWHERE: Final = {
     " --query 'Reservations[].Instances[].InstanceId'": _IN_AN_ACCOUNT,
     "docs/validation.md: kubectl get crd nodepools.karpenter.sh"
     " -o jsonpath='{.status.storedVersions}'": ON_A_CLUSTER,
+    "docs/verify.md: openssl dgst -sha256 -verify karpenter-release.pub -signature SHA256SUMS.sig"
+    " SHA256SUMS": _RELEASE,
+    "docs/verify.md: sha256sum --check --strict --quiet SHA256SUMS": _RELEASE,
+    "docs/verify.md: .venv/bin/python tools/release.py --check RELEASE --key karpenter-release.pub": (
+        _RELEASE
+    ),
     "docs/webhooks.md: kubectl apply -f examples/install/optional/webhook.yaml": ON_A_CLUSTER,
     "docs/webhooks.md: LEADER_ELECTION_NAMESPACE=kube-system WEBHOOK_PORT=8443"
     " karpenter controller": "tests/e2e/test_real_webhook.py runs two of them, on free ports",

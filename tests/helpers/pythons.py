@@ -14,6 +14,9 @@ from releasing import wheels
 
 _PATIENCE: Final = 300.0  # for one command; whatever needs it has failed
 
+# A name on the path may be a shim that looks at how it was called
+_ASKED: Final = "import sys, venv; print('%d.%d' % sys.version_info[:2], sys.executable)"
+
 
 @cache
 def find(version: str) -> Path | None:
@@ -28,13 +31,14 @@ def find(version: str) -> Path | None:
     ]
     for candidate in [*([Path(on_path)] if on_path else []), *installed]:
         done = subprocess.run(
-            [candidate, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"],
+            [candidate, "-c", _ASKED],
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode == 0 and done.stdout.strip() == version:
-            return candidate
+        said, _, program = done.stdout.strip().partition(" ")
+        if done.returncode == 0 and said == version:
+            return Path(program)
     return None
 
 
@@ -46,12 +50,12 @@ def need(version: str) -> Path:
     return found
 
 
-def wheelhouse() -> Path:
-    """The pinned wheels for this machine; tests that ask for them are skipped without them."""
+def wheelhouse() -> wheels.Platform:
+    """The platform of this machine, with the pinned wheels; tests that ask for it are skipped without them."""
     platform = wheels.native()
     if platform is None or not platform.is_fetched:
         pytest.skip("the pinned wheels are not fetched; run make wheels")
-    return platform.folder
+    return platform
 
 
 def plain_environment(**others: str) -> dict[str, str]:
@@ -71,7 +75,9 @@ class Environment:
     def install(self, *words: str | Path) -> None:
         """Install without a network; nothing but what is named."""
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "--python")
-        offline = ("--no-index", "--find-links", wheelhouse(), "--no-deps", "--no-compile")
+        folder = wheelhouse().folder
+        found = [word for each in wheels.PURPOSES for word in ("--find-links", folder / each)]
+        offline = ("--no-index", "--no-deps", "--no-compile", *found)
         _run(*pip, self.folder / "bin" / "python", "install", *offline, *words)
 
     def run(self, program: str, *words: str | Path, cwd: Path) -> str:

@@ -28,6 +28,11 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = ROOT / "build" / "wheels"
 REQUIREMENTS: Final = ROOT / "requirements"
 PYTHONS: Final = ("3.11", "3.12", "3.13")
+PURPOSES: Final = (
+    "run",
+    "build",
+    "installer",
+)  # each a file of requirements, and a folder of wheels
 # Where times are recorded they are this, so that two builds are equal; zip files begin in 1980
 EPOCH: Final = 315532800
 _LICENCE: Final = "License :: OSI Approved :: "
@@ -51,6 +56,10 @@ class Platform:
     def folder(self) -> Path:
         """Where its wheels are kept."""
         return FOLDER / self.name.replace("/", "-")
+
+    def wheels(self, purpose: str) -> list[Path]:
+        """Its wheels for running, building or installing."""
+        return sorted((self.folder / purpose).glob("*.whl"))
 
     @property
     def is_fetched(self) -> bool:
@@ -188,8 +197,9 @@ def fetch(platform: Platform) -> None:
         return
     shutil.rmtree(platform.folder, ignore_errors=True)
     for python in PYTHONS:
-        for name in ("run", "build", "installer"):
-            download(platform.folder, REQUIREMENTS / f"{name}.txt", python, platform.tags)
+        for name in PURPOSES:
+            pinned = REQUIREMENTS / f"{name}.txt"
+            download(platform.folder / name, pinned, python, platform.tags)
     (platform.folder / _FETCHED).write_text(_pins_digest(), "utf-8")
 
 
@@ -206,7 +216,7 @@ def download(folder: Path, pinned: Path, python: str = "", tags: Sequence[str] =
 
 
 def _pins_digest() -> str:
-    files = (REQUIREMENTS / f"{name}.txt" for name in ("run", "build", "installer"))
+    files = (REQUIREMENTS / f"{name}.txt" for name in PURPOSES)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
