@@ -21,6 +21,9 @@ _CORE: Final = {
         'pod: `"true"`, or a duration from its start; node, claim: `"true"`.'
         " Neither consolidated nor drifted, and a drain waits for such a pod"
     ),
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": (
+        "pod: Cluster Autoscaler's, and not honoured; `plan` says how many pods rely on it"
+    ),
     "karpenter.sh/do-not-repair": 'node, claim: `"true"` keeps repair away',
     "karpenter.sh/disruption-cost": "pod: what it costs to evict it, a whole number",
     "karpenter.sh/nodepool-hash": "pool, claim: the template it was made from",

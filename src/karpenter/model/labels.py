@@ -34,6 +34,7 @@ CAPACITY_TYPES: Final = frozenset({SPOT, ON_DEMAND, RESERVED})
 
 # Annotations
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"  # Cluster Autoscaler's
 DO_NOT_REPAIR: Final = "karpenter.sh/do-not-repair"
 DISRUPTION_COST: Final = "karpenter.sh/disruption-cost"
 NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"

@@ -425,3 +425,29 @@ def test_no_pod_is_placed_on_a_node_that_a_static_pool_has_too_many_of() -> None
     assert [["default/new"]] == [claim["pods"] for claim in plan["provisioning"]["nodeClaims"]]
     assert [["old"]] == [each["delete"] for each in plan["provisioning"]["static"]]
     assert ["old"] == [name for c in plan["disruption"]["commands"] for name in c["candidates"]]
+
+
+def test_pods_that_only_cluster_autoscaler_would_spare_are_counted() -> None:
+    def protected(name: str, **annotations: str) -> dict[str, Any]:
+        unsafe = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+        return running(name, "n1", "100m", metadata={"annotations": {**unsafe, **annotations}})
+
+    kept = protected("kept", **{"karpenter.sh/do-not-disrupt": "true"})
+    one = (ours(), *machine("n1"), protected("a"), kept)
+    said = 'note: 1 pod has cluster-autoscaler.kubernetes.io/safe-to-evict: "false"'
+
+    notes = [
+        run("plan", put("c.json", *objects), *NOW, *args).err.splitlines()
+        for objects, args in (
+            (one, ()),
+            ((*one, protected("b"), protected("c")), ()),
+            (one, ("--only", "provisioning")),
+            ((ours(), *machine("n1"), kept), ()),
+        )
+    ]
+
+    assert 1 == len(notes[0])
+    assert notes[0][0].startswith(f"{said}, which only Cluster Autoscaler honours (default/a);")
+    assert "note: 3 pods have " in notes[1][0]
+    assert "(default/a and 2 more)" in notes[1][0]
+    assert [[], []] == notes[2:]

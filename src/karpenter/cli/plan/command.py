@@ -73,6 +73,8 @@ def plan(
         output.write(plan_schema())
         return
     asked = ask(overlay=overlay or (), time_budget=time_budget)
+    if only != "provisioning":
+        _point_out_pods_of_cluster_autoscaler(asked)
     with output.progress("planning"):
         made, removed = _parts_of(asked, only)
         difference = _difference(asked, made, removed, only)
@@ -80,6 +82,28 @@ def plan(
         output.write(_for_people(asked, made, removed, difference))
     else:
         output.write(output.render([_as_data(asked, made, removed, difference)], form))
+
+
+def _point_out_pods_of_cluster_autoscaler(asked: question.Question) -> None:
+    """Tell which pods are protected from Cluster Autoscaler alone: nothing here honours that."""
+    from karpenter.model.labels import DO_NOT_DISRUPT, SAFE_TO_EVICT
+    from karpenter.state.departing_pods import is_evictable
+    from karpenter.state.pods import is_daemon
+
+    keys = sorted(
+        key
+        for key, pod in asked.snapshot.pods.items()
+        if pod.metadata.annotations.get(SAFE_TO_EVICT) == "false"
+        and is_evictable(pod, now=asked.now)
+        and not is_daemon(pod)
+    )
+    if keys:
+        count = "1 pod has" if len(keys) == 1 else f"{len(keys)} pods have"
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        output.note(
+            f'note: {count} {SAFE_TO_EVICT}: "false", which only Cluster Autoscaler honours'
+            f' ({keys[0]}{more}); {DO_NOT_DISRUPT}: "true" keeps a pod where it is'
+        )
 
 
 def _parts_of(
