@@ -12,8 +12,21 @@ from helpers.commands import run
 from helpers.scale_walk import FIXED, manifests
 from karpenter.cloud.registry import GROUP
 from karpenter.manifests.reader import read
+from unit.conformance.test_case_numbers import named
 
 DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.row("S1-09")
+def test_the_rows_that_an_empty_section_leaves_to_others_are_all_tested() -> None:
+    row = next(
+        line for line in pages.text_of("docs/spec/api.md").splitlines() if "| S1-09 |" in line
+    )
+    first, last = map(int, re.findall(r"S3-(\d+)\.\.(\d+)", row)[0])
+    others = ["S2-04", *(f"S3-{number}" for number in range(first, last + 1))]
+
+    assert "no duty of its own; S2-04 and S3-32..39 apply" in row
+    assert [] == [each for each in others if each not in named()]
 
 
 @pytest.mark.row("S2-64")
