@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Final
 
@@ -58,13 +59,13 @@ def expand(objects: Sequence[Resource]) -> Expansion:
     problems = (*_nameless(given), *_duplicates(given, identities))
     if problems:
         return Expansion(problems=problems)
-    uids = _uids_by_reference(given)
+    uids = _Uids(given)
     defaults = _Defaults(
         RangeDefaults(each for each in given if isinstance(each, LimitRange)),
         PriorityDefaults(each for each in given if isinstance(each, PriorityClass)),
     )
     completed = {
-        identity: _identified(_complete(resource, defaults), uids)
+        identity: uids.given(_complete(resource, defaults))
         for identity, resource in sorted(zip(identities, given, strict=True), key=itemgetter(0))
     }
     try:
@@ -73,9 +74,9 @@ def expand(objects: Sequence[Resource]) -> Expansion:
         at = identities.index(identity_of(error.workload))
         return Expansion(problems=(InputProblem(str(error), (at,)),))
     for resource in made:
-        completed[identity_of(resource)] = _identified(_complete(resource, defaults), uids)
+        completed[identity_of(resource)] = uids.given(_complete(resource, defaults))
     for identity, resource in missing_claims(completed).items():
-        completed[identity] = _identified(resource, uids)
+        completed[identity] = uids.given(resource)
     return Expansion(tuple(completed[identity] for identity in sorted(completed)))
 
 
@@ -176,23 +177,32 @@ def _duplicates(
             yield InputProblem(text, (earlier, position))
 
 
-def _uids_by_reference(resources: Iterable[Resource]) -> Mapping[tuple[str, str, str], str]:
-    """The uids that owner references know, by kind, namespace and name of the owner.
+class _Uids:
+    """Gives uids to objects that no server has stored.
 
     An owner written down without its uid is still the owner its pods mean.
     """
-    known: dict[tuple[str, str, str], str] = {}
-    for resource in resources:
-        for owner in resource.metadata.owner_references:
-            key = (owner.kind, namespace_of(resource), owner.name)
-            if owner.uid:
-                known[key] = min(owner.uid, known.get(key, owner.uid))
-    return known
 
+    def __init__(self, resources: Sequence[Resource]) -> None:
+        self._resources = resources
 
-def _identified(resource: Resource, uids: Mapping[tuple[str, str, str], str]) -> Resource:
-    metadata = resource.metadata
-    if metadata.uid:
-        return resource
-    uid = uids.get((resource.kind, metadata.namespace, metadata.name)) or uid_of(resource)
-    return _replace(resource, metadata=_replace(metadata, uid=uid))
+    def given(self, resource: Resource) -> Resource:
+        """The object with a uid."""
+        metadata = resource.metadata
+        if metadata.uid:
+            return resource
+        uid = uid_of(resource)
+        if resource.namespaced:
+            uid = self._by_reference.get((resource.kind, key_of(resource)), uid)
+        return _replace(resource, metadata=_replace(metadata, uid=uid))
+
+    @cached_property
+    def _by_reference(self) -> Mapping[tuple[str, str], str]:
+        """The uids that owner references know, by kind and key of the owner."""
+        known: dict[tuple[str, str], str] = {}
+        for resource in self._resources:
+            for owner in resource.metadata.owner_references:
+                key = (owner.kind, f"{namespace_of(resource)}/{owner.name}")
+                if owner.uid:
+                    known[key] = min(owner.uid, known.get(key, owner.uid))
+        return known
