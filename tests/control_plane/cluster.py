@@ -146,6 +146,28 @@ class ControlPlane:
         while self._running:
             self._running.pop().stop()
 
+    def restart_etcd(self) -> None:
+        """Kill etcd, and start it again with what it has stored.
+
+        Raises:
+            StartError: it does not come up.
+        """
+        etcd = self._process("etcd")
+        etcd.kill()
+        etcd.start_again()
+        etcd.wait_until(lambda: _answers(f"{self._etcd}/health"), seconds=_START_SECONDS)
+
+    def restart_api_server(self) -> None:
+        """Kill the API server, and start it again.
+
+        Raises:
+            StartError: it does not come up.
+        """
+        server = self._process("kube-apiserver")
+        server.kill()
+        server.start_again()
+        server.wait_until(lambda: self.has("/readyz"), seconds=_START_SECONDS)
+
     def has(self, path: str) -> bool:
         """Whether the API server answers a request for ``path``."""
         return _answers(f"{self.url}{path}", token=self.token, tls=self.tls)
@@ -195,6 +217,14 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         return path
 
+    @property
+    def _etcd(self) -> str:
+        return f"http://127.0.0.1:{self._etcd_port}"
+
+    def _process(self, name: str) -> Process:
+        (found,) = [each for each in self._running if each.name == name]
+        return found
+
     def _run(self, name: str, *arguments: str) -> Process:
         build_missing()
         program = find(name)
@@ -204,7 +234,7 @@ class ControlPlane:
         return process
 
     def _start_etcd(self) -> None:
-        client = f"http://127.0.0.1:{self._etcd_port}"
+        client = self._etcd
         peer = f"http://127.0.0.1:{self._etcd_peer_port}"
         etcd = self._run(
             "etcd",
@@ -224,7 +254,7 @@ class ControlPlane:
         tokens.write_text(f'{self.token},admin,admin,"system:masters"\n', encoding="utf-8")
         server = self._run(
             "kube-apiserver",
-            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            f"--etcd-servers={self._etcd}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={self._port}",

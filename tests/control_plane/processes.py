@@ -28,12 +28,19 @@ class Process:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
+        self._command = [str(part) for part in command]
+        self._folder = folder
+        self._environment = environment
         self._log = folder / f"{name}.log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(part) for part in command],
-                cwd=folder,
-                env=environment,
+        self._log.write_bytes(b"")
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -61,6 +68,15 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        """End the program from one moment to the next."""
+        self._process.kill()
+        self._process.wait()
+
+    def start_again(self) -> None:
+        """Start the program that has ended once more, as it was."""
+        self._process = self._started()
 
     def _tail(self) -> str:
         return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:])

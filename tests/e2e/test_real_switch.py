@@ -1,7 +1,8 @@
 """From Karpenter's own controller to ours and back, on one real control plane with one lease.
 
-Both are installed side by side; whoever holds the lease acts. When the other takes over, no claim may be made,
-removed, stamped anew or found to have drifted because of it: hashes and labels are equal bit for bit.
+Both are installed side by side; whoever holds the lease acts. The other takes over while pods arrive and claims are
+being made for them. No claim may be made twice, removed, stamped anew or found to have drifted because of it: hashes
+and labels are equal bit for bit, and the next leader goes on with what it finds.
 """
 
 import json
@@ -39,7 +40,7 @@ HASHES: Final = ("karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-versi
 def cluster(
     kubectl: str, control_plane_programs: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealCluster]:
-    with real_cluster(tmp_path_factory.mktemp("switch"), audits=False) as found:
+    with real_cluster(tmp_path_factory.mktemp("switch")) as found:
         pool, node_class = node_pool(TYPES)
         pool["spec"]["disruption"] = {"consolidateAfter": "Never"}
         pool["spec"]["template"] |= {"metadata": {"labels": {"team": "shop"}}}
@@ -81,15 +82,34 @@ def pool_hashes(cluster: RealCluster) -> list[str]:
     return [pool["metadata"]["annotations"][name] for name in HASHES]
 
 
-def serve(cluster: RealCluster, replicas: int) -> None:
-    """Ask for so many pods, each of which takes most of a node, and wait until all run."""
+def ask_for(cluster: RealCluster, replicas: int) -> None:
+    """Ask for so many pods, each of which takes most of a node."""
     cluster("apply", "-f", "-", given=json.dumps(deployment(APP, replicas, "3", "1Gi")))
-    ready = "jsonpath={.status.readyReplicas}"
 
-    def all_run() -> bool:
-        return cluster("get", "deployment", APP, "-o", ready) == str(replicas)
 
-    until(all_run, f"{replicas} pods run", seconds=PATIENCE)
+def until_claims_are_made(cluster: RealCluster, before: int) -> None:
+    """Wait until the leader is at work for pods that have just arrived."""
+    until(lambda: len(cluster.names("nodeclaims")) > before, "claims are made", seconds=PATIENCE)
+
+
+def running(cluster: RealCluster) -> int:
+    """How many pods are ready."""
+    return int(cluster("get", "deployment", APP, "-o", "jsonpath={.status.readyReplicas}") or 0)
+
+
+def until_running(cluster: RealCluster, replicas: int) -> None:
+    until(lambda: running(cluster) == replicas, f"{replicas} pods run", seconds=PATIENCE)
+
+
+def assert_each_claim_was_made_once(cluster: RealCluster, replicas: int) -> None:
+    """A node for each pod, and no claim that came or went besides."""
+    answers = [
+        (each.verb, each.name)
+        for each in cluster.audit('"nodeclaims"')
+        if each.resource == "nodeclaims" and each.verb in ("create", "delete") and each.status < 300
+    ]
+    assert replicas == len(cluster.names("nodeclaims"))
+    assert ["create"] * replicas == [verb for verb, _ in answers]
 
 
 def stays_as_it_is(cluster: RealCluster, before: dict[str, Any], hashes: list[str]) -> None:
@@ -100,9 +120,10 @@ def stays_as_it_is(cluster: RealCluster, before: dict[str, Any], hashes: list[st
 
 
 @pytest.mark.case("OPS-45", "OPS-46")
-def test_the_leader_changes_and_no_node_does(cluster: RealCluster) -> None:
+def test_the_leader_changes_while_pods_arrive_and_no_node_does(cluster: RealCluster) -> None:
     with theirs(cluster) as upstream:
-        serve(cluster, 4)
+        ask_for(cluster, 4)
+        until_running(cluster, 4)
         first = cluster.holder()
         before, hashes = claims(cluster), pool_hashes(cluster)
         assert 4 == len(before)
@@ -112,26 +133,30 @@ def test_the_leader_changes_and_no_node_does(cluster: RealCluster) -> None:
         with controller(cluster, cluster.account()) as ours:
             until(lambda: bool(ours.lines()), "ours is up", seconds=60)
             assert first == cluster.holder()
+            ask_for(cluster, 40)
+            until_claims_are_made(cluster, 4)
             upstream.stop()
             ours.until_leading(seconds=PATIENCE)
             second = cluster.holder()
             assert second not in ("", first)
-            stays_as_it_is(cluster, before, hashes)
-            serve(cluster, 6)
-
+            until_running(cluster, 40)
             after = claims(cluster)
+            stays_as_it_is(cluster, after, hashes)
             assert before.items() <= after.items()
             assert {tuple(hashes)} == {tuple(each["hashes"]) for each in after.values()}
+            assert_each_claim_was_made_once(cluster, 40)
 
             with theirs(cluster):
                 until(lambda: bool(cluster.holder()), "somebody leads", seconds=60)
+                ask_for(cluster, 76)
+                until_claims_are_made(cluster, 40)
                 assert 0 == ours.stop()
                 until(
                     lambda: cluster.holder() not in ("", second), "theirs leads", seconds=PATIENCE
                 )
-                stays_as_it_is(cluster, after, hashes)
-                serve(cluster, 7)
-
+                until_running(cluster, 76)
                 last = claims(cluster)
+                stays_as_it_is(cluster, last, hashes)
                 assert after.items() <= last.items()
                 assert {tuple(hashes)} == {tuple(each["hashes"]) for each in last.values()}
+                assert_each_claim_was_made_once(cluster, 76)

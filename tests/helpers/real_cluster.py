@@ -128,10 +128,13 @@ class RealCluster(Kubectl):
             self("apply", "-f", "-", given=yaml.safe_dump_all(bindings))
         return kubeconfig
 
-    def audit(self) -> list["Request"]:
-        """Every request that has been answered so far, in the order of the answers."""
-        lines = self.plane.audit_log.read_text("utf-8").splitlines()
-        events = [json.loads(line) for line in lines]
+    def audit(self, containing: str = "") -> list["Request"]:
+        """Every request that has been answered so far, in the order of the answers.
+
+        ``containing`` is in the text of each, which spares reading the others.
+        """
+        lines = self.plane.audit_log.read_text("utf-8").split("\n")[:-1]
+        events = [json.loads(line) for line in lines if containing in line]
         return [Request.read(event) for event in events if event["stage"] != "ResponseStarted"]
 
     def holder(self) -> str:
