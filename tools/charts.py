@@ -1,6 +1,7 @@
 """Writes everything about the charts that stands elsewhere already.
 
 - ``values.schema.json`` and ``README.md`` of each chart, from its ``values.yaml``;
+- the schema of the chart's values for ``karpenter values``;
 - the CRDs of both charts, as ``karpenter crds`` prints them;
 - the alerts and dashboards of ``monitoring``;
 - the versions in ``Chart.yaml``, which are that of the program;
@@ -188,6 +189,8 @@ def texts() -> Iterator[tuple[Path, str]]:
             chart / "Chart.yaml",
             re.sub(r"^(version|appVersion): .*$", rf"\1: {__version__}", about, flags=re.MULTILINE),
         )
+    schema = chart_values.schema(chart_values.read(MAIN / "values.yaml"))
+    yield ROOT / "src" / "karpenter" / "cli" / "values.schema.json", schema
     yield MAIN / "files" / "rules.yaml", (MONITORING / "rules.yaml").read_text("utf-8")
     for dashboard in sorted((MONITORING / "dashboards").glob("*.json")):
         yield MAIN / "files" / "dashboards" / dashboard.name, dashboard.read_text("utf-8")

@@ -22,7 +22,7 @@ DOCUMENTED = chart_values.read(MAIN / "values.yaml")
 
 
 @pytest.mark.parametrize(
-    ("path", "text"), TEXTS, ids=[path.relative_to(charts.CHARTS).as_posix() for path, _ in TEXTS]
+    ("path", "text"), TEXTS, ids=[path.relative_to(charts.ROOT).as_posix() for path, _ in TEXTS]
 )
 def test_a_file_is_as_it_would_be_written(path: Path, text: str) -> None:
     assert text == path.read_text("utf-8"), "run: make charts"
