@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from helpers.autoscaler import deployment_of
 from helpers.real_cluster import ACCOUNT, Controller, RealCluster, controller, real_cluster, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plane_programs")]
@@ -219,27 +220,12 @@ def node_pool(name: str, *, types: tuple[str, ...], expire_after: str, **disrupt
 
 
 def deployment(name: str, replicas: int) -> Json:
-    labels = {"app": name}
     container = {
         "name": "a",
         "image": "example.com/a:v1",
         "resources": {"requests": {"cpu": "1"}},
     }
-    pod = {
-        "terminationGracePeriodSeconds": 0,
-        "nodeSelector": {POOL_LABEL: name},
-        "containers": [container],
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    return deployment_of(name, replicas, [container], nodeSelector={POOL_LABEL: name})
 
 
 def closed_budget(name: str) -> Json:

@@ -90,7 +90,15 @@ def deployment(
     name: str, replicas: int, *, cpu: str = "1", memory: str = "256Mi", **pod: Any
 ) -> JsonObject:
     """A Deployment; further arguments go into the spec of its pods."""
+    return deployment_of(name, replicas, [container(cpu, memory)], **pod)
+
+
+def deployment_of(
+    name: str, replicas: int, containers: Sequence[JsonObject], **pod: Any
+) -> JsonObject:
+    """A Deployment of pods with these containers, which stop at once."""
     labels = {"app": name}
+    spec = {"containers": list(containers), "terminationGracePeriodSeconds": 0, **pod}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -98,14 +106,7 @@ def deployment(
         "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "containers": [container(cpu, memory)],
-                    "terminationGracePeriodSeconds": 0,
-                    **pod,
-                },
-            },
+            "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     }
 

@@ -191,3 +191,16 @@ def reasons(plan: dict[str, Any]) -> dict[str, list[str]]:
         entry["pod"]: [reason["reason"] for reason in entry["reasons"]]
         for entry in plan["unplaced"]
     }
+
+
+def deployment(replicas: int) -> dict[str, Any]:
+    """A Deployment ``web`` of small pods."""
+    chosen = {"app": "web"}
+    template = {"metadata": {"labels": chosen}, "spec": pod()["spec"]}
+    spec = {"replicas": replicas, "selector": {"matchLabels": chosen}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": spec,
+    }

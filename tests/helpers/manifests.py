@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from karpenter.clock import EPOCH
+from karpenter.cloud.provider import Instance
+from karpenter.model import labels
 
 JsonObject = dict[str, Any]
 
@@ -82,6 +84,31 @@ def claim_to_launch(
             **spec,
         },
     }
+
+
+def claim_metadata(
+    pool: str, more_labels: Mapping[str, str], annotations: Mapping[str, str] | None
+) -> JsonObject:
+    """The metadata of a claim of a pool."""
+    held = {labels.NODEPOOL: pool, **more_labels}
+    return {"labels": held, "annotations": dict(annotations or {})}
+
+
+def launched_metadata(instance: Instance) -> JsonObject:
+    """What the controllers write to a claim's metadata once it has an instance."""
+    metadata = {"labels": dict(instance.labels), "annotations": dict(instance.annotations)}
+    return {"metadata": metadata}
+
+
+def launched_status(instance: Instance, **more: str) -> JsonObject:
+    """What they write to its status."""
+    status = {
+        "providerID": instance.provider_id,
+        "capacity": dict(instance.capacity),
+        "allocatable": dict(instance.allocatable),
+        **more,
+    }
+    return {"status": status}
 
 
 def taint(key: str, effect: str = "NoSchedule", value: str = "") -> JsonObject:

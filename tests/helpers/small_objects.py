@@ -2,40 +2,19 @@
 
 from typing import Any
 
+
+def _object(
+    api_version: str, kind: str, spec: dict[str, Any] | None, name: str = "default", **metadata: str
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"apiVersion": api_version, "kind": kind}
+    body["metadata"] = {"name": name, **metadata}
+    return body if spec is None else {**body, "spec": spec}
+
+
 _NODE_SPEC: dict[str, Any] = {
     "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
     "requirements": [],
 }
-POOL: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1",
-    "kind": "NodePool",
-    "metadata": {"name": "default"},
-    "spec": {"template": {"spec": _NODE_SPEC}},
-}
-CLAIM: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1",
-    "kind": "NodeClaim",
-    "metadata": {"name": "default-x7k2p"},
-    "spec": _NODE_SPEC,
-}
-OVERLAY: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1alpha1",
-    "kind": "NodeOverlay",
-    "metadata": {"name": "discount"},
-    "spec": {"requirements": []},
-}
-BUFFER: dict[str, Any] = {
-    "apiVersion": "autoscaling.x-k8s.io/v1beta1",
-    "kind": "CapacityBuffer",
-    "metadata": {"name": "headroom", "namespace": "default"},
-    "spec": {},
-}
-NODE_CLASS: dict[str, Any] = {
-    "apiVersion": "karpenter.kwok.sh/v1alpha1",
-    "kind": "KWOKNodeClass",
-    "metadata": {"name": "default"},
-}
-
 _OLD_NODE_SPEC: dict[str, Any] = {
     "nodeClassRef": {
         "apiVersion": "karpenter.k8s.aws/v1beta1",
@@ -44,21 +23,21 @@ _OLD_NODE_SPEC: dict[str, Any] = {
     },
     "requirements": [],
 }
-OLD_POOL: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1beta1",
-    "kind": "NodePool",
-    "metadata": {"name": "default"},
-    "spec": {"template": {"spec": _OLD_NODE_SPEC}},
-}
-OLD_CLAIM: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1beta1",
-    "kind": "NodeClaim",
-    "metadata": {"name": "default-x7k2p"},
-    "spec": _OLD_NODE_SPEC,
-}
-PROVISIONER: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1alpha5",
-    "kind": "Provisioner",
-    "metadata": {"name": "default"},
-    "spec": {"providerRef": {"name": "default"}},
-}
+
+
+def old_pool(name: str, **spec: Any) -> dict[str, Any]:
+    """A NodePool of v1beta1 whose template says more than the smallest one."""
+    template = {"template": {"spec": {**_OLD_NODE_SPEC, **spec}}}
+    return _object("karpenter.sh/v1beta1", "NodePool", template, name)
+
+
+POOL = _object("karpenter.sh/v1", "NodePool", {"template": {"spec": _NODE_SPEC}})
+CLAIM = _object("karpenter.sh/v1", "NodeClaim", _NODE_SPEC, "default-x7k2p")
+OVERLAY = _object("karpenter.sh/v1alpha1", "NodeOverlay", {"requirements": []}, "discount")
+BUFFER = _object(
+    "autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", {}, "headroom", namespace="default"
+)
+NODE_CLASS = _object("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass", None)
+OLD_POOL = _object("karpenter.sh/v1beta1", "NodePool", {"template": {"spec": _OLD_NODE_SPEC}})
+OLD_CLAIM = _object("karpenter.sh/v1beta1", "NodeClaim", _OLD_NODE_SPEC, "default-x7k2p")
+PROVISIONER = _object("karpenter.sh/v1alpha5", "Provisioner", {"providerRef": {"name": "default"}})

@@ -3,8 +3,8 @@
 What stays blank belongs to another provider, or no controller runs.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
@@ -108,13 +108,20 @@ def has_only_others(run: Autoscaler, gone: list[str]) -> bool:
     return bool(names(run)) and not set(names(run)) & set(gone)
 
 
-@in_virtual_time
-async def test_of_a_claim_whose_launch_takes_long() -> None:
+@asynccontextmanager
+async def slowly_launched() -> AsyncIterator[tuple[Autoscaler, Column]]:
+    """Two pods that wait for a claim whose launch takes 40 seconds."""
     async with autoscaler(kwok_pool()) as run:
         column = Column(run)
         faults(run).launch_seconds = 40.0
         await run.apply(deployment("web", 2))
         await run.until(lambda: bool(claims(run)))
+        yield run, column
+
+
+@in_virtual_time
+async def test_of_a_claim_whose_launch_takes_long() -> None:
+    async with slowly_launched() as (run, column):
         await run.pass_time(20)
         (claim,) = claims(run)
         told = {each["type"]: each["status"] for each in claim["status"].pop("conditions")}
@@ -141,11 +148,7 @@ async def test_of_a_launch_that_takes_long_and_fails() -> None:
 
 @in_virtual_time
 async def test_of_a_claim_that_is_deleted_while_it_is_launched() -> None:
-    async with autoscaler(kwok_pool()) as run:
-        column = Column(run)
-        faults(run).launch_seconds = 40.0
-        await run.apply(deployment("web", 2))
-        await run.until(lambda: bool(claims(run)))
+    async with slowly_launched() as (run, column):
         # before the first status is written, and after
         for seconds in (0.1, 20.0):
             await run.pass_time(seconds)

@@ -1,5 +1,8 @@
 """The scale walk, in virtual time: how many nodes, of which type, and who is where."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from helpers.autoscaler import Autoscaler, autoscaler
@@ -28,6 +31,16 @@ async def begun(run: Autoscaler) -> None:
     await run.until(lambda: len(app_pods(run)) == 1 and not pending(run), seconds=30)
 
 
+@asynccontextmanager
+async def walk() -> AsyncIterator[Autoscaler]:
+    """The cluster of the walk with its first node and its workload."""
+    timing = Timing(boot=BOOT_SECONDS)
+    async with autoscaler(*manifests("cluster.yaml"), make_cloud=walk_cloud, timing=timing) as run:
+        await run.pass_time(BOOT_SECONDS)
+        await begun(run)
+        yield run
+
+
 @pytest.mark.row("S3-15", "S3-16", "S3-17", "S3-06")
 @in_virtual_time
 async def test_one_replica_just_fits_and_nothing_is_launched() -> None:
@@ -42,11 +55,7 @@ async def test_one_replica_just_fits_and_nothing_is_launched() -> None:
 @pytest.mark.row("S3-19", "S3-20", "S3-21", "S3-23", "S3-24", "S3-29", "S3-30", "S3-31")
 @in_virtual_time
 async def test_five_replicas_take_a_second_node_and_twenty_a_third() -> None:
-    timing = Timing(boot=BOOT_SECONDS)
-    async with autoscaler(*manifests("cluster.yaml"), make_cloud=walk_cloud, timing=timing) as run:
-        await run.pass_time(BOOT_SECONDS)
-        await begun(run)
-
+    async with walk() as run:
         await run.scale("app", 5)
         await run.pass_time(0.5)
         assert 4 == pending(run)
@@ -81,10 +90,7 @@ def assert_told(run: Autoscaler) -> None:
 @pytest.mark.row("S3-22")
 @in_virtual_time
 async def test_a_node_is_unknown_then_not_ready_then_ready_within_90_seconds() -> None:
-    timing = Timing(boot=BOOT_SECONDS)
-    async with autoscaler(*manifests("cluster.yaml"), make_cloud=walk_cloud, timing=timing) as run:
-        await run.pass_time(BOOT_SECONDS)
-        await begun(run)
+    async with walk() as run:
         began = run.clock.monotonic()
         seen: dict[str, float] = {}
 

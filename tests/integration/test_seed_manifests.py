@@ -152,6 +152,14 @@ async def applied(run: Autoscaler, *names: str) -> None:
             await create(run.cluster, obj)
 
 
+@asynccontextmanager
+async def on_kwok(*names: str) -> AsyncIterator[Autoscaler]:
+    """A cluster of simulated machines to which files of the seeds were applied."""
+    async with autoscaler(make_cloud=west_cloud) as run:
+        await applied(run, *names)
+        yield run
+
+
 def active(run: Autoscaler) -> dict[str, tuple[str, str]]:
     """What the Provisioners say of themselves."""
     return {
@@ -232,17 +240,15 @@ async def test_a_provisioner_waits_for_its_template_and_says_so_on_kwok() -> Non
 @needs_seeds
 @in_virtual_time
 async def test_the_workloads_of_the_seeds_run_on_nodes_of_the_seeds_pools_on_kwok() -> None:
-    async with autoscaler(make_cloud=west_cloud) as run:
-        await applied(
-            run,
-            "s003-provisioner-default.yaml",
-            "s001-provisioner-labels.yaml",
-            "s002-configmap-aws-auth.yaml",
-            "s002-limitrange-default.yaml",
-            "s002-pdb-my-app.yaml",
-            "s002-deployment-graceful-shutdown.yaml",
-            "s002-deployment-workload-my-team.yaml",
-        )
+    async with on_kwok(
+        "s003-provisioner-default.yaml",
+        "s001-provisioner-labels.yaml",
+        "s002-configmap-aws-auth.yaml",
+        "s002-limitrange-default.yaml",
+        "s002-pdb-my-app.yaml",
+        "s002-deployment-graceful-shutdown.yaml",
+        "s002-deployment-workload-my-team.yaml",
+    ) as run:
         await run.until(lambda: len(run.running) == 202)
 
         requests = {
@@ -262,14 +268,12 @@ def has_team(node: dict[str, Any]) -> bool:
 @needs_seeds
 @in_virtual_time
 async def test_inflate_and_a_job_that_must_not_be_disrupted_get_nodes_on_kwok() -> None:
-    async with autoscaler(make_cloud=west_cloud) as run:
-        await applied(
-            run,
-            "s003-provisioner-default.yaml",
-            "s002-deployment-inflate.yaml",
-            "s002-pod-do-not-disrupt.yaml",
-            "s003-deployment-app.yaml",
-        )
+    async with on_kwok(
+        "s003-provisioner-default.yaml",
+        "s002-deployment-inflate.yaml",
+        "s002-pod-do-not-disrupt.yaml",
+        "s003-deployment-app.yaml",
+    ) as run:
         await run.until(lambda: len(run.running) == 2)
         (protected,) = (
             pod["spec"]["nodeName"]

@@ -103,16 +103,22 @@ node_pools = st.fixed_dictionaries(
     },
     optional={"status": some(resources=string_maps, conditions=st.just([{"type": "Ready"}]))},
 )
+
+
+def named(optional: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """The metadata of an object called x."""
+    return st.fixed_dictionaries({"name": st.just("x")}, optional=optional)
+
+
 node_claims = st.fixed_dictionaries(
     {
         "apiVersion": st.just("karpenter.sh/v1beta1"),
         "kind": st.just("NodeClaim"),
-        "metadata": st.fixed_dictionaries(
-            {"name": st.just("x")},
-            optional={
+        "metadata": named(
+            {
                 "labels": some(**{"karpenter.sh/nodepool": st.sampled_from(["a", "b", "gone"])}),
                 "annotations": string_maps,
-            },
+            }
         ),
         "spec": some(**node_fields, resources=st.just({"requests": {"cpu": "1"}})),
     },
@@ -123,14 +129,13 @@ node_classes = st.fixed_dictionaries(
     {
         "apiVersion": st.just("karpenter.k8s.aws/v1beta1"),
         "kind": st.just("EC2NodeClass"),
-        "metadata": st.fixed_dictionaries(
-            {"name": st.just("x")},
-            optional={
+        "metadata": named(
+            {
                 "annotations": st.one_of(
                     string_maps,
                     st.just({"compatibility.karpenter.k8s.aws/v1-alias-version": "v20240807"}),
                 )
-            },
+            }
         ),
         "spec": st.fixed_dictionaries(
             {

@@ -13,8 +13,7 @@ from unit.api.requirement_cases import (
 CLASS = "spec.nodeClassRef"
 REQUESTS = "spec.resources.requests"
 
-ACCEPTED_V1 = [
-    case("100-requirements", "spec.requirements", [requirement()] * 100),
+_ACCEPTED_IN_BOTH = [
     case(
         "requirements-with-all-fields",
         "spec.requirements",
@@ -22,6 +21,10 @@ ACCEPTED_V1 = [
     ),
     case("a-full-taint", "spec.taints", [FULL_TAINT]),
     case("a-full-startup-taint", "spec.startupTaints", [FULL_TAINT]),
+]
+ACCEPTED_V1 = [
+    case("100-requirements", "spec.requirements", [requirement()] * 100),
+    *_ACCEPTED_IN_BOTH,
     *(
         case(f"{field}-{text}", f"spec.{field}", text)
         for field in ("expireAfter", "terminationGracePeriod")
@@ -63,13 +66,7 @@ ACCEPTED_V1BETA1 = [
     case("the-smallest-claim", "spec.requirements", []),
     case("a-class-by-name-alone", "spec.nodeClassRef", {"name": "default"}),
     case("30-requirements", "spec.requirements", [requirement()] * 30),
-    case(
-        "requirements-with-all-fields",
-        "spec.requirements",
-        [requirement("In", values=["a", "b"], minValues=1)],
-    ),
-    case("a-full-taint", "spec.taints", [FULL_TAINT]),
-    case("a-full-startup-taint", "spec.startupTaints", [FULL_TAINT]),
+    *_ACCEPTED_IN_BOTH,
     *(case(f"a-request-of-{amount}", REQUESTS, {"cpu": amount}) for amount in ACCEPTED_QUANTITIES),
 ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers.builders import node_pool
-from helpers.manifests import claim_to_launch
+from helpers.manifests import claim_metadata, claim_to_launch, launched_metadata, launched_status
 from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.api.karpenter import NodeClaim, NodeClassReference, NodePool
 from karpenter.api.node_classes import ec2_labels
@@ -163,15 +163,10 @@ class AwsCloud:
             {"group": ec2_labels.DOMAIN, "kind": "EC2NodeClass", "name": node_class},
             listed,
             requests=requests,
-            metadata={
-                "labels": {
-                    labels.NODEPOOL: POOL,
-                    ec2_labels.NODE_CLASS: node_class,
-                    **(pool_labels or {}),
-                },
-                "annotations": dict(annotations or {}),
-                "finalizers": [labels.TERMINATION],
-            },
+            metadata=claim_metadata(
+                POOL, {ec2_labels.NODE_CLASS: node_class, **(pool_labels or {})}, annotations
+            )
+            | {"finalizers": [labels.TERMINATION]},
             **spec,
         )
         return await self.kube.create(NodeClaim, body)
@@ -180,15 +175,9 @@ class AwsCloud:
         """Launch a claim and write what the controllers write about it."""
         instance = await self.provider.create(claim)
         name = claim.metadata.name
-        metadata = {"labels": dict(instance.labels), "annotations": dict(instance.annotations)}
-        await self.kube.patch(NodeClaim, name, {"metadata": metadata})
-        status = {
-            "providerID": instance.provider_id,
-            "imageID": instance.image_id,
-            "capacity": dict(instance.capacity),
-            "allocatable": dict(instance.allocatable),
-        }
-        launched = await self.kube.patch(NodeClaim, name, {"status": status}, subresource="status")
+        await self.kube.patch(NodeClaim, name, launched_metadata(instance))
+        status = launched_status(instance, imageID=instance.image_id)
+        launched = await self.kube.patch(NodeClaim, name, status, subresource="status")
         await self.clock.sleep(0.5)
         return launched
 
@@ -219,6 +208,16 @@ class AwsCloud:
         return [each["LaunchTemplateName"] for each in found]
 
 
+async def served_kinds(clock: Clock) -> tuple[Backend, MemoryClient]:
+    """An API server that serves the kinds of Karpenter and of AWS."""
+    backend = Backend(Store(), Registry(), clock, Identity(7))
+    CustomKinds(backend)
+    memory = MemoryClient(backend)
+    for name in CRDS:
+        await memory.create(builtin_crds()[name])
+    return backend, memory
+
+
 @asynccontextmanager
 async def aws_cloud(
     *,
@@ -230,11 +229,7 @@ async def aws_cloud(
 ) -> AsyncIterator[AwsCloud]:
     """A cloud that sells a few types, with a node class that is ready."""
     clock = running_clock()
-    backend = Backend(Store(), Registry(), clock, Identity(7))
-    CustomKinds(backend)
-    memory = MemoryClient(backend)
-    for name in CRDS:
-        await memory.create(builtin_crds()[name])
+    backend, memory = await served_kinds(clock)
     await memory.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
     transport = TurnTaking(Api(backend))
     kube = Client(transport, clock)

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
 from karpenter.cloud.aws.ec2.errors import AwsError
 from karpenter.cloud.aws.simulated.account import NODE_ROLE
+from karpenter.cloud.aws.simulated.faults import Faults
 from karpenter.cloud.aws.simulated.session import SimulatedSession
 from karpenter.cloud.provider import (
     CloudError,
@@ -97,22 +99,20 @@ async def test_a_life_without_faults_leaves_nothing() -> None:
         assert set() == set(CALLS_OF_A_LIFE) - set(made)
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda faults, call: faults.throttle(call, times=3), id="throttled"),
+        pytest.param(lambda faults, call: faults.lose_answer(call), id="its answer lost once"),
+    ],
+)
 @in_virtual_time
-async def test_a_life_in_which_every_call_is_throttled_leaves_nothing() -> None:
+async def test_a_life_in_which_every_call_is_spoilt_leaves_nothing(
+    spoil: Callable[[Faults, str], object],
+) -> None:
     async with aws_cloud(is_leading=False) as cloud:
         for operation in CALLS_OF_A_LIFE:
-            cloud.account.faults.throttle(operation, times=3)
-        cloud.lead()
-        await lived(cloud)
-
-        assert NOTHING == left_behind(cloud)
-
-
-@in_virtual_time
-async def test_a_life_in_which_every_answer_is_lost_once_leaves_nothing() -> None:
-    async with aws_cloud(is_leading=False) as cloud:
-        for operation in CALLS_OF_A_LIFE:
-            cloud.account.faults.lose_answer(operation)
+            spoil(cloud.account.faults, operation)
         cloud.lead()
         await lived(cloud)
 

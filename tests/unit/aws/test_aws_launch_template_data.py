@@ -3,7 +3,7 @@
 import base64
 import importlib
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -247,26 +247,24 @@ def test_network_interfaces(changes: dict[str, Any], interfaces: list[dict[str, 
     assert "SecurityGroupIds" not in found
 
 
+ONLY_CR_1: Final = {
+    "CapacityReservationPreference": "capacity-reservations-only",
+    "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
+}
+
+
 @pytest.mark.parametrize(
     ("reservation", "expected"),
     [
         pytest.param(
             ReservationChoice("cr-1"),
-            {
-                "CapacityReservationSpecification": {
-                    "CapacityReservationPreference": "capacity-reservations-only",
-                    "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
-                }
-            },
+            {"CapacityReservationSpecification": ONLY_CR_1},
             id="AWS-101 an ordinary reservation",
         ),
         pytest.param(
             ReservationChoice("cr-1", "capacity-block"),
             {
-                "CapacityReservationSpecification": {
-                    "CapacityReservationPreference": "capacity-reservations-only",
-                    "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
-                },
+                "CapacityReservationSpecification": ONLY_CR_1,
                 "InstanceMarketOptions": {"MarketType": "capacity-block"},
             },
             id="a capacity block",
@@ -274,10 +272,7 @@ def test_network_interfaces(changes: dict[str, Any], interfaces: list[dict[str, 
         pytest.param(
             ReservationChoice("cr-1", is_interruptible=True),
             {
-                "CapacityReservationSpecification": {
-                    "CapacityReservationPreference": "capacity-reservations-only",
-                    "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
-                },
+                "CapacityReservationSpecification": ONLY_CR_1,
                 "InstanceMarketOptions": {"MarketType": "interruptible-capacity-reservation"},
             },
             id="an interruptible reservation",

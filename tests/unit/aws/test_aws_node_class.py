@@ -18,7 +18,6 @@ from helpers.aws_fakes import (
     placement_group,
 )
 from helpers.clusters import in_virtual_time
-from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
@@ -37,13 +36,10 @@ from karpenter.kube.client import Client
 from karpenter.kube.errors import NotFoundError
 from karpenter.model import labels
 from karpenter.settings import Settings
-from karpenter_sandbox.backend import Backend, Identity
 from karpenter_sandbox.client import Client as MemoryClient
-from karpenter_sandbox.kinds.registry import Registry
 from karpenter_sandbox.server.api import Api
-from karpenter_sandbox.server.crds import CustomKinds
 from karpenter_sandbox.server.transport import MemoryTransport
-from karpenter_sandbox.store.store import Store
+from unit.aws.aws_bed import served_kinds
 
 NAME = "default"
 CRDS = (
@@ -133,11 +129,7 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """An account with everything in it, and a node class nobody has looked at yet."""
     clock = running_clock()
-    backend = Backend(Store(), Registry(), clock, Identity(7))
-    CustomKinds(backend)
-    memory = MemoryClient(backend)
-    for name in CRDS:
-        await memory.create(builtin_crds()[name])
+    backend, memory = await served_kinds(clock)
     kube = Client(MemoryTransport(Api(backend)), clock)
     with moto_cloud(clock) as aws:
         aws.state.types = FEW

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from helpers.clusters import in_virtual_time
+from helpers.small_objects import old_pool
 from karpenter.api.karpenter import NodeClaim, NodePool
 from karpenter.api.node_classes import ec2_labels
 from karpenter.api.node_classes.ec2 import EC2NodeClass
@@ -226,24 +227,9 @@ async def test_ubuntu_without_images_is_converted_and_never_launched() -> None:
         assert [] == cloud.instance_ids()
 
 
-V1BETA1_POOL: dict[str, Any] = {
-    "apiVersion": "karpenter.sh/v1beta1",
-    "kind": "NodePool",
-    "metadata": {"name": "old"},
-    "spec": {
-        "template": {
-            "spec": {
-                "nodeClassRef": {
-                    "apiVersion": "karpenter.k8s.aws/v1beta1",
-                    "kind": "EC2NodeClass",
-                    "name": NODE_CLASS,
-                },
-                "requirements": [],
-                "kubelet": {"systemReserved": {"cpu": "100m", "memory": "100Mi"}, "maxPods": 20},
-            }
-        }
-    },
-}
+V1BETA1_POOL = old_pool(
+    "old", kubelet={"systemReserved": {"cpu": "100m", "memory": "100Mi"}, "maxPods": 20}
+)
 
 
 @pytest.mark.row("S2-63")

@@ -16,6 +16,12 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
+@pytest.fixture
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
@@ -57,10 +63,8 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ),
     ],
 )
-def test_what_cannot_be_read(
-    data: bytes, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("in_a_folder")
+def test_what_cannot_be_read(data: bytes, sentence: str) -> None:
     Path("bad.yaml").write_bytes(data)
 
     ran = run("convert", "bad.yaml")
@@ -106,10 +110,8 @@ def test_what_cannot_be_read(
         ),
     ],
 )
-def test_what_is_no_good_object(
-    text: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("in_a_folder")
+def test_what_is_no_good_object(text: str, place: str) -> None:
     Path("bad.yaml").write_bytes(text.encode())
 
     ran = run("convert", "bad.yaml")
@@ -189,20 +191,19 @@ def test_a_hundred_megabytes_of_nested_lists(
     )
 
 
-def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+def on_a_full_disk(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose output goes to a device without room."""
     device = Path("/dev/full")
     if not device.exists():
         pytest.skip(f"there is no {device} here")
+    with device.open("wb") as full:
+        return subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(PROVISIONER)
 
-    with device.open("wb") as full:
-        done = subprocess.run(
-            [*PROGRAM, str(tmp_path / "p.yaml")],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+    done = on_a_full_disk(*PROGRAM, str(tmp_path / "p.yaml"))
 
     assert done.returncode == 1
     assert done.stderr == "error: the result could not be written: no space left on device\n"
@@ -210,18 +211,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
 def test_help_on_a_full_disk_is_one_sentence(flag: str) -> None:
-    device = Path("/dev/full")
-    if not device.exists():
-        pytest.skip(f"there is no {device} here")
-
-    with device.open("wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "karpenter", flag],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+    done = on_a_full_disk(sys.executable, "-m", "karpenter", flag)
 
     assert done.returncode == 1
     assert done.stderr == "error: the result could not be written: no space left on device\n"

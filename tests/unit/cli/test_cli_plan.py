@@ -9,6 +9,7 @@ import yaml
 
 from helpers.cluster_texts import (
     CLASS_REF,
+    deployment,
     everyone,
     instance_type,
     machine,
@@ -112,18 +113,7 @@ def test_the_pods_of_a_node_that_is_being_removed_get_another() -> None:
 
 
 def test_a_deployment_stands_for_the_pods_it_lacks() -> None:
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 3,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod()["spec"]},
-        },
-    }
-
-    plan = planned(put("c.json", pool(), deployment))
+    plan = planned(put("c.json", pool(), deployment(3)))
 
     assert ["default/web-0", "default/web-1", "default/web-2"] == everyone(plan)
 

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.cluster_texts import (
     CLASS_REF,
+    deployment,
     instance_type,
     node,
     planned,
@@ -114,18 +115,7 @@ def test_wrong_usage_is_one_sentence(args: list[str], said: str) -> None:
         ),
         pytest.param([{**pod(), "spec": "none"}], "spec", id="a spec that is text"),
         pytest.param(
-            [
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "Deployment",
-                    "metadata": {"name": "web"},
-                    "spec": {
-                        "replicas": 10_000_000,
-                        "selector": {"matchLabels": {"a": "b"}},
-                        "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod()["spec"]},
-                    },
-                }
-            ],
+            [deployment(10_000_000)],
             "asks for 10000000 pods",
             id="more pods than any cluster holds",
         ),

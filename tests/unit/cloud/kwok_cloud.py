@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from helpers.manifests import claim_to_launch
+from helpers.manifests import claim_metadata, claim_to_launch, launched_metadata, launched_status
 from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.api.karpenter import NodeClaim
 from karpenter.api.node_classes import kwok_labels
@@ -103,14 +103,9 @@ class KwokCloud:
             {"group": kwok_labels.DOMAIN, "kind": "KWOKNodeClass", "name": node_class},
             listed,
             requests=requests,
-            metadata={
-                "labels": {
-                    labels.NODEPOOL: POOL,
-                    kwok_labels.NODE_CLASS: node_class,
-                    **(pool_labels or {}),
-                },
-                "annotations": dict(annotations or {}),
-            },
+            metadata=claim_metadata(
+                POOL, {kwok_labels.NODE_CLASS: node_class, **(pool_labels or {})}, annotations
+            ),
         )
         return await self.kube.create(NodeClaim, body)
 
@@ -118,14 +113,8 @@ class KwokCloud:
         """Launch a claim and write what the controllers write about it."""
         instance = await self.provider.create(claim)
         name = claim.metadata.name
-        metadata = {"labels": dict(instance.labels), "annotations": dict(instance.annotations)}
-        await self.kube.patch(NodeClaim, name, {"metadata": metadata})
-        status = {
-            "providerID": instance.provider_id,
-            "capacity": dict(instance.capacity),
-            "allocatable": dict(instance.allocatable),
-        }
-        await self.kube.patch(NodeClaim, name, {"status": status}, subresource="status")
+        await self.kube.patch(NodeClaim, name, launched_metadata(instance))
+        await self.kube.patch(NodeClaim, name, launched_status(instance), subresource="status")
         return await self.set_condition(name, "Launched")
 
     async def set_condition(self, name: str, kind: str, status: str = "True") -> NodeClaim:

@@ -79,6 +79,13 @@ class Run:
         }
         return self.decisions.add(self.clock.now(), Draft(**(values | changes))).id
 
+    async def decide_apart(self, first: float, second: float) -> None:
+        """Make two decisions, and let some seconds pass after each."""
+        self.decide("a")
+        await self.clock.sleep(first)
+        self.decide("b")
+        await self.clock.sleep(second)
+
     def counted(self) -> dict[str, float]:
         return {
             sample.labels["outcome"]: sample.value
@@ -214,10 +221,7 @@ async def test_a_sink_that_hangs_times_out_and_is_given_up_after_15_minutes(fold
 @in_virtual_time
 async def test_retry_after_holds_back_the_whole_sink(folder: Path) -> None:
     async with notified(folder, Answer(429, {"retry-after": "120"})) as run:
-        run.decide("a")
-        await run.clock.sleep(1)
-        run.decide("b")
-        await run.clock.sleep(300)
+        await run.decide_apart(1, 300)
 
         assert 3 == len(run.poster.sent)
         assert all(at >= 120.0 for at in run.poster.times[1:])
@@ -227,10 +231,7 @@ async def test_retry_after_holds_back_the_whole_sink(folder: Path) -> None:
 @in_virtual_time
 async def test_retry_after_beyond_15_minutes_gives_the_message_up(folder: Path) -> None:
     async with notified(folder, Answer(503, {"retry-after": "86400"})) as run:
-        run.decide("a")
-        await run.clock.sleep(60)
-        run.decide("b")
-        await run.clock.sleep(60)
+        await run.decide_apart(60, 60)
 
         assert {"failed": 1.0, "sent": 1.0} == run.counted()
 

@@ -93,14 +93,18 @@ async def test_a_deployment_whose_pods_run_is_complete() -> None:
     ) == condition(obj, "Progressing")
 
 
+async def begin_rollout(cluster: ClusterHandle, rules: dict[str, int]) -> None:
+    """Ten pods, and a new template for them."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": rules}
+    await cluster.create(workload("Deployment", "web", replicas=10, strategy=strategy))
+    await cluster.live(2)
+    await cluster.change("apps/v1", "Deployment", "web", new_template("2"))
+
+
 @in_virtual_time
 async def test_a_rollout_stays_within_its_bounds_and_ends_with_new_pods_only() -> None:
     async with running_controllers(*CONTROLLERS) as cluster:
-        rules = {"maxSurge": 2, "maxUnavailable": 1}
-        strategy = {"type": "RollingUpdate", "rollingUpdate": rules}
-        await cluster.create(workload("Deployment", "web", replicas=10, strategy=strategy))
-        await cluster.live(2)
-        await cluster.change("apps/v1", "Deployment", "web", new_template("2"))
+        await begin_rollout(cluster, {"maxSurge": 2, "maxUnavailable": 1})
         totals, available = [], []
         for _ in range(12):
             await cluster.settle()
@@ -232,11 +236,7 @@ async def test_only_so_many_old_sets_are_kept_as_the_deployment_wants() -> None:
 @in_virtual_time
 async def test_a_change_of_size_during_a_rollout_is_shared_in_proportion() -> None:
     async with running_controllers(*CONTROLLERS) as cluster:
-        rules = {"maxSurge": 0, "maxUnavailable": 5}
-        strategy = {"type": "RollingUpdate", "rollingUpdate": rules}
-        await cluster.create(workload("Deployment", "web", replicas=10, strategy=strategy))
-        await cluster.live(2)
-        await cluster.change("apps/v1", "Deployment", "web", new_template("2"))
+        await begin_rollout(cluster, {"maxSurge": 0, "maxUnavailable": 5})
         await cluster.settle()
         halfway = await sizes(cluster)
         await cluster.scale("apps/v1", "Deployment", "web", 20)

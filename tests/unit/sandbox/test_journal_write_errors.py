@@ -16,7 +16,7 @@ from karpenter_sandbox.store import journal
 from karpenter_sandbox.store.errors import NotKeptError
 from karpenter_sandbox.store.journal import Journal, JournalError
 from karpenter_sandbox.store.store import Store
-from unit.sandbox.test_store_journal import content, key, obj
+from unit.sandbox.test_store_journal import content, key, obj, rewritten_early
 
 
 def recorded(path: Path) -> Store:
@@ -51,6 +51,14 @@ class FullDisk:
         return written
 
 
+def on_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> tuple[Path, Store, FullDisk]:
+    """A store with some history, whose disk has room for so many bytes more."""
+    path = tmp_path / "cluster.journal"
+    return path, recorded(path), FullDisk(monkeypatch, room)
+
+
 class TestAFullDisk:
     @pytest.mark.parametrize("room", [0, 1, 40])
     def test_refuses_changes_and_lets_none_happen(
@@ -79,9 +87,7 @@ class TestAFullDisk:
     def test_once_there_is_room_again_everything_goes_on(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        path = tmp_path / "cluster.journal"
-        store = recorded(path)
-        disk = FullDisk(monkeypatch, 30)
+        path, store, disk = on_full_disk(tmp_path, monkeypatch, 30)
         for number in range(3):
             with pytest.raises(NotKeptError):
                 store.create(key(f"refused-{number}"), obj("refused"))
@@ -96,9 +102,7 @@ class TestAFullDisk:
     def test_is_said_once_while_short_changes_still_find_their_place(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        path = tmp_path / "cluster.journal"
-        store = recorded(path)
-        disk = FullDisk(monkeypatch, 0)
+        path, store, disk = on_full_disk(tmp_path, monkeypatch, 0)
 
         for number in range(10):
             disk.room = 400
@@ -203,10 +207,7 @@ class TestAFullDisk:
 def test_a_folder_that_cannot_be_written_out_does_not_part_the_store_from_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "_SMALLEST_REWRITE", 2000)
-    path = tmp_path / "cluster.journal"
-    store = Store()
-    Journal(path, store)
+    path, store = rewritten_early(tmp_path, monkeypatch)
     write_out = os.fsync
 
     def refuse(file: int) -> None:

@@ -18,6 +18,11 @@ def wishing_for(label: str, weight: int = 1) -> Json:
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}
 
 
+def large(affinity: Json) -> Json:
+    """A pod that leaves its node less room than the others have."""
+    return pod("r", cpu="1", memory="4Gi", affinity=affinity)
+
+
 @pytest.mark.parametrize(
     ("nodes", "running", "wanting", "chosen"),
     [
@@ -90,32 +95,14 @@ def wishing_for(label: str, weight: int = 1) -> Json:
         ),
         pytest.param(
             [node("a"), node("b")],
-            {
-                "a": [
-                    pod(
-                        "r",
-                        cpu="1",
-                        memory="4Gi",
-                        affinity=preferred("podAffinity", (10, term(labelled(app="web")))),
-                    )
-                ]
-            },
+            {"a": [large(preferred("podAffinity", (10, term(labelled(app="web")))))]},
             pod("p", labels=WEB),
             "a",
             id="the node with a pod that would like it near",
         ),
         pytest.param(
             [node("a"), node("b")],
-            {
-                "a": [
-                    pod(
-                        "r",
-                        cpu="1",
-                        memory="4Gi",
-                        affinity=required("podAffinity", term(labelled(app="web"))),
-                    )
-                ]
-            },
+            {"a": [large(required("podAffinity", term(labelled(app="web"))))]},
             pod("p", labels=WEB),
             "a",
             id="the node with a pod that needed others near",

@@ -42,6 +42,15 @@ def reopened(path: Path) -> Store:
     return store
 
 
+def rewritten_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Store]:
+    """An empty store whose journal is rewritten once it has 2000 bytes, and its file."""
+    monkeypatch.setattr(journal, "_SMALLEST_REWRITE", 2000)
+    path = tmp_path / "cluster.journal"
+    store = Store()
+    Journal(path, store)
+    return path, store
+
+
 def test_a_store_comes_back_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "cluster.journal"
     before = recorded(path)
@@ -136,10 +145,7 @@ def test_a_folder_that_is_not_there_is_one_clear_sentence(tmp_path: Path) -> Non
 def test_a_long_history_is_rewritten_to_what_it_describes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "_SMALLEST_REWRITE", 2000)
-    path = tmp_path / "cluster.journal"
-    store = Store()
-    Journal(path, store)
+    path, store = rewritten_early(tmp_path, monkeypatch)
     store.create(key("a"), obj("a", n=0))
 
     for number in range(500):
