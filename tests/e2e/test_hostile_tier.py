@@ -370,7 +370,7 @@ def is_well(process: Controller) -> None:
     assert process.process.poll() is None, process.text[-3000:]
     assert 1 == len(process.lines("became leader"))
     assert [] == process.lines("controller failed")
-    assert [] == process.lines("object could not be taken in")
+    assert [] == process.lines("object could not be processed")
     panicked = [line for line in process.lines("reconcile failed") if "stacktrace" in line]
     assert [] == panicked
     named = [

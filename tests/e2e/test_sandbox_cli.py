@@ -265,7 +265,7 @@ def test_a_full_disk_is_said_in_one_sentence(tmp_path: Path) -> None:
         check=False,
     )
 
-    expected = "error: cluster.journal: File too large; nothing can be changed until this is mended"
+    expected = "error: cluster.journal: File too large; changes are refused until this is fixed"
     assert (1, "", [expected]) == (ended.returncode, ended.stdout, ended.stderr.splitlines())
     assert ["cluster.journal"] == [path.name for path in tmp_path.iterdir()]
 

@@ -126,7 +126,7 @@ def _affinity_problem(
     if not alone_in:
         return ""
     if not means(term, owner.pod, owner.pod, namespaces):
-        return f"nobody it must be with is in {key} {', '.join(sorted(alone_in))}"
+        return f"no pod it must be with is in {key} {', '.join(sorted(alone_in))}"
     return _bootstrap_problem(owner, key, meant)
 
 

@@ -33,7 +33,7 @@ MOST_ROWS: Final = 60  # of a table; the JSON output has all
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 ABOUT: Final = "~"
 LEFT_OUT: Final = "…"
-ESTIMATES: Final = f"{ABOUT}: an estimate, not a price that the cloud has told"
+ESTIMATES: Final = f"{ABOUT}: an estimate, not a price from the cloud"
 GOOD, WAITING, BAD, QUIET, TITLE = "green", "yellow", "red", "dim", "bold"
 
 _WITHOUT_TERMINAL: Final = (120, 50)

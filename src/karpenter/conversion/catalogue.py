@@ -22,7 +22,7 @@ class Route(Enum):
     NODE_TEMPLATE = "becomes an EC2NodeClass"
     OTHER = "belongs to another project and may carry renamed keys"
     LEFT_OUT = "has no counterpart"
-    REFUSED = "cannot be told"
+    REFUSED = "cannot be determined"
 
 
 @dataclass(frozen=True, slots=True)

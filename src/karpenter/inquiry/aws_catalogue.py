@@ -169,16 +169,16 @@ def _class_name(pool: NodePool) -> str:
 
 
 def _assumptions(name: str, found: FoundClass) -> str:
-    """What is taken for granted of a class, in one sentence; nothing if there is nothing to say."""
+    """What a plan assumes of a class, in one sentence; nothing if there is nothing to say."""
     said = []
     if found.assumed:
         where = f", in {_listed(found.zones)}" if "subnets" in found.assumed else ""
         said.append(
             f"the simulated account has none of the {_listed(found.assumed)} it selects, so they"
-            f" are taken for granted{where}"
+            f" are assumed to exist{where}"
         )
     if found.left_out:
-        said.append(f"it has to do without the {_listed(found.left_out)} it selects")
+        said.append(f"the plan is made without the {_listed(found.left_out)} it selects")
     if found.problem:
         said.append(found.problem)
     return f"EC2NodeClass {name}: {'; '.join(said)}" if said else ""

@@ -103,7 +103,7 @@ class CoreKinds:
             place = (obj["apiVersion"], obj["kind"], plain)
             if place not in self._pointed_out:
                 self._pointed_out.add(place)
-                more = "it is passed over, here and wherever else it stands"
+                more = "it is ignored, here and wherever else it occurs"
                 said.warnings.append(FieldWarning(path, f"{problem.detail}; {more}"))
         return said
 

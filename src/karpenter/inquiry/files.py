@@ -373,7 +373,7 @@ def _say_passed_over(entry: _Entry, alike: int) -> None:
         why = unknown.detail if "did you mean" in unknown.detail else why
     more = f" (and {alike - 1} more of it)" if alike > 1 else ""
     where = f"{document.source.name}:{document.line(('kind',))}"
-    output.warning(f"{where}: {manifest_files.title_of(document.data)} is passed over: {why}{more}")
+    output.warning(f"{where}: {manifest_files.title_of(document.data)} is ignored: {why}{more}")
 
 
 def _kind_of(entry: _Entry) -> tuple[str, str]:

@@ -268,9 +268,9 @@ def _from_files(source: Source, settings: "Settings") -> "list[_World]":
     if not offline.is_known(provider):
         _find(provider, has_types=source.instance_types is not None)
     if source.context:
-        output.fail("--context is of a cluster that runs: omit it, or name no files")
+        output.fail("--context applies to a live cluster: omit it, or name no files")
     if source.kubeconfig:
-        output.fail("--kubeconfig is of a cluster that runs: omit it, or name no files")
+        output.fail("--kubeconfig applies to a live cluster: omit it, or name no files")
     left_of = offline.markets(provider, source.instance_types, settings)
     before, after = load_cluster(
         source.names,

@@ -56,7 +56,7 @@ class Guard:
         """
         seconds = AGAIN.after(failures)
         _log.error(
-            "object could not be taken in",
+            "object could not be processed",
             kind=kind,
             namespace=key[0],
             name=key[1],
@@ -103,7 +103,7 @@ class SetAside:
             namespace=obj.namespace,
             name=obj.name,
             error=f"it cannot be read: {obj.problem}",
-            advice="mend or delete it; until then it is not acted on",
+            advice="correct or delete it; until then the controllers ignore it",
         )
         if len(self._named) == MOST_NAMED:
             _log.error("further objects are set aside unnamed", kind=self._kind)

@@ -234,7 +234,7 @@ class Reflector(Generic[R]):
             return None
         except TimeoutError as error:
             raise ConnectionLostError(
-                f"nothing was heard of the watch on {self._name} for {seconds:.0f} seconds"
+                f"no data arrived on the watch of {self._name} for {seconds:.0f} seconds"
             ) from error
 
     def _take(self, event: WatchEvent[R]) -> None:
@@ -289,7 +289,7 @@ class Reflector(Generic[R]):
             "kind not followed",
             kind=self._name,
             error=str(error),
-            advice=f"to have it followed, bind the ClusterRole {self._role or 'of the kind'},"
+            advice=f"to watch it, bind the ClusterRole {self._role or 'of the kind'},"
             f" or one that may list and watch {resource.plural}.{group}".rstrip("."),
         )
 

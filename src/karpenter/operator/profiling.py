@@ -30,7 +30,7 @@ _NOT_HERE: Final = 501
 _MEANINGS: Final = {
     "cmdline": "how the process was started",
     "profile": "where the time goes; ?seconds=30",
-    "heap": "which lines hold memory; the first question begins to count",
+    "heap": "which lines hold memory; the first request starts the count",
     "allocs": "the same as heap",
     "goroutine": "where every task stands",
     "threadcreate": "where every thread stands",

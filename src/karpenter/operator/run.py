@@ -126,7 +126,7 @@ async def run_controller(
     except BaseExceptionGroup as group:
         foreseen, unforeseen = group.split(_FORESEEN)
         if unforeseen is not None:
-            log.exception("the controllers cannot go on", error=first_cause(unforeseen))
+            log.exception("the controllers have stopped", error=first_cause(unforeseen))
         if foreseen is not None:
             output.error(str(first_cause(foreseen)))
     except _FORESEEN as error:

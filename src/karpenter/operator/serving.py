@@ -122,7 +122,7 @@ async def listen(
         ServingError: the port cannot be had; ``variable`` is the setting that chooses it.
     """
     if port not in _PORTS:  # a larger value would be truncated silently
-        raise ServingError(f"{variable}: {port} is no port; choose one from 0 to {_PORTS[-1]}")
+        raise ServingError(f"{variable}: {port} is not a port; choose one from 0 to {_PORTS[-1]}")
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)

@@ -88,7 +88,7 @@ class CertificateKeeper(LoopController):
                 continue
             except ForbiddenError as error:
                 self._log_once(
-                    f"cannot tell the API server whom to trust for {name}",
+                    f"cannot write the caBundle of {name}",
                     error=str(error),
                     advice="bind the role karpenter-webhook of examples/install/optional/webhook.yaml",
                 )

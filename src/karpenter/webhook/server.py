@@ -144,7 +144,7 @@ class WebhookApp:
             return _refusal(400, str(error))
         except Exception as error:  # noqa: BLE001 one bad review must not end the others
             self._log.error("a review failed", path=request.path, exc_info=error)
-            return _refusal(500, f"the review failed with an unforeseen {type(error).__name__}")
+            return _refusal(500, f"the review failed with an unexpected {type(error).__name__}")
         finally:
             self._bytes -= len(body)
         return web.Response(body=answer, content_type=_JSON)

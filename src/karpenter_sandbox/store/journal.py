@@ -117,7 +117,7 @@ class Journal:
             self._rewrite(event)
 
     def _refusal(self, error: OSError, length: int) -> NotKeptError:
-        problem = f"{self._name}: {error.strerror}; nothing can be changed until this is mended"
+        problem = f"{self._name}: {error.strerror}; changes are refused until this is fixed"
         if not self._too_long:
             # Said once, however many changes fail, and however many shorter ones find their place
             log.error("%s", problem)

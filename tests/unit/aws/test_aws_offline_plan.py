@@ -236,7 +236,7 @@ def test_what_a_class_selects_and_the_account_has_not_is_taken_for_granted() -> 
         SIMULATED,
         (
             "EC2NodeClass default: the simulated account has none of the subnets, security groups"
-            " and images it selects, so they are taken for granted, in us-west-2a, us-west-2b and"
+            " and images it selects, so they are assumed to exist, in us-west-2a, us-west-2b and"
             " us-west-2c"
         ),
     ] == said
@@ -254,7 +254,7 @@ def test_a_class_does_without_reservations_and_groups_the_account_has_not() -> N
     assert [
         SIMULATED,
         (
-            "EC2NodeClass default: it has to do without the capacity reservations and placement"
+            "EC2NodeClass default: the plan is made without the capacity reservations and placement"
             " group it selects"
         ),
     ] == said

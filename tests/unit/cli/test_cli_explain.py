@@ -175,7 +175,7 @@ def test_wishes_are_marked() -> None:
 
     lines = told("web", put("c.json", pool(), wanted))
 
-    at = lines.index("├── wishes")
+    at = lines.index("├── preferences")
     assert [
         "│   ├── ✓ prefers kubernetes.io/arch Exists (weight 5)",
         "│   └── ✗ prefers kubernetes.io/arch In [z] (weight 2): given up",

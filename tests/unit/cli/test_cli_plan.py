@@ -501,7 +501,7 @@ def test_kinds_that_no_plan_depends_on_are_passed_over_once_each() -> None:
     ran = run("plan", put("c.json", pool(), *others, typo))
 
     ingress, deployment = (line.removeprefix("warning: c.json:1: ") for line in ran.warnings)
-    assert "Ingress/i0 is passed over: no plan depends on this kind (and 2 more of it)" == ingress
-    assert deployment.startswith("Deploymnt/web is passed over: no matches for kind ")
+    assert "Ingress/i0 is ignored: no plan depends on this kind (and 2 more of it)" == ingress
+    assert deployment.startswith("Deploymnt/web is ignored: no matches for kind ")
     assert deployment.endswith('; did you mean kind "Deployment"?')
     assert 0 == ran.code

@@ -85,7 +85,7 @@ def test_a_kind_that_no_pool_names_is_still_passed_over() -> None:
     ran = run("plan", *with_machines(machine_class(), stranger))
 
     (warning,) = ran.warnings
-    assert "RackClass/racks is passed over: no plan depends on this kind" in warning
+    assert "RackClass/racks is ignored: no plan depends on this kind" in warning
 
 
 def test_with_machines_of_a_file_the_provider_may_be_anybody(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_kinds_without_effect_are_counted_in_one_line() -> None:
 
     assert 0 == ran.code
     assert ran.err == (
-        "warning: in.yaml:2: CronJob/report-0 is passed over: its Jobs are made when their time"
+        "warning: in.yaml:2: CronJob/report-0 is ignored: its Jobs are made when their time"
         " comes, and no plan knows which (and 2 more of it)\n"
     )
 

@@ -338,7 +338,7 @@ EXEC = {"apiVersion": V1, "command": "login", "interactiveMode": "Never"}
         pytest.param(
             {"tls-server-name": ".example"},
             {},
-            "tls-server-name is no name of a host",
+            "tls-server-name is not a host name",
             id="a name that no certificate can have",
         ),
         pytest.param(

@@ -168,4 +168,4 @@ async def test_a_port_that_is_none_is_one_sentence(host: str | None, port: int) 
         async with serving(replace(endpoints(metrics_port=port), host=host)):
             pass
 
-    assert f"METRICS_PORT: {port} is no port; choose one from 0 to 65535" == str(refused.value)
+    assert f"METRICS_PORT: {port} is not a port; choose one from 0 to 65535" == str(refused.value)

@@ -76,7 +76,7 @@ class TestAFullDisk:
             lambda: store.remove(key("kept")),
         ]
         for change in changes:
-            with pytest.raises(NotKeptError, match="No space left on device; nothing can be"):
+            with pytest.raises(NotKeptError, match="No space left on device; changes are"):
                 change()
 
         assert (before, version) == (content(store), store.resource_version)
@@ -131,7 +131,7 @@ class TestAFullDisk:
         answer = api.call("POST", "/api/v1/namespaces/default/configmaps", config_map())
 
         assert (500, "InternalError") == (answer.status, answer.body["reason"])
-        assert "No space left on device; nothing can be changed until this is" in answer.message
+        assert "No space left on device; changes are refused until this is" in answer.message
         assert 404 == api.get(config_map()).status
         assert [None] == [record.exc_info for record in caplog.records]
 
@@ -199,9 +199,7 @@ class TestAFullDisk:
         assert ["Running"] * 3 == phases
         said = [record.getMessage() for record in caplog.records]
         name = tmp_path / "cluster.journal"
-        assert [
-            f"{name}: No space left on device; nothing can be changed until this is mended"
-        ] == said
+        assert [f"{name}: No space left on device; changes are refused until this is fixed"] == said
 
 
 def test_a_folder_that_cannot_be_written_out_does_not_part_the_store_from_its_file(

@@ -191,7 +191,7 @@ async def test_an_unforeseen_error_has_no_traceback(monkeypatch: pytest.MonkeyPa
         status, text = await webhook.post("/convert/karpenter.sh", json=review(OLD_POOL))
 
     assert status == 500
-    assert text == "the review failed with an unforeseen ZeroDivisionError\n"
+    assert text == "the review failed with an unexpected ZeroDivisionError\n"
 
 
 async def test_a_new_certificate_is_shown_from_the_next_connection_on() -> None:

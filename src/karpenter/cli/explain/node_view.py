@@ -97,7 +97,7 @@ def _how_far(termination_progress: TerminationProgress, now: datetime) -> str:
 
 def _add_waits(tree: Tree, termination_progress: TerminationProgress) -> None:
     if not termination_progress.waits_for:
-        tree.add(words("waits for nothing but its instance to end"))
+        tree.add(words("waits only for its instance to terminate"))
         return
     branch = tree.add(words("what it waits for"))
     for text in termination_progress.waits_for[:_WAITS_SHOWN]:

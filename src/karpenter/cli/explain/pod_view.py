@@ -52,7 +52,7 @@ def explanation_parts(explanation: PodExplanation) -> Parts:
     if explanation.place is not None:
         _add_place(tree, explanation.pod, explanation.place, explanation.pools)
     if explanation.preferences:
-        branch = tree.add(words("wishes"))
+        branch = tree.add(words("preferences"))
         for preference in explanation.preferences:
             fate = "" if preference.is_met else ": given up"
             branch.add(marked(preference.is_met, f"{preference.text}{fate}"))
@@ -77,7 +77,7 @@ def explanations_parts(explanation: Sequence[PodExplanation], *, omitted: int) -
             names = sample([without_default(each.pod) for each in others])
             yield words(f"The same holds for {counted(len(others), 'pod')} more: {names}", QUIET)
     if omitted:
-        yield words(f"{counted(omitted, 'further pod')} of it: not looked at", QUIET)
+        yield words(f"{counted(omitted, 'further pod')} of it: not evaluated", QUIET)
 
 
 def _amounts(requests: Resources) -> str:

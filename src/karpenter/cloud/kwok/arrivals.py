@@ -135,7 +135,7 @@ class Arrivals:
             except Exception as error:
                 is_foreseen = isinstance(error, KubeError)
                 log.warning(
-                    "simulated nodes not looked after",
+                    "simulated nodes not updated",
                     error=str(error) if is_foreseen else f"{type(error).__name__}: {error}",
                     exc_info=None if is_foreseen else error,
                 )

@@ -70,6 +70,6 @@ class Notice:
             except KubeError as error:
                 failure = failure or f"KWOKNodeClass {each.metadata.name}: {error}"
         if failure and failure != self._complaint:
-            log.warning("plan and explain are not told what can be bought", error=failure)
+            log.warning("annotations for plan and explain not written", error=failure)
         self._complaint = failure
         return not failure

@@ -88,7 +88,7 @@ class Executor:
             if isinstance(error, AbandonedError):
                 error.number = number
             else:
-                why = str(error) or "this process acts no longer"
+                why = str(error) or "this process no longer leads"
                 draft = command_drafts.abandoned(command, number, why)
                 self._context.decisions.add(self._context.clock.now(), draft)
             raise

@@ -95,7 +95,7 @@ class CommandQueue(Controller):
             await super().run()
         finally:
             for running in self._running.values():
-                why = "this process acts no longer, the next leader decides anew"
+                why = "this process no longer leads; the next leader decides again"
                 draft = command_drafts.abandoned(running.command, running.id, why)
                 self.context.decisions.add(self.clock.now(), draft)
 

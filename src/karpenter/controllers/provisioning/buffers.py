@@ -153,7 +153,7 @@ def verdict(outcome: BufferOutcome) -> tuple[str, str, str]:
     if outcome.detail:
         return FALSE, "NotReadyForProvisioning", outcome.detail
     if not outcome.replicas:
-        return FALSE, "BufferEmpty", "it stands for no pods"
+        return FALSE, "BufferEmpty", "it requests no pods"
     if outcome.ready:
         return TRUE, "FitsExistingCapacity", ""
     return FALSE, "RequiresNewCapacity", f"not all of its {outcome.replicas} pods have room so far"

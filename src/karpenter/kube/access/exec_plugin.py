@@ -70,7 +70,7 @@ async def run_plugin(
     interactive = command.interactive_mode != "Never" and is_terminal()
     if command.interactive_mode == "Always" and not interactive:
         raise CredentialsError(
-            f"the exec plugin {command.command} wants to ask a person, but there is no terminal;"
+            f"the exec plugin {command.command} asks for input, but there is no terminal;"
             " use other credentials, or interactiveMode IfAvailable"
         )
     info = {"interactive": interactive}
@@ -132,7 +132,9 @@ def _answer(command: ExecCommand, output: bytes) -> ExecAnswer:
     try:
         said = decode_as(output, _ExecCredential)
     except DecodeError as error:
-        raise CredentialsError(f"{name} said something other than a credential: {error}") from error
+        raise CredentialsError(
+            f"{name} printed something other than a credential: {error}"
+        ) from error
     if said.kind != "ExecCredential" or said.api_version != command.api_version:
         raise CredentialsError(
             f"{name} answered with {said.kind or 'no kind'} of {said.api_version or 'no version'},"

@@ -235,7 +235,7 @@ def _config(
         server_name=cluster.text("tls-server-name"),
     )
     if tls.server_name and not is_host(tls.server_name):
-        raise cluster.problem("is no name of a host", "tls-server-name")
+        raise cluster.problem("is not a host name", "tls-server-name")
     if tls.ca and tls.is_unchecked:
         raise cluster.problem(
             "and certificate-authority exclude each other", "insecure-skip-tls-verify"

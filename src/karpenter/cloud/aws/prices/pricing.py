@@ -167,7 +167,7 @@ class Pricing:
             return f"{table}: the Price List service is not asked with ISOLATED_VPC"
         if self._is_govcloud:
             return f"{table}: the Price List service knows nothing of GovCloud"
-        return f"{table} until AWS tells them"
+        return f"{table} until AWS answers"
 
     @property
     def _is_govcloud(self) -> bool:
@@ -196,7 +196,7 @@ class Pricing:
         )
         found = await asyncio.to_thread(_newest, entries)
         if not found:
-            raise PricesUnknownError("EC2 told no spot prices at all")
+            raise PricesUnknownError("EC2 returned no spot prices")
         self._spot.update(found)
         self._knows_spot = True
         self.sequence += 1

@@ -17,7 +17,7 @@ class Failure:
 
     operation: str
     code: str
-    message: str = "as it was told to"
+    message: str = "an injected fault"
     status: int = _CLIENT_ERROR
     times: int = 1
     is_lost: bool = False  # the call is carried out, and only its answer is lost

@@ -58,7 +58,7 @@ class SimulatedNodes:
             except (KubeError, CloudError) as error:
                 if logged != str(error):  # once, however long it lasts
                     logged = str(error)
-                    log.warning("simulated nodes not looked after", error=logged)
+                    log.warning("simulated nodes not updated", error=logged)
             await self._clock.sleep(PERIOD)
 
     async def step(self) -> None:
