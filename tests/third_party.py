@@ -12,7 +12,9 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "providers" / "static_machines.py"
-PAGE = (ROOT / "docs" / "providers.md").read_text("utf-8")
+PAGE = "\n".join(
+    (ROOT / "docs" / name).read_text("utf-8") for name in ("provider-example.md", "providers.md")
+)
 GROUP = "static-machines.example.com"
 KIND = "MachineClass"
 REFERENCE = {"group": GROUP, "kind": KIND, "name": "default"}

@@ -79,7 +79,7 @@ def metrics() -> Iterator[str]:
 
 def events() -> Iterator[str]:
     """Reasons of events, with kind of object and type; tests hold the page against the code."""
-    for reason, kinds, sort in _EVENT.findall((ROOT / "docs" / "controller.md").read_text("utf-8")):
+    for reason, kinds, sort in _EVENT.findall((ROOT / "docs" / "events.md").read_text("utf-8")):
         yield f"{reason}  {sort} {kinds.strip()}"
 
 

@@ -106,7 +106,7 @@ RUN_ELSEWHERE: Final = {
     "docs/plan.md: karpenter plan --with examples/v1/nodepool-kwok.yaml": ON_A_CLUSTER,
     "docs/providers.md: kubectl annotate kwoknodeclass default"
     " 'karpenter.kwok.sh/sold-out=*/*/spot'": ON_A_SANDBOX,
-    "docs/providers.md: kubectl patch machineclass default --subresource=status --type=merge -p"
+    "docs/provider-example.md: kubectl patch machineclass default --subresource=status --type=merge -p"
     """ '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}'""": (
         "tests/integration/test_foreign_provider.py does the same to a cluster"
     ),

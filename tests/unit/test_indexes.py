@@ -51,3 +51,11 @@ def test_the_commands_for_examples_work(command: str, monkeypatch: pytest.Monkey
 
 def test_there_are_commands_for_every_way_to_ask() -> None:
     assert {"plan", "explain", "convert"} == {command.split()[0] for command in COMMANDS}
+
+
+def test_pages_are_short() -> None:
+    folders = ("docs", "docs/reference", "docs/how-to")
+    pages = [path for folder in folders for path in (ROOT / folder).glob("*.md")]
+    lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in pages}
+
+    assert {} == {name: count for name, count in lines.items() if count > 250}

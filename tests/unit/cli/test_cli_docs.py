@@ -137,9 +137,9 @@ def test_the_tables_of_explain_have_the_fields_of_its_documents(
 
 def test_the_page_on_plans_names_every_field_of_the_schema() -> None:
     schema = json.loads(run("plan", "--schema").out)
-    text = text_of("docs/plan.md")
+    text = text_of("docs/plan-json.md")
     # of taints and requirements, which Kubernetes describes
-    usual = {"effect", "minValues"}
+    usual = {"effect", "minValues", "value"}
 
     unnamed = {name for name in _properties(schema) if not re.search(rf"\b{name}\b", text)}
 

@@ -40,7 +40,7 @@ def test_the_page_on_node_pools_advises_on_limits() -> None:
 
 @pytest.mark.row("S2-88")
 def test_the_page_on_interruption_says_not_to_run_a_second_handler() -> None:
-    text = " ".join((DOCS / "aws.md").read_text("utf-8").split())
+    text = " ".join((DOCS / "aws-launches.md").read_text("utf-8").split())
 
     assert "Do not run the AWS Node Termination Handler" in text
 

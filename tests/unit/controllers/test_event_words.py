@@ -571,9 +571,7 @@ def _reasons_in_code() -> set[str]:
 
 def _documented() -> dict[str, str]:
     """The reasons that the documentation lists, and whose they are."""
-    rows = (
-        line.split(" | ") for line in (ROOT / "docs" / "controller.md").read_text().splitlines()
-    )
+    rows = (line.split(" | ") for line in (ROOT / "docs" / "events.md").read_text().splitlines())
     return {
         row[0].strip("| `"): row[4]
         for row in rows
