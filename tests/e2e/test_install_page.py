@@ -70,8 +70,8 @@ def test_a_cluster_is_installed_as_the_page_says(
             page.until("kubectl annotate")
             assert claims == cluster.names("nodeclaims"), "nodes stay while the release changes"
 
-            page.until("kubectl delete nodepools --all")
-            wait_for(lambda: not cluster.names("nodeclaims"), "end of the nodes")
+            page.until("kubectl wait --for=delete nodeclaims")
+            assert set() == cluster.names("nodeclaims")
             assert {*NODES} == cluster.names("nodes")
             terminal.type("kubectl apply -f examples/v1/nodepool-kwok.yaml")
             wait_for(lambda: _running(cluster) == 20, "20 pods that run again")
