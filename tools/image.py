@@ -4,6 +4,8 @@
     python tools/image.py base FILE.tar    # a base from Debian's packages, where no registry can be reached
     python tools/image.py build [--base IMAGE] [--tag NAME]
 
+Both take ``--platform linux/arm64``, for which a machine of that kind, or an emulator, is needed.
+
 ``prepare`` fetches what `requirements/image.txt` pins, builds the wheel of the program with fixed times, and
 describes both in an SBOM (CycloneDX 1.6). ``build`` needs no network but for a base that is not there yet.
 """
@@ -17,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from releasing.wheels import EPOCH, Wheel, download, sbom
+from releasing.wheels import EPOCH, PLATFORMS, Wheel, download, sbom
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "build" / "image"
@@ -27,13 +29,14 @@ TAG: Final = "localhost/karpenter"
 _ENGINES: Final = ("buildah", "podman", "docker")
 
 
-def prepare(python_version: str = "") -> None:
-    """Fill ``build/image`` anew."""
+def prepare(python_version: str = "", platform: str = "") -> None:
+    """Fill ``build/image`` anew, for the Python and the platform of this machine unless others are named."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     wheels = FOLDER / "wheels"
     wheels.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip"]
-    download(wheels, PINNED, python_version)
+    tags = next((each.tags for each in PLATFORMS if each.name == platform), ())
+    download(wheels, PINNED, python_version, tags)
     download(FOLDER, INSTALLER)
     _run(*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT))
     found = [Wheel(file) for file in sorted(wheels.glob("*.whl"))]
@@ -54,7 +57,7 @@ def make_base(file: Path) -> None:
          str(file))  # fmt: skip
 
 
-def build(base: str, tag: str) -> None:
+def build(base: str, tag: str, platform: str = "") -> None:
     """Build the image with the first engine there is."""
     engine = next((each for each in _ENGINES if shutil.which(each)), None)
     if engine is None:
@@ -63,6 +66,8 @@ def build(base: str, tag: str) -> None:
         sys.exit("build/image is not prepared: run 'python tools/image.py prepare' first")
     arguments = {"VERSION": _version(), "REVISION": _revision(), **({"BASE": base} if base else {})}
     options = [word for each in arguments.items() for word in ("--build-arg", "=".join(each))]
+    if platform:
+        options += ["--platform", platform]
     if engine == "buildah":
         options += ["--isolation", "chroot", "--timestamp", "0", "--layers=false"]
     _run(engine, "build", "-q", *options, "-t", tag, "-f", "Containerfile", ".")
@@ -102,11 +107,16 @@ def _arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     preparing = commands.add_parser("prepare", help="fetch and build what goes in")
     preparing.add_argument("--python-version", default="", help="that of the base, if another")
+    linux = [each.name for each in PLATFORMS if each.system == "linux"]
+    preparing.add_argument(
+        "--platform", choices=linux, default="", help="that of this machine if not given"
+    )
     basing = commands.add_parser("base", help="make a base from Debian's packages")
     basing.add_argument("file", type=Path)
     building = commands.add_parser("build", help="build the image")
     building.add_argument("--base", default="", help="in place of that of the Containerfile")
     building.add_argument("--tag", default=TAG)
+    building.add_argument("--platform", choices=linux, default="", help="as it was prepared")
     return parser.parse_args()
 
 
@@ -115,11 +125,11 @@ def main() -> None:
     given = _arguments()
     match given.command:
         case "prepare":
-            prepare(given.python_version)
+            prepare(given.python_version, given.platform)
         case "base":
             make_base(given.file)
         case _:
-            build(given.base, given.tag)
+            build(given.base, given.tag, given.platform)
 
 
 if __name__ == "__main__":
