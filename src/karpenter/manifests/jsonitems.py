@@ -23,7 +23,7 @@ _OBJECT_FIRST: Final = re.compile(rb"[ \t\r\n]*(?=\{)")
 _USUAL_HEAD: Final = re.compile(
     rb'\{\s*"apiVersion":\s*"([a-z0-9./]+)",\s*"kind":\s*"([A-Za-z0-9]+)"\s*[,}]'
 )
-# Both are small enough for the cache of a processor, which is twice as fast as the memory
+# Both are small enough for the caches of a core, which are faster than memory
 _CHUNK: Final = 20  # items whose values are in memory at a time
 _SLICE: Final = 2**18  # bytes that are searched at a time
 _AROUND: Final = 2  # levels that the List and its list of items add to those of an item
