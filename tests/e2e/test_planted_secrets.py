@@ -24,6 +24,7 @@ from e2e.test_controller_process import PATIENCE, Controller, controller, free_p
 from helpers.autoscaler import deployment, kwok_class, kwok_pool
 from helpers.aws_sandbox import aws_sandbox, ec2_pool
 from helpers.clusters import in_virtual_time
+from helpers.real_cluster import until
 from karpenter.decision_log.record import encoded
 from karpenter_sandbox.cluster import Cluster
 
@@ -212,7 +213,8 @@ async def test_no_secret_comes_out_of_the_controller_or_a_command(
         monkeypatch.setenv(name, garden.plant(name))
     proxy = f"http://user:{garden.plant('password of the proxy')}@127.0.0.1:{free_port()}"
     monkeypatch.setenv("HTTPS_PROXY", proxy)
-    records = tmp_path / "decisions.jsonl"
+    # In a file, as nobody reads a pipe while commands run
+    log, records = tmp_path / "log", tmp_path / "decisions.jsonl"
     async with (
         sinks(garden, tmp_path) as (config, asked),
         sandbox(tmp_path) as (cluster, kubeconfig),
@@ -224,16 +226,17 @@ async def test_no_secret_comes_out_of_the_controller_or_a_command(
         flags = (
             *("--log-level=debug", "--enable-profiling", "--batch-idle-duration=100ms"),
             *(f"--decision-log={records}", f"--notifications-config={config}"),
+            f"--log-output-paths={log}",
         )
         async with controller(kubeconfig, *flags) as running:
-            await running.until("initialized nodeclaim")
-            await running.until("notification not delivered")
+            await logged(log, "initialized nodeclaim")
+            await logged(log, "notification not delivered")
             await commands(garden, kubeconfig, config)
             await endpoints(garden, running)
             running.process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE):
                 out, err = await running.process.communicate()
-        garden.read("the log", json.dumps(running.lines) + (out + err).decode())
+        garden.read("the log", log.read_text("utf-8") + (out + err).decode())
         garden.read("the cluster", written_by_controllers(cluster))
     garden.read("decision records", records.read_text())
     await errors(garden, kubeconfig, tmp_path)
@@ -242,6 +245,18 @@ async def test_no_secret_comes_out_of_the_controller_or_a_command(
     assert asked
     assert "FailedScheduling" in written_by_controllers(cluster)
     assert [] == garden.found()
+
+
+async def logged(log: Path, message: str) -> None:
+    """Wait until a line of a log has a message."""
+    await asyncio.to_thread(
+        until, lambda: f'"{message}"' in read(log), f"a line {message!r}", seconds=PATIENCE
+    )
+
+
+def read(file: Path) -> str:
+    """What is in a file by now."""
+    return file.read_text("utf-8") if file.exists() else ""
 
 
 async def commands(garden: Garden, kubeconfig: Path, config: Path) -> None:
