@@ -24,6 +24,7 @@ from helpers.real_cluster import (
     real_cluster,
     until,
 )
+from helpers.reliability import slow_pool
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plane_programs")]
 
@@ -32,34 +33,12 @@ LEASE_SECONDS = 15.0
 SLACK = 15.0  # the pause between two attempts, and a busy machine
 PATIENCE = 120.0
 PODS_ON_A_NODE = 3
-TYPE = "c-4x-amd64-linux"
 
 Json = dict[str, Any]
 
 
 def pool() -> list[Json]:
-    """A pool of one type, so that the number of nodes is known, whose nodes take a while."""
-    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
-    one_type = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [TYPE]}
-    spec = {"nodeClassRef": reference, "requirements": [one_type], "expireAfter": "Never"}
-    disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10s"}
-    return [
-        {
-            "apiVersion": "karpenter.sh/v1",
-            "kind": "NodePool",
-            "metadata": {"name": "default"},
-            "spec": {
-                "template": {"spec": spec},
-                "disruption": {**disruption, "budgets": [{"nodes": "100%"}]},
-            },
-        },
-        {
-            "apiVersion": "karpenter.kwok.sh/v1alpha1",
-            "kind": "KWOKNodeClass",
-            "metadata": {"name": "default"},
-            "spec": {"nodeRegistrationDelay": "4s"},
-        },
-    ]
+    return slow_pool("10s")
 
 
 def work() -> Json:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from helpers.autoscaler import deployment_of
 from helpers.real_cluster import (
     ACCOUNT,
     Controller,
@@ -176,16 +177,13 @@ def reliability(folder: Path) -> Iterator[Reliability]:
                     each.process.wait()
 
 
-def _objects() -> Json:
+def slow_pool(consolidate_after: str) -> list[Json]:
+    """A pool of one type, so that the number of nodes is known, whose nodes take a while."""
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     one_type = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [TYPE]}
     spec = {"nodeClassRef": reference, "requirements": [one_type], "expireAfter": "Never"}
-    disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}
-    labels = {"app": APP}
-    container: dict[str, Any] = {"name": "a", "image": "example.com/a:v1"}
-    container["resources"] = {"requests": {"cpu": "1"}}
-    pod = {"terminationGracePeriodSeconds": 0, "containers": [container]}
-    items = [
+    disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": consolidate_after}
+    return [
         {
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodePool",
@@ -201,15 +199,11 @@ def _objects() -> Json:
             "metadata": {"name": "default"},
             "spec": {"nodeRegistrationDelay": "4s"},
         },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": APP, "namespace": "default"},
-            "spec": {
-                "replicas": 0,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        },
     ]
+
+
+def _objects() -> Json:
+    container: dict[str, Any] = {"name": "a", "image": "example.com/a:v1"}
+    container["resources"] = {"requests": {"cpu": "1"}}
+    items = [*slow_pool("0s"), deployment_of(APP, 0, [container])]
     return {"apiVersion": "v1", "kind": "List", "items": items}
