@@ -6,7 +6,7 @@ inputs, for the controllers and the command line alike.
 
 from karpenter.disruption.context import DisruptionSettings
 from karpenter.scheduling.inputs.scheduler_config import parse_scheduler_config
-from karpenter.scheduling.problem import Options
+from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.provisioning import PassSettings
 from karpenter.settings import Settings
 from karpenter.state.nodes import nomination_window
@@ -25,6 +25,14 @@ def pass_settings(settings: Settings) -> PassSettings:
             best_effort_min_values=settings.min_values_policy == "BestEffort",
             ignore_device_claims=settings.ignore_dra_requests,
             reserved_capacity=gates["ReservedCapacity"],
+            cost=CostOptions(
+                packing=PackingMode(settings.packing),
+                budget=settings.packing_budget.total_seconds(),
+                node_cost=settings.packing_node_cost,
+                min_types=settings.packing_min_types.on_demand,
+                min_spot_types=settings.packing_min_types.spot,
+                price_slack=settings.packing_price_slack.percent / 100,
+            ),
         ),
         overlays=gates["NodeOverlay"],
         buffers=gates["CapacityBuffer"],

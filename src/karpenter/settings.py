@@ -7,6 +7,7 @@ of Karpenter are used to.
 """
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -34,6 +35,21 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 class SettingError(ValueError):
     """A setting that cannot be used; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class MinTypes:
+    """How many instance types a claim keeps at least."""
+
+    on_demand: int  # when it would be launched on-demand
+    spot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Percentage:
+    """A part of a whole."""
+
+    percent: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,11 @@ class Settings:
     preference_policy: str = "Respect"
     min_values_policy: str = "Strict"
     ignore_dra_requests: bool = True
+    packing: str = "karpenter"
+    packing_budget: timedelta = timedelta(seconds=1)
+    packing_node_cost: float = 0.02  # dollars per hour that a node costs beside its price
+    packing_min_types: MinTypes = MinTypes(5, 15)
+    packing_price_slack: Percentage = Percentage(10)
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
     scheduler_config: str = ""
     webhook_port: int = 0  # no webhook
@@ -96,6 +117,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "metrics_detail": ("object", "pool"),
     "preference_policy": ("Respect", "Ignore"),
     "min_values_policy": ("Strict", "BestEffort"),
+    "packing": ("karpenter", "cheapest"),
     "legacy_ami_family": ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", ""),
     "legacy_defaults": ("early", "late"),
     "webhook_certificates": ("own", "external"),
@@ -244,6 +266,33 @@ def _boolean(text: str) -> bool:
     return _LOOSE_BOOLEANS[text.lower()]
 
 
+def _dollars(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = math.nan
+    if not (math.isfinite(amount) and amount >= 0):
+        raise ValueError(f"{text!r} is not an amount of dollars, 0 or more, such as 0.02")
+    return amount
+
+
+def _min_types(text: str) -> MinTypes:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 2 or not all(_WHOLE_NUMBER.fullmatch(part) and int(part) > 0 for part in parts):
+        raise ValueError(f"{text!r} is not one or two whole numbers from 1 on, such as 5,15")
+    return MinTypes(int(parts[0]), int(parts[-1]))
+
+
+def _percentage(text: str) -> Percentage:
+    try:
+        percent = float(text.strip().removesuffix("%"))
+    except ValueError:
+        percent = math.nan
+    if not (math.isfinite(percent) and percent >= 0):
+        raise ValueError(f"{text!r} is not a percentage, 0% or more, such as 10%")
+    return Percentage(percent)
+
+
 def _duration(text: str) -> timedelta:
     length = durations.period(text)
     if length is None:
@@ -257,5 +306,8 @@ _READERS: Final[Mapping[type, Callable[[str], object]]] = {
     int: _integer,
     bool: _boolean,
     timedelta: _duration,
+    float: _dollars,
+    MinTypes: _min_types,
+    Percentage: _percentage,
     FeatureGates: parse_gates,
 }

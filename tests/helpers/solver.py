@@ -359,3 +359,34 @@ def time_for(checks: int) -> Callable[[], bool]:
         return left >= 0
 
     return has_time
+
+
+def written(plan: Plan) -> bytes:
+    """A plan as bytes; the order of mappings counts, since reports print them in it."""
+    return msgspec.json.encode(
+        {
+            "claims": [_claim_as_written(claim) for claim in plan.claims],
+            "existing": list(plan.existing.items()),
+            "unplaced": [
+                (entry.pod, [(r.node_pool, r.why, r.detail) for r in entry.reasons])
+                for entry in plan.unplaced
+            ],
+            "deferred": plan.deferred,
+            "unevaluated": plan.unevaluated,
+            "emptyPools": [(r.node_pool, r.why, r.detail) for r in plan.empty_pools],
+            "cost": (plan.hourly_cost, plan.lower_bound),
+        }
+    )
+
+
+def _claim_as_written(claim: PlannedClaim) -> object:
+    launch = claim.launch
+    return (
+        (claim.name, claim.node_pool, claim.pods, claim.instance_types),
+        claim.requirements.to_wire(),
+        (list(claim.labels.items()), list(claim.annotations.items())),
+        (claim.taints, claim.startup_taints),
+        list(claim.requests.items()),
+        (claim.node_class_ref, claim.expire_after, claim.termination_grace_period),
+        launch and (launch.instance_type, launch.zone, launch.capacity_type, launch.price),
+    )

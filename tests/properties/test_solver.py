@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.random_clusters import Recipe, recipes
+from helpers.solver import written
 from karpenter.checker.check import accounting_violations, check_plan
 from karpenter.checker.inputs import Rule
 from karpenter.scheduling.compiled.compiler import Compiler
-from karpenter.scheduling.plan import Plan, PlannedClaim
 from karpenter.scheduling.solve import solve
 from karpenter.state.pods import key_of
 
@@ -119,32 +119,10 @@ def test_pods_whose_turn_did_not_come_are_named_and_come_first_next_time(recipe:
     assert [] == [name for name in late[:20] if name in next_plan.unevaluated]
 
 
-def written(plan: Plan) -> bytes:
-    """A plan as bytes; the order of mappings counts, since reports print them in it."""
-    return msgspec.json.encode(
-        {
-            "claims": [_claim(claim) for claim in plan.claims],
-            "existing": list(plan.existing.items()),
-            "unplaced": [
-                (entry.pod, [(r.node_pool, r.why, r.detail) for r in entry.reasons])
-                for entry in plan.unplaced
-            ],
-            "deferred": plan.deferred,
-            "unevaluated": plan.unevaluated,
-            "emptyPools": [(r.node_pool, r.why, r.detail) for r in plan.empty_pools],
-            "cost": (plan.hourly_cost, plan.lower_bound),
-        }
-    )
+def test_a_pool_that_is_sold_out_names_its_types_in_one_order() -> None:
+    question = Recipe(seed=298958, kinds=(1, 4), pools=2, types=3).question
 
+    plan = solve(question.problem)
 
-def _claim(claim: PlannedClaim) -> object:
-    launch = claim.launch
-    return (
-        (claim.name, claim.node_pool, claim.pods, claim.instance_types),
-        claim.requirements.to_wire(),
-        (list(claim.labels.items()), list(claim.annotations.items())),
-        (claim.taints, claim.startup_taints),
-        list(claim.requests.items()),
-        (claim.node_class_ref, claim.expire_after, claim.termination_grace_period),
-        launch and (launch.instance_type, launch.zone, launch.capacity_type, launch.price),
-    )
+    assert plan.empty_pools
+    assert written(plan) == written(solve(question.shuffled(Random(1)).problem))

@@ -27,8 +27,9 @@ from karpenter.api.pods import Pod
 from karpenter.checker.check import check_plan
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
+from karpenter.scheduling.attempt import pack
 from karpenter.scheduling.compiled.problem import CompiledProblem
-from karpenter.scheduling.solve import pack, solve
+from karpenter.scheduling.solve import solve
 from karpenter.state.nodes import StateNode
 
 ZONES: Final = ("z1", "z2", "z3")

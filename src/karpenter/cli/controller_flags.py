@@ -112,6 +112,31 @@ SETTINGS: Final = (
         "Strict",
         "Strict or BestEffort: whether minValues may be relaxed.",
     ),
+    Flag(
+        "packing",
+        "MODE",
+        "karpenter",
+        "karpenter or cheapest: pack in Karpenter's order, or by price where that costs less.",
+    ),
+    Flag("packing_budget", "TIME", "1s", "cheapest: nominal effort for one plan."),
+    Flag(
+        "packing_node_cost",
+        "DOLLARS",
+        "0.02",
+        "cheapest: what a node costs per hour beside its price.",
+    ),
+    Flag(
+        "packing_min_types",
+        "COUNTS",
+        "5,15",
+        "cheapest: instance types a claim keeps, launched on-demand and on spot.",
+    ),
+    Flag(
+        "packing_price_slack",
+        "PERCENT",
+        "10%",
+        "cheapest: types up to this much above the cheapest are kept too.",
+    ),
     Flag("ignore_dra_requests", _BOOLEAN, "true", "Ignore the ResourceClaims of pods."),
     Flag(
         "feature_gates",

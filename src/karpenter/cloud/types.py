@@ -135,6 +135,20 @@ def allocatable(capacity: Resources, overhead: Resources) -> Resources:
     )
 
 
+def price_ceiling(annotations: Mapping[str, str]) -> float:
+    """The dollars per hour that the launch of a claim may cost at most; any price if none is told."""
+    try:
+        ceiling = float(annotations.get(labels.PRICE_CEILING, "inf"))
+    except ValueError:
+        return math.inf
+    return math.inf if math.isnan(ceiling) else ceiling
+
+
+def is_within(ceiling: float, price: float) -> bool:
+    """Whether a price is no higher than a ceiling, but for how numbers are written."""
+    return ceiling == math.inf or comparable_price(price) <= ceiling * (1 + 1e-9)
+
+
 def comparable_price(price: float) -> float:
     """A price that can be sorted: NaN sorts last."""
     return math.inf if math.isnan(price) else price

@@ -18,11 +18,11 @@ from karpenter.disruption.budgets import Allowance, allowance
 from karpenter.disruption.candidates import Blocked, Candidate, Inspection, Kind
 from karpenter.disruption.costs import price_of, reschedule_cost
 from karpenter.disruption.simulation import Simulation
+from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.overlays import apply_overlays
 from karpenter.scheduling.problem import PoolCatalogue
 from karpenter.scheduling.provisioning import Announcement, Catalogue, PassInputs, PassSettings
-from karpenter.scheduling.solve import HasTime, always
 from karpenter.state.nodes import StateNode, nomination_window
 from karpenter.state.pods import key_of
 from karpenter.state.snapshot import Snapshot

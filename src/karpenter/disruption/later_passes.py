@@ -13,6 +13,7 @@ from typing import Final
 
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption.projected_state import ProjectedState
+from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.plan import Plan, Unplaced, Why
 from karpenter.scheduling.provisioning import (
@@ -24,7 +25,6 @@ from karpenter.scheduling.provisioning import (
     failure_message,
     plan_provisioning,
 )
-from karpenter.scheduling.solve import HasTime, always
 from karpenter.state.snapshot import Snapshot
 
 _MOST_PASSES: Final = 50

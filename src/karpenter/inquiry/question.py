@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, TypeAlias
@@ -89,6 +89,8 @@ TimeBudget: TypeAlias = Annotated[
 ]
 
 STANDARD_INPUT: Final = "-"
+_FAR_FROM_THE_BOUND: Final = 0.05
+_WORTH_SAYING: Final = 0.005  # of the cost, that packing by price must save at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,34 @@ class Question:
         if not may_fit_later(made):
             return made
         return with_later_passes(made, *found, settings, now=self.now, has_time=has_time)
+
+    def with_cheapest(self, made: "ProvisioningPlan") -> "ProvisioningPlan":
+        """Add what packing by price would cost, where Karpenter's order is far from the bound.
+
+        A controller never works this out: it takes another pass over the cluster.
+        """
+        from karpenter.report.provisioning import gap_of
+        from karpenter.scheduling.plan import Alternative
+        from karpenter.scheduling.problem import PackingMode
+
+        gap = gap_of(made.plan)
+        if made.plan.packing is not None or gap is None or gap <= _FAR_FROM_THE_BOUND:
+            return made
+        settings = self.settings.planning
+        cost = replace(settings.options.cost, packing=PackingMode.CHEAPEST)
+        options = replace(settings.options, cost=cost)
+        disruption = replace(self.settings, planning=replace(settings, options=options))
+        cheapest = replace(self, settings=disruption).provisioning().plan
+        is_better = cheapest.hourly_cost < made.plan.hourly_cost * (1 - _WORTH_SAYING)
+        if cheapest.packing is None or cheapest.left_out > made.plan.left_out or not is_better:
+            return made
+        found = Alternative(
+            cheapest.packing.candidate,
+            cheapest.hourly_cost,
+            cheapest.expected_cost,
+            len(cheapest.claims),
+        )
+        return replace(made, cheapest=found)
 
     @property
     def _cluster(self) -> "tuple[Snapshot, Catalogue, ProviderFacts]":
@@ -381,7 +411,8 @@ def _asked_with(
     names = [*(files or ()), *(filenames or ())]
     overlay = more.pop("overlay", ())
     source = Source(names, recursive, context, provider, instance_types, overlay, kubeconfig)
-    return question(source, assignments=assignments or (), now=now, **more)
+    stated = (*(assignments or ()), *more.pop("more_assignments", ()))
+    return question(source, assignments=stated, now=now, **more)
 
 
 def asking(command: Callable[Concatenate[Callable[..., Question], P], None]) -> Callable[..., None]:

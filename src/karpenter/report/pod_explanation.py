@@ -15,6 +15,7 @@ from karpenter.report.provisioning import (
     launch_document,
     unplaced_with_reasons,
 )
+from karpenter.scheduling.attempt import Attempt
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.plan import Launch, PlannedClaim, Reason
 from karpenter.scheduling.provisioning import ProvisioningPlan
@@ -22,7 +23,6 @@ from karpenter.scheduling.reasons.node_refusals import NodeVerdicts
 from karpenter.scheduling.reasons.pod_verdicts import SolveCapture, pod_verdicts
 from karpenter.scheduling.reasons.pool_checks import PoolVerdict, other_ways
 from karpenter.scheduling.reasons.preferences import Preference
-from karpenter.scheduling.solve import Attempt
 from karpenter.state.pods import is_bound, key_of
 from karpenter.state.requests import pod_requests
 from karpenter.state.snapshot import Snapshot

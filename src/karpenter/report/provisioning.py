@@ -10,12 +10,13 @@ from importlib import resources
 from typing import Any, Final
 
 from karpenter.model.bodies import requirement_body, taint_body
-from karpenter.scheduling.plan import Launch, PlannedClaim, Reason, Unplaced
+from karpenter.scheduling.plan import Alternative, Launch, Plan, PlannedClaim, Reason, Unplaced
 from karpenter.scheduling.provisioning import Announcement, BufferOutcome, ProvisioningPlan
 from karpenter.scheduling.static_pools import StaticOutcome
 
 _CAUSES: Final = 3  # of claims that have not launched
 _FILE: Final = "plan.schema.json"
+_PROVED: Final = 1e-4  # a gap below which no plan is cheaper, but for what is rounded
 
 
 class WhyDeferred(StrEnum):
@@ -47,11 +48,49 @@ def provisioning_document(outcome: ProvisioningPlan) -> dict[str, Any]:
         "buffers": [_buffer(buffer) for buffer in outcome.buffers],
         "static": [_static(pool) for pool in outcome.static],
         "events": [event_document(event) for event in outcome.events],
-        "cost": {
-            "hourly": plan.hourly_cost,
-            "lowerBoundHourly": plan.lower_bound,
-            **estimate_mark(plan.is_estimate),
-        },
+        "cost": _cost(outcome),
+    }
+
+
+def gap_of(plan: Plan) -> float | None:
+    """By how much a plan costs more than its lower bound, as a part of it; None if not known."""
+    if plan.lower_bound <= 0:
+        return None
+    return max(0.0, plan.hourly_cost / plan.lower_bound - 1)
+
+
+def _cost(outcome: ProvisioningPlan) -> dict[str, Any]:
+    plan = outcome.plan
+    gap = gap_of(plan)
+    found: dict[str, Any] = {
+        "hourly": plan.hourly_cost,
+        "expectedHourly": plan.expected_cost,
+        "lowerBoundHourly": plan.lower_bound,
+        "boundMethod": plan.bound.method.value,
+        "gapPercent": None if gap is None else gap * 100,
+        "isProvedOptimal": gap is not None and gap < _PROVED,
+        **estimate_mark(plan.is_estimate),
+    }
+    if plan.packing is not None:
+        found["packing"] = {
+            "mode": plan.packing.mode.value,
+            "candidate": plan.packing.candidate.value,
+            "solver": plan.packing.solver,
+            "isCut": plan.packing.is_cut,
+            "alternatives": [_alternative(entry) for entry in plan.packing.alternatives],
+        }
+    if outcome.cheapest is not None:
+        found["cheapest"] = _alternative(outcome.cheapest)
+    return found
+
+
+def _alternative(entry: Alternative) -> dict[str, Any]:
+    return {
+        "candidate": entry.candidate.value,
+        "hourly": entry.hourly,
+        "expectedHourly": entry.expected_hourly,
+        "nodes": entry.nodes,
+        "refused": entry.refused,
     }
 
 

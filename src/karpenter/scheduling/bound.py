@@ -5,6 +5,9 @@ the shares of the pods that fit on one machine never exceed its price. Then all 
 at most the cost of any packing. A share is a rate for every unit of a resource that the pod
 requests; what is left of a machine's price goes to the pods that need a machine of its kind at all.
 
+Room on machines that exist can be had for nothing, so what it could hold is taken off: of each
+resource as much as is free, at the highest rate that any pod pays which may use it.
+
 The rates differ between pods that may use different offerings: a pod that needs an accelerator pays
 for it, and one that does not pays no more for its cpu than the cheapest machine costs. The order in
 which resources are charged decides how tight the bound is, never whether it holds; so a few orders
@@ -17,50 +20,68 @@ Notation
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from karpenter.api.pods import Toleration
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from karpenter.scheduling.compiled.offerings import partition
 from karpenter.scheduling.compiled.pod_classes import PodClass
 from karpenter.scheduling.compiled.templates import Template
 
-_COMMON: Final = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
+COMMON: Final = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 _MOST_CROWDS: Final = 8  # beyond that, those that may use the most are merged
 _NODE: Final = ""  # pseudo-resource: the machine itself
 
-_Market: TypeAlias = Sequence[Template]
-_Masks: TypeAlias = tuple[int, ...]  # offerings, one mask for each market
+Pools: TypeAlias = Sequence[Template]
+Masks: TypeAlias = tuple[int, ...]  # offerings, one mask for each market
+
+
+@dataclass(frozen=True, slots=True)
+class FreeRoom:
+    """Room on machines that exist."""
+
+    free: Sequence[Mapping[str, int]] = ()  # machine -> resource -> what is left
+    usable: Callable[[PodClass], int] = lambda _: 0  # machines that a class may use, as a mask
+
+
+_NO_ROOM: Final = FreeRoom()
 
 
 def lower_bound(
-    templates: Iterable[Template], served: Mapping[PodClass, int], well_known: frozenset[str]
+    templates: Iterable[Template],
+    served: Mapping[PodClass, int],
+    well_known: frozenset[str],
+    room: FreeRoom = _NO_ROOM,
 ) -> float:
-    """The least that machines for pods can cost per hour.
+    """The least that new machines for pods can cost per hour.
 
     Args:
         templates: the pools to buy from; their limits are not looked at.
-        served: how many pods there are of each class.
+        served: how many pods there are of each class, wherever a plan puts them.
         well_known: labels that pools need not define for a pod that asks for them.
+        room: what pods can have for nothing.
     """
-    markets = _markets(templates)
-    crowds = _distinct_crowds(_gathered(served), markets, well_known)
+    markets = markets_of(templates)
+    crowds = _distinct_crowds(_gathered(served, room), markets, well_known)
     if not crowds:
         return 0.0
-    sheet = _Sheet(markets, crowds)
+    rooms = _Rooms(crowds, room)
+    sheet = _Sheet(markets, crowds, rooms)
     charged = sorted({name for crowd in crowds for name in crowd.demand})
     bounds = [_resource_by_resource(sheet.copy(), crowds, name, charged) for name in charged]
-    return max(*bounds, _crowd_by_crowd(sheet, crowds, charged))
+    return max(0.0, *bounds, _crowd_by_crowd(sheet, crowds, charged))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Crowd:
     """Pods that may use the same offerings."""
 
-    masks: _Masks
+    masks: Masks
     demand: dict[str, int]  # of all of them together
+    machines: int = 0  # those that exist and any of them may use
     sizes: list[int] = field(default_factory=list)  # that they may use
     nodes: int = 0  # that they need at least
 
@@ -78,6 +99,7 @@ class _Demands:
     tolerations: tuple[Toleration, ...]
     total: dict[str, int]
     least: dict[str, int]  # that each one of them asks for
+    machines: int = 0  # those that exist and any of them may use
 
     def add(self, pod_class: PodClass, count: int) -> None:
         """Count more pods."""
@@ -88,11 +110,11 @@ class _Demands:
             name: min(amount, needs[name]) for name, amount in self.least.items() if name in needs
         }
 
-    def masks(self, markets: Iterable[_Market], well_known: frozenset[str]) -> _Masks:
+    def masks(self, markets: Iterable[Pools], well_known: frozenset[str]) -> Masks:
         """The offerings such a pod may use when it has given up every preference."""
         return tuple(self._mask(market, well_known) for market in markets)
 
-    def _mask(self, market: _Market, well_known: frozenset[str]) -> int:
+    def _mask(self, market: Pools, well_known: frozenset[str]) -> int:
         universe, room = market[0].universe, market[0].room
         bits = 0
         for template in market:
@@ -103,43 +125,59 @@ class _Demands:
         return room.fitting(bits & universe.launchable, {}, self.least.items())
 
 
-def _markets(templates: Iterable[Template]) -> list[_Market]:
+def offering_masks(
+    pod_class: PodClass, markets: Iterable[Pools], well_known: frozenset[str]
+) -> Masks:
+    """The offerings that a pod of a class may use when it has given up every preference."""
+    strict = {id(stage.strict): stage.strict for stage in pod_class.stages}
+    tolerations = pod_class.stages[-1].tolerations
+    demands = _Demands([*strict.values()], tolerations, {}, dict(pod_class.needs))
+    return demands.masks(markets, well_known)
+
+
+def markets_of(templates: Iterable[Template]) -> list[Pools]:
+    """Pools by what they sell."""
     found: dict[tuple[int, int], list[Template]] = {}
     for template in templates:
         found.setdefault((id(template.universe), id(template.room)), []).append(template)
     return list(found.values())
 
 
-def _gathered(served: Mapping[PodClass, int]) -> Iterable[_Demands]:
+def _gathered(served: Mapping[PodClass, int], room: FreeRoom) -> Iterable[_Demands]:
     found: dict[object, _Demands] = {}
     for pod_class, count in served.items():
         stages = pod_class.stages
         strict = {id(stage.strict): stage.strict for stage in stages}  # equal ones are one object
         tolerations = stages[-1].tolerations
-        rare = tuple(name for name, _ in pod_class.needs if name not in _COMMON)
+        rare = tuple(name for name, _ in pod_class.needs if name not in COMMON)
         key = (*strict, tolerations, rare)
         demands = found.get(key)
         if demands is None:
             demands = _Demands([*strict.values()], tolerations, {}, dict(pod_class.needs))
             found[key] = demands
         demands.add(pod_class, count)
+        if room.free:
+            demands.machines |= room.usable(pod_class)
     return found.values()
 
 
 def _distinct_crowds(
-    demands: Iterable[_Demands], markets: Sequence[_Market], well_known: frozenset[str]
+    demands: Iterable[_Demands], markets: Sequence[Pools], well_known: frozenset[str]
 ) -> list[_Crowd]:
     """The crowds that anything is sold to, those that may use the most first."""
-    found: dict[_Masks, _Crowd] = {}
+    found: dict[Masks, _Crowd] = {}
     for entry in demands:
         masks = entry.masks(markets, well_known)
         if any(masks):
-            _add(found.setdefault(masks, _Crowd(masks, {})), entry.total)
+            crowd = found.setdefault(masks, _Crowd(masks, {}))
+            crowd.machines |= entry.machines
+            _add(crowd, entry.total)
     ordered = sorted(found.values(), key=lambda crowd: (-crowd.width, crowd.masks))
     while len(ordered) > _MOST_CROWDS:
         narrower = ordered.pop(1)
         both = zip(ordered[0].masks, narrower.masks, strict=True)
-        ordered[0] = _Crowd(tuple(a | b for a, b in both), ordered[0].demand)
+        machines = ordered[0].machines | narrower.machines
+        ordered[0] = _Crowd(tuple(a | b for a, b in both), ordered[0].demand, machines)
         _add(ordered[0], narrower.demand)
     return ordered
 
@@ -149,19 +187,56 @@ def _add(crowd: _Crowd, demand: Mapping[str, int]) -> None:
         crowd.demand[name] = crowd.demand.get(name, 0) + amount
 
 
+class _Rooms:
+    """What is free on machines that exist, added up for machines that the same crowds may use."""
+
+    __slots__ = ("_crowds", "_totals")
+
+    def __init__(self, crowds: Sequence[_Crowd], room: FreeRoom) -> None:
+        """Add up what is free of the resources that crowds ask for."""
+        self._crowds = crowds
+        names = sorted({name for crowd in crowds for name in crowd.demand})
+        self._totals: dict[tuple[int, ...], dict[str, int]] = {}  # crowds -> what they may use
+        for number, free in enumerate(room.free):
+            users = tuple(n for n, crowd in enumerate(crowds) if crowd.machines >> number & 1)
+            if users:
+                total = self._totals.setdefault(users, dict.fromkeys(names, 0))
+                for name in names:
+                    total[name] += max(0, free.get(name, 0))
+
+    def free_to(self, crowd: _Crowd, name: str) -> int:
+        """How much of a resource a crowd could have."""
+        return sum(
+            total[name]
+            for users, total in self._totals.items()
+            if any(self._crowds[user] is crowd for user in users)
+        )
+
+    def worth(self, rates: Mapping[_Crowd, Mapping[str, float]]) -> float:
+        """What pods in these rooms could pay at most."""
+        return sum(
+            amount * max(rates.get(self._crowds[user], {}).get(name, 0.0) for user in users)
+            for users, total in self._totals.items()
+            for name, amount in total.items()
+            if amount
+        )
+
+
 class _Sheet:
     """What is still left of the price of each size, and the rates charged so far."""
 
-    __slots__ = ("_amounts", "_left", "_rates")
+    __slots__ = ("_amounts", "_charged", "_left", "_rates", "_rooms")
 
-    def __init__(self, markets: Sequence[_Market], crowds: Sequence[_Crowd]) -> None:
+    def __init__(self, markets: Sequence[Pools], crowds: Sequence[_Crowd], rooms: _Rooms) -> None:
         """List the sizes, and which of them each crowd may use."""
         names = {name for crowd in crowds for name in crowd.demand}
+        self._rooms = rooms
+        self._charged: dict[_Crowd, dict[str, float]] = {}  # rates by crowd
         self._left: list[float] = []
         self._amounts: dict[str, list[int]] = {name: [] for name in names}
         for position, market in enumerate(markets):
             universe, room = market[0].universe, market[0].room
-            for users, bits in _parts([crowd.masks[position] for crowd in crowds]):
+            for users, bits in partition([crowd.masks[position] for crowd in crowds]):
                 for has, bit in room.cheapest_ways(bits):
                     for user in users:
                         crowds[user].sizes.append(len(self._left))
@@ -175,7 +250,8 @@ class _Sheet:
     def copy(self) -> "_Sheet":
         """Return a sheet that can be charged without changing this one."""
         twin = object.__new__(_Sheet)
-        twin._amounts = self._amounts
+        twin._amounts, twin._rooms = self._amounts, self._rooms
+        twin._charged = {crowd: dict(rates) for crowd, rates in self._charged.items()}
         twin._left = self._left.copy()
         twin._rates = {name: rates.copy() for name, rates in self._rates.items()}
         return twin
@@ -195,7 +271,13 @@ class _Sheet:
             if more > 0:
                 left[size] = max(0.0, left[size] - more * amounts[size])
                 rates[size] = rate
+        self._charged.setdefault(crowd, {})[name] = rate
         return rate * demand
+
+    @property
+    def free_worth(self) -> float:
+        """What pods on machines that exist could have paid, which nobody is sure to pay."""
+        return self._rooms.worth(self._charged)
 
     def _charge_for_nodes(self, crowd: _Crowd) -> float:
         rate = min([self._left[size] for size in crowd.sizes])
@@ -209,7 +291,12 @@ class _Sheet:
         largest = {
             name: max(self._amounts[name][size] for size in crowd.sizes) for name in crowd.demand
         }
-        return max(-(-n // largest[name]) for name, n in crowd.demand.items() if largest[name])
+        rooms = self._rooms
+        return max(
+            max(0, -(-(n - rooms.free_to(crowd, name)) // largest[name]))
+            for name, n in crowd.demand.items()
+            if largest[name]
+        )
 
 
 def _worth(price: float) -> float:
@@ -217,25 +304,13 @@ def _worth(price: float) -> float:
     return price if price > 0 and math.isfinite(price) else 0.0
 
 
-def _parts(masks: Sequence[int]) -> Iterator[tuple[list[int], int]]:
-    """Cut masks into parts that do not overlap, each with the positions of the masks it is in."""
-    parts: list[tuple[list[int], int]] = []
-    for position, mask in enumerate(masks):
-        cut = []
-        rest = mask  # in none of the masks before it
-        for users, bits in parts:
-            cut += [(users, bits & ~mask), ([*users, position], bits & mask)]
-            rest &= ~bits
-        parts = [(users, bits) for users, bits in (*cut, ([position], rest)) if bits]
-    yield from parts
-
-
 def _resource_by_resource(
     sheet: _Sheet, crowds: Sequence[_Crowd], first: str, charged: Sequence[str]
 ) -> float:
     """Charge all crowds for one resource, then all for the next."""
     names = (first, *(name for name in charged if name != first), _NODE)
-    return sum(sheet.charge(crowd, name) for name in names for crowd in crowds)
+    paid = sum(sheet.charge(crowd, name) for name in names for crowd in crowds)
+    return paid - sheet.free_worth
 
 
 def _crowd_by_crowd(sheet: _Sheet, crowds: Sequence[_Crowd], charged: Sequence[str]) -> float:
@@ -250,4 +325,4 @@ def _crowd_by_crowd(sheet: _Sheet, crowds: Sequence[_Crowd], charged: Sequence[s
             tried.append((sum(after.charge(crowd, name) for name in order), after))
         gain, sheet = max(tried, key=lambda attempt: attempt[0])
         total += gain
-    return total
+    return total - sheet.free_worth

@@ -5,7 +5,7 @@ them, so that a plan can be printed, compared and stored without the problem it 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -14,6 +14,7 @@ from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.nodes import Taint
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import Resources
+from karpenter.scheduling.problem import PackingMode
 
 ABOUT: Final = "~"  # prefix of an estimated price
 
@@ -94,6 +95,53 @@ class Unplaced:
     reasons: tuple[Reason, ...]
 
 
+class Candidate(StrEnum):
+    """A way to pack pods that a plan is chosen from."""
+
+    KARPENTER = "karpenter"
+    APART = "apart"
+    GREEDY = "greedy"
+    CONFIGURATIONS = "configurations"
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What one candidate would have cost."""
+
+    candidate: Candidate
+    hourly: float
+    expected_hourly: float
+    nodes: int
+    refused: str = ""  # why it may not be kept, if so
+
+
+@dataclass(frozen=True, slots=True)
+class PackingOutcome:
+    """Which candidate a plan was made from, of which."""
+
+    mode: PackingMode
+    candidate: Candidate
+    solver: str  # "builtin", or the library that was used
+    is_cut: bool  # the clock ended the search, so that another machine may plan otherwise
+    alternatives: tuple[Alternative, ...] = ()
+    failures: tuple[str, ...] = ()  # of the solver
+
+
+class BoundMethod(StrEnum):
+    """How a lower bound was found."""
+
+    SHARES = "shares"
+    CONFIGURATIONS = "configurations"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The least that machines for the placed pods can cost per hour."""
+
+    hourly: float = 0.0
+    method: BoundMethod = BoundMethod.SHARES
+
+
 @dataclass(frozen=True)
 class Plan:
     """Where the pods of a problem would go."""
@@ -106,12 +154,34 @@ class Plan:
     empty_pools: tuple[Reason, ...] = ()  # pools that have no instance type left at all
     costly: Mapping[str, str] = field(default_factory=dict)  # pod -> why it comes after others
     hourly_cost: float = 0.0
-    least_cost: Callable[[], float] = field(default=float, compare=False, repr=False)
+    least_cost: Callable[[], Bound] = field(default=Bound, compare=False, repr=False)
+    expectation: Callable[[], float] = field(default=float, compare=False, repr=False)
+    packing: PackingOutcome | None = None  # None: Karpenter's order, with nothing to choose from
 
     @cached_property
-    def lower_bound(self) -> float:
-        """What nodes for the pods that go to new ones cost at least; worked out when asked for."""
+    def bound(self) -> Bound:
+        """What nodes for the placed pods cost at least; worked out when asked for."""
         return self.least_cost()
+
+    @property
+    def lower_bound(self) -> float:
+        """The bound in dollars per hour."""
+        return self.bound.hourly
+
+    @cached_property
+    def expected_cost(self) -> float:
+        """What the nodes will cost per hour, since spot is not always had at its lowest price."""
+        return self.expectation()
+
+    def with_packing(self, outcome: PackingOutcome) -> "Plan":
+        """The same plan, with how it was chosen."""
+        return replace(self, packing=outcome)
+
+    @cached_property
+    def names_left_out(self) -> frozenset[str]:
+        """The pods that go nowhere."""
+        unplaced = (entry.pod for entry in self.unplaced)
+        return frozenset((*unplaced, *self.deferred, *self.unevaluated))
 
     @property
     def left_out(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from karpenter.api.karpenter import NodePool
@@ -29,6 +30,25 @@ class PodVolumes:
 NO_VOLUMES: Final = PodVolumes()
 
 
+class PackingMode(StrEnum):
+    """How pods are packed."""
+
+    KARPENTER = "karpenter"
+    CHEAPEST = "cheapest"
+
+
+@dataclass(frozen=True, slots=True)
+class CostOptions:
+    """How prices shape a plan; a pool's annotations may say otherwise for the pool."""
+
+    packing: PackingMode = PackingMode.KARPENTER
+    budget: float = 1.0  # nominal seconds for one plan
+    node_cost: float = 0.02  # dollars per hour that a node costs beside its price
+    min_types: int = 5  # that a claim keeps, launched on-demand
+    min_spot_types: int = 15  # and launched on spot
+    price_slack: float = 0.1  # types up to so much above the cheapest are kept too
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The settings of the controller that change plans."""
@@ -40,6 +60,7 @@ class Options:
     strict_reservations: bool = True  # rather wait than miss a reservation
     most_instance_types: int = MOST_INSTANCE_TYPES  # listed on a claim
     reservation_credits: Mapping[str, int] = field(default_factory=dict)
+    cost: CostOptions = field(default_factory=CostOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,16 @@ from karpenter.api.karpenter import NodeClassReference, NodePool
 from karpenter.api.pods import Pod, TopologySpreadConstraint
 from karpenter.cloud.types import InstanceType, ProviderFacts
 from karpenter.model.conditions import LAUNCHED, find, in_words
+from karpenter.scheduling.attempt import HasTime, always
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.effort import too_many_rules
 from karpenter.scheduling.compiled.topology_groups import NamespaceDirectory
 from karpenter.scheduling.devices.inputs import DeviceInputs
 from karpenter.scheduling.inputs.buffers import ResolvedBuffer, Scalable, buffer_of, resolve_buffer
+from karpenter.scheduling.inputs.cost_annotations import (
+    INVALID_COST_ANNOTATION,
+    invalid_annotations,
+)
 from karpenter.scheduling.inputs.daemons import daemons_of
 from karpenter.scheduling.inputs.default_spread import default_spread
 from karpenter.scheduling.inputs.ignored_pods import Ignored
@@ -26,9 +31,9 @@ from karpenter.scheduling.inputs.pending_pods import take_in
 from karpenter.scheduling.inputs.pools import Pools, sort_out_pools
 from karpenter.scheduling.inputs.storage import Storage
 from karpenter.scheduling.inputs.volumes import node_volumes, resolve_volumes
-from karpenter.scheduling.plan import Plan, Reason, Unplaced, Why
+from karpenter.scheduling.plan import Alternative, Plan, Reason, Unplaced, Why
 from karpenter.scheduling.problem import Options, PoolCatalogue, Problem
-from karpenter.scheduling.solve import HasTime, Witness, always, solve
+from karpenter.scheduling.solve import Witness, solve
 from karpenter.scheduling.static_pools import StaticOutcome, plan_static
 from karpenter.state.departing_pods import pods_to_move
 from karpenter.state.pods import key_of
@@ -92,6 +97,7 @@ class ProvisioningPlan:
     waiting_for: tuple[str, ...] = ()  # claims that must launch before anything is planned
     why_unlaunched: tuple[str, ...] = ()  # what these claims say about it, as far as they do
     next_passes: Mapping[str, str] = field(default_factory=dict)  # pod -> why a later one takes it
+    cheapest: Alternative | None = None  # what packing by price would cost, where that was asked
 
 
 def plan_provisioning(
@@ -305,6 +311,11 @@ def _announced(
         )
         for reason in plan.empty_pools
         for said in (_MIN_VALUES_LEFT_NOTHING if reason.why is Why.MIN_VALUES else _NOTHING_LEFT,)
+    ]
+    events += [
+        Announcement(f"NodePool/{pool.metadata.name}", INVALID_COST_ANNOTATION, said)
+        for pool in outcome.pools.dynamic
+        for said in invalid_annotations(pool)
     ]
     return replace(outcome, plan=plan, buffers=outcomes, events=tuple(events))
 

@@ -50,7 +50,14 @@ class ClaimWriter:
         self, template: Template, claim: OpenClaim, pods: Sequence[str]
     ) -> PlannedClaim | list[Shortfall]:
         """Write a claim out, or say which minimum choice its listed types no longer offer."""
-        key = (template.number, claim.shape, claim.bits, claim.bookings, claim.device_drivers)
+        key = (
+            template.number,
+            claim.shape,
+            claim.bits,
+            claim.bookings,
+            claim.device_drivers,
+            claim.ceiling,
+        )
         common = self._known.get(key)
         if common is None:
             common = self._known[key] = self._common(template, claim)
@@ -194,6 +201,8 @@ def _annotations(
         found[labels.CAPACITY_OVERLAY_APPLIED] = "true"
     if claim.device_drivers:
         found[labels.REQUESTED_DRA_DRIVERS] = ",".join(sorted(claim.device_drivers))
+    if claim.ceiling is not None:
+        found[labels.PRICE_CEILING] = str(claim.ceiling)
     return found
 
 

@@ -4,41 +4,26 @@ Only ``solve`` compares packings: it keeps the first of those that leave the few
 Usually Karpenter's is the only one.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import Final
 
 from karpenter.api.pods import Pod
-from karpenter.scheduling.bound import lower_bound
+from karpenter.scheduling.attempt import Attempt, HasTime, always, pack
+from karpenter.scheduling.bound import FreeRoom, lower_bound
+from karpenter.scheduling.cheapest.pool_markets import wants_cheapest
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass
 from karpenter.scheduling.compiled.problem import CompileBudget, CompiledProblem
-from karpenter.scheduling.devices.protocol import IGNORING_DEVICES, Devices
-from karpenter.scheduling.packing.joining import Joining
-from karpenter.scheduling.packing.packer import Packer, Packing
-from karpenter.scheduling.packing.reservations import Reservations
-from karpenter.scheduling.plan import Plan, PlannedClaim, Reason, Unplaced, Why
+from karpenter.scheduling.packing.packer import Packing
+from karpenter.scheduling.plan import Bound, BoundMethod, Plan, PlannedClaim, Reason, Unplaced, Why
 from karpenter.scheduling.problem import Problem
-from karpenter.scheduling.reasons.pool_refusals import Diagnosis, nothing_offered
+from karpenter.scheduling.reasons.pool_refusals import nothing_offered
 from karpenter.scheduling.result import ClaimWriter
 from karpenter.state.pods import key_of
 
-HasTime = Callable[[], bool]
+_MOST_STAGES: Final = 16  # that are looked at one by one
 Witness = Callable[[CompiledProblem, "Attempt"], None]
-
-
-def always() -> bool:
-    """There is time."""
-    return True
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One packing of a problem's pods, with what is needed to look back at it."""
-
-    packing: Packing
-    diagnosis: Diagnosis
 
 
 def solve(
@@ -65,9 +50,23 @@ def solve(
     compiled = CompiledProblem(problem, compiler, CompileBudget(has_time, first))
     found = list(_packings(compiled, has_time, first, last))
     attempt, plan = min(found, key=lambda each: each[1].left_out)
+    if wants_cheapest(compiled):
+        insists = attempt is found[0][0]
+        attempt, plan = _cheapest(compiled, attempt, plan, has_time, insists=insists)
     if witness is not None:
         witness(compiled, attempt)
     return plan
+
+
+def _cheapest(
+    compiled: CompiledProblem, attempt: Attempt, plan: Plan, has_time: HasTime, *, insists: bool
+) -> tuple[Attempt, Plan]:
+    # few clusters are packed by price, and starting a command should not cost more for them
+    from karpenter.scheduling.cheapest.candidates import choose
+
+    return choose(
+        compiled, attempt, plan, lambda made: _plan(compiled, made), has_time, insists=insists
+    )
 
 
 def _without_pools(problem: Problem) -> Plan:
@@ -93,112 +92,14 @@ def _packings(
         yield attempt, _plan(compiled, attempt)
 
 
-def pack(
-    compiled: CompiledProblem,
-    has_time: HasTime = always,
-    first: Sequence[str] = (),
-    *,
-    insists: bool = True,
-    last: Collection[str] = (),
-) -> Attempt:
-    """Place the pods of a compiled problem greedily, in Karpenter's order.
-
-    ``insists`` says whether a claim for the best domain of a spread goes before a runner-up.
-    """
-    problem = compiled.problem
-    options = problem.options
-    reservations = None
-    if options.reserved_capacity:
-        reservations = Reservations(
-            (template.universe for template in compiled.templates),
-            strict=options.strict_reservations,
-            credits=options.reservation_credits,
-        )
-    joining = Joining(
-        compiled.remaining_limits(),
-        reservations,
-        best_effort_min_values=options.best_effort_min_values,
-        devices=devices_for(compiled, compiled.classes),
-    )
-    states = compiled.states()
-    packer = Packer(
-        compiled.nodes,
-        compiled.templates,
-        states,
-        joining,
-        compiled.classes,
-        topology_keys=compiled.topology_keys,
-        without_nodes=compiled.leaving_nodes,
-        custom_labels=compiled.custom_labels,
-        insists=insists,
-    )
-    order = pod_order(problem.pods, compiled.class_of, first, last)
-    packing = packer.pack(order, compiled.class_of, has_time)
-    well_known = problem.facts.well_known_labels
-    return Attempt(packing, Diagnosis(compiled.templates, states, joining, well_known))
-
-
-def devices_for(compiled: CompiledProblem, classes: Iterable[PodClass]) -> Devices:
-    """What gives devices to pods of these classes."""
-    if compiled.problem.options.ignore_device_claims or not any(
-        pod_class.uses_devices for pod_class in classes
-    ):
-        return IGNORING_DEVICES
-    # Few clusters have devices, and starting a command should not cost more for them
-    from karpenter.scheduling.devices.allocator import DeviceAllocator
-
-    return DeviceAllocator(compiled)
-
-
-def pod_order(
-    pods: Sequence[Pod],
-    class_of: Sequence[PodClass],
-    first: Sequence[str] = (),
-    last: Collection[str] = (),
-) -> list[int]:
-    """The order in which pods are tried: largest cpu, then memory, then oldest, then by uid.
-
-    Pods that are costly to plan for come after all others, in the same order. A pod that is
-    not created yet, such as a virtual pod of a buffer, is the youngest. Names order pods without
-    a uid, so that the order of the input never matters.
-    """
-    # sorting is stable, so it is done once for each key, the last one to decide first; keys that
-    # are one number or text each sort several times as fast as tuples
-    metas = [pod.metadata for pod in pods]
-    uids = [meta.uid for meta in metas]
-    order = list(range(len(pods)))
-    if len(set(uids)) < len(uids):
-        order.sort(key=lambda position: (metas[position].namespace, metas[position].name))
-    order.sort(key=uids.__getitem__)
-    created = [meta.creation_timestamp for meta in metas]
-    if any(created):
-        ages = [moment.timestamp() if moment else math.inf for moment in created]
-        order.sort(key=ages.__getitem__)
-    sizes = _ranks_by_size(class_of)
-    order.sort(key=sizes.__getitem__)
-    if first:
-        place = {uid: number for number, uid in enumerate(first)}
-        order.sort(key=lambda n: (class_of[n].is_costly, place.get(uids[n], len(place))))
-    if last:
-        order.sort(key=lambda n: uids[n] in last)
-    return order
-
-
-def _ranks_by_size(class_of: Sequence[PodClass]) -> list[int]:
-    """A number for each pod: the larger the pod, the lower, and highest for costly ones."""
-    sizes = {c.number: (c.is_costly, -c.requests.cpu, -c.requests.memory) for c in class_of}
-    ranks = {size: rank for rank, size in enumerate(sorted(set(sizes.values())))}
-    rank_of = {number: ranks[size] for number, size in sizes.items()}
-    return [rank_of[c.number] for c in class_of]
-
-
 def _plan(compiled: CompiledProblem, attempt: Attempt) -> Plan:
     problem = compiled.problem
     packing = attempt.packing
     names = [key_of(pod) for pod in problem.pods]
     claims: list[PlannedClaim] = []
     unplaced = _unplaced(compiled, attempt, names)
-    served: list[int] = []  # pods on nodes to be bought
+    # pods on nodes to be bought, and on those that exist
+    served = [position for pods in packing.on_nodes.values() for position in pods]
     writer = ClaimWriter(problem.facts, problem.options)
     for claim in packing.claims:
         template = compiled.templates[claim.template]
@@ -221,6 +122,7 @@ def _plan(compiled: CompiledProblem, attempt: Attempt) -> Plan:
         empty_pools=_empty_pools(compiled),
         hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
         least_cost=lambda: _least_cost(compiled, served),
+        expectation=lambda: _expected_cost(compiled, attempt),
     )
 
 
@@ -234,11 +136,43 @@ def _costly(compiled: CompiledProblem) -> dict[str, str]:
     return dict(sorted(costly.items()))
 
 
-def _least_cost(compiled: CompiledProblem, served: Iterable[int]) -> float:
+def _expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
+    from karpenter.scheduling.cheapest.candidates import expected_cost
+
+    return expected_cost(compiled, attempt)
+
+
+def _least_cost(compiled: CompiledProblem, served: Iterable[int]) -> Bound:
     classes = Counter(compiled.class_of[position] for position in served)
     # a pod may go to a pool without its label, once another pod has made a claim define it
     undefined = compiled.problem.facts.well_known_labels | compiled.custom_labels
-    return lower_bound(compiled.templates, classes, undefined)
+    room = free_room(compiled)
+    found = Bound(lower_bound(compiled.templates, classes, undefined, room))
+    if not wants_cheapest(compiled):
+        return found
+    from karpenter.scheduling.cheapest.cluster_bound import configuration_bound
+
+    sharper = configuration_bound(compiled, classes, undefined, room)
+    if sharper is None or sharper <= found.hourly:
+        return found
+    return Bound(sharper, BoundMethod.CONFIGURATIONS)
+
+
+def free_room(compiled: CompiledProblem) -> FreeRoom:
+    """What is free on the machines of a problem, for pods that may go there."""
+    nodes = compiled.nodes
+    staying = ((1 << len(nodes.targets)) - 1) & ~compiled.leaving_nodes
+
+    def usable(pod_class: PodClass) -> int:
+        stages = pod_class.stages
+        if len(stages) > _MOST_STAGES:
+            return staying  # more room than there is makes the bound lower, never wrong
+        found = 0
+        for stage in stages:
+            found |= nodes.suitable(pod_class, stage)
+        return found & staying
+
+    return FreeRoom([dict(target.free.items()) for target in nodes.targets], usable)
 
 
 def _existing(

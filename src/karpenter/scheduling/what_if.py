@@ -18,6 +18,7 @@ from typing import Final
 
 from karpenter.api.pods import Pod
 from karpenter.model.resources import NODES
+from karpenter.scheduling.attempt import devices_for, pod_order
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
 from karpenter.scheduling.compiled.problem import CompiledProblem
@@ -31,7 +32,6 @@ from karpenter.scheduling.packing.topology import GroupState
 from karpenter.scheduling.plan import PlannedClaim
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.result import ClaimWriter
-from karpenter.scheduling.solve import devices_for, pod_order
 from karpenter.state.nodes import StateNode
 from karpenter.state.pods import key_of
 

@@ -1,5 +1,6 @@
 """Instance types by hand, for tests of what is done with them."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -67,6 +68,7 @@ def wanted(
     requests: Mapping[str, Any] | None = None,
     min_values: Mapping[str, int] | None = None,
     best_effort: bool = False,
+    ceiling: float = math.inf,
 ) -> Wanted:
     least = min_values or {}
     listed: Iterable[Any] = (
@@ -77,6 +79,7 @@ def wanted(
         Resources.from_wire(requests or {"cpu": "1"}),
         (labels.CORE_WELL_KNOWN | ec2_labels.WELL_KNOWN),
         is_best_effort=best_effort,
+        ceiling=ceiling,
     )
 
 

@@ -186,3 +186,18 @@ def test_of_capacity_blocks_a_single_one_is_asked_for() -> None:
     left = launchable(types, wanted())
 
     assert ["b.large"] == names(left)
+
+
+@pytest.mark.case("OPT-27")
+def test_nothing_is_asked_for_above_the_price_that_was_planned() -> None:
+    types = [
+        kind("m5.large", offering("spot", price=0.10)),
+        kind("m6i.large", offering("spot", price=0.30)),
+    ]
+
+    assert ["m5.large"] == names(launchable(types, wanted(ceiling=0.105)))
+    with pytest.raises(
+        InsufficientCapacityError,
+        match=r"price ceiling of \$0.105 per hour; the cheapest of 1 instance types costs \$0.3",
+    ):
+        launchable(types[1:], wanted(ceiling=0.105))

@@ -39,7 +39,7 @@ from karpenter.api.pods import Pod, PodAffinityTerm, PodResourceClaim, Toleratio
 from karpenter.checker.check import check_plan
 from karpenter.checker.inputs import Rule
 from karpenter.model import labels as keys
-from karpenter.scheduling.plan import Launch, Plan, Unplaced
+from karpenter.scheduling.plan import Bound, Launch, Plan, Unplaced
 from karpenter.scheduling.solve import solve
 from karpenter.state.nodes import StateNode
 
@@ -342,7 +342,7 @@ def test_a_plan_for_another_cluster_is_wrong(asked: Question, true: Question, ru
 
 def unplacing(plan: Plan) -> Plan:
     left_out = tuple(Unplaced(pod, ()) for claim in plan.claims for pod in claim.pods)
-    return replace(plan, claims=(), unplaced=left_out, hourly_cost=0.0, least_cost=float)
+    return replace(plan, claims=(), unplaced=left_out, hourly_cost=0.0, least_cost=Bound)
 
 
 def launching(name: str = "small", zone: str = "z1", price: float = 0.4) -> Callable[[Plan], Plan]:

@@ -27,7 +27,7 @@ from karpenter.disruption.methods.balanced import best_score, score, score_of
 from karpenter.disruption.methods.replacements import Refused
 from karpenter.disruption.methods.single_node import in_turns
 from karpenter.disruption.plan import Search, next_commands
-from karpenter.scheduling.solve import HasTime
+from karpenter.scheduling.attempt import HasTime
 from karpenter.state.nodes import StateNode
 
 

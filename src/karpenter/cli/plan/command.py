@@ -39,6 +39,8 @@ EXAMPLES = """\
 
   karpenter plan --with new-nodepool.yaml
 
+  karpenter plan --packing cheapest
+
   karpenter plan -R manifests/ --instance-types types.json -o json
 
   kubectl get pods,nodes,nodepools,nodeclaims -A -o yaml | karpenter plan - --set PREFERENCE_POLICY=Ignore
@@ -53,6 +55,10 @@ def plan(
         unset_option("Plan only this part."),
     ] = None,
     time_budget: TimeBudget = None,
+    packing: Annotated[
+        Literal["karpenter", "cheapest"] | None,
+        unset_option("Pack in Karpenter's order or by price, in place of the setting PACKING."),
+    ] = None,
     overlay: Annotated[
         list[str] | None,
         unset_option(
@@ -72,7 +78,8 @@ def plan(
 
         output.write(plan_schema())
         return
-    asked = ask(overlay=overlay or (), time_budget=time_budget)
+    more = (f"PACKING={packing}",) if packing else ()
+    asked = ask(overlay=overlay or (), time_budget=time_budget, more_assignments=more)
     if only != "provisioning":
         _point_out_pods_of_cluster_autoscaler(asked)
     with output.progress("planning"):
@@ -110,7 +117,7 @@ def _parts_of(
     asked: question.Question, only: str | None
 ) -> "tuple[ProvisioningPlan | None, DisruptionPlan | None]":
     return (
-        asked.provisioning() if only != "disruption" else None,
+        asked.with_cheapest(asked.provisioning()) if only != "disruption" else None,
         asked.disruption() if only != "provisioning" else None,
     )
 

@@ -45,6 +45,8 @@ _FAR_MISSES = (Why.UNTOLERATED_TAINT, Why.REQUIREMENT_CONFLICT)  # of pools mean
 _LEGEND = f"{TIMES}N: so many alike; pods and requests are of each of them, prices of all together"
 _SHORTEST_NAME, _SHORTEST_TYPE, _SHORTEST_ZONE = 16, 9, 7
 _NO_STATIC_NODES = StaticNodes()
+_ROUGH = 0.1  # a gap from which on its decimals say nothing
+_WORTH_SAYING = 0.005  # of the cost, that a difference must be at least
 
 
 def plan_parts(
@@ -69,6 +71,7 @@ def _totals(outcome: ProvisioningPlan, static: StaticNodes) -> Parts:
         cost = total_cost(plan.hourly_cost, is_estimate=plan.is_estimate)
         yield words(f"{counted(len(plan.claims), 'node')} to create: {cost}", TITLE)
         yield words(_gap(plan), QUIET)
+        yield from _packed(outcome)
     elif _waits(outcome) or not static.created:
         yield words(_nothing_to_create(outcome), TITLE)
     if static.created:
@@ -124,7 +127,26 @@ def _gap(plan: Plan) -> str:
         return "How cheap it could be at best is not known"
     gap = max(0.0, plan.hourly_cost / bound - 1)
     least = per_hour(bound, is_estimate=plan.is_estimate)
-    return f"No plan for them can cost less than {least} per hour: a gap of {gap:.0%}"
+    told = f"{gap:.1%}" if gap < _ROUGH else f"{gap:.0%}"
+    return f"No plan for them can cost less than {least} per hour: a gap of {told}"
+
+
+def _packed(outcome: ProvisioningPlan) -> Parts:
+    """How the plan was chosen, or what packing by price would save."""
+    plan, cheapest = outcome.plan, outcome.cheapest
+    if cheapest is not None:
+        cost = per_hour(cheapest.hourly, is_estimate=plan.is_estimate)
+        less = 1 - cheapest.hourly / plan.hourly_cost
+        yield words(f"PACKING=cheapest would cost {cost} per hour, {less:.0%} less", GOOD)
+    if plan.packing is None:
+        return
+    base = plan.packing.alternatives[0]
+    if base.hourly > plan.hourly_cost * (1 + _WORTH_SAYING):
+        theirs = per_hour(base.hourly, is_estimate=plan.is_estimate)
+        nodes = counted(base.nodes, "node")
+        yield words(f"Karpenter's order would cost {theirs} per hour on {nodes}", QUIET)
+    for failure in plan.packing.failures:
+        yield words(f"Packed without the solver: {failure}", WAITING)
 
 
 def _new_nodes(claims: Sequence[PlannedClaim]) -> Parts:

@@ -49,7 +49,7 @@ from karpenter.cloud.provider import (
     RepairPolicy,
 )
 from karpenter.cloud.registry import ProviderContext, ProviderError
-from karpenter.cloud.types import InstanceType, ProviderFacts
+from karpenter.cloud.types import InstanceType, ProviderFacts, price_ceiling
 from karpenter.decision_log.log import DecisionLog
 from karpenter.kube.errors import KubeError
 from karpenter.kube.events import WARNING, Event
@@ -244,6 +244,7 @@ class AwsProvider:
             Resources.from_wire(claim.spec.resources.requests),
             FACTS.well_known_labels,
             is_best_effort=self.parts.base.core.min_values_policy == "BestEffort",
+            ceiling=price_ceiling(claim.metadata.annotations),
         )
 
     async def _node_class(self, claim: NodeClaim) -> EC2NodeClass:

@@ -15,7 +15,13 @@ from karpenter.api.karpenter import NodeClaim
 from karpenter.api.meta import ResourceMap
 from karpenter.api.nodes import Node
 from karpenter.cloud.provider import CreateError, Instance, InsufficientCapacityError
-from karpenter.cloud.types import InstanceType, Offering, comparable_price
+from karpenter.cloud.types import (
+    InstanceType,
+    Offering,
+    comparable_price,
+    is_within,
+    price_ceiling,
+)
 from karpenter.model import labels
 from karpenter.model.requirement import Operator, Requirement, RequirementError
 from karpenter.model.requirements import Requirements
@@ -159,7 +165,8 @@ def choose(
     Among equally cheap offerings of that type the choice is random, which spreads nodes over zones.
 
     Raises:
-        InsufficientCapacityError: no offering that the claim allows is available.
+        InsufficientCapacityError: no offering that the claim allows is available, or none within
+            its price ceiling.
     """
     wanted = requirements_of(claim)
     requests = Resources.from_wire(claim.spec.resources.requests)
@@ -183,6 +190,12 @@ def choose(
         names = ", ".join(kind.name for kind in types[:_NAMED])
         more = f" and {len(types) - _NAMED} other types" if len(types) > _NAMED else ""
         raise InsufficientCapacityError(f"no offering of {names}{more} can be had for this claim")
+    ceiling = price_ceiling(claim.metadata.annotations)
+    if not is_within(ceiling, lowest):
+        raise InsufficientCapacityError(
+            f"nothing is on sale within the claim's price ceiling of ${ceiling:g} per hour; the"
+            f" cheapest of {len(types)} instance types costs ${lowest:g}"
+        )
     kind, offerings = best
     return kind, _chance(claim, "offering").choice(offerings)
 

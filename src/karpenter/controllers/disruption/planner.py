@@ -34,9 +34,9 @@ from karpenter.disruption.validation import Validation, validated
 from karpenter.model.conditions import DRIFTED
 from karpenter.model.labels import DO_NOT_DISRUPT
 from karpenter.pass_settings import disruption_settings
+from karpenter.scheduling.attempt import HasTime
 from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.inputs.cluster import as_planned, catalogue_of
-from karpenter.scheduling.solve import HasTime
 from karpenter.state.departing_pods import protected_until
 from karpenter.state.snapshot import Snapshot
 

@@ -12,7 +12,7 @@ once per catalogue and never changes.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, compress
 from operator import or_
 from typing import Final, NamedTuple, TypeAlias
@@ -330,6 +330,19 @@ def members(bits: int) -> Iterator[int]:
         low = bits & -bits
         yield low.bit_length() - 1
         bits ^= low
+
+
+def partition(masks: Sequence[int]) -> Iterator[tuple[list[int], int]]:
+    """Cut masks into parts that do not overlap, each with the positions of the masks it is in."""
+    parts: list[tuple[list[int], int]] = []
+    for position, mask in enumerate(masks):
+        cut = []
+        rest = mask  # in none of the masks before it
+        for users, bits in parts:
+            cut += [(users, bits & ~mask), ([*users, position], bits & mask)]
+            rest &= ~bits
+        parts = [(users, bits) for users, bits in (*cut, ([position], rest)) if bits]
+    yield from parts
 
 
 def _mask_of(bits: Iterable[int]) -> int:

@@ -179,11 +179,13 @@ class Template:
         if known is None:
             both = self.requirements & wanted
             available = set(self.universe.types_in(self.universe.allowed(both)))
-            known = self._sold_out[wanted] = tuple(
+            found = (
                 kind
                 for index, kind in enumerate(self.universe.types)
                 if index not in available and is_sold_out(kind, both)
             )
+            known = tuple(sorted(found, key=lambda kind: kind.name))  # not in the catalogue's order
+            self._sold_out[wanted] = known
         return known
 
     @property

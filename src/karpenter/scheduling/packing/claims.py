@@ -111,6 +111,7 @@ class OpenClaim:
     __slots__ = (
         "bits",
         "bookings",
+        "ceiling",
         "device_drivers",
         "index",
         "members",
@@ -132,6 +133,7 @@ class OpenClaim:
         self.ports: tuple[HostPort, ...] = ()
         self.volumes: dict[str, frozenset[str]] = {}  # CSI driver -> claims attached through it
         self.bookings: frozenset[str] = frozenset()  # reservations held
+        self.ceiling: float | None = None  # dollars per hour that a launch may cost at most
         self.device_drivers: frozenset[str] = frozenset()  # DRA drivers that must publish first
 
     def take(self, pod_class: PodClass, position: int, bits: int) -> None:

@@ -103,6 +103,7 @@ class Packer:
         self._alive_claims: dict[Stage, int] = {}
         self._packing = Packing(claims=self._index.claims)
         self._reserved_out: set[int] = set()  # classes last refused by a used-up reservation
+        self._closed = 0  # claims that take no more pods for the time being
 
     def pack(
         self,
@@ -110,7 +111,10 @@ class Packer:
         class_of: Sequence[PodClass],
         has_time: Callable[[], bool] = lambda: True,
     ) -> Packing:
-        """Place pods, given by position, in this order; ``class_of`` says what each one is."""
+        """Place pods, given by position, in this order; ``class_of`` says what each one is.
+
+        It may be called again for further pods, which find what earlier ones left.
+        """
         queue = deque(order)
         length_at_push: dict[int, int] = {}
         failed_at: dict[_Kind, int] = {}  # how many pods were placed when such a pod failed
@@ -145,6 +149,81 @@ class Packer:
             length_at_push[position] = len(queue)
         self._file_failures(queue, class_of)
         return self._packing
+
+    def take_back(self) -> list[int]:
+        """Pods that found no place so far, to be tried again; they count as untried."""
+        packing = self._packing
+        found = sorted([*packing.failed, *packing.deferred])
+        packing.failed, packing.deferred = [], []
+        return found
+
+    def close_claims(self) -> None:
+        """Let no further pod join the claims there are."""
+        self._closed = (1 << len(self._index.claims)) - 1
+
+    def reopen_claims(self) -> None:
+        """Let pods join every claim again."""
+        self._closed = 0
+
+    @property
+    def claims(self) -> Sequence[OpenClaim]:
+        """The claims opened so far."""
+        return self._index.claims
+
+    def buy(
+        self,
+        template: Template,
+        pods: Sequence[tuple[int, PodClass, Stage]],
+        keep: Callable[[OpenClaim], int],
+    ) -> list[int]:
+        """Open a claim for these pods, and return those that it refuses.
+
+        Args:
+            pods: each with its position and the stage to place it by; none looks at other pods.
+            keep: says which offerings a filled claim keeps; limits are charged for those alone.
+        """
+        refused: list[int] = []
+        claim: OpenClaim | None = None
+        for position, pod_class, stage in pods:
+            if claim is None:
+                opened = self._joining.open(template, len(self._index.claims), pod_class, stage)
+                if isinstance(opened, Refusal) or not self._joined(
+                    template, opened, pod_class, stage, position, is_new=True
+                ):
+                    refused.append(position)
+                    continue
+                claim = opened
+            elif not self._joined(template, claim, pod_class, stage, position):
+                refused.append(position)
+        if claim is not None:
+            claim.bits = keep(claim)
+            if template.has_reserved:
+                self._joining.book(template, claim)
+            self._joining.charge(template, claim)
+        return refused
+
+    def join(self, claim: OpenClaim, pod_class: PodClass, stage: Stage, position: int) -> bool:
+        """Put a pod that looks at no other pod on a claim if it takes it."""
+        template = self._templates[claim.template]
+        return self._joined(template, claim, pod_class, stage, position)
+
+    def _joined(
+        self,
+        template: Template,
+        claim: OpenClaim,
+        pod_class: PodClass,
+        stage: Stage,
+        position: int,
+        *,
+        is_new: bool = False,
+    ) -> bool:
+        outcome = self._joining.to_claim(template, claim, pod_class, stage, (), is_new=is_new)
+        if isinstance(outcome, Refusal):
+            return False
+        if is_new:
+            self._index.add(claim)
+        self._join(claim, outcome, pod_class, position)
+        return True
 
     def _hopeless_until(self, pod_class: PodClass) -> int:
         """Up to which count of newly defined labels a class of pods stays without a place."""
@@ -247,7 +326,7 @@ class Packer:
         choices: Sequence[Choice],
     ) -> bool:
         alive = self._alive_claims.get(stage, -1)
-        open_claims = alive & hosts.claims & self._full.others(pod_class)
+        open_claims = alive & hosts.claims & self._full.others(pod_class) & ~self._closed
         for choice in choices:
             open_claims &= self._index.open_to(choice.key, choice.domains)
         if self._custom_labels:

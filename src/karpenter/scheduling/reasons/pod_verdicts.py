@@ -5,13 +5,13 @@ The checks run against the end of the pass; for a pod that was placed, as if all
 
 from dataclasses import dataclass
 
+from karpenter.scheduling.attempt import Attempt
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.plan import Launch
 from karpenter.scheduling.reasons.node_refusals import NodeVerdicts, node_verdicts
 from karpenter.scheduling.reasons.placements import placement_of, stage_at, without
 from karpenter.scheduling.reasons.pool_checks import PoolVerdict, pool_verdicts
 from karpenter.scheduling.reasons.preferences import Preference, preferences_of
-from karpenter.scheduling.solve import Attempt
 
 
 @dataclass(frozen=True, slots=True)

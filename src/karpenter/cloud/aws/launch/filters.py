@@ -4,6 +4,7 @@ The order matters and is that of ``FILTERS``. A filter that leaves nothing ends 
 error names the filter. Types come out with only those offerings that may be asked for.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from karpenter.api.node_classes import ec2_labels
 from karpenter.cloud.aws.launch.template_data import CAPACITY_BLOCK
 from karpenter.cloud.provider import InsufficientCapacityError
-from karpenter.cloud.types import InstanceType, Offering, comparable_price
+from karpenter.cloud.types import InstanceType, Offering, comparable_price, is_within
 from karpenter.model import labels
 from karpenter.model.min_values import shortfalls
 from karpenter.model.requirements import Requirements
@@ -46,6 +47,7 @@ class Wanted:
     requests: Resources
     well_known: frozenset[str]
     is_best_effort: bool = False  # minValues are best effort: unmet ones do not end the launch
+    ceiling: float = math.inf  # dollars per hour
 
     @property
     def has_min_values(self) -> bool:
@@ -138,6 +140,11 @@ def without_exotic(types: Sequence[InstanceType], wanted: Wanted) -> list[Instan
     return [kind for kind in types if not _is_exotic(kind)] or list(types)
 
 
+def within_ceiling(types: Sequence[InstanceType], wanted: Wanted) -> list[InstanceType]:
+    """No offering that costs more than the claim was planned at."""
+    return _narrowed(types, lambda _, each: is_within(wanted.ceiling, each.price))
+
+
 def without_dear_spot(types: Sequence[InstanceType], wanted: Wanted) -> list[InstanceType]:
     """No spot offering that costs more than the cheapest on-demand one."""
     if wanted.has_min_values or not (
@@ -166,6 +173,7 @@ FILTERS: Final[tuple[tuple[str, Filter], ...]] = (
     ("capacity-reservation-type", one_reservation_type),  # a fleet takes one sort of reservation
     ("capacity-block", one_capacity_block),  # and of blocks a single one
     ("reserved-offering", roomiest_reservation),  # already paid for, so tried first
+    ("price-ceiling", within_ceiling),  # what was planned by price is launched at that price
     ("exotic", without_exotic),  # expensive machines only for pods that need them
     ("spot-price", without_dear_spot),  # spot is worth its risk only when it is cheaper
 )
@@ -221,6 +229,12 @@ def _cheapest(kind: InstanceType) -> float:
 
 
 def _nothing_left(name: str, before: Sequence[InstanceType], wanted: Wanted) -> str:
+    if name == "price-ceiling":
+        least = min(map(_cheapest, before))
+        return (
+            f"nothing is on sale within the claim's price ceiling of ${wanted.ceiling:g} per hour;"
+            f" the cheapest of {len(before)} instance types costs ${least:g}"
+        )
     return (
         f"no instance type is left after the filter {name}, of {len(before)} before it, for"
         f" {wanted.requirements}"

@@ -1,0 +1,355 @@
+"""Candidates for a plan, and the choice among them.
+
+Every candidate begins alike: pods that Karpenter's order puts on machines stay there, and pods that
+are not free are packed in Karpenter's order. Then the free pods are packed: ``apart`` in Karpenter's
+order too, but on claims of their own for each set of offerings they may use; ``greedy`` and
+``configurations`` by price. A packing by price ends as claims with their pods, which are replayed
+through the rules of joining; pods that a claim refuses are packed in Karpenter's order at the end.
+So no candidate can break a rule that Karpenter's order keeps.
+
+A candidate is admissible when it places every pod that Karpenter's order places, and is dearer in
+neither price. Of the admissible ones the cheapest is kept, at expected prices and with what a node
+costs beside its price; Karpenter's own wins a tie.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from karpenter.scheduling.attempt import Attempt, Beginning, HasTime, begin, pod_order
+from karpenter.scheduling.cheapest import configurations, fluid, greedy
+from karpenter.scheduling.cheapest.market import Configuration, Market, Work
+from karpenter.scheduling.cheapest.narrowing import expected_price, has_choice, narrowed
+from karpenter.scheduling.cheapest.pool_markets import (
+    PoolMarket,
+    is_free,
+    pool_markets,
+    split_large,
+)
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.inputs.cost_annotations import pool_cost
+from karpenter.scheduling.packing.claims import OpenClaim
+from karpenter.scheduling.plan import Alternative, Candidate, PackingOutcome, Plan
+from karpenter.scheduling.problem import PackingMode
+from karpenter.scheduling.result import with_bookings
+
+_CLOSE_ENOUGH: Final = 1.01  # of the bound; Karpenter's order is kept up to there
+_SAME: Final = 1 + 1e-9  # prices this near are equal
+_MOST_CLASSES: Final = 400  # of a market that the configuration program takes
+_GREEDY_SECONDS: Final = 1.0  # nominal, for what is built in, whatever the budget
+
+Write: TypeAlias = Callable[[Attempt], Plan]
+_Chooser: TypeAlias = Callable[
+    [Market, Sequence[float]], Sequence[tuple[Configuration, int]] | None
+]
+
+
+@dataclass(slots=True)
+class _Found:
+    candidate: Candidate
+    attempt: Attempt
+    plan: Plan
+    expected: float
+    refused: str = ""
+
+    def objective(self, compiled: CompiledProblem) -> float:
+        """What is minimised: expected prices, and what nodes cost beside them."""
+        settings = compiled.problem.options.cost
+        return self.expected + sum(
+            pool_cost(compiled.templates[claim.template].node_pool, settings).node_cost
+            for claim in self.attempt.packing.claims
+        )
+
+
+@dataclass(slots=True)
+class _Search:
+    """What one choice has looked at."""
+
+    solver: str = "builtin"
+    is_cut: bool = False
+    failures: list[str] = field(default_factory=list)
+
+
+def choose(
+    compiled: CompiledProblem,
+    attempt: Attempt,
+    plan: Plan,
+    write: Write,
+    has_time: HasTime,
+    *,
+    insists: bool,
+) -> tuple[Attempt, Plan]:
+    """The cheapest admissible packing, with its plan.
+
+    Args:
+        attempt: the packing in Karpenter's order, with its ``plan``.
+        write: makes a plan of a packing.
+        insists: whether that packing insisted on the best domains of spreads.
+    """
+    search = _Search()
+    base = _Found(Candidate.KARPENTER, attempt, plan, expected_cost(compiled, attempt))
+    found = [base]
+    order = pod_order(compiled.problem.pods, compiled.class_of)
+    if _is_worth_it(compiled, base):
+        for candidate, made in _made(compiled, base, order, search, has_time, insists=insists):
+            entry = _Found(candidate, made, write(made), expected_cost(compiled, made))
+            entry.refused = _refusal(base, entry)
+            found.append(entry)
+    admissible = [entry for entry in found if not entry.refused]
+    chosen = base
+    for entry in admissible:
+        if entry.objective(compiled) * _SAME < chosen.objective(compiled):
+            chosen = entry
+    narrow(compiled, chosen.attempt)
+    outcome = PackingOutcome(
+        mode=PackingMode.CHEAPEST,
+        candidate=chosen.candidate,
+        solver=search.solver,
+        is_cut=search.is_cut,
+        alternatives=tuple(
+            Alternative(e.candidate, e.plan.hourly_cost, e.expected, len(e.plan.claims), e.refused)
+            for e in found
+        ),
+        failures=tuple(search.failures),
+    )
+    return chosen.attempt, write(chosen.attempt).with_packing(outcome)
+
+
+def expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
+    """What the claims of a packing will cost per hour: spot is not always the cheapest offering."""
+    facts, settings = compiled.problem.facts, compiled.problem.options.cost
+    total = 0.0
+    for claim in attempt.packing.claims:
+        template = compiled.templates[claim.template]
+        _, bits = with_bookings(template, claim, facts)
+        total += expected_price(template, bits, pool_cost(template.node_pool, settings))
+    return total
+
+
+def narrow(compiled: CompiledProblem, attempt: Attempt) -> None:
+    """Leave each claim of a pool that is packed by price the types it keeps, and a ceiling."""
+    settings = compiled.problem.options.cost
+    for claim in attempt.packing.claims:
+        template = compiled.templates[claim.template]
+        cost = pool_cost(template.node_pool, settings)
+        if cost.packing is not PackingMode.CHEAPEST:
+            continue
+        kept = narrowed(template, claim, cost)
+        if kept is not None:
+            claim.bits, claim.ceiling = kept.bits, kept.ceiling
+
+
+def _is_worth_it(compiled: CompiledProblem, base: _Found) -> bool:
+    """Whether there are free pods on new claims, and something to be saved on them."""
+    members = [p for claim in base.attempt.packing.claims for p in claim.members]
+    free = sum(is_free(compiled.class_of[position]) for position in members)
+    return free >= 2 and base.expected > _CLOSE_ENOUGH * base.plan.lower_bound
+
+
+def _refusal(base: _Found, entry: _Found) -> str:
+    """Why a candidate may not be kept, or nothing."""
+    if entry.plan.unevaluated:
+        return "there was no time for it"
+    left_out = entry.plan.names_left_out - base.plan.names_left_out
+    if left_out:
+        return f"leaves {len(left_out)} pods behind"
+    if entry.plan.existing != base.plan.existing:
+        return "puts other pods on machines that exist"
+    if entry.plan.names_left_out == base.plan.names_left_out:
+        if entry.plan.hourly_cost > base.plan.hourly_cost * _SAME:
+            return "costs more"
+        if entry.expected > base.expected * _SAME:
+            return "is expected to cost more"
+    return ""
+
+
+def _made(
+    compiled: CompiledProblem,
+    base: _Found,
+    order: Sequence[int],
+    search: _Search,
+    has_time: HasTime,
+    *,
+    insists: bool,
+) -> Iterator[tuple[Candidate, Attempt]]:
+    """Yield the candidates beside Karpenter's order, as long as there is time."""
+    budget = compiled.problem.options.cost.budget
+    built_in = Work(_GREEDY_SECONDS, has_time)
+    work = Work(budget, has_time)
+
+    def by_greed(
+        market: Market, worth: Sequence[float]
+    ) -> Sequence[tuple[Configuration, int]] | None:
+        return greedy.buy(market, worth, market.demand, built_in)
+
+    def by_configurations(
+        market: Market, worth: Sequence[float]
+    ) -> Sequence[tuple[Configuration, int]] | None:
+        if len(market.demand) > _MOST_CLASSES:
+            return greedy.buy(market, worth, market.demand, work)
+        return configurations.solved(market, worth, work).bought
+
+    makers: list[tuple[Candidate, Callable[[_Draft], bool]]] = [
+        (Candidate.APART, _Draft.pack_apart),
+        (Candidate.GREEDY, lambda draft: draft.buy(by_greed)),
+    ]
+    if budget > 0:
+        makers.append((Candidate.CONFIGURATIONS, lambda draft: draft.buy(by_configurations)))
+    for candidate, make in makers:
+        if not has_time():
+            search.is_cut = True
+            return
+        draft = _Draft(compiled, base.attempt, order, has_time, insists=insists)
+        try:
+            is_made = make(draft)
+        except configurations.SolverError as error:
+            search.failures.append(str(error))
+            continue
+        if candidate is Candidate.CONFIGURATIONS:
+            search.solver = "highs"
+        if is_made:
+            yield candidate, draft.finished()
+    search.is_cut = search.is_cut or built_in.is_cut or work.is_cut
+
+
+class _Draft:
+    """A packing in the making: what is not free has its place, and so has what stays on machines."""
+
+    def __init__(
+        self,
+        compiled: CompiledProblem,
+        base: Attempt,
+        order: Sequence[int],
+        has_time: HasTime,
+        *,
+        insists: bool,
+    ) -> None:
+        self._compiled = compiled
+        self._has_time = has_time
+        self._rank = {position: number for number, position in enumerate(order)}
+        machines = (1 << len(compiled.nodes.targets)) - 1
+        staying = {p: number for number, pods in base.packing.on_nodes.items() for p in pods}
+        barred = {p: machines & ~(1 << staying[p]) if p in staying else machines for p in order}
+        self._beginning: Beginning = begin(
+            compiled, insists=insists, barred=barred if machines else None
+        )
+        packer, class_of = self._beginning.packer, compiled.class_of
+        free = [p for p in order if p not in staying and is_free(class_of[p])]
+        self._markets = pool_markets(compiled, self._beginning.joining, free)
+        bought = {p for market in self._markets for entry in market.classes for p in entry.pods}
+        self._packing = packer.pack([p for p in order if p not in bought], class_of, has_time)
+        self._left = packer.take_back()
+
+    def finished(self) -> Attempt:
+        """Place what is left in Karpenter's order, on any claim there is."""
+        packer = self._beginning.packer
+        packer.reopen_claims()
+        left = sorted(self._left, key=self._rank.__getitem__)
+        packer.pack(left, self._compiled.class_of, self._has_time)
+        return Attempt(self._packing, self._beginning.diagnosis)
+
+    def pack_apart(self) -> bool:
+        """Pack classes that may use different offerings on different claims, narrowest first."""
+        packer = self._beginning.packer
+        groups: dict[tuple[int, int], list[int]] = {}
+        for market in self._markets:
+            for entry in market.classes:
+                groups.setdefault((market.template.number, entry.allowed), []).extend(entry.pods)
+        for key in sorted(groups, key=lambda key: (key[1].bit_count(), key)):
+            packer.close_claims()
+            pods = sorted(groups[key], key=self._rank.__getitem__)
+            packer.pack(pods, self._compiled.class_of, self._has_time)
+        self._left += packer.take_back()
+        return True
+
+    def buy(self, chooser: _Chooser) -> bool:
+        """Pack every market by price, and say whether there was enough work for it."""
+        for market in self._markets:
+            large, others = split_large(market)
+            if large is not None and not self._bought(large, chooser, with_choice=False):
+                return False
+            if others is not None:
+                self._top_up(others)
+                if not self._bought(others, chooser, with_choice=True):
+                    return False
+        return True
+
+    def _bought(self, pool: PoolMarket, chooser: _Chooser, *, with_choice: bool) -> bool:
+        pool = pool.with_pods()
+        market = pool.market(with_choice=with_choice)
+        if not pool.classes or not market.sizes:
+            return True
+        bought = chooser(market, fluid.worths(market))
+        if bought is None:
+            return False
+        for column, copies in sorted(bought, key=lambda each: _largest_first(market, each[0])):
+            for _ in range(copies):
+                self._replay(pool, column.pods)
+        self._left += [position for entry in pool.classes for position in entry.pods]
+        return True
+
+    def _replay(self, pool: PoolMarket, pods: Sequence[tuple[int, int]]) -> None:
+        """Buy one configuration: its pods leave their classes, and those refused are left."""
+        members = []
+        for user, count in pods:
+            entry = pool.classes[user]
+            taken, entry.pods[:] = entry.pods[:count], entry.pods[count:]
+            members += [(p, self._compiled.class_of[p], entry.stage) for p in taken]
+        members.sort(key=lambda member: self._rank[member[0]])
+
+        def keep(claim: OpenClaim) -> int:
+            kept = narrowed(pool.template, claim, pool.cost)
+            return claim.bits if kept is None else kept.bits
+
+        self._left += self._beginning.packer.buy(pool.template, members, keep)
+
+    def _top_up(self, pool: PoolMarket) -> None:
+        """Let free pods use room on claims that others opened, where that is worth its price."""
+        packer = self._beginning.packer
+        market = pool.market()
+        if not packer.claims or not market.sizes:
+            return
+        worth = fluid.worths(market)
+        for claim in list(packer.claims):
+            if not any(entry.pods for entry in pool.classes):
+                return
+            for user, count in sorted(self._filling(pool, claim, worth).items()):
+                entry = pool.classes[user]
+                for position in entry.pods[:count]:
+                    pod_class = self._compiled.class_of[position]
+                    if not packer.join(claim, pod_class, entry.stage, position):
+                        break
+                    entry.pods.remove(position)
+
+    def _filling(
+        self, pool: PoolMarket, claim: OpenClaim, worth: Sequence[float]
+    ) -> Mapping[int, int]:
+        """The free pods that are worth most above what a larger machine for them costs."""
+        template = self._compiled.templates[claim.template]
+        cost = pool_cost(template.node_pool, self._compiled.problem.options.cost)
+        universe, room = template.universe, template.room
+        if claim.bookings or not claim.bits & universe.launchable:
+            return {}
+        now = expected_price(template, claim.bits, cost)
+        is_fragile = not has_choice(universe, claim.bits, cost)
+        needs = pool.needs()
+        demand = [len(entry.pods) for entry in pool.classes]
+        best: Mapping[int, int] = {}
+        most = 0.0
+        for rest, _ in room.cheapest_ways(claim.bits & universe.launchable):
+            amounts = [(name, rest[name]) for name in pool.resources]
+            holding = room.fitting(claim.bits & universe.launchable, {}, amounts)
+            extra = expected_price(template, holding, cost) - now
+            left = [amount - claim.requests.get(name, 0) for name, amount in amounts]
+            if not (is_fragile or has_choice(universe, holding, cost)) or min(left) < 0:
+                continue
+            users = [user for user, entry in enumerate(pool.classes) if entry.allowed & holding]
+            found = greedy.topped_up(needs, worth, demand, left, users)
+            gain = sum(worth[user] * n for user, n in found.items()) - extra
+            if gain > most + 1e-12:
+                best, most = found, gain
+        return best
+
+
+def _largest_first(market: Market, column: Configuration) -> tuple[object, ...]:
+    return -market.sizes[column.size].price, column

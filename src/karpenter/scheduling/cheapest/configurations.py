@@ -1,0 +1,701 @@
+"""The configuration program: which configurations to buy, and how far from the best that is.
+
+A linear program buys configurations, in fractions too, so that every demand is met at the lowest
+price. There are too many configurations to list, so they are made as they are needed (column
+generation): the duals of the program are shares, dollars for one pod of each class, and a size that
+could hold pods whose shares exceed its price makes the program cheaper. What every size could hold
+at most, in fractions of pods, is one more linear program over all sizes; its duals prove an upper
+limit for each size, and with that a lower bound for every packing there is. Where it finds nothing
+more, an exact search tells whether whole pods could do better.
+
+highspy is an extra and imported when first used. Everything it answers is checked in integers: a
+configuration that does not fit, or a demand that is not met, raises ``SolverError``.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from karpenter.scheduling.cheapest import greedy
+from karpenter.scheduling.cheapest.market import Configuration, Market, Work, configuration
+
+_CLOSE_ENOUGH: Final = 0.002  # of the program's price, between it and its bound
+_MOST_COLUMNS: Final = 4000
+_SMOOTHING: Final = (0.7, 0.3, 0.0)  # how much of the best shares so far goes into the next
+_MOST_DIVES: Final = 60  # programs that are solved again while fractions are made whole
+_BETTER: Final = 1e-7  # of its price, by which a column must improve the program
+_SEARCH_NODES: Final = 20_000  # of one exact search
+_NODES_PER_PAIR: Final = 3  # of such a search, for the time that a pair takes
+_MOST_UNITS: Final = 4000  # of cpu, in the table of an exact answer
+_RATES: Final = 11  # at which memory is charged in it
+_TABLES_ASKED: Final = 3  # at each node of a search
+_MOST_TABLES: Final = 8  # one for each set of classes that share sizes
+_SAFETY: Final = 1 + 1e-9  # the bound is divided by it, for what floats round
+
+
+class SolverError(Exception):
+    """The solver is absent, has failed, or has answered something that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The outcome for one market."""
+
+    bought: Sequence[tuple[Configuration, int]]
+    price: float  # of what is bought
+    shares: Sequence[float]  # class -> dollars for one pod, never more than machines cost
+    bound: float  # no packing of the market costs less
+
+
+@cache
+def library() -> tuple[ModuleType, ModuleType]:
+    """The library, which takes a fifth of a second to import."""
+    try:
+        import highspy
+        import numpy
+    except ImportError as error:
+        raise SolverError(
+            "highspy is not installed; install the extra karpenter[optimize]"
+        ) from error
+    return highspy, numpy
+
+
+def solved(market: Market, worth: Sequence[float], work: Work) -> Solution:
+    """Buy for a market whose classes all fit on some size.
+
+    Args:
+        worth: what a pod of each class is worth at first sight.
+
+    Raises:
+        SolverError: the library is absent or has failed.
+    """
+    program = _Program(market, worth, work)
+    program.improve()
+    return program.rounded()
+
+
+def bound_of(market: Market, worth: Sequence[float], work: Work) -> tuple[float, Sequence[float]]:
+    """The least that any packing of a market costs, with the shares that prove it.
+
+    Raises:
+        SolverError: as ``solved``.
+    """
+    program = _Program(market, worth, work)
+    program.improve()
+    return program.bound, program.proof
+
+
+class _Program:
+    """The master program with the columns made so far."""
+
+    def __init__(self, market: Market, worth: Sequence[float], work: Work) -> None:
+        self._highspy, self._numpy = library()
+        self._market = market
+        self._work = work
+        self._worth = worth
+        self._columns: list[Configuration] = []
+        self._known: set[Configuration] = set()
+        self._limited = [n for n, size in enumerate(market.sizes) if size.count is not None]
+        self._row_of = {size: len(market.demand) + n for n, size in enumerate(self._limited)}
+        self._master = self._empty_master()
+        self._pricing = _Pricing(self._highspy, self._numpy, market)
+        self.bound = 0.0
+        self.proof: Sequence[float] = [0.0] * len(market.demand)
+        self._begin()
+
+    def _empty_master(self) -> Any:
+        highs = _quiet(self._highspy)
+        for demand in self._market.demand:
+            highs.addRow(
+                float(demand), self._highspy.kHighsInf, 0, _empty(self._numpy), _empty(self._numpy)
+            )
+        for size in self._limited:
+            count = self._market.sizes[size].count or 0
+            highs.addRow(
+                -self._highspy.kHighsInf, float(count), 0, _empty(self._numpy), _empty(self._numpy)
+            )
+        return highs
+
+    def _begin(self) -> None:
+        """Give the program something to start from: every class alone, and a greedy solution."""
+        market = self._market
+        self._add(
+            configuration(size, {user: count})
+            for size, most in enumerate(market.most)
+            if market.sizes[size].count is None
+            for user, count in most.items()
+            if self._is_cheapest_alone(user, size)
+        )
+        bought = greedy.buy(market, self._worth, market.demand, self._work) or ()
+        self._add(column for column, _ in bought)
+        worth = self._numpy.array(self._worth)
+        found, limit = self._pricing.columns(worth)
+        self._add(found)
+        self._raise_bound(worth, limit)
+
+    def _is_cheapest_alone(self, user: int, size: int) -> bool:
+        market = self._market
+        per_pod = market.sizes[size].price / market.most[size][user]
+        return all(
+            market.sizes[other].count is not None
+            or user not in most
+            or per_pod <= market.sizes[other].price / most[user]
+            for other, most in enumerate(market.most)
+        )
+
+    def _add(self, configurations: Iterable[Configuration]) -> int:
+        """Add columns that are new, and count them."""
+        added = 0
+        for column in configurations:
+            if column in self._known or not column.pods:
+                continue
+            self._check(column)
+            self._known.add(column)
+            self._columns.append(column)
+            rows = [user for user, _ in column.pods]
+            values = [float(n) for _, n in column.pods]
+            if column.size in self._row_of:
+                rows.append(self._row_of[column.size])
+                values.append(1.0)
+            self._master.addCol(
+                self._market.sizes[column.size].price,
+                0.0,
+                self._highspy.kHighsInf,
+                len(rows),
+                self._numpy.array(rows, dtype=self._numpy.int32),
+                self._numpy.array(values),
+            )
+            added += 1
+        return added
+
+    def _check(self, column: Configuration) -> None:
+        market = self._market
+        size = market.sizes[column.size]
+        for resource, have in enumerate(size.room):
+            if sum(market.needs[user][resource] * n for user, n in column.pods) > have:
+                raise SolverError("the solver made a configuration that does not fit its size")
+        if any(user not in market.most[column.size] for user, _ in column.pods):
+            raise SolverError("the solver put pods on a size that they may not use")
+
+    def _solve_master(self) -> tuple[float, Any, Any]:
+        _run(self._highspy, self._master)
+        solution = self._master.getSolution()
+        price = self._master.getObjectiveValue()
+        duals = self._numpy.array(solution.row_dual)
+        return (
+            price,
+            duals[: len(self._market.demand)].clip(min=0.0),
+            duals[len(self._market.demand) :],
+        )
+
+    def improve(self) -> None:
+        """Make columns until the program is close to its bound, or the work is used up."""
+        best = self._numpy.array(self._worth)
+        while len(self._columns) < _MOST_COLUMNS:
+            price, shares, limits = self._solve_master()
+            if price <= 0 or self.bound >= price * (1 - _CLOSE_ENOUGH):
+                return
+            added = 0
+            for weight in _SMOOTHING:
+                tried = weight * best + (1 - weight) * shares
+                if not self._work.spend(self._market.pairs):
+                    return
+                found, limit = self._pricing.columns(tried)
+                if self._raise_bound(tried, limit):
+                    best = tried
+                    if self.bound >= price * (1 - _CLOSE_ENOUGH):
+                        return
+                added = self._add(self._improving(found, shares, limits))
+                if added:
+                    break
+            if not added and not self._searched(shares, limits):
+                return
+
+    def _improving(
+        self, found: Iterable[Configuration], shares: Any, limits: Any
+    ) -> Iterable[Configuration]:
+        market = self._market
+        for column in found:
+            price = market.sizes[column.size].price
+            value = sum(shares[user] * n for user, n in column.pods)
+            if column.size in self._row_of:
+                price -= limits[self._row_of[column.size] - len(market.demand)]
+            if value > price * (1 + _BETTER) + 1e-12:
+                yield column
+
+    def _raise_bound(self, shares: Any, limit: Any) -> bool:
+        """Keep the bound that these shares prove, if it is the highest so far.
+
+        Args:
+            limit: size -> what pods on one machine of it can be worth at most.
+        """
+        market = self._market
+        over = 1.0
+        for number, size in enumerate(market.sizes):
+            if size.count is None and limit[number] > 0:
+                if size.price <= 0:
+                    return False
+                over = max(over, limit[number] / size.price)
+        proved = float(sum(shares * self._numpy.array(market.demand, dtype=float))) / over
+        for number in self._limited:
+            size = market.sizes[number]
+            proved -= (size.count or 0) * max(0.0, limit[number] / over - size.price)
+        if proved / _SAFETY <= self.bound:
+            return False
+        self.bound = proved / _SAFETY
+        self.proof = [float(share) / over for share in shares]
+        return True
+
+    def _searched(self, shares: Any, limits: Any) -> bool:
+        """Look for columns with whole pods, where fractions promise more than was found."""
+        market = self._market
+        limit = self._pricing.limits_of(shares)
+        if not self._work.spend(market.pairs * 4):
+            return False
+        found, exact, tables = self._pricing.tabled(shares, limit)
+        self._raise_bound(shares, exact)
+        if self._add(self._improving(found, shares, limits)):
+            return True
+        doubtful = [
+            n for n, size in enumerate(market.sizes) if exact[n] > size.price * (1 + _BETTER)
+        ]
+        doubtful.sort(key=lambda n: (-exact[n] / max(market.sizes[n].price, 1e-9), n))
+        for size in doubtful:
+            pods, value, nodes = self._pricing.search(size, shares, tables[size])
+            if nodes <= _SEARCH_NODES:
+                exact[size] = min(exact[size], value)
+            if pods:
+                found.append(configuration(size, pods))
+            if not self._work.spend(nodes // _NODES_PER_PAIR):
+                break
+        self._raise_bound(shares, exact)
+        return bool(self._add(self._improving(found, shares, limits)))
+
+    def rounded(self) -> Solution:
+        """Turn the fractions of the program into whole machines.
+
+        Whole parts are bought, then one more machine of the column that lacks least, and the
+        program is solved again for what is left, until nothing is.
+        """
+        market = self._market
+        bought: dict[Configuration, int] = {}
+        left = list(market.demand)
+        spare = {size: market.sizes[size].count or 0 for size in self._limited}
+        _, shares, _ = self._solve_master()
+        worth = [float(share) for share in shares]
+        best = self._finished(bought, left, worth)
+        for _ in range(_MOST_DIVES):
+            amounts = list(self._master.getSolution().col_value)
+            if not self._buy_whole(amounts, left, spare, bought, worth):
+                break
+            if sum(left) > sum(market.demand) // 10:
+                finished = None  # most is still to be bought
+            else:
+                finished = self._finished(bought, left, worth)
+            if finished is not None and (best is None or finished[0] < best[0]):
+                best = finished
+            if not any(left):
+                break
+            self._set_demand(left, spare)
+            _run(self._highspy, self._master)
+        if best is None:
+            raise SolverError("there was no time to round what the solver found")
+        return Solution(best[1], best[0], self.proof, self.bound)
+
+    def _buy_whole(
+        self,
+        amounts: Sequence[float],
+        left: list[int],
+        spare: dict[int, int],
+        bought: dict[Configuration, int],
+        worth: Sequence[float],
+    ) -> bool:
+        """Buy the whole parts, or the machine that is nearest to a whole one; say if any was."""
+        copies = [(int(amount + 1e-6), n) for n, amount in enumerate(amounts) if amount > 1e-6]
+        whole = [(n, count) for count, n in copies if count > 0]
+        if not whole and copies:
+            nearest = max((n for _, n in copies), key=lambda n: (amounts[n], self._columns[n]))
+            whole = [(nearest, 1)]
+        is_any = False
+        for number, count in whole:
+            column = self._columns[number]
+            wanted = min(count, spare[column.size]) if column.size in spare else count
+            while wanted > 0:
+                pods = {user: min(n, left[user]) for user, n in column.pods if left[user] > 0}
+                if not pods:
+                    break
+                if len(pods) < len(column.pods) or any(pods[user] < n for user, n in column.pods):
+                    # demand ends here; others take the room that this leaves
+                    pods = self._market.filled(
+                        column.size, self._by_worth(column.size, worth), left, pods
+                    )
+                times = min(wanted, *(left[user] // n for user, n in pods.items()))
+                chosen = configuration(column.size, pods)
+                bought[chosen] = bought.get(chosen, 0) + times
+                for user, n in pods.items():
+                    left[user] -= n * times
+                wanted -= times
+                is_any = True
+                if column.size in spare:
+                    spare[column.size] -= times
+        return is_any
+
+    def _by_worth(self, size: int, worth: Sequence[float]) -> list[int]:
+        market, room = self._market, self._market.sizes[size].room
+        return sorted(
+            market.most[size], key=lambda u: (-greedy.density(worth[u], market.needs[u], room), u)
+        )
+
+    def _set_demand(self, left: Sequence[int], spare: Mapping[int, int]) -> None:
+        for user, demand in enumerate(left):
+            self._master.changeRowBounds(user, float(demand), self._highspy.kHighsInf)
+        for size, row in self._row_of.items():
+            self._master.changeRowBounds(row, -self._highspy.kHighsInf, float(spare[size]))
+
+    def _finished(
+        self, bought: Mapping[Configuration, int], left: Sequence[int], worth: Sequence[float]
+    ) -> tuple[float, list[tuple[Configuration, int]]] | None:
+        """What is bought, with the rest bought greedily, and its price."""
+        whole = dict(bought)
+        if any(left):
+            rest = greedy.buy(self._market, worth, left, self._work.unlimited())
+            if rest is None:
+                return None
+            for chosen, n in rest:
+                whole[chosen] = whole.get(chosen, 0) + n
+        shrunk = _shrunk(self._market, whole)
+        return sum(self._market.sizes[c.size].price * n for c, n in shrunk), shrunk
+
+
+def _shrunk(market: Market, bought: Mapping[Configuration, int]) -> list[tuple[Configuration, int]]:
+    """Put every configuration on the cheapest size that holds it."""
+    by_price = sorted(
+        (n for n, size in enumerate(market.sizes) if size.count is None),
+        key=lambda n: (market.sizes[n].price, n),
+    )
+    found: dict[Configuration, int] = {}
+    for column, count in bought.items():
+        smallest = None
+        if market.sizes[column.size].count is None:
+            smallest = market.smallest(dict(column.pods), by_price)
+        chosen = column if smallest is None else column._replace(size=smallest)
+        found[chosen] = found.get(chosen, 0) + count
+    return sorted(found.items())
+
+
+class _Table(NamedTuple):
+    """What room is worth at most, by its width, with all resources but the first at rates."""
+
+    rates: Any  # resource, but for the first -> dollars for a unit
+    values: Any  # class -> what a pod is worth beyond that
+    free: float  # what pods that take no width add
+    worth: Any  # width -> dollars
+
+
+class _Pricing:
+    """What every size could hold at most, were pods divisible: one program, solved again and again."""
+
+    def __init__(self, highspy: Any, numpy: Any, market: Market) -> None:
+        self._highspy, self._numpy, self._market = highspy, numpy, market
+        resources = len(market.needs[0])
+        self._resources = resources
+        scale = [max([1, *(size.room[r] for size in market.sizes)]) for r in range(resources)]
+        self._needs = numpy.array(market.needs, dtype=float) / numpy.array(scale, dtype=float)
+        self._rooms = numpy.array([size.room for size in market.sizes], dtype=float) / scale
+        self._size_of = numpy.array(
+            [n for n, most in enumerate(market.most) for _ in most], dtype=numpy.int32
+        )
+        self._user_of = numpy.array(
+            [user for most in market.most for user in most], dtype=numpy.int32
+        )
+        self._most = numpy.array(
+            [count for most in market.most for count in most.values()], dtype=float
+        )
+        self._first = numpy.concatenate(([0], numpy.cumsum([len(most) for most in market.most])))
+        self._unit = self._largest_unit()
+        self._highs = self._program()
+
+    def _program(self) -> Any:
+        numpy, highspy = self._numpy, self._highspy
+        lp = highspy.HighsLp()
+        columns = len(self._most)
+        rows = len(self._market.sizes) * self._resources
+        lp.num_col_, lp.num_row_ = columns, rows
+        lp.col_cost_ = numpy.zeros(columns)
+        lp.col_lower_ = numpy.zeros(columns)
+        lp.col_upper_ = self._most
+        lp.row_lower_ = numpy.full(rows, -highspy.kHighsInf)
+        lp.row_upper_ = self._rooms.reshape(-1)
+        lp.sense_ = highspy.ObjSense.kMaximize
+        needed = self._needs[self._user_of]  # columns x resources
+        column, resource = numpy.nonzero(needed)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = numpy.concatenate(
+            ([0], numpy.cumsum((needed != 0).sum(axis=1)))
+        ).astype(numpy.int32)
+        lp.a_matrix_.index_ = (self._size_of[column] * self._resources + resource).astype(
+            numpy.int32
+        )
+        lp.a_matrix_.value_ = needed[column, resource]
+        highs = _quiet(highspy)
+        # only the worths of pods change, so the last answer stays feasible
+        highs.setOptionValue("simplex_strategy", 4)
+        highs.passModel(lp)
+        return highs
+
+    def _solve(self, shares: Any) -> Any:
+        numpy = self._numpy
+        columns = len(self._most)
+        self._highs.changeColsCost(
+            columns, numpy.arange(columns, dtype=numpy.int32), shares[self._user_of]
+        )
+        _run(self._highspy, self._highs)
+        return self._highs.getSolution()
+
+    def columns(self, shares: Any) -> tuple[list[Configuration], Any]:
+        """A good configuration of every size that may be worth its price, and limits for all."""
+        solution = self._solve(shares)
+        amounts = self._numpy.array(solution.col_value)
+        limit = self._limits(shares, solution)
+        market, found = self._market, []
+        rates = self._rates(solution)
+        for number, size in enumerate(market.sizes):
+            if limit[number] <= size.price * (1 + _BETTER):
+                continue
+            first, last = self._first[number], self._first[number + 1]
+            whole = self._numpy.floor(amounts[first:last] + 1e-9)
+            users = self._user_of[first:last]
+            start = {int(user): int(n) for user, n in zip(users, whole, strict=True) if n > 0}
+            if not self._fits(start, size.room):
+                start = {}
+            # what is left over goes to those that are worth most beyond the room they take
+            spare = shares[users] / (self._needs[users] @ rates[number] + 1e-12)
+            order = [int(users[n]) for n in self._numpy.argsort(-spare, kind="stable")]
+            found.append(configuration(number, market.filled(number, order, market.demand, start)))
+            found.append(configuration(number, market.filled(number, order, market.demand, {})))
+        return found, limit
+
+    def limits_of(self, shares: Any) -> Any:
+        """What the pods on one machine of each size can be worth at most."""
+        return self._limits(shares, self._solve(shares))
+
+    def _fits(self, pods: Mapping[int, int], room: Sequence[int]) -> bool:
+        needs = self._market.needs
+        return all(
+            sum(needs[user][r] * n for user, n in pods.items()) <= room[r] for r in range(len(room))
+        )
+
+    def _rates(self, solution: Any) -> Any:
+        duals = self._numpy.array(solution.row_dual).reshape(-1, self._resources)
+        return self._numpy.abs(duals)
+
+    def _limits(self, shares: Any, solution: Any) -> Any:
+        """Weak duality: whatever the rates, no filling is worth more than this."""
+        numpy = self._numpy
+        rates = self._rates(solution)
+        limit = (rates * self._rooms).sum(axis=1)
+        beyond = shares[self._user_of] - (self._needs[self._user_of] * rates[self._size_of]).sum(
+            axis=1
+        )
+        gain = numpy.maximum(beyond, 0.0) * self._most
+        return limit + numpy.bincount(
+            self._size_of, weights=gain, minlength=len(self._market.sizes)
+        )
+
+    def tabled(
+        self, shares: Any, limit: Any
+    ) -> tuple[list[Configuration], Any, dict[int, list[_Table]]]:
+        """Sharper limits, and good fillings, from tables over cpu in whole pods.
+
+        The first resource is exact, in units that all pods are multiples of; the others are
+        charged at rates. Whatever the rates, no filling is worth more than the table says, so the
+        lowest of all tables holds. One table serves all sizes with the same users. The tables that
+        are lowest for a size are returned too.
+        """
+        numpy, market = self._numpy, self._market
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for number, size in enumerate(market.sizes):
+            if limit[number] > size.price * (1 + _BETTER):
+                groups.setdefault(size.users, []).append(number)
+        duals = self._rates(self._highs.getSolution())[:, 1:]
+        sharper, found = limit.copy(), []
+        lowest: dict[int, list[_Table]] = {}
+        unit = self._unit
+        for users, sizes in sorted(groups.items())[:_MOST_TABLES]:
+            charged = _spread(numpy, duals[sizes])
+            kinds = numpy.array(users, dtype=numpy.int64)
+            weights = [market.needs[user][0] // unit for user in users]
+            width = max(market.sizes[n].room[0] for n in sizes) // unit
+            tables = [self._table(users, weights, shares[kinds], rates, width) for rates in charged]
+            for number in sizes:
+                room = self._rooms[number][1:]
+                place = market.sizes[number].room[0] // unit
+                ranked = sorted(
+                    (table.free + float(table.worth[place]) + float(room @ table.rates), n)
+                    for n, table in enumerate(tables)
+                )
+                lowest[number] = [tables[n] for _, n in ranked[:_TABLES_ASKED]]
+                sharper[number] = min(sharper[number], ranked[0][0] * (1 + 1e-12))
+                if sharper[number] > market.sizes[number].price * (1 + _BETTER):
+                    best = lowest[number][0]
+                    chosen = _traced(numpy, best.worth, numpy.array(weights), best.values, place)
+                    pods = {users[n]: count for n, count in chosen.items()}
+                    found.append(self._made_to_fit(number, pods, shares))
+        for number in range(len(market.sizes)):
+            lowest.setdefault(number, [])
+        return found, sharper, lowest
+
+    def _largest_unit(self) -> int:
+        """The largest amount of the first resource that every pod's need is a multiple of."""
+        unit = math.gcd(*(needs[0] for needs in self._market.needs)) or 1
+        widest = max(size.room[0] for size in self._market.sizes)
+        return max(unit, -(-widest // _MOST_UNITS))
+
+    def _table(
+        self, users: Sequence[int], weights: Sequence[int], shares: Any, rates: Any, width: int
+    ) -> _Table:
+        """What room of each width is worth at most, with all other resources charged at rates."""
+        numpy, free = self._numpy, 0.0
+        kinds = numpy.array(users, dtype=numpy.int64)
+        values = shares - self._needs[kinds][:, 1:] @ rates
+        table = numpy.zeros(width + 1)
+        for user, weight, value in zip(users, weights, values, strict=True):
+            if value <= 0:
+                continue
+            demand = self._market.demand[user]
+            if weight == 0:
+                free += float(value) * demand
+                continue
+            copies, left = 1, min(demand, width // weight)
+            while left > 0:
+                shift = weight * copies
+                if shift > width:
+                    break
+                table[shift:] = numpy.maximum(table[shift:], table[:-shift] + value * copies)
+                left -= copies
+                copies *= 2
+        return _Table(rates, values, free, table)
+
+    def _made_to_fit(self, size: int, pods: Mapping[int, int], shares: Any) -> Configuration:
+        """As many of these pods as a size holds, and others in the room that is left."""
+        market = self._market
+        room = market.sizes[size].room
+        usable = {
+            user: min(n, market.demand[user])
+            for user, n in pods.items()
+            if user in market.most[size]
+        }
+        left = [0] * len(market.demand)
+        for user, count in usable.items():
+            left[user] = count
+        order = sorted(usable, key=lambda u: (-float(shares[u]), u))
+        start = market.filled(size, order, left, {})
+        others = sorted(
+            market.most[size],
+            key=lambda u: (-greedy.density(float(shares[u]), market.needs[u], room), u),
+        )
+        return configuration(size, market.filled(size, others, market.demand, start))
+
+    def search(
+        self, size: int, shares: Any, tables: Sequence[_Table]
+    ) -> tuple[dict[int, int], float, int]:
+        """The best filling of one size with whole pods, its worth, and how many nodes that took.
+
+        Branch and bound, depth first: classes in the order of their worth for the room they take,
+        as many pods of each as possible first. What is still to come is bounded by the tables.
+        With more nodes than are allowed the search was cut, and there may be a better one.
+        """
+        market, unit = self._market, self._unit
+        needs, most, room = market.needs, market.most[size], market.sizes[size].room
+        users = sorted(most, key=lambda u: (-greedy.density(float(shares[u]), needs[u], room), u))
+        worth = [float(shares[user]) for user in users]
+        counts = [most[user] for user in users]
+        scale = [
+            float(part) / max(1, have) for part, have in zip(self._rooms[size], room, strict=True)
+        ]
+        bounds = [
+            (
+                table.free,
+                table.worth.tolist(),
+                [float(rate) * part for rate, part in zip(table.rates, scale[1:], strict=True)],
+            )
+            for table in tables
+        ]
+        best, nodes = 0.0, 0
+        chosen: tuple[tuple[int, int], ...] = ()
+        stack: list[tuple[int, tuple[int, ...], float, tuple[tuple[int, int], ...]]]
+        stack = [(0, room, 0.0, ())]
+        while stack:
+            k, rest, value, pods = stack.pop()
+            if value > best + 1e-12:
+                best, chosen = value, pods
+            if k == len(users):
+                continue
+            nodes += 1
+            if nodes > _SEARCH_NODES:
+                break
+            place = rest[0] // unit
+            ceiling = value + min(
+                free + table[place] + sum(r * have for r, have in zip(rates, rest[1:], strict=True))
+                for free, table, rates in bounds
+            )
+            if ceiling <= best * (1 + 1e-9):
+                continue
+            need = needs[users[k]]
+            fit = min(have // n for have, n in zip(rest, need, strict=True) if n)
+            for taken in range(min(counts[k], fit) + 1):
+                if not taken:
+                    stack.append((k + 1, rest, value, pods))
+                    continue
+                left = tuple(have - n * taken for have, n in zip(rest, need, strict=True))
+                stack.append((k + 1, left, value + worth[k] * taken, (*pods, (users[k], taken))))
+        return dict(chosen), best * (1 + 1e-9), nodes
+
+
+def _spread(numpy: Any, duals: Any) -> list[Any]:
+    """Rates over the range of those that sizes have, the lowest and the highest among them."""
+    ranks = numpy.linspace(0.0, 1.0, _RATES)
+    return list(numpy.unique(numpy.quantile(duals, ranks, axis=0), axis=0))
+
+
+def _traced(numpy: Any, table: Any, weights: Any, values: Any, place: int) -> dict[int, int]:
+    """The pods by which a place in a table is worth what it says."""
+    found: dict[int, int] = {}
+    usable = numpy.nonzero((values > 0) & (weights > 0))[0]
+    while place > 0 and len(usable):
+        if table[place - 1] >= table[place] - 1e-12:
+            place -= 1
+            continue
+        usable = usable[weights[usable] <= place]
+        worth = table[place - weights[usable]] + values[usable]
+        number = int(usable[int(numpy.argmax(worth))])
+        found[number] = found.get(number, 0) + 1
+        place -= int(weights[number])
+    return found
+
+
+def _quiet(highspy: Any) -> Any:
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("random_seed", 1)
+    return highs
+
+
+def _run(highspy: Any, highs: Any) -> None:
+    highs.run()
+    status = highs.getModelStatus()
+    if status != highspy.HighsModelStatus.kOptimal:
+        # a basis that became singular is thrown away once
+        highs.clearSolver()
+        highs.run()
+        status = highs.getModelStatus()
+    if status != highspy.HighsModelStatus.kOptimal:
+        raise SolverError(f"the solver ended with {highs.modelStatusToString(status)}")
+
+
+def _empty(numpy: Any) -> Any:
+    return numpy.array([], dtype=numpy.int32)

@@ -1,0 +1,101 @@
+"""What a unit of each resource is worth, were pods a fluid: rates that no machine is sold below.
+
+Pods that may use the same sizes pay one rate for each resource. The rates are the dual solution of
+a small linear program: the highest value for all of their demand such that the room of no size is
+worth more than its price. It has one variable per resource and one row per size, so the textbook
+simplex method on a dense tableau is quick enough, and needs no library.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from karpenter.scheduling.cheapest.market import Market
+
+_TINY: Final = 1e-12
+_MOST_PIVOTS: Final = 500
+
+
+def worths(market: Market) -> list[float]:
+    """What one pod of each class is worth: its rates times its needs, in dollars per hour."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    usable: list[list[int]] = [[] for _ in market.demand]
+    for number, size in enumerate(market.sizes):
+        if size.count is None:
+            for user in size.users:
+                usable[user].append(number)
+    for user, allowed in enumerate(usable):
+        groups.setdefault(tuple(allowed), []).append(user)
+    found = [0.0] * len(market.demand)
+    for sizes, users in groups.items():
+        resources = range(len(market.needs[users[0]]))
+        demand = [sum(market.needs[u][r] * market.demand[u] for u in users) for r in resources]
+        rates = dual_rates(
+            [market.sizes[size].room for size in sizes],
+            [market.sizes[size].price for size in sizes],
+            demand,
+        )
+        for user in users:
+            found[user] = sum(
+                rate * need for rate, need in zip(rates, market.needs[user], strict=True)
+            )
+    return found
+
+
+def dual_rates(
+    rooms: Sequence[Sequence[int]], prices: Sequence[float], demand: Sequence[int]
+) -> list[float]:
+    """The rates that value a demand highest while no room is worth more than its price."""
+    if not rooms:
+        return [0.0] * len(demand)
+    scale = [max(1, *(room[r] for room in rooms)) for r in range(len(demand))]
+    rows = [
+        [*(have / most for have, most in zip(room, scale, strict=True)), price]
+        for room, price in zip(rooms, prices, strict=True)
+    ]
+    goal = [amount / most for amount, most in zip(demand, scale, strict=True)]
+    scaled = _maximised(rows, goal)
+    return [rate / most for rate, most in zip(scaled, scale, strict=True)]
+
+
+def _maximised(rows: list[list[float]], goal: list[float]) -> list[float]:
+    """Maximise ``goal`` over what is not negative and keeps every row's sum within its last entry.
+
+    Rows hold the coefficients of the variables that are zero at present, and ``basis`` names the
+    variable that each row stands for; numbers from ``len(goal)`` on are the slacks of rows.
+    """
+    width = len(goal)
+    columns = list(range(width))  # variables that are zero
+    basis = [width + row for row in range(len(rows))]
+    gain = [*goal, 0.0]
+    for pivots in range(_MOST_PIVOTS):
+        rising = [c for c in range(width) if gain[c] > _TINY]
+        if not rising:
+            break
+        # the steepest column is quick; the first one (Bland) cannot go in circles
+        enter = max(rising, key=gain.__getitem__) if pivots < _MOST_PIVOTS // 2 else rising[0]
+        ratios = [
+            (row[-1] / row[enter], basis[number], number)
+            for number, row in enumerate(rows)
+            if row[enter] > _TINY
+        ]
+        if not ratios:
+            break  # something without a price that has everything
+        leave = min(ratios)[2]
+        _pivot(rows, gain, leave, enter)
+        columns[enter], basis[leave] = basis[leave], columns[enter]
+    found = [0.0] * width
+    for row, variable in zip(rows, basis, strict=True):
+        if variable < width:
+            found[variable] = max(0.0, row[-1])
+    return found
+
+
+def _pivot(rows: list[list[float]], gain: list[float], leave: int, enter: int) -> None:
+    chosen = rows[leave]
+    factor = 1.0 / chosen[enter]
+    chosen[:] = [value * factor for value in chosen]
+    chosen[enter] = factor
+    for row in (*rows, gain):
+        if row is not chosen and (times := row[enter]):
+            row[:] = [value - times * own for value, own in zip(row, chosen, strict=True)]
+            row[enter] = -times * factor

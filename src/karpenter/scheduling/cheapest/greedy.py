@@ -1,0 +1,155 @@
+"""Buy what brings the most worth for its price, again and again, until every pod has a place.
+
+The worth of a pod is what the rates of its market say it should cost; a configuration is good when
+its pods are worth nearly its price. A size is filled again only when its last filling cannot be
+bought once more, and sizes are tried in the order of what they could reach at best, so few of them
+are looked at for each purchase.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from karpenter.scheduling.cheapest.market import Configuration, Market, Work, configuration
+
+_FEW_CLASSES: Final = 400  # beyond that one order of classes is tried for each size
+
+_Filling: TypeAlias = Mapping[int, int]  # class -> how many pods
+
+
+def buy(
+    market: Market, worth: Sequence[float], demand: Sequence[int], work: Work
+) -> list[tuple[Configuration, int]] | None:
+    """Configurations that serve a demand, each with how often it is bought.
+
+    Pods that no size holds are in none of them. None means that there was not work enough.
+    """
+    left = list(demand)
+    by_price = sorted(
+        (size for size, entry in enumerate(market.sizes) if entry.count is None),
+        key=lambda size: (market.sizes[size].price, size),
+    )
+    filler = _Filler(market, worth)
+    fillings: dict[int, _Filling] = {}
+    heap = [(-filler.promise(size), size) for size in by_price]
+    heapq.heapify(heap)
+    bought: dict[Configuration, int] = {}
+    while heap:
+        _, size = heap[0]
+        filling = fillings.get(size)
+        if filling is None or any(left[user] < n for user, n in filling.items()):
+            if not work.spend(len(market.most[size])):
+                return None
+            filling = fillings[size] = filler.best(size, left)
+            if filling:
+                heapq.heapreplace(heap, (-filler.ratio(size, filling), size))
+            else:
+                heapq.heappop(heap)
+            continue
+        copies = min(left[user] // n for user, n in filling.items())
+        for user, n in filling.items():
+            left[user] -= n * copies
+        smallest = market.smallest(filling, by_price)
+        chosen = configuration(size if smallest is None else smallest, filling)
+        bought[chosen] = bought.get(chosen, 0) + copies
+    return sorted(bought.items())
+
+
+def topped_up(
+    needs: Sequence[Sequence[int]],
+    worth: Sequence[float],
+    demand: Sequence[int],
+    room: Sequence[int],
+    users: Sequence[int],
+) -> dict[int, int]:
+    """The pods of some classes that best fill a room, densest first."""
+    order = sorted(users, key=lambda user: (-density(worth[user], needs[user], room), user))
+    found: dict[int, int] = {}
+    rest = list(room)
+    for user in order:
+        need = needs[user]
+        fit = min(have // n for have, n in zip(rest, need, strict=True) if n)
+        if (taken := min(demand[user], fit)) > 0:
+            found[user] = taken
+            rest = [have - n * taken for have, n in zip(rest, need, strict=True)]
+    return found
+
+
+class _Filler:
+    """Fills sizes with classes in several orders, and knows the best filling of each."""
+
+    __slots__ = ("_market", "_orders", "_shared", "_worth")
+
+    def __init__(self, market: Market, worth: Sequence[float]) -> None:
+        self._market = market
+        self._worth = worth
+        self._orders: dict[int, tuple[Sequence[int], ...]] = {}
+        self._shared: Sequence[int] = ()
+        if len(market.demand) > _FEW_CLASSES:
+            largest = [
+                max(size.room[r] for size in market.sizes) for r in range(len(market.needs[0]))
+            ]
+            self._shared = sorted(
+                range(len(market.demand)),
+                key=lambda user: (-_share(market.needs[user], largest), user),
+            )
+
+    def promise(self, size: int) -> float:
+        """What a size can bring for a dollar at best.
+
+        All pods on it together take no more than the whole of each resource.
+        """
+        needs, worth = self._market.needs, self._worth
+        room = self._market.sizes[size].room
+        densest = max(
+            (density(worth[u], needs[u], room) for u in self._market.most[size]), default=0.0
+        )
+        # with very many classes only what looks good by itself is tried
+        return self._per_dollar(size, densest * (1 if self._shared else len(room)))
+
+    def ratio(self, size: int, filling: _Filling) -> float:
+        """What a filling is worth for a dollar of its size's price."""
+        return self._per_dollar(size, sum(self._worth[user] * n for user, n in filling.items()))
+
+    def best(self, size: int, left: Sequence[int]) -> _Filling:
+        """The filling of a size that is worth most."""
+        best: _Filling = {}
+        most = -1.0
+        for order in self._orders_of(size):
+            filling = self._market.filled(size, order, left, {})
+            value = sum(self._worth[user] * n for user, n in filling.items())
+            if value > most:
+                best, most = filling, value
+        return best
+
+    def _per_dollar(self, size: int, value: float) -> float:
+        price = self._market.sizes[size].price
+        return value / price if price > 0 else float("inf")
+
+    def _orders_of(self, size: int) -> tuple[Sequence[int], ...]:
+        most = self._market.most[size]
+        if self._shared:
+            return ([user for user in self._shared if user in most],)
+        known = self._orders.get(size)
+        if known is None:
+            market, worth, room = self._market, self._worth, self._market.sizes[size].room
+            needs = market.needs
+            known = self._orders[size] = (
+                sorted(most, key=lambda u: (-density(worth[u], needs[u], room), u)),
+                sorted(most, key=lambda u: (-_share(needs[u], room), u)),
+                sorted(most, key=lambda u: (-worth[u] / (_share(needs[u], room) or 1.0), u)),
+            )
+        return known
+
+
+def density(worth: float, needs: Sequence[int], room: Sequence[int]) -> float:
+    """What a pod is worth for the part of a room that it takes, over all resources."""
+    taken = sum(need / have for need, have in zip(needs, room, strict=True) if need and have)
+    return worth / taken if taken else 0.0
+
+
+def _share(needs: Sequence[int], room: Sequence[int]) -> float:
+    """The largest part of any resource of a room that a pod takes."""
+    return max(
+        (need / have for need, have in zip(needs, room, strict=True) if need and have), default=0.0
+    )

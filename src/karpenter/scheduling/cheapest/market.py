@@ -1,0 +1,149 @@
+"""What there is to buy and for whom, in numbers alone: the input of everything that compares prices.
+
+A market knows nothing of pods, pools or labels. It has classes of pods, each with its demand and
+what one pod needs, and sizes, each with its room, its price and the classes that may use it. A
+configuration is a size with how many pods of each class it holds; to pack is to buy configurations
+until every demand is met.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+PAIRS_PER_SECOND: Final = 150_000  # pairs of a class and a size that a nominal second looks at
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Room for pods that can be bought, or that a machine which exists still has."""
+
+    room: tuple[int, ...]  # by resource
+    price: float  # dollars per hour
+    users: tuple[int, ...]  # the classes that may use it, in ascending order
+    count: int | None = None  # how many of it there are; None means any number
+
+
+class Configuration(NamedTuple):
+    """A size with the pods it holds."""
+
+    size: int
+    pods: tuple[tuple[int, int], ...]  # (class, how many), by class
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """Classes of pods, and sizes that can be bought for them."""
+
+    needs: Sequence[tuple[int, ...]]  # class -> what one pod needs, by resource
+    demand: Sequence[int]  # class -> how many pods there are
+    sizes: Sequence[Size]
+    most: Sequence[Mapping[int, int]] = field(init=False)  # size -> class -> how many it holds
+
+    def __post_init__(self) -> None:
+        """Work out how many pods of each class alone a size holds, which is at least one."""
+        most = [
+            {
+                user: count
+                for user in size.users
+                if (count := min(self.demand[user], _fitting(size.room, self.needs[user]))) > 0
+            }
+            for size in self.sizes
+        ]
+        object.__setattr__(self, "most", most)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs of a class and a size that holds it there are."""
+        return sum(map(len, self.most))
+
+    def filled(
+        self, size: int, order: Iterable[int], left: Sequence[int], start: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Fill a size with classes in this order, on top of the pods it starts with.
+
+        Args:
+            order: the classes to add; each takes as many pods as there is room for.
+            left: class -> pods that are still without a place.
+        """
+        pods = dict(start)
+        room = list(self.sizes[size].room)
+        for user, count in pods.items():
+            for resource, need in enumerate(self.needs[user]):
+                room[resource] -= need * count
+        for user in order:
+            most = left[user] - pods.get(user, 0)
+            if most > 0 and (taken := min(most, _fitting(room, self.needs[user]))) > 0:
+                pods[user] = pods.get(user, 0) + taken
+                for resource, need in enumerate(self.needs[user]):
+                    room[resource] -= need * taken
+        return pods
+
+    def smallest(self, pods: Mapping[int, int], among: Sequence[int]) -> int | None:
+        """The first of some sizes that holds these pods, or None."""
+        total = [0] * len(self.needs[0])
+        for user, count in pods.items():
+            for resource, need in enumerate(self.needs[user]):
+                total[resource] += need * count
+        for size in among:
+            most, room = self.most[size], self.sizes[size].room
+            if all(user in most for user in pods) and all(
+                want <= have for want, have in zip(total, room, strict=True)
+            ):
+                return size
+        return None
+
+
+def configuration(size: int, pods: Mapping[int, int]) -> Configuration:
+    """A size with pods, in the order in which configurations are compared."""
+    return Configuration(size, tuple(sorted((user, n) for user, n in pods.items() if n > 0)))
+
+
+def without_dominated(sizes: Iterable[Size]) -> list[Size]:
+    """Drop sizes that another one beats: as much room for the same users at no higher price."""
+    ordered = sorted(
+        sizes, key=lambda size: (size.price, [-each for each in size.room], size.users)
+    )
+    kept: list[tuple[Size, frozenset[int]]] = []
+    for size in ordered:
+        users = frozenset(size.users)
+        if size.count is None and any(
+            other.count is None
+            and users <= theirs
+            and all(a >= b for a, b in zip(other.room, size.room, strict=True))
+            for other, theirs in kept
+        ):
+            continue
+        kept.append((size, users))
+    return [size for size, _ in kept]
+
+
+class Work:
+    """Effort that a plan may cost, counted rather than timed, so that every machine plans alike."""
+
+    __slots__ = ("_has_time", "_left", "is_cut")
+
+    def __init__(self, seconds: float, has_time: Callable[[], bool]) -> None:
+        """Allow so many nominal seconds; ``has_time`` may end the work earlier."""
+        self._left = seconds * PAIRS_PER_SECOND
+        self._has_time = has_time
+        self.is_cut = False  # whether the clock, rather than the count, ended it
+
+    def spend(self, pairs: int) -> bool:
+        """Count an effort about to be made, and say whether it may be made."""
+        if self._left <= 0:
+            return False
+        if not self._has_time():
+            self.is_cut = True
+            return False
+        self._left -= pairs
+        return True
+
+    def unlimited(self) -> "Work":
+        """Work that only the clock ends."""
+        return Work(math.inf, self._has_time)
+
+
+def _fitting(room: Sequence[int], needs: Sequence[int]) -> int:
+    """How many pods fit, each with such needs; a pod needs something of some resource."""
+    return min(have // need for have, need in zip(room, needs, strict=True) if need > 0)

@@ -1,0 +1,223 @@
+"""Markets of a problem: each pool with the free pods that would open a claim in it.
+
+Notation
+    free class   pods that look at no other pod and ask for nothing but room, labels and taints; only
+                 such pods may be packed in another order than Karpenter's
+    home         of a free class: the first of its stages, and within it the first pool in order,
+                 that would open a claim for it; price never moves a pod to another pool
+    large class  one that no size with enough choice of types holds; it uses what there is
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from karpenter.model.requirements import Requirements
+from karpenter.model.resources import CPU
+from karpenter.scheduling.bound import COMMON
+from karpenter.scheduling.cheapest.market import Market, Size, without_dominated
+from karpenter.scheduling.cheapest.narrowing import expected_price, has_choice
+from karpenter.scheduling.compiled.offerings import partition
+from karpenter.scheduling.compiled.pod_classes import PodClass, Stage
+from karpenter.scheduling.compiled.problem import CompiledProblem
+from karpenter.scheduling.compiled.templates import Template
+from karpenter.scheduling.inputs.cost_annotations import pool_cost
+from karpenter.scheduling.packing.joining import Joining, Refusal
+from karpenter.scheduling.problem import CostOptions, PackingMode
+
+_MOST_PARTS: Final = 256  # sets of offerings that differ in who may use them
+
+
+@dataclass(slots=True, eq=False)
+class FreeClass:
+    """Free pods of one home that ask for the same, whichever workloads they belong to."""
+
+    pod_class: PodClass  # any one of theirs
+    stage: Stage
+    allowed: int  # offerings that labels, taints and rare resources leave
+    bits: int  # those of them that hold such a pod
+    pods: list[int]  # positions, in Karpenter's order
+
+    @property
+    def needs(self) -> Mapping[str, int]:
+        """What one pod asks for."""
+        return dict(self.pod_class.needs)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMarket:
+    """A pool with the free classes whose home it is."""
+
+    template: Template
+    cost: CostOptions
+    classes: Sequence[FreeClass]
+    resources: tuple[str, ...]  # those that any class needs, cpu first
+
+    def needs(self) -> list[tuple[int, ...]]:
+        """What one pod of each class needs, by resource."""
+        return [
+            tuple(wanted.get(name, 0) for name in self.resources)
+            for wanted in (entry.needs for entry in self.classes)
+        ]
+
+    def with_pods(self) -> "PoolMarket":
+        """The same market with those classes alone that still have pods without a place."""
+        return PoolMarket(
+            self.template, self.cost, [e for e in self.classes if e.pods], self.resources
+        )
+
+    def market(self, *, with_choice: bool = True) -> Market:
+        """The classes with their pods as they are now, and the sizes that can be bought.
+
+        ``with_choice`` asks for sizes that enough types have at least the room of.
+        """
+        template, cost = self.template, self.cost
+        universe, room = template.universe, template.room
+        sizes: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+        parts = list(partition([entry.bits for entry in self.classes]))
+        for users, bits in parts[:_MOST_PARTS]:
+            common = universe.launchable
+            for user in users:
+                common &= self.classes[user].allowed
+            for rest, _ in room.cheapest_ways(bits & universe.launchable):
+                amounts = [(name, rest[name]) for name in self.resources]
+                holding = room.fitting(common, {}, amounts)
+                if with_choice and not has_choice(universe, holding, cost):
+                    continue
+                key = tuple(amount for _, amount in amounts), tuple(sorted(users))
+                price = expected_price(template, holding, cost) + cost.node_cost
+                sizes[key] = min(price, sizes.get(key, price))
+        found = [Size(has, price, users) for (has, users), price in sizes.items() if price >= 0]
+        return Market(
+            self.needs(), [len(each.pods) for each in self.classes], without_dominated(found)
+        )
+
+
+def is_free(pod_class: PodClass) -> bool:
+    """Whether pods of a class look at no other pod, and ask for no devices, ports or volumes."""
+    first = pod_class.stages[0]  # later stages have no rules that it has not
+    return not (
+        first.hosts
+        or first.domains
+        or pod_class.counted
+        or pod_class.repels
+        or pod_class.uses_devices
+        or pod_class.has_extras
+        or pod_class.is_costly
+    )
+
+
+def wants_cheapest(compiled: CompiledProblem) -> bool:
+    """Whether any pool is to be packed by price."""
+    settings = compiled.problem.options.cost
+    return any(
+        pool_cost(template.node_pool, settings).packing is PackingMode.CHEAPEST
+        for template in compiled.templates
+    )
+
+
+def pool_markets(
+    compiled: CompiledProblem, joining: Joining, positions: Iterable[int]
+) -> list[PoolMarket]:
+    """The markets of these pods; pods that no pool would open a claim for are in none.
+
+    Args:
+        joining: what is left of limits and reservations decides which pool a pod would open.
+        positions: of pods to be packed by price, in Karpenter's order.
+    """
+    settings = compiled.problem.options.cost
+    costs = [pool_cost(template.node_pool, settings) for template in compiled.templates]
+    homes: dict[int, tuple[Template, Stage, int, int] | None] = {}  # class -> its home
+    grouped: dict[tuple[object, ...], FreeClass] = {}
+    template_of: dict[tuple[object, ...], Template] = {}
+    for position in positions:
+        pod_class = compiled.class_of[position]
+        if pod_class.number not in homes:
+            home = _home(compiled, joining, pod_class) if is_free(pod_class) else None
+            homes[pod_class.number] = home
+        home = homes[pod_class.number]
+        if home is None or costs[home[0].number].packing is not PackingMode.CHEAPEST:
+            continue
+        template, stage, allowed, bits = home
+        key = (template.number, pod_class.needs, id(stage.requirements), stage.tolerations)
+        entry = grouped.get(key)
+        if entry is None:
+            grouped[key] = FreeClass(pod_class, stage, allowed, bits, [position])
+            template_of[key] = template
+        else:
+            entry.pods.append(position)
+    markets: dict[tuple[object, ...], list[FreeClass]] = {}
+    for alike, entry in grouped.items():
+        template = template_of[alike]
+        kind = (template.number, *_open_labels(template, entry.stage.requirements))
+        markets.setdefault(kind, []).append(entry)
+    found = []
+    for kind in sorted(markets, key=lambda kind: tuple(map(str, kind))):
+        classes = sorted(markets[kind], key=_by_content)
+        number = kind[0]
+        assert isinstance(number, int)
+        found.append(_pool_market(compiled.templates[number], costs[number], classes))
+    return found
+
+
+def _pool_market(template: Template, cost: CostOptions, classes: Sequence[FreeClass]) -> PoolMarket:
+    names = {name for entry in classes for name, _ in entry.pod_class.needs}
+    resources = tuple(sorted(names, key=lambda name: (name != CPU, name)))
+    return PoolMarket(template, cost, classes, resources)
+
+
+def split_large(market: PoolMarket) -> tuple[PoolMarket | None, PoolMarket | None]:
+    """The large classes of a market, and the others, each as a market of its own."""
+    whole = market.market()
+    held = {user for most in whole.most for user in most}
+    parts = []
+    for is_large in (True, False):
+        classes = [
+            entry for user, entry in enumerate(market.classes) if (user not in held) is is_large
+        ]
+        parts.append(_pool_market(market.template, market.cost, classes) if classes else None)
+    return parts[0], parts[1]
+
+
+def _home(
+    compiled: CompiledProblem, joining: Joining, pod_class: PodClass
+) -> tuple[Template, Stage, int, int] | None:
+    for stage in pod_class.stages:
+        for template in compiled.templates:
+            claim = joining.open(template, 0, pod_class, stage)
+            if isinstance(claim, Refusal):
+                continue
+            outcome = joining.to_claim(template, claim, pod_class, stage, (), is_new=True)
+            if outcome is Refusal.RESERVED:
+                return None
+            if isinstance(outcome, Refusal):
+                continue
+            shape, bits, _ = outcome
+            if bits & template.universe.reserved:
+                return None  # reservations are handed out in Karpenter's order
+            rare = [(name, amount) for name, amount in pod_class.needs if name not in COMMON]
+            allowed = template.room.fitting(claim.bits & shape.bits, {}, rare)
+            return template, stage, allowed, bits
+    return None
+
+
+def _open_labels(template: Template, wanted: Requirements) -> tuple[str, ...]:
+    """What a pod asks of labels that no offering carries; one node has one value of each."""
+    universe = template.universe
+    return tuple(
+        str(entry)
+        for entry in sorted(wanted, key=lambda entry: entry.key)
+        if not universe.values(entry.key, universe.all_bits)
+    )
+
+
+def _by_content(entry: FreeClass) -> tuple[object, ...]:
+    """An order of classes that the order of pods does not change."""
+    requests = entry.pod_class.requests
+    return (
+        -requests.cpu,
+        -requests.memory,
+        sorted(entry.needs.items()),
+        sorted(map(str, entry.stage.requirements)),
+        list(map(str, entry.stage.tolerations)),
+    )

@@ -1,0 +1,149 @@
+"""Whatever the cluster, a plan of ``PACKING=cheapest`` breaks no rule and is never dearer.
+
+The properties are those of docs/spec/optimize.md, section 7.1: P1, P2, P3 and P5.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers.random_clusters import Question, Recipe, recipes
+from helpers.solver import written
+from karpenter.checker.check import check_plan
+from karpenter.scheduling.cheapest import configurations, fluid, greedy
+from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work
+from karpenter.scheduling.problem import CostOptions, PackingMode
+from karpenter.scheduling.solve import solve
+
+orders = st.integers(0, 1000).map(Random)
+costs = st.builds(
+    CostOptions,
+    packing=st.just(PackingMode.CHEAPEST),
+    node_cost=st.sampled_from((0.0, 0.02, 1.0)),
+    min_types=st.integers(1, 3),
+    min_spot_types=st.integers(1, 3),
+    price_slack=st.sampled_from((0.0, 0.1, 1.0)),
+)
+
+
+def asking_for(question: Question, cost: CostOptions) -> Question:
+    return replace(question, options=replace(question.options, cost=cost))
+
+
+@given(recipes(), costs)
+@settings(max_examples=120, deadline=None)
+def test_no_cheapest_plan_breaks_a_rule_or_is_dearer(recipe: Recipe, cost: CostOptions) -> None:
+    question = asking_for(recipe.question, cost)
+
+    plan = solve(question.problem)
+
+    assert [] == check_plan(question.cluster, plan)
+    plain = solve(asking_for(question, replace(cost, packing=PackingMode.KARPENTER)).problem)
+    assert plan.names_left_out <= plain.names_left_out
+    assert plan.existing == plain.existing
+    if plan.names_left_out == plain.names_left_out:
+        assert plan.hourly_cost <= plain.hourly_cost * (1 + 1e-9)
+        assert plan.expected_cost <= plain.expected_cost * (1 + 1e-9)
+
+
+@given(recipes(), costs, orders)
+@settings(max_examples=50, deadline=None)
+def test_the_order_of_the_input_changes_no_cheapest_plan(
+    recipe: Recipe, cost: CostOptions, order: Random
+) -> None:
+    question = asking_for(recipe.question, cost)
+
+    plan = solve(question.problem)
+
+    assert written(plan) == written(solve(question.shuffled(order).problem))
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> Market:
+    classes = draw(st.integers(1, 3))
+    needs = [(draw(st.integers(1, 4)), draw(st.integers(0, 4)), 1) for _ in range(classes)]
+    demand = [draw(st.integers(1, 3)) for _ in range(classes)]
+    sizes = [
+        Size(
+            (draw(st.integers(1, 9)), draw(st.integers(0, 9)), draw(st.integers(1, 5))),
+            draw(st.sampled_from((0.1, 0.25, 0.3, 0.7, 1.0))),
+            tuple(sorted(draw(st.sets(st.integers(0, classes - 1), min_size=1)))),
+            draw(st.sampled_from((None, None, None, 1))),
+        )
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    sizes.append(Size((9, 9, 9), 5.0, tuple(range(classes))))  # everyone finds a place
+    return Market(needs, demand, sizes)
+
+
+@given(markets())
+@settings(max_examples=150, deadline=None)
+def test_no_packing_costs_less_than_the_bound(market: Market) -> None:
+    least = _least_cost(market)
+    worth = fluid.worths(market)
+
+    bound, shares = configurations.bound_of(market, worth, Work(1.0, lambda: True))
+    bought = greedy.buy(market, worth, market.demand, Work(1.0, lambda: True))
+
+    assert bound <= least * (1 + 1e-9)
+    assert len(market.demand) == len(shares)
+    assert bought is not None
+    _serves(market, bought)
+    _serves(market, configurations.solved(market, worth, Work(1.0, lambda: True)).bought)
+
+
+def _serves(market: Market, bought: Sequence[tuple[Configuration, int]]) -> None:
+    served = [0] * len(market.demand)
+    for column, copies in bought:
+        size = market.sizes[column.size]
+        for resource, have in enumerate(size.room):
+            assert sum(market.needs[u][resource] * n for u, n in column.pods) <= have
+        for user, count in column.pods:
+            assert user in size.users
+            served[user] += count * copies
+    assert served == list(market.demand)
+
+
+def _least_cost(market: Market) -> float:
+    """The cheapest packing of all, by trying every filling of every size for every rest."""
+    fillings = [
+        [
+            pods
+            for pods in product(*(range(n + 1) for n in market.demand))
+            if any(pods)
+            and all(user in size.users for user, count in enumerate(pods) if count)
+            and all(
+                sum(market.needs[user][r] * count for user, count in enumerate(pods)) <= have
+                for r, have in enumerate(size.room)
+            )
+        ]
+        for size in market.sizes
+    ]
+    limited = [n for n, size in enumerate(market.sizes) if size.count is not None]
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+
+    def least(left: tuple[int, ...], spare: tuple[int, ...]) -> float:
+        if not any(left):
+            return 0.0
+        key = left, spare
+        if key not in known:
+            best = float("inf")
+            for number, size in enumerate(market.sizes):
+                after = spare
+                if number in limited:
+                    place = limited.index(number)
+                    if not spare[place]:
+                        continue
+                    after = (*spare[:place], spare[place] - 1, *spare[place + 1 :])
+                for pods in fillings[number]:
+                    rest = tuple(a - b for a, b in zip(left, pods, strict=True))
+                    if min(rest) >= 0:
+                        best = min(best, size.price + least(rest, after))
+            known[key] = best
+        return known[key]
+
+    return least(tuple(market.demand), tuple(market.sizes[n].count or 0 for n in limited))

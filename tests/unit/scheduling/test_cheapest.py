@@ -1,0 +1,471 @@
+"""Plans of ``PACKING=cheapest``, by the cases of docs/spec/optimize.md.
+
+Types unless said: ``s`` 2 cpu/4Gi $0.10, ``m`` 4/8 $0.19, ``l`` 8/16 $0.36, ``x`` 32/64 $2.00.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Unpack
+
+import msgspec
+import pytest
+
+from helpers.builders import (
+    APP_T,
+    daemon_set,
+    expression,
+    instance_type,
+    managed_node,
+    min_values,
+    node_pool,
+    offering,
+    pod,
+    pod_term,
+    pods,
+    reserved,
+    spread,
+)
+from helpers.builders.workloads import PodOptions
+from helpers.solver import Answer, Setting, question, solved
+from karpenter.api.karpenter import NodePool
+from karpenter.api.pods import Pod
+from karpenter.cloud.types import InstanceType, Offering
+from karpenter.model import labels as keys
+from karpenter.model.resources import Resources
+from karpenter.scheduling.cheapest import configurations
+from karpenter.scheduling.plan import Candidate, PackingOutcome
+from karpenter.scheduling.problem import CostOptions, Options, PackingMode
+from karpenter.scheduling.solve import solve
+
+COST = CostOptions(
+    packing=PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.1
+)
+
+
+def sold(
+    name: str, cpu: int, price: float, ways: Sequence[Offering] = (), memory: int | None = None
+) -> InstanceType:
+    """A type that is all for pods."""
+    return instance_type(
+        name,
+        cpu=str(cpu),
+        memory=f"{2 * cpu if memory is None else memory}Gi",
+        slots=110,
+        offerings=ways or [offering("z1", keys.ON_DEMAND, price)],
+        reserved_system=Resources(),
+    )
+
+
+S, M, L, X = sold("s", 2, 0.10), sold("m", 4, 0.19), sold("l", 8, 0.36), sold("x", 32, 2.00)
+TYPES = (S, M, L, X)
+
+
+def some(count: int, name: str = "pod", **options: Unpack[PodOptions]) -> list[Pod]:
+    options.setdefault("cpu", "1")
+    options.setdefault("memory", "1Gi")
+    return pods(count, name, **options)
+
+
+def planned(wanted: Sequence[Pod], cost: CostOptions = COST, **setting: Unpack[Setting]) -> Answer:
+    setting.setdefault("types", TYPES)
+    setting["options"] = replace(setting.get("options", Options()), cost=cost)
+    return solved(wanted, **setting)
+
+
+def in_karpenters_order(wanted: Sequence[Pod], **setting: Unpack[Setting]) -> Answer:
+    return planned(wanted, replace(COST, packing=PackingMode.KARPENTER), **setting)
+
+
+def annotated(pool: NodePool, annotations: dict[str, str]) -> NodePool:
+    metadata = msgspec.structs.replace(pool.metadata, annotations=annotations)
+    return msgspec.structs.replace(pool, metadata=metadata)
+
+
+def cost_of(answer: Answer) -> float:
+    return round(answer.plan.hourly_cost, 6)
+
+
+def packing_of(answer: Answer) -> PackingOutcome:
+    assert answer.plan.packing is not None
+    return answer.plan.packing
+
+
+@pytest.mark.case("OPT-2")
+def test_several_smaller_nodes_where_they_cost_less() -> None:
+    answer = planned(some(16))
+
+    assert (["l", "l"], 0.72) == (answer.types, cost_of(answer))
+    assert (["x"], 2.0) == (
+        in_karpenters_order(some(16)).types,
+        cost_of(in_karpenters_order(some(16))),
+    )
+
+
+@pytest.mark.case("OPT-3")
+def test_what_a_node_costs_beside_its_price_counts() -> None:
+    assert ["x"] == planned(some(16), replace(COST, node_cost=2.0)).types
+
+
+@pytest.mark.case("OPT-4")
+def test_karpenters_order_wins_a_tie() -> None:
+    answer = planned(some(4))
+
+    assert (["m"], 0.19) == (answer.types, cost_of(answer))
+    assert Candidate.KARPENTER is packing_of(answer).candidate
+
+
+@pytest.mark.case("OPT-5")
+def test_a_size_for_each_part() -> None:
+    answer = planned(some(9))
+
+    assert (["l", "s"], 0.46) == (answer.types, cost_of(answer))
+    assert answer.plan.lower_bound <= 0.46 + 1e-9
+
+
+@pytest.mark.case("OPT-6")
+def test_weight_comes_before_price() -> None:
+    heavy, light = node_pool("heavy", weight=10), node_pool("light")
+    pools = Setting(pools=[heavy, light], types_of={"heavy": [X]})
+
+    assert ["heavy"] == planned(some(16), **pools).pools
+    selecting = some(16, node_selector={keys.NODEPOOL: "light"})
+    answer = planned(selecting, **pools)
+    assert (["light", "light"], ["l", "l"]) == (answer.pools, answer.types)
+
+
+@pytest.mark.case("OPT-7")
+def test_under_a_limit_no_pod_loses_its_place() -> None:
+    pools = Setting(pools=[node_pool(limits={"cpu": "8"})])
+
+    ours, theirs = planned(some(16), **pools), in_karpenters_order(some(16), **pools)
+
+    assert set(theirs.placed) <= set(ours.placed)
+    assert 8 == len(theirs.placed)
+
+
+@pytest.mark.case("OPT-8")
+def test_a_limit_of_nodes_leaves_karpenters_plan() -> None:
+    answer = planned(some(16), pools=[node_pool(limits={"nodes": "1"})])
+
+    assert ["x"] == answer.types
+    refused = {a.candidate: a.refused for a in packing_of(answer).alternatives}
+    assert "leaves 8 pods behind" == refused[Candidate.GREEDY]
+
+
+@pytest.mark.case("OPT-9")
+def test_min_values_ask_for_more_types_than_the_setting() -> None:
+    pool = node_pool(requirements=[min_values(3, keys.INSTANCE_TYPE)])
+
+    answer = planned(some(8), pools=[pool])
+
+    assert ["m", "m"] == answer.types
+    assert all(len(claim.instance_types) >= 3 for claim in answer.claims)
+
+
+@pytest.mark.case("OPT-10")
+def test_a_claim_keeps_as_many_types_as_are_asked_for() -> None:
+    answer = planned(some(8), replace(COST, min_types=2))
+
+    assert (("l", "x"), 0.36) == (answer.only.instance_types, cost_of(answer))
+
+
+@pytest.mark.case("OPT-11")
+def test_a_large_pod_takes_what_there_is() -> None:
+    wanted = [pod("large", cpu="30", memory="1Gi"), *some(8)]
+
+    answer = planned(wanted, replace(COST, min_types=2))
+
+    assert ("x",) == answer.with_pod("large").instance_types
+    others = [claim for claim in answer.claims if claim is not answer.with_pod("large")]
+    assert all(len(claim.instance_types) >= 2 for claim in others)
+
+
+@pytest.mark.case("OPT-12")
+def test_a_preference_is_never_given_up_to_save_money() -> None:
+    both = [
+        sold(
+            t.name,
+            t.capacity.cpu // 1000,
+            0,
+            [
+                offering("z1", keys.ON_DEMAND, t.offerings[0].price),
+                offering("z2", keys.ON_DEMAND, t.offerings[0].price * 1.5),
+            ],
+        )
+        for t in TYPES
+    ]
+    dear = some(8, preferred=[(1, [expression(keys.ZONE, "In", "z2")])])
+    impossible = some(8, preferred=[(1, [expression(keys.ZONE, "In", "nowhere")])])
+
+    assert {"z2"} == set(planned(dear, types=both).zones)
+    answer = planned(impossible, types=both)
+    assert ({"z1"}, 0.36) == (set(answer.zones), cost_of(answer))
+
+
+@pytest.mark.case("OPT-13")
+def test_daemons_take_their_part_of_every_node() -> None:
+    answer = planned(some(14), daemon_sets=[daemon_set(cpu="1", memory="1Gi")])
+
+    assert (["l", "l"], 0.72) == (answer.types, cost_of(answer))
+
+
+@pytest.mark.case("OPT-14")
+def test_pinned_pods_do_not_drag_others_along() -> None:
+    both = [
+        sold(
+            t.name,
+            t.capacity.cpu // 1000,
+            0,
+            [
+                offering("z1", keys.ON_DEMAND, t.offerings[0].price),
+                offering("z1", keys.SPOT, t.offerings[0].price * 0.3),
+            ],
+        )
+        for t in TYPES
+    ]
+    pinned = some(8, "pinned", node_selector={keys.CAPACITY_TYPE: keys.ON_DEMAND})
+    wanted = [*pinned, *some(8)]
+
+    answer = planned(wanted, types=both)
+
+    assert (["l", "l"], 0.468) == (answer.types, cost_of(answer))
+    assert [keys.ON_DEMAND, keys.SPOT] == answer.capacity_types
+    assert 2.0 == cost_of(in_karpenters_order(wanted, types=both))
+
+
+@pytest.mark.parametrize(
+    "tied",
+    [
+        pytest.param(
+            {"labels": APP_T, "anti_affinity": [pod_term()]}, id="OPT-15 apart by hostname"
+        ),
+        pytest.param({"labels": APP_T, "spread": [spread()]}, id="OPT-16 over zones"),
+    ],
+)
+def test_tied_pods_are_packed_in_karpenters_order_first(tied: PodOptions) -> None:
+    zoned = [
+        sold(
+            t.name,
+            t.capacity.cpu // 1000,
+            0,
+            [offering(zone, keys.ON_DEMAND, t.offerings[0].price) for zone in ("z1", "z2", "z3")],
+        )
+        for t in TYPES
+    ]
+    wanted = [*some(6, "tied", **tied), *some(20)]
+
+    answer = planned(wanted, types=zoned)
+
+    assert not answer.unplaced
+    assert cost_of(answer) <= cost_of(in_karpenters_order(wanted, types=zoned))
+
+
+@pytest.mark.case("OPT-18")
+def test_the_same_pods_on_machines_as_in_karpenters_order() -> None:
+    nodes = [managed_node("old", cpu="3", memory="8Gi")]
+
+    ours = planned(some(5), nodes=nodes)
+
+    assert in_karpenters_order(some(5), nodes=nodes).existing == ours.existing
+    assert 3 == len(ours.existing["old"])
+
+
+@pytest.mark.case("OPT-19")
+def test_values_of_a_label_that_a_pool_leaves_open_are_never_mixed() -> None:
+    pool = node_pool(requirements=[expression("team", "Exists")])
+    wanted = [
+        *some(4, "a", node_selector={"team": "a"}),
+        *some(4, "b", node_selector={"team": "b"}),
+    ]
+
+    answer = planned(wanted, pools=[pool])
+
+    assert [{"a"}, {"b"}] == sorted({name[8] for name in claim.pods} for claim in answer.claims)
+
+
+@pytest.mark.case("OPT-20")
+def test_pods_wait_for_a_reservation_as_in_karpenters_plan() -> None:
+    types = (S, M, sold("l", 8, 0, [offering("z1", keys.ON_DEMAND, 0.36), reserved("r", 1)]), X)
+
+    ours, theirs = planned(some(16), types=types), in_karpenters_order(some(16), types=types)
+
+    assert theirs.deferred == ours.deferred
+    assert theirs.deferred
+
+
+@pytest.mark.case("OPT-21")
+def test_the_order_of_pods_never_matters() -> None:
+    wanted = [*some(7), *some(5, "big", cpu="3"), *some(9, "wide", memory="3Gi")]
+    first = planned(wanted)
+
+    for turn in range(10):
+        turned = planned([*wanted[turn:], *reversed(wanted[:turn])])
+        assert first.plan == turned.plan
+
+
+def _raises(*_: object) -> None:
+    raise configurations.SolverError("it broke")
+
+
+def _nonsense(market: object, *_: object) -> None:
+    raise configurations.SolverError("the solver made a configuration that does not fit its size")
+
+
+@pytest.mark.parametrize("broken", [_raises, _nonsense])
+@pytest.mark.case("OPT-22")
+def test_without_a_solver_the_built_in_candidates_are_left(
+    monkeypatch: pytest.MonkeyPatch, broken: Callable[..., None]
+) -> None:
+    monkeypatch.setattr(configurations, "solved", broken)
+
+    answer = planned(some(16))
+
+    assert ("builtin", 0.72) == (packing_of(answer).solver, cost_of(answer))
+    assert 1 == len(packing_of(answer).failures)
+
+
+@pytest.mark.case("OPT-22")
+def test_an_absent_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    configurations.library.cache_clear()
+
+    outcome = packing_of(planned(some(16)))
+
+    configurations.library.cache_clear()
+    assert "builtin" == outcome.solver
+    assert ("highspy is not installed; install the extra karpenter[optimize]",) == outcome.failures
+
+
+@pytest.mark.case("OPT-23")
+def test_without_a_budget_or_time() -> None:
+    free = packing_of(planned(some(16), replace(COST, budget=0.0)))
+    assert [Candidate.KARPENTER, Candidate.APART, Candidate.GREEDY] == [
+        entry.candidate for entry in free.alternatives
+    ]
+
+    cut = solve(
+        question(some(200), types=TYPES, options=Options(cost=COST)), has_time=lambda: False
+    )
+    assert cut.unevaluated
+    assert cut.packing is not None
+    assert cut.packing.is_cut
+
+
+@pytest.mark.parametrize("price", [math.nan, math.inf])
+@pytest.mark.case("OPT-24")
+def test_an_unknown_price_is_never_chosen_while_another_fits(price: float) -> None:
+    unknown = sold("unknown", 16, price)
+
+    answer = planned(some(16), types=[*TYPES, unknown])
+
+    assert ["l", "l"] == answer.types
+    assert not any("unknown" in claim.instance_types for claim in answer.claims)
+
+
+@pytest.mark.case("OPT-24")
+def test_a_free_type_is_chosen() -> None:
+    answer = planned(some(16), types=[*TYPES, sold("free", 4, 0.0)])
+
+    assert (["free"] * 4, 0.0) == (answer.types, cost_of(answer))
+
+
+@pytest.mark.case("OPT-26")
+def test_spot_keeps_a_few_types_with_a_ceiling() -> None:
+    types = [
+        sold(name, 4, 0, [offering("z1", keys.SPOT, price)])
+        for name, price in (("a", 0.10), ("b", 0.105), ("c", 0.30))
+    ]
+
+    answer = planned(some(4), replace(COST, min_spot_types=2), types=types)
+
+    claim = answer.only
+    assert ("a", "b") == claim.instance_types
+    assert "0.105" == claim.annotations[keys.PRICE_CEILING]
+    assert claim.launch is not None
+    assert 0.10 == claim.launch.price
+    assert math.isclose(0.1025, answer.plan.expected_cost)
+
+
+@pytest.mark.case("OPT-60")
+def test_a_pool_may_stay_with_karpenters_order() -> None:
+    ours = node_pool("ours")
+    theirs = annotated(node_pool("theirs"), {"cost.karpenter.sh/packing": "karpenter"})
+    wanted = [
+        *some(16, "a", node_selector={keys.NODEPOOL: "ours"}),
+        *some(16, "b", node_selector={keys.NODEPOOL: "theirs"}),
+    ]
+
+    answer = planned(wanted, pools=[ours, theirs])
+
+    plain = in_karpenters_order(wanted, pools=[ours, theirs])
+    kept = [claim for claim in answer.claims if claim.node_pool == "theirs"]
+    assert [claim for claim in plain.claims if claim.node_pool == "theirs"] == kept
+    assert ["l", "l", "x"] == answer.types
+
+
+@pytest.mark.case("OPT-29")
+def test_a_plan_that_cannot_be_beaten_is_proved_so() -> None:
+    plan = planned(some(16)).plan
+
+    assert math.isclose(0.72, plan.lower_bound, rel_tol=1e-6)
+    assert plan.lower_bound <= plan.hourly_cost
+
+
+@pytest.mark.case("OPT-30")
+def test_whole_pods_count_in_the_bound() -> None:
+    answer = planned(some(3, cpu="3"), types=[M])
+
+    assert (["m"] * 3, 0.57) == (answer.types, cost_of(answer))
+    assert math.isclose(0.57, answer.plan.lower_bound, rel_tol=1e-6)
+
+
+@pytest.mark.case("OPT-31")
+@pytest.mark.parametrize(("free", "cost"), [("8", 0.0), ("4", 0.19)])
+@pytest.mark.parametrize("packing", list(PackingMode))
+def test_room_that_exists_costs_nothing(free: str, cost: float, packing: PackingMode) -> None:
+    nodes = [managed_node("old", cpu=free, memory="64Gi")]
+
+    answer = planned(some(8), replace(COST, packing=packing), nodes=nodes)
+
+    assert cost == cost_of(answer)
+    assert 0 <= answer.plan.lower_bound <= cost + 1e-9
+
+
+@pytest.mark.case("OPT-32")
+def test_tied_pods_count_as_if_they_were_free() -> None:
+    apart = some(4, labels=APP_T, anti_affinity=[pod_term()])
+
+    answer = planned(apart)
+
+    assert 0 < answer.plan.lower_bound <= answer.plan.hourly_cost
+    assert 0.0 == planned(some(1, cpu="100")).plan.lower_bound
+
+
+@pytest.mark.case("OPT-17")
+def test_pods_that_others_keep_away_from_are_tied() -> None:
+    hostile = pod("hostile", cpu="1", memory="1Gi", anti_affinity=[pod_term()])
+
+    answer = planned([hostile, *some(8, "meant", labels=APP_T)])
+
+    (alone,) = (claim for claim in answer.claims if "default/hostile" in claim.pods)
+    assert ("default/hostile",) == alone.pods
+
+
+@pytest.mark.case("OPT-25")
+def test_pods_of_which_no_two_are_alike() -> None:
+    wanted = [pod(f"p{n}", cpu=f"{100 + n}m", memory=f"{100 + 3 * n % 997}Mi") for n in range(900)]
+
+    answer = planned(wanted)
+
+    assert not answer.unplaced
+    assert cost_of(answer) <= cost_of(in_karpenters_order(wanted))
+
+
+@pytest.mark.case("OPT-1")
+def test_karpenters_order_is_untouched_while_packing_by_price_is_off() -> None:
+    plan = in_karpenters_order([*some(16), *some(3, "big", cpu="3")]).plan
+
+    assert plan.packing is None
+    assert not any(keys.PRICE_CEILING in claim.annotations for claim in plan.claims)
