@@ -115,7 +115,7 @@ conformance: install ## which rows of the conformance ledger have passing tests;
 	$(BIN)/python -m pytest -n auto -q -m "row and not slow and not storm" --conformance
 
 lock: ## resolve the pinned requirement files anew (needs uv)
-	$(LOCK) --upgrade pyproject.toml --extra aws --extra aws-sandbox --group dev -o requirements/dev.txt
+	$(LOCK) --upgrade pyproject.toml --extra aws --extra aws-sandbox --extra optimize --group dev -o requirements/dev.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml -o requirements/run.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade pyproject.toml --extra aws -o requirements/image.txt
 	$(LOCK) --constraints requirements/dev.txt --upgrade --group build -o requirements/build.txt

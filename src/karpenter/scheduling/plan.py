@@ -155,6 +155,7 @@ class Plan:
     costly: Mapping[str, str] = field(default_factory=dict)  # pod -> why it comes after others
     hourly_cost: float = 0.0
     least_cost: Callable[[], Bound] = field(default=Bound, compare=False, repr=False)
+    rough_least_cost: Callable[[], float] = field(default=float, compare=False, repr=False)
     expectation: Callable[[], float] = field(default=float, compare=False, repr=False)
     packing: PackingOutcome | None = None  # None: Karpenter's order, with nothing to choose from
 
@@ -162,6 +163,11 @@ class Plan:
     def bound(self) -> Bound:
         """What nodes for the placed pods cost at least; worked out when asked for."""
         return self.least_cost()
+
+    @cached_property
+    def rough_bound(self) -> float:
+        """A bound that is quick to work out, and no higher than ``bound``."""
+        return self.rough_least_cost()
 
     @property
     def lower_bound(self) -> float:

@@ -5,7 +5,7 @@ Usually Karpenter's is the only one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from karpenter.api.pods import Pod
@@ -122,6 +122,7 @@ def _plan(compiled: CompiledProblem, attempt: Attempt) -> Plan:
         empty_pools=_empty_pools(compiled),
         hourly_cost=sum(claim.launch.price for claim in claims if claim.launch),
         least_cost=lambda: _least_cost(compiled, served),
+        rough_least_cost=lambda: _rough_least_cost(compiled, served),
         expectation=lambda: _expected_cost(compiled, attempt),
     )
 
@@ -142,20 +143,30 @@ def _expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
     return expected_cost(compiled, attempt)
 
 
-def _least_cost(compiled: CompiledProblem, served: Iterable[int]) -> Bound:
-    classes = Counter(compiled.class_of[position] for position in served)
-    # a pod may go to a pool without its label, once another pod has made a claim define it
-    undefined = compiled.problem.facts.well_known_labels | compiled.custom_labels
-    room = free_room(compiled)
-    found = Bound(lower_bound(compiled.templates, classes, undefined, room))
+def _least_cost(compiled: CompiledProblem, served: Sequence[int]) -> Bound:
+    found = Bound(_rough_least_cost(compiled, served))
     if not wants_cheapest(compiled):
         return found
     from karpenter.scheduling.cheapest.cluster_bound import configuration_bound
 
-    sharper = configuration_bound(compiled, classes, undefined, room)
+    classes = Counter(compiled.class_of[position] for position in served)
+    sharper = configuration_bound(compiled, classes, _undefined(compiled), free_room(compiled))
     if sharper is None or sharper <= found.hourly:
         return found
     return Bound(sharper, BoundMethod.CONFIGURATIONS)
+
+
+def _rough_least_cost(compiled: CompiledProblem, served: Sequence[int]) -> float:
+    classes = Counter(compiled.class_of[position] for position in served)
+    return lower_bound(compiled.templates, classes, _undefined(compiled), free_room(compiled))
+
+
+def _undefined(compiled: CompiledProblem) -> frozenset[str]:
+    """Labels that a pool need not define for a pod that asks for them.
+
+    A pod may go to a pool without its label, once another pod has made a claim define it.
+    """
+    return compiled.problem.facts.well_known_labels | compiled.custom_labels
 
 
 def free_room(compiled: CompiledProblem) -> FreeRoom:

@@ -69,6 +69,19 @@ class WorkloadMetrics:
             "Time since the running scheduling simulation began.",
             "controller scheduling_id",
         )
+        self.plan_cost_hourly = make.gauge(
+            "karpenter_plan_cost_hourly",
+            "With PACKING=cheapest: what the nodes of the last plan cost an hour, in dollars.",
+        )
+        self.plan_lower_bound_hourly = make.gauge(
+            "karpenter_plan_lower_bound_hourly",
+            "With PACKING=cheapest: the lower bound of what nodes for the pods of that plan cost.",
+        )
+        self.packing_candidate_total = make.counter(
+            "karpenter_packing_candidate_total",
+            "With PACKING=cheapest: plans, by the candidate that was kept.",
+            "candidate",
+        )
         self.scheduler_ignored_pods_count = make.gauge(
             "karpenter_scheduler_ignored_pods_count", "Pods that scheduling ignores."
         )

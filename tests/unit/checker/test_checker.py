@@ -388,7 +388,7 @@ def launching(name: str = "small", zone: str = "z1", price: float = 0.4) -> Call
             lambda plan: replace(plan, hourly_cost=99.0), Rule.COST, id="another cost than its sum"
         ),
         pytest.param(
-            lambda plan: replace(plan, least_cost=lambda: 99.0),
+            lambda plan: replace(plan, least_cost=lambda: Bound(99.0)),
             Rule.COST,
             id="cheaper than possible",
         ),

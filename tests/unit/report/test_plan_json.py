@@ -351,7 +351,14 @@ def test_an_empty_cluster_has_an_empty_plan() -> None:
         "buffers": [],
         "static": [],
         "events": [],
-        "cost": {"hourly": 0.0, "lowerBoundHourly": 0.0},
+        "cost": {
+            "hourly": 0.0,
+            "expectedHourly": 0.0,
+            "lowerBoundHourly": 0.0,
+            "boundMethod": "shares",
+            "gapPercent": None,
+            "isProvedOptimal": False,
+        },
     } == document
 
 

@@ -137,6 +137,8 @@ class ProvisioningPlanner:
                 first=first,
                 compiler=self._compiler,
             )
+            if outcome.plan.packing is not None:
+                _ = outcome.plan.bound  # worked out here, beside the event loop
         return outcome, asked
 
     def _measured(self, waiting: int, elapsed: Callable[[], float]) -> "_Measured":

@@ -19,6 +19,7 @@ from karpenter.controllers.provisioning.planned_pods import PlannedPods
 from karpenter.controllers.provisioning.planner import CONTROLLER, PlannedPass
 from karpenter.kube.events import NOMINATED, NORMAL, WARNING, Event
 from karpenter.model import labels
+from karpenter.scheduling.inputs.cost_annotations import INVALID_COST_ANNOTATION
 from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced, Why
 from karpenter.scheduling.provisioning import (
     CLASS_NOT_READY,
@@ -39,6 +40,7 @@ _LASTING: Final = timedelta(minutes=5)  # after which a pod without a place is w
 _SHOWN: Final = 5
 _AT_A_TIME: Final = 200  # items between two yields to the event loop
 _DEDUPE_SECONDS: Final = {
+    INVALID_COST_ANNOTATION: 600,
     NOMINATED: 120.0,
     FAILED_SCHEDULING: 300.0,
     COSTLY_TO_PLAN: 300.0,
@@ -60,6 +62,7 @@ class Reporter:
         self._refused: dict[str, datetime | None] = {}
         self._without_pools = False
         self._unready: Mapping[str, str] = {}  # pool -> why it is not used
+        self._solver_failures: set[str] = set()  # of the solver, each logged once
         self._zones: frozenset[str] = frozenset()
         self._reported_preferences: dict[
             str, datetime
@@ -200,6 +203,13 @@ class Reporter:
         metrics.scheduler_ignored_pods_count.set(len(refused))
         unplaced = metrics.scheduler_unschedulable_pods_count.labels(CONTROLLER)
         unplaced.set(len(plan.unplaced))
+        if plan.packing is not None:
+            metrics.plan_cost_hourly.set(plan.hourly_cost)
+            metrics.plan_lower_bound_hourly.set(plan.lower_bound)
+            metrics.packing_candidate_total.labels(plan.packing.candidate.value).inc()
+            for failure in set(plan.packing.failures) - self._solver_failures:
+                self._log.error("packing without the solver", error=failure)
+            self._solver_failures |= set(plan.packing.failures)
         zones = effective_zones(plan, done)
         gauge = metrics.scheduler_pending_pods_by_effective_zone_count
         for zone in self._zones - zones.keys():

@@ -22,9 +22,9 @@ from karpenter.scheduling.cheapest.market import Configuration, Market, Work
 from karpenter.scheduling.cheapest.narrowing import expected_price, has_choice, narrowed
 from karpenter.scheduling.cheapest.pool_markets import (
     PoolMarket,
+    in_turn,
     is_free,
     pool_markets,
-    split_large,
 )
 from karpenter.scheduling.compiled.problem import CompiledProblem
 from karpenter.scheduling.inputs.cost_annotations import pool_cost
@@ -143,7 +143,7 @@ def _is_worth_it(compiled: CompiledProblem, base: _Found) -> bool:
     """Whether there are free pods on new claims, and something to be saved on them."""
     members = [p for claim in base.attempt.packing.claims for p in claim.members]
     free = sum(is_free(compiled.class_of[position]) for position in members)
-    return free >= 2 and base.expected > _CLOSE_ENOUGH * base.plan.lower_bound
+    return free >= 2 and base.expected > _CLOSE_ENOUGH * base.plan.rough_bound
 
 
 def _refusal(base: _Found, entry: _Found) -> str:
@@ -265,12 +265,10 @@ class _Draft:
     def buy(self, chooser: _Chooser) -> bool:
         """Pack every market by price, and say whether there was enough work for it."""
         for market in self._markets:
-            large, others = split_large(market)
-            if large is not None and not self._bought(large, chooser, with_choice=False):
-                return False
-            if others is not None:
-                self._top_up(others)
-                if not self._bought(others, chooser, with_choice=True):
+            for part, with_choice in in_turn(market):
+                if with_choice:
+                    self._top_up(part)
+                if not self._bought(part, chooser, with_choice=with_choice):
                     return False
         return True
 

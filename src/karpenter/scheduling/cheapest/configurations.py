@@ -238,11 +238,11 @@ class _Program:
             if size.count is None and limit[number] > 0:
                 if size.price <= 0:
                     return False
-                over = max(over, limit[number] / size.price)
+                over = max(over, float(limit[number]) / size.price)
         proved = float(sum(shares * self._numpy.array(market.demand, dtype=float))) / over
         for number in self._limited:
             size = market.sizes[number]
-            proved -= (size.count or 0) * max(0.0, limit[number] / over - size.price)
+            proved -= (size.count or 0) * max(0.0, float(limit[number]) / over - size.price)
         if proved / _SAFETY <= self.bound:
             return False
         self.bound = proved / _SAFETY

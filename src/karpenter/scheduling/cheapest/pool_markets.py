@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from karpenter.model import labels
 from karpenter.model.requirements import Requirements
 from karpenter.model.resources import CPU
 from karpenter.scheduling.bound import COMMON
@@ -166,17 +167,28 @@ def _pool_market(template: Template, cost: CostOptions, classes: Sequence[FreeCl
     return PoolMarket(template, cost, classes, resources)
 
 
-def split_large(market: PoolMarket) -> tuple[PoolMarket | None, PoolMarket | None]:
-    """The large classes of a market, and the others, each as a market of its own."""
-    whole = market.market()
-    held = {user for most in whole.most for user in most}
-    parts = []
-    for is_large in (True, False):
-        classes = [
-            entry for user, entry in enumerate(market.classes) if (user not in held) is is_large
-        ]
-        parts.append(_pool_market(market.template, market.cost, classes) if classes else None)
-    return parts[0], parts[1]
+def in_turn(market: PoolMarket) -> list[tuple[PoolMarket, bool]]:
+    """A market in parts that are bought one after the other; later pods fill what earlier left.
+
+    Pods that would be launched as spot come after those that must be on-demand: a claim of the
+    former alone would be spot again, whatever it was planned as. Large classes come first, each
+    part with whether its sizes have to leave a choice of types.
+    """
+    by_capacity_type: dict[str, list[FreeClass]] = {}
+    for entry in market.classes:
+        cheapest = market.template.universe.cheapest(entry.allowed)
+        name = cheapest.capacity_type if cheapest is not None else ""
+        by_capacity_type.setdefault(name, []).append(entry)
+    found = []
+    for name in sorted(by_capacity_type, key=lambda name: (name == labels.SPOT, name)):
+        part = _pool_market(market.template, market.cost, by_capacity_type[name])
+        held = {user for most in part.market().most for user in most}
+        for is_large in (True, False):
+            classes = [e for user, e in enumerate(part.classes) if (user not in held) is is_large]
+            if classes:
+                own = _pool_market(market.template, market.cost, classes)
+                found.append((own, not is_large))
+    return found
 
 
 def _home(

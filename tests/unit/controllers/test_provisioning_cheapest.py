@@ -1,0 +1,79 @@
+"""A controller with ``PACKING=cheapest``: what it launches, exports and says."""
+
+import sys
+
+import pytest
+
+from helpers.builders import instance_type, offering
+from helpers.clusters import in_virtual_time
+from helpers.provisioning import Provisioning, provisioning, ready_pool, waiting_pod
+from karpenter.cloud.types import InstanceType
+from karpenter.model import labels
+from karpenter.model.resources import Resources
+from karpenter.scheduling.cheapest import configurations
+from karpenter.settings import MinTypes, Settings
+
+CHEAPEST = Settings(packing="cheapest", packing_node_cost=0.0, packing_min_types=MinTypes(1, 1))
+
+
+def sold(name: str, cpu: int, price: float) -> InstanceType:
+    ways = [offering("z1", labels.ON_DEMAND, price)]
+    return instance_type(
+        name,
+        cpu=str(cpu),
+        memory=f"{2 * cpu}Gi",
+        slots=110,
+        offerings=ways,
+        reserved_system=Resources(),
+    )
+
+
+TYPES = (sold("l", 8, 0.36), sold("x", 32, 2.00))
+
+
+def value(run: Provisioning, name: str, **labelled: str) -> float | None:
+    return run.world.metrics.registry.get_sample_value(name, labelled)
+
+
+@pytest.mark.case("OPT-2")
+@in_virtual_time
+async def test_claims_are_cheap_and_carry_their_ceiling() -> None:
+    pods = [waiting_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(16)]
+    async with provisioning(ready_pool(), *pods, types=TYPES, settings=CHEAPEST) as run:
+        claims = await run.provision()
+
+        assert ["0.36", "0.36"] == [c.metadata.annotations[labels.PRICE_CEILING] for c in claims]
+        assert 0.72 == value(run, "karpenter_plan_cost_hourly")
+        assert 0.71 < (value(run, "karpenter_plan_lower_bound_hourly") or 0) <= 0.72
+        kept = ("apart", "greedy", "configurations")
+        name = "karpenter_packing_candidate_total"
+        assert 1 == sum(value(run, name, candidate=each) or 0 for each in kept)
+
+
+@pytest.mark.case("OPT-22")
+@in_virtual_time
+async def test_an_absent_solver_is_logged_once_and_plans_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    configurations.library.cache_clear()
+    pods = [waiting_pod(f"p{n}", cpu="1", memory="1Gi") for n in range(16)]
+    async with provisioning(ready_pool(), *pods, types=TYPES, settings=CHEAPEST) as run:
+        assert 2 == len(await run.provision())
+        (line,) = run.lines("packing without the solver")
+        assert "highspy is not installed" in line["error"]
+    configurations.library.cache_clear()
+
+
+@in_virtual_time
+async def test_an_annotation_that_cannot_be_read_is_a_warning_on_the_pool() -> None:
+    pool = ready_pool()
+    pool["metadata"]["annotations"] = {"cost.karpenter.sh/packing": "cheap"}
+    async with provisioning(pool, waiting_pod("p"), types=TYPES) as run:
+        await run.provision()
+
+        ((name, message),) = run.events("InvalidCostAnnotation")
+        assert "np" == name
+        assert (
+            "annotation cost.karpenter.sh/packing: 'cheap' must be karpenter or cheapest" in message
+        )
