@@ -67,7 +67,7 @@ class Workload:
 def diverse(count: int) -> Problem:
     """A fifth each: generic, spread over zones, over hosts, drawn together by zone, kept apart."""
     rng = random.Random(SEED)
-    return _on_ladder([_pod(n, *kind, *_size(rng)) for n, kind in enumerate(_fifths(count, rng))])
+    return _on_ladder([pod_of(n, *kind, *_size(rng)) for n, kind in enumerate(_fifths(count, rng))])
 
 
 def busy_cluster(count: int) -> Problem:
@@ -77,7 +77,7 @@ def busy_cluster(count: int) -> Problem:
     return Problem(
         pods=[replica(deployments[n % _CLASSES], f"pending-{n}") for n in range(count)],
         nodes=[_machine(number, deployments, rng) for number in range(_MACHINES)],
-        pools=(PoolCatalogue(_pool("general", limits=_HUGE), cloud()),),
+        pools=(PoolCatalogue(pool_of("general", limits=_HUGE), cloud()),),
         facts=FACTS,
     )
 
@@ -89,7 +89,7 @@ def all_different(count: int) -> Problem:
     for number, (own, spec) in enumerate(_fifths(count, rng)):
         cpu, memory = _size(rng)
         pods.append(
-            _pod(number, dict(own) | {"app-id": f"id-{number}"}, spec, cpu, memory + number)
+            pod_of(number, dict(own) | {"app-id": f"id-{number}"}, spec, cpu, memory + number)
         )
     return _on_ladder(pods)
 
@@ -100,7 +100,7 @@ def openb(count: int) -> Problem:
         rows = list(csv.DictReader(file))
     chosen = [rows[n * len(rows) // count] for n in range(count)]
     pods = [
-        _pod(n, {"app": "openb"}, {}, int(row["cpu_milli"]), int(row["memory_mib"]))
+        pod_of(n, {"app": "openb"}, {}, int(row["cpu_milli"]), int(row["memory_mib"]))
         for n, row in enumerate(chosen)
     ]
     wishes = (
@@ -111,7 +111,7 @@ def openb(count: int) -> Problem:
     return Problem(
         pods=pods,
         nodes=(),
-        pools=(PoolCatalogue(_pool("general", wishes), ec2(EC2_CATALOGUE)),),
+        pools=(PoolCatalogue(pool_of("general", wishes), ec2(EC2_CATALOGUE)),),
         facts=EC2_FACTS,
     )
 
@@ -147,7 +147,7 @@ WORKLOADS: Final = {
 
 
 def _on_ladder(pods: list[Pod]) -> Problem:
-    return Problem(pods, (), (PoolCatalogue(_pool("default", limits=_HUGE), ladder(400)),), FACTS)
+    return Problem(pods, (), (PoolCatalogue(pool_of("default", limits=_HUGE), ladder(400)),), FACTS)
 
 
 def _fifths(count: int, rng: random.Random) -> Iterable[tuple[Mapping[str, str], Json]]:
@@ -230,7 +230,8 @@ def replica(template: Json, name: str, node: str = "") -> Pod:
     return _converted(template | {"metadata": metadata, "spec": spec, "status": status})
 
 
-def _pod(number: int, own: Mapping[str, str], constraints: Json, cpu: int, memory: int) -> Pod:
+def pod_of(number: int, own: Mapping[str, str], constraints: Json, cpu: int, memory: int) -> Pod:
+    """A pod with labels, further fields of its spec, milli cpu and Mi of memory."""
     return _converted(_pod_dict(f"pod-{number}", own, constraints, cpu, memory))
 
 
@@ -255,11 +256,12 @@ def _converted(manifest: Json) -> Pod:
     return pod
 
 
-def _pool(
+def pool_of(
     name: str,
     requirements: Iterable[tuple[str, str, list[str]]] = (),
     limits: Mapping[str, str] | None = None,
 ) -> NodePool:
+    """A pool of the benchmark's node class."""
     reference = {"group": NODE_CLASS_GROUP, "kind": NODE_CLASS_KIND, "name": "default"}
     template = {
         "nodeClassRef": reference,

@@ -18,9 +18,16 @@ FILES = [
 
 
 def test_there_are_examples() -> None:
-    assert {"aws-plan", "disruption", "legacy", "migrate", "plan", "scale-walk", "v1"} == {
-        name.partition("/")[0] for name in FILES
-    }
+    assert {
+        "aws-plan",
+        "cheapest",
+        "disruption",
+        "legacy",
+        "migrate",
+        "plan",
+        "scale-walk",
+        "v1",
+    } == {name.partition("/")[0] for name in FILES}
 
 
 @pytest.mark.parametrize("name", FILES)
