@@ -128,10 +128,14 @@ class _Demands:
 def offering_masks(
     pod_class: PodClass, markets: Iterable[Pools], well_known: frozenset[str]
 ) -> Masks:
-    """The offerings that a pod of a class may use when it has given up every preference."""
+    """The offerings that a pod of a class may use when it has given up every preference.
+
+    Of its needs only rare ones count: whether there is room for the others depends on the size.
+    """
     strict = {id(stage.strict): stage.strict for stage in pod_class.stages}
     tolerations = pod_class.stages[-1].tolerations
-    demands = _Demands([*strict.values()], tolerations, {}, dict(pod_class.needs))
+    rare = {name: amount for name, amount in pod_class.needs if name not in COMMON}
+    demands = _Demands([*strict.values()], tolerations, {}, rare)
     return demands.masks(markets, well_known)
 
 

@@ -36,7 +36,6 @@ class FreeClass:
     pod_class: PodClass  # any one of theirs
     stage: Stage
     allowed: int  # offerings that labels, taints and rare resources leave
-    bits: int  # those of them that hold such a pod
     pods: list[int]  # positions, in Karpenter's order
 
     @property
@@ -75,7 +74,7 @@ class PoolMarket:
         template, cost = self.template, self.cost
         universe, room = template.universe, template.room
         sizes: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
-        parts = list(partition([entry.bits for entry in self.classes]))
+        parts = list(partition([entry.allowed for entry in self.classes]))
         for users, bits in parts[:_MOST_PARTS]:
             common = universe.launchable
             for user in users:
@@ -128,7 +127,7 @@ def pool_markets(
     """
     settings = compiled.problem.options.cost
     costs = [pool_cost(template.node_pool, settings) for template in compiled.templates]
-    homes: dict[int, tuple[Template, Stage, int, int] | None] = {}  # class -> its home
+    homes: dict[int, tuple[Template, Stage, int] | None] = {}  # class -> its home
     grouped: dict[tuple[object, ...], FreeClass] = {}
     template_of: dict[tuple[object, ...], Template] = {}
     for position in positions:
@@ -139,11 +138,11 @@ def pool_markets(
         home = homes[pod_class.number]
         if home is None or costs[home[0].number].packing is not PackingMode.CHEAPEST:
             continue
-        template, stage, allowed, bits = home
+        template, stage, allowed = home
         key = (template.number, pod_class.needs, id(stage.requirements), stage.tolerations)
         entry = grouped.get(key)
         if entry is None:
-            grouped[key] = FreeClass(pod_class, stage, allowed, bits, [position])
+            grouped[key] = FreeClass(pod_class, stage, allowed, [position])
             template_of[key] = template
         else:
             entry.pods.append(position)
@@ -193,7 +192,7 @@ def in_turn(market: PoolMarket) -> list[tuple[PoolMarket, bool]]:
 
 def _home(
     compiled: CompiledProblem, joining: Joining, pod_class: PodClass
-) -> tuple[Template, Stage, int, int] | None:
+) -> tuple[Template, Stage, int] | None:
     for stage in pod_class.stages:
         for template in compiled.templates:
             claim = joining.open(template, 0, pod_class, stage)
@@ -209,7 +208,7 @@ def _home(
                 return None  # reservations are handed out in Karpenter's order
             rare = [(name, amount) for name, amount in pod_class.needs if name not in COMMON]
             allowed = template.room.fitting(claim.bits & shape.bits, {}, rare)
-            return template, stage, allowed, bits
+            return template, stage, allowed
     return None
 
 
