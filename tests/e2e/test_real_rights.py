@@ -20,6 +20,7 @@ from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import ControlPlane, control_plane
 from control_plane.processes import free_ports
 from e2e.test_real_disruption import SMALL, deployment, node_class, node_pool
+from helpers.cluster_texts import CLASS_REF
 from helpers.helm import CRDS, MAIN, NAMESPACE, Helm, environment, read
 from helpers.real_cluster import (
     ACCOUNT,
@@ -297,11 +298,7 @@ def node_claim(name: str) -> Json:
         "kind": "NodeClaim",
         "metadata": {"name": name},
         "spec": {
-            "nodeClassRef": {
-                "group": "karpenter.kwok.sh",
-                "kind": "KWOKNodeClass",
-                "name": "default",
-            },
+            "nodeClassRef": CLASS_REF,
             "requirements": [],
         },
     }

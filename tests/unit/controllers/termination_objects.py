@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from helpers import manifests
 from helpers.autoscaler import JsonObject
+from helpers.cluster_texts import CLASS_REF
 from helpers.manifests import condition
 
 FINALIZER: Final = "karpenter.sh/termination"
@@ -44,7 +45,7 @@ def claim(
 ) -> JsonObject:
     """A claim whose machine runs; ``machine=""`` makes one that was never launched."""
     spec: JsonObject = {
-        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "nodeClassRef": CLASS_REF,
         "requirements": [],
         "expireAfter": "Never",
     }
