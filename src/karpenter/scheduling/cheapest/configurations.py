@@ -25,7 +25,9 @@ from karpenter.scheduling.cheapest.market import Configuration, Market, Work, co
 _CLOSE_ENOUGH: Final = 0.002  # of the program's price, between it and its bound
 _MOST_COLUMNS: Final = 4000
 _SMOOTHING: Final = (0.7, 0.3, 0.0)  # how much of the best shares so far goes into the next
+_THRESHOLDS: Final = (1.0, 0.7, 0.5)  # fractions from which on a machine is bought
 _MOST_DIVES: Final = 60  # programs that are solved again while fractions are made whole
+_LOOKS_PER_PAIR: Final = 3  # the library prices a pair that much faster than Python does
 _BETTER: Final = 1e-7  # of its price, by which a column must improve the program
 _SEARCH_NODES: Final = 20_000  # of one exact search
 _NODES_PER_PAIR: Final = 3  # of such a search, for the time that a pair takes
@@ -201,7 +203,7 @@ class _Program:
             added = 0
             for weight in _SMOOTHING:
                 tried = weight * best + (1 - weight) * shares
-                if not self._work.spend(self._market.pairs):
+                if not self._work.spend(self._market.pairs // _LOOKS_PER_PAIR):
                     return
                 found, limit = self._pricing.columns(tried)
                 if self._raise_bound(tried, limit):
@@ -277,8 +279,9 @@ class _Program:
     def rounded(self) -> Solution:
         """Turn the fractions of the program into whole machines.
 
-        Whole parts are bought, then one more machine of the column that lacks least, and the
-        program is solved again for what is left, until nothing is.
+        Once, everything from a fraction on is bought, and the rest greedily. Then again in small
+        steps: whole parts, and one more machine of the column that lacks least; the program is
+        solved again for what is left, until nothing is. The cheapest of all counts.
         """
         market = self._market
         bought: dict[Configuration, int] = {}
@@ -287,6 +290,14 @@ class _Program:
         _, shares, _ = self._solve_master()
         worth = [float(share) for share in shares]
         best = self._finished(bought, left, worth)
+        fractions = list(self._master.getSolution().col_value)
+        for threshold in _THRESHOLDS:
+            tried, rest, once = dict(spare), list(left), dict(bought)
+            amounts = [float(int(amount + 1 - threshold + 1e-6)) for amount in fractions]
+            self._buy_whole(amounts, rest, tried, once, worth)
+            finished = self._finished(once, rest, worth)
+            if finished is not None and (best is None or finished[0] < best[0]):
+                best = finished
         for _ in range(_MOST_DIVES):
             amounts = list(self._master.getSolution().col_value)
             if not self._buy_whole(amounts, left, spare, bought, worth):
