@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helpers.random_clusters import Question, Recipe, recipes
 from helpers.solver import written
-from karpenter.checker.check import check_plan
+from karpenter.checker.check import accounting_violations, check_plan
 from karpenter.scheduling.cheapest import configurations, fluid, greedy
 from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work
 from karpenter.scheduling.problem import CostOptions, PackingMode
@@ -60,6 +60,19 @@ def test_the_order_of_the_input_changes_no_cheapest_plan(
     plan = solve(question.problem)
 
     assert written(plan) == written(solve(question.shuffled(order).problem))
+
+
+@given(recipes(), costs, st.integers(0, 12))
+@settings(max_examples=50, deadline=None)
+def test_when_time_runs_out_every_pod_is_still_accounted_for(
+    recipe: Recipe, cost: CostOptions, looks: int
+) -> None:
+    question = asking_for(recipe.question, cost)
+    left = iter(range(looks))
+
+    plan = solve(question.problem, has_time=lambda: next(left, None) is not None)
+
+    assert [] == [*accounting_violations(question.cluster, plan)]
 
 
 @st.composite

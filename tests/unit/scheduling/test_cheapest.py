@@ -35,6 +35,7 @@ from karpenter.cloud.types import InstanceType, Offering
 from karpenter.model import labels as keys
 from karpenter.model.resources import Resources
 from karpenter.scheduling.cheapest import configurations
+from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work
 from karpenter.scheduling.plan import Candidate, PackingOutcome
 from karpenter.scheduling.problem import CostOptions, Options, PackingMode
 from karpenter.scheduling.solve import solve
@@ -469,3 +470,35 @@ def test_karpenters_order_is_untouched_while_packing_by_price_is_off() -> None:
 
     assert plan.packing is None
     assert not any(keys.PRICE_CEILING in claim.annotations for claim in plan.claims)
+
+
+def test_pods_that_only_machines_of_unknown_price_hold_are_placed_all_the_same() -> None:
+    wanted = [*some(16), *some(3, "large", cpu="60")]
+
+    answer = planned(wanted, types=[*TYPES, sold("unknown", 64, math.inf)])
+
+    assert not answer.unplaced
+    assert 3 == answer.types.count("unknown")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("it broke"), ValueError("nonsense")])
+def test_whatever_a_solver_raises_the_plan_goes_on(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails() -> None:
+        raise error
+
+    monkeypatch.setattr(configurations, "library", fails)
+
+    outcome = packing_of(planned(some(16)))
+
+    assert "builtin" == outcome.solver
+    assert (f"the solver failed: {type(error).__name__}: {error}",) == outcome.failures
+
+
+def test_a_configuration_that_does_not_fit_is_refused() -> None:
+    market = Market([(3, 1)], [2], [Size((4, 4), 1.0, (0,))])
+    program = configurations._Program(market, [1.0], Work(1.0, lambda: True))
+
+    with pytest.raises(configurations.SolverError, match="does not fit its size"):
+        program._add([Configuration(0, ((0, 2),))])

@@ -13,7 +13,7 @@ costs beside its price; Karpenter's own wins a tie.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from karpenter.scheduling.attempt import Attempt, Beginning, HasTime, begin, pod_order
@@ -275,7 +275,13 @@ class _Draft:
     def _bought(self, pool: PoolMarket, chooser: _Chooser, *, with_choice: bool) -> bool:
         pool = pool.with_pods()
         market = pool.market(with_choice=with_choice)
-        if not pool.classes or not market.sizes:
+        held = {user for most in market.most for user in most}
+        if len(held) < len(pool.classes):  # no price is known of what would hold the others
+            others = [e for user, e in enumerate(pool.classes) if user not in held]
+            self._left += [position for entry in others for position in entry.pods]
+            pool = replace(pool, classes=[pool.classes[user] for user in sorted(held)])
+            market = pool.market(with_choice=with_choice)
+        if not pool.classes:
             return True
         bought = chooser(market, fluid.worths(market))
         if bought is None:

@@ -13,7 +13,8 @@ configuration that does not fit, or a demand that is not met, raises ``SolverErr
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -74,9 +75,10 @@ def solved(market: Market, worth: Sequence[float], work: Work) -> Solution:
     Raises:
         SolverError: the library is absent or has failed.
     """
-    program = _Program(market, worth, work)
-    program.improve()
-    return program.rounded()
+    with _failing_as_one():
+        program = _Program(market, worth, work)
+        program.improve()
+        return program.rounded()
 
 
 def bound_of(market: Market, worth: Sequence[float], work: Work) -> tuple[float, Sequence[float]]:
@@ -85,9 +87,26 @@ def bound_of(market: Market, worth: Sequence[float], work: Work) -> tuple[float,
     Raises:
         SolverError: as ``solved``.
     """
-    program = _Program(market, worth, work)
-    program.improve()
-    return program.bound, program.proof
+    with _failing_as_one():
+        program = _Program(market, worth, work)
+        program.improve()
+        return program.bound, program.proof
+
+
+@contextmanager
+def _failing_as_one() -> Iterator[None]:
+    """Whatever a library does that is not ours, the plan goes on without it."""
+    try:
+        yield
+    except (
+        ArithmeticError,
+        LookupError,
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise SolverError(f"the solver failed: {type(error).__name__}: {error}") from error
 
 
 class _Program:

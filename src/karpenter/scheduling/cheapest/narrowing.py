@@ -48,13 +48,16 @@ class Narrowed:
 def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowed | None:
     """What a claim keeps, or None when it stays as it is.
 
-    A claim that holds a reservation stays as it is, and so does one without any known price.
+    A claim that holds or could use a reservation stays as it is, and so does one without any
+    known price.
     """
     universe = template.universe
     sold = _sold(universe, claim.bits)
     if claim.bookings or not sold:
         return None
     first = universe.offerings[universe.cheapest_bit(sold)]
+    if first.is_reserved:
+        return None  # it is paid for already, so its price says nothing about the fallback
     minimum = _minimum(first.capacity_type, cost)
     most = first.price * (1 + cost.price_slack)
     kept: dict[int, KeptType] = {}

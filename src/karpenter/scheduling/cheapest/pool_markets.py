@@ -8,6 +8,7 @@ Notation
     large class  one that no size with enough choice of types holds; it uses what there is
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -87,7 +88,11 @@ class PoolMarket:
                 key = tuple(amount for _, amount in amounts), tuple(sorted(users))
                 price = expected_price(template, holding, cost) + cost.node_cost
                 sizes[key] = min(price, sizes.get(key, price))
-        found = [Size(has, price, users) for (has, users), price in sizes.items() if price >= 0]
+        found = [
+            Size(has, price, users)
+            for (has, users), price in sizes.items()
+            if 0 <= price < math.inf
+        ]
         return Market(
             self.needs(), [len(each.pods) for each in self.classes], without_dominated(found)
         )

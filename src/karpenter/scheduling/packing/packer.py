@@ -131,7 +131,7 @@ class Packer:
             is_time_to_look = seen % _PODS_BETWEEN_LOOKS_AT_THE_CLOCK == 0 or pod_class.is_costly
             if is_time_to_look and not has_time():
                 queue.appendleft(position)
-                self._packing.unevaluated = [p for p in queue if p not in length_at_push]
+                self._packing.unevaluated += [p for p in queue if p not in length_at_push]
                 break
             # what one pod of a class finds closed may be open to another
             kind = pod_class.number, self._barred.get(position, 0)
