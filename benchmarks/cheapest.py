@@ -134,7 +134,7 @@ def _measured(load: Load, budget: float, most: int | None) -> Row:
         cheapest_nodes=len(cheap.claims),
         candidate=cheap.packing.candidate.value,
         lower_bound=cheap.lower_bound,
-        bound_method=cheap.bound.method.value,
+        bound_method=cheap.bound.method,
         seconds=after - before,
         target=load.target,
     )

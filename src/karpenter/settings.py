@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from karpenter.model import durations
+from karpenter.model import cost_values, durations
 
 DEFAULT_GATES: Final[Mapping[str, bool]] = {
     "NodeRepair": False,
@@ -266,21 +266,8 @@ def _boolean(text: str) -> bool:
     return _LOOSE_BOOLEANS[text.lower()]
 
 
-def _dollars(text: str) -> float:
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = math.nan
-    if not (math.isfinite(amount) and amount >= 0):
-        raise ValueError(f"{text!r} is not an amount of dollars, 0 or more, such as 0.02")
-    return amount
-
-
 def _min_types(text: str) -> MinTypes:
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) > 2 or not all(_WHOLE_NUMBER.fullmatch(part) and int(part) > 0 for part in parts):
-        raise ValueError(f"{text!r} is not one or two whole numbers from 1 on, such as 5,15")
-    return MinTypes(int(parts[0]), int(parts[-1]))
+    return MinTypes(*cost_values.min_types(text))
 
 
 def _percentage(text: str) -> Percentage:
@@ -306,7 +293,7 @@ _READERS: Final[Mapping[type, Callable[[str], object]]] = {
     int: _integer,
     bool: _boolean,
     timedelta: _duration,
-    float: _dollars,
+    float: cost_values.dollars,
     MinTypes: _min_types,
     Percentage: _percentage,
     FeatureGates: parse_gates,

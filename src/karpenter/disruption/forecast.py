@@ -8,7 +8,7 @@ had nominated them.
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -89,6 +89,14 @@ class _Foresight:
         return Condition(
             type=kind, status=TRUE, reason=reason or kind, last_transition_time=self._now
         )
+
+
+class ForecastOptions(TypedDict, total=False):
+    """What a forecast may be told besides the cluster."""
+
+    policies: RepairPolicies | None  # when a machine is repaired as one method among others
+    memory: Memory | None  # of earlier passes
+    timer: Timer
 
 
 class DisruptionForecast:

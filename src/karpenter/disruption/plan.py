@@ -9,10 +9,9 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, Unpack
 
 from karpenter.cloud.provider import RepairPolicy
-from karpenter.cloud.repair import RepairPolicies
 from karpenter.cloud.types import ProviderFacts
 from karpenter.disruption import budgets, commands
 from karpenter.disruption.budgets import Allowance
@@ -21,12 +20,9 @@ from karpenter.disruption.commands import Command, Finding
 from karpenter.disruption.context import (
     DisruptionContext,
     DisruptionSettings,
-    Memory,
-    Timer,
-    no_hurry,
 )
 from karpenter.disruption.events import announced, announced_command, announced_pods
-from karpenter.disruption.forecast import DisruptionForecast
+from karpenter.disruption.forecast import DisruptionForecast, ForecastOptions
 from karpenter.disruption.methods.consolidation import Consolidation
 from karpenter.disruption.methods.drift import find_drift
 from karpenter.disruption.methods.emptiness import find_empty
@@ -105,29 +101,18 @@ def plan_disruption(
     settings: DisruptionSettings,
     *,
     now: datetime,
-    policies: RepairPolicies | None = None,
-    legacy_policies: Sequence[RepairPolicy] = (),
-    memory: Memory | None = None,
-    timer: Timer = no_hurry,
     most: int = MOST_COMMANDS,
+    legacy_policies: Sequence[RepairPolicy] = (),
+    **options: Unpack[ForecastOptions],
 ) -> DisruptionPlan:
     """Plan everything that would be begun now, each command after the one before it.
 
     Args:
-        policies: when a machine is repaired as one method among others.
-        legacy_policies: when it is repaired forcefully, whatever the settings say otherwise.
+        legacy_policies: when a machine is repaired forcefully, whatever the settings say.
+        options: what a forecast takes besides.
     """
-    outlook = DisruptionForecast(
-        snapshot,
-        catalogue,
-        facts,
-        settings,
-        now=now,
-        policies=policies,
-        legacy_policies=legacy_policies,
-        memory=memory,
-        timer=timer,
-    )
+    cluster = (snapshot, catalogue, facts, settings)
+    outlook = DisruptionForecast(*cluster, now=now, legacy_policies=legacy_policies, **options)
     ours = outlook.before.snapshot
     before = {
         pool: {reason: outlook.before.allowance(pool, reason) for reason in budgets.REASONS}

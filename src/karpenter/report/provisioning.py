@@ -66,7 +66,7 @@ def _cost(outcome: ProvisioningPlan) -> dict[str, Any]:
         "hourly": plan.hourly_cost,
         "expectedHourly": plan.expected_cost,
         "lowerBoundHourly": plan.lower_bound,
-        "boundMethod": plan.bound.method.value,
+        "boundMethod": plan.bound.method,
         "gapPercent": None if gap is None else gap * 100,
         "isProvedOptimal": gap is not None and gap < _PROVED,
         **estimate_mark(plan.is_estimate),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from karpenter.api.pods import Pod
 from karpenter.scheduling.compiled.pod_classes import PodClass
@@ -29,8 +30,7 @@ class Attempt:
     diagnosis: Diagnosis
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(NamedTuple):
     """A packer that has placed nothing so far, with the rules it places by."""
 
     packer: Packer

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 from karpenter.api.karpenter import NodeClassReference
 from karpenter.api.nodes import Taint
@@ -45,6 +45,15 @@ class Why(StrEnum):
     CLASS_NOT_FOUND = "NodeClassNotFound"
     CLASS_NOT_READY = "NodeClassNotReady"
     CLASS_UNSUPPORTED = "NodeClassUnsupported"
+
+
+class Candidate(StrEnum):
+    """A way to pack pods that a plan is chosen from."""
+
+    KARPENTER = "karpenter"
+    APART = "apart"
+    GREEDY = "greedy"
+    CONFIGURATIONS = "configurations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +104,6 @@ class Unplaced:
     reasons: tuple[Reason, ...]
 
 
-class Candidate(StrEnum):
-    """A way to pack pods that a plan is chosen from."""
-
-    KARPENTER = "karpenter"
-    APART = "apart"
-    GREEDY = "greedy"
-    CONFIGURATIONS = "configurations"
-
-
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """What one candidate would have cost."""
@@ -127,19 +127,12 @@ class PackingOutcome:
     failures: tuple[str, ...] = ()  # of the solver
 
 
-class BoundMethod(StrEnum):
-    """How a lower bound was found."""
-
-    SHARES = "shares"
-    CONFIGURATIONS = "configurations"
-
-
 @dataclass(frozen=True, slots=True)
 class Bound:
     """The least that machines for the placed pods can cost per hour."""
 
     hourly: float = 0.0
-    method: BoundMethod = BoundMethod.SHARES
+    method: Literal["shares", "configurations"] = "shares"  # how it was found
 
 
 @dataclass(frozen=True)

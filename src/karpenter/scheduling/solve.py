@@ -16,7 +16,7 @@ from karpenter.scheduling.compiled.compiler import Compiler
 from karpenter.scheduling.compiled.pod_classes import PodClass
 from karpenter.scheduling.compiled.problem import CompileBudget, CompiledProblem
 from karpenter.scheduling.packing.packer import Packing
-from karpenter.scheduling.plan import Bound, BoundMethod, Plan, PlannedClaim, Reason, Unplaced, Why
+from karpenter.scheduling.plan import Bound, Plan, PlannedClaim, Reason, Unplaced, Why
 from karpenter.scheduling.problem import Problem
 from karpenter.scheduling.reasons.pool_refusals import nothing_offered
 from karpenter.scheduling.result import ClaimWriter
@@ -153,7 +153,7 @@ def _least_cost(compiled: CompiledProblem, served: Sequence[int]) -> Bound:
     sharper = configuration_bound(compiled, classes, _undefined(compiled), free_room(compiled))
     if sharper is None or sharper <= found.hourly:
         return found
-    return Bound(sharper, BoundMethod.CONFIGURATIONS)
+    return Bound(sharper, "configurations")
 
 
 def _rough_least_cost(compiled: CompiledProblem, served: Sequence[int]) -> float:

@@ -75,5 +75,6 @@ async def test_an_annotation_that_cannot_be_read_is_a_warning_on_the_pool() -> N
         ((name, message),) = run.events("InvalidCostAnnotation")
         assert "np" == name
         assert (
-            "annotation cost.karpenter.sh/packing: 'cheap' must be karpenter or cheapest" in message
+            "annotation cost.karpenter.sh/packing: 'cheap' is neither karpenter nor cheapest"
+            in message
         )

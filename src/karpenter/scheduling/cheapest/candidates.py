@@ -45,6 +45,15 @@ _Chooser: TypeAlias = Callable[
 
 
 @dataclass(slots=True)
+class _Search:
+    """What one choice has looked at."""
+
+    solver: str = "builtin"
+    is_cut: bool = False
+    failures: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Found:
     candidate: Candidate
     attempt: Attempt
@@ -59,15 +68,6 @@ class _Found:
             pool_cost(compiled.templates[claim.template].node_pool, settings).node_cost
             for claim in self.attempt.packing.claims
         )
-
-
-@dataclass(slots=True)
-class _Search:
-    """What one choice has looked at."""
-
-    solver: str = "builtin"
-    is_cut: bool = False
-    failures: list[str] = field(default_factory=list)
 
 
 def choose(

@@ -8,7 +8,6 @@ nearly as cheap. Whole types are kept: on-demand of the same type remains the fa
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 
 from karpenter.cloud.types import comparable_price
 from karpenter.model import labels
@@ -18,31 +17,12 @@ from karpenter.scheduling.packing.claims import OpenClaim
 from karpenter.scheduling.problem import CostOptions
 
 
-class Because(StrEnum):
-    """Why a type is kept."""
-
-    CHEAPEST = "cheapest"
-    MINIMUM = "minimum"
-    SLACK = "slack"
-    MIN_VALUES = "minValues"
-
-
-@dataclass(frozen=True, slots=True)
-class KeptType:
-    """An instance type that a claim keeps."""
-
-    index: int  # in the catalogue
-    price: float  # of its cheapest offering of the kind that would be launched
-    because: Because
-
-
 @dataclass(frozen=True, slots=True)
 class Narrowed:
     """What a claim keeps."""
 
     bits: int
-    types: tuple[KeptType, ...]  # cheapest first
-    ceiling: float | None  # the dearest offering it may be launched at, if that is known
+    ceiling: float  # dollars per hour of the dearest offering it may be launched at
 
 
 def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowed | None:
@@ -60,56 +40,46 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
         return None  # it is paid for already, so its price says nothing about the fallback
     minimum = _minimum(first.capacity_type, cost)
     most = first.price * (1 + cost.price_slack)
-    kept: dict[int, KeptType] = {}
+    kept: set[int] = set()  # types
     ceiling = first.price
     for bit in universe.members(sold):
         index, price = universe.type_of[bit], universe.offerings[bit].price
-        if price <= most and (index in kept or len(kept) >= minimum):
-            kept.setdefault(index, KeptType(index, price, Because.SLACK))
-        elif index in kept:
+        if price > most and len(kept) >= minimum:
+            break  # all others are dearer
+        if price > most and index in kept:
             continue
-        elif len(kept) < minimum:
-            because = Because.MINIMUM if kept else Because.CHEAPEST
-            kept[index] = KeptType(index, price, because)
-        elif price > most:
-            break
+        kept.add(index)
         ceiling = max(ceiling, price)
-    more = _for_min_values(template, claim, kept)
-    prices = [entry.price for index, entry in more.items() if universe.type_bits[index] & sold]
-    ceiling = max(ceiling, *prices) if prices else ceiling
-    kept |= more
-    bits = _of_types(universe, kept) & claim.bits
-    return Narrowed(bits, tuple(kept.values()), ceiling)
+    bits, dearest = _for_min_values(template, claim, sold, _of_types(universe, kept) & claim.bits)
+    return Narrowed(bits, max(ceiling, dearest))
 
 
 def _for_min_values(
-    template: Template, claim: OpenClaim, kept: dict[int, KeptType]
-) -> dict[int, KeptType]:
-    """Further types, cheapest first, until the pool's minimum choice is there.
+    template: Template, claim: OpenClaim, sold: int, bits: int
+) -> tuple[int, float]:
+    """Add types, cheapest first, until the pool's minimum choice is there.
 
-    Where it is not, types that are sold in other ways than the cheapest one count too.
+    Where it is not, types that are sold in other ways than the cheapest one count too. The dearest
+    price of those that are sold in the same way is returned as well.
     """
     if not template.min_values:
-        return {}
+        return bits, 0.0
     universe, held = template.universe, claim.shape.requirements
-    more: dict[int, KeptType] = {}
-    bits = _of_types(universe, kept) & claim.bits
     short = sum(entry.wanted - entry.found for entry in template.shortfalls(held, bits))
-    sold = _sold(universe, claim.bits)
+    dearest = 0.0
     others = claim.bits & universe.launchable & ~sold
     for bit in (*universe.members(sold), *universe.members(others)):
         if not short:
             break
-        index = universe.type_of[bit]
-        if index in kept or index in more:
+        wider = bits | (universe.type_bits[universe.type_of[bit]] & claim.bits)
+        if wider == bits:
             continue
-        wider = bits | (universe.type_bits[index] & claim.bits)
         still = sum(entry.wanted - entry.found for entry in template.shortfalls(held, wider))
         if still < short:
-            price = universe.offerings[bit].price
-            more[index] = KeptType(index, price, Because.MIN_VALUES)
             bits, short = wider, still
-    return more
+            if sold >> bit & 1:
+                dearest = max(dearest, universe.offerings[bit].price)
+    return bits, dearest
 
 
 def expected_price(template: Template, bits: int, cost: CostOptions) -> float:
