@@ -20,7 +20,7 @@ from control_plane.access import service_account_kubeconfig
 from control_plane.cluster import ControlPlane, control_plane
 from control_plane.processes import free_ports
 from e2e.test_real_disruption import SMALL, deployment, node_class, node_pool
-from helpers.cluster_texts import CLASS_REF
+from helpers.cluster_texts import class_ref
 from helpers.helm import CRDS, MAIN, NAMESPACE, Helm, environment, read
 from helpers.real_cluster import (
     ACCOUNT,
@@ -298,7 +298,7 @@ def node_claim(name: str) -> Json:
         "kind": "NodeClaim",
         "metadata": {"name": name},
         "spec": {
-            "nodeClassRef": CLASS_REF,
+            "nodeClassRef": class_ref(),
             "requirements": [],
         },
     }

@@ -10,14 +10,18 @@ from helpers.commands import run
 from karpenter.report.provisioning import plan_schema
 
 SCHEMA = jsonschema_rs.Draft202012Validator(json.loads(plan_schema()))
-CLASS_REF = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
+
+
+def class_ref() -> dict[str, str]:
+    """A reference to the node class of simulated machines; each one may be changed by its test."""
+    return {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 
 
 def pool(name: str = "general", **spec: Any) -> dict[str, Any]:
     """The smallest pool; ``spec`` is that of its template, but for what is the pool's own."""
     keys = ("limits", "weight", "replicas", "disruption")
     own = {key: spec.pop(key) for key in keys if key in spec}
-    template = {"nodeClassRef": CLASS_REF, "requirements": [], **spec}
+    template = {"nodeClassRef": class_ref(), "requirements": [], **spec}
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
@@ -86,7 +90,7 @@ def machine(
             **parts.get("claim", {}),
         },
         "spec": {
-            "nodeClassRef": CLASS_REF,
+            "nodeClassRef": class_ref(),
             "requirements": [],
             "expireAfter": "Never",
             **parts.get("spec", {}),

@@ -46,7 +46,7 @@ ON_A_SANDBOX: Final = "tests/e2e/test_pages.py runs it on a sandbox"
 ON_A_CLUSTER: Final = "tests/e2e/test_pages.py runs it on a real control plane"
 _OFFLINE: Final = "tests/unit/aws/test_aws_offline_plan.py runs it, as it takes longer"
 _PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py runs it on a sandbox"
-_RELEASE: Final = "tests/e2e/test_release.py runs it on a release"
+_RELEASE: Final = "tests/e2e/test_release_files.py runs it on a release"
 _IN_AN_ACCOUNT: Final = "needs an AWS account"
 # Every command that tests/unit/cli/test_cli_docs.py does not run, and why
 RUN_ELSEWHERE: Final = {

@@ -93,45 +93,27 @@ async def test_pods_leave_a_zone_that_is_lost_and_its_nodes_come_back_with_it() 
         await run.until(lambda: all(readiness(name) == "True" for name in old), seconds=30)
 
 
+@pytest.mark.parametrize(
+    ("fault", "call", "launches"),
+    [
+        pytest.param("denied", "CreateFleet", ["Unauthorized"], id="denied, and claims say why"),
+        pytest.param("denied", "RunInstances", ["Unauthorized"], id="instances of a fleet denied"),
+        pytest.param("throttled", "CreateFleet", None, id="throttled, and asked again"),
+    ],
+)
 @in_virtual_time
-async def test_nothing_is_launched_while_it_is_denied_and_claims_say_why() -> None:
+async def test_nothing_is_launched_until_the_account_answers(
+    fault: str, call: str, launches: list[str] | None
+) -> None:
     async with a_day() as box:
         run = box.run
         await run.pass_time(10)
-        await box.tell(denied="CreateFleet")
+        await box.tell(**{fault: call})
         await run.apply(deployment("app", 2, cpu="1"))
-        await run.pass_time(120)
+        await run.pass_time(120 if launches else 60)
         assert ([], []) == (box.machines, run.running)
-        assert ["Unauthorized"] == box.launches()
+        if launches is not None:
+            assert launches == box.launches()
 
-        await box.tell(denied=None)
-        await run.until(lambda: len(run.running) == 2, seconds=1800)
-
-
-@in_virtual_time
-async def test_a_throttled_account_is_asked_again_until_it_answers() -> None:
-    async with a_day() as box:
-        run = box.run
-        await run.pass_time(10)
-        await box.tell(throttled="CreateFleet")
-        await run.apply(deployment("app", 2, cpu="1"))
-        await run.pass_time(60)
-        assert [] == box.machines
-
-        await box.tell(throttled=None)
-        await run.until(lambda: len(run.running) == 2, seconds=900)
-
-
-@in_virtual_time
-async def test_a_policy_that_lacks_the_instances_of_a_fleet_is_told() -> None:
-    async with a_day() as box:
-        run = box.run
-        await run.pass_time(10)
-        await box.tell(denied="RunInstances")
-        await run.apply(deployment("app", 2, cpu="1"))
-        await run.pass_time(60)
-        assert [] == box.machines
-        assert ["Unauthorized"] == box.launches()
-
-        await box.tell(denied=None)
+        await box.tell(**{fault: None})
         await run.until(lambda: len(run.running) == 2, seconds=1800)

@@ -23,6 +23,7 @@ from helpers.builders.catalogues import (
     ladder,
     offering,
     price_of,
+    priced_type,
     reserved,
 )
 from helpers.builders.machines import (
@@ -108,6 +109,7 @@ __all__ = [
     "pod_term",
     "pods",
     "price_of",
+    "priced_type",
     "pv",
     "pvc",
     "replica_set",

@@ -132,6 +132,28 @@ def instance_type(
     )
 
 
+def priced_type(
+    name: str,
+    cpu: int,
+    price: float = 0.0,
+    *,
+    memory: int | None = None,
+    ways: Iterable[Offering] = (),
+    resources: Mapping[str, str] | None = None,
+    zone: str = "z1",
+) -> InstanceType:
+    """A type that is all for pods, with 2 GiB per cpu unless said, sold on-demand or in these ways."""
+    return instance_type(
+        name,
+        cpu=str(cpu),
+        memory=f"{2 * cpu if memory is None else memory}Gi",
+        slots=110,
+        resources=resources,
+        offerings=tuple(ways) or (offering(zone, keys.ON_DEMAND, price),),
+        reserved_system=Resources(),
+    )
+
+
 def fixture_types() -> tuple[InstanceType, ...]:
     """The six types of fixture F: ``std``, ``small``, ``gpu-a``, ``gpu-b``, ``arm``, ``solo``."""
     return (

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from helpers.cluster_texts import (
-    CLASS_REF,
+    class_ref,
     deployment,
     everyone,
     instance_type,
@@ -482,7 +482,7 @@ def test_controllers_may_be_brief() -> None:
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
         "metadata": {"name": "c1"},
-        "spec": {"nodeClassRef": CLASS_REF},
+        "spec": {"nodeClassRef": class_ref()},
         "status": {"providerID": "x://1", "conditions": [{"type": "Launched", "status": "True"}]},
     }
 

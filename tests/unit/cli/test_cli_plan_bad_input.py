@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from helpers.cluster_texts import (
-    CLASS_REF,
+    class_ref,
     deployment,
     instance_type,
     node,
@@ -279,7 +279,7 @@ def _no_offering() -> list[dict[str, Any]]:
             id="a pool that contradicts itself",
         ),
         pytest.param(
-            [pool(nodeClassRef={**CLASS_REF, "name": "gone"}), NODE_CLASS, pod()],
+            [pool(nodeClassRef={**class_ref(), "name": "gone"}), NODE_CLASS, pod()],
             None,
             {"default/web": ["NodeClassNotFound"]},
             id="a pool whose class is missing",

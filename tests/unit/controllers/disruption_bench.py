@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from helpers.autoscaler import Bench, FakeCloud, JsonObject, bench, gates, run_in_background
-from helpers.cluster_texts import CLASS_REF
+from helpers.cluster_texts import class_ref
 from helpers.disruption_objects import TYPES
 from helpers.manifests import at, condition, container, pod
 from helpers.provisioning import FACTS, ready_pool
@@ -86,7 +86,7 @@ def machine(
             "finalizers": [labels.TERMINATION],
         },
         "spec": {
-            "nodeClassRef": CLASS_REF,
+            "nodeClassRef": class_ref(),
             "requirements": [],
             "expireAfter": "Never",
             **({"terminationGracePeriod": period} if period is not None else {}),

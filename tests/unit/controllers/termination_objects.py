@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from helpers import manifests
 from helpers.autoscaler import JsonObject
-from helpers.cluster_texts import CLASS_REF
+from helpers.cluster_texts import class_ref
 from helpers.manifests import condition
 
 FINALIZER: Final = "karpenter.sh/termination"
@@ -45,7 +45,7 @@ def claim(
 ) -> JsonObject:
     """A claim whose machine runs; ``machine=""`` makes one that was never launched."""
     spec: JsonObject = {
-        "nodeClassRef": CLASS_REF,
+        "nodeClassRef": class_ref(),
         "requirements": [],
         "expireAfter": "Never",
     }

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.autoscaler import Bench, JsonObject, bench, kwok_pool
 from helpers.builders import launching_node, managed_node, node_pool
-from helpers.cluster_texts import CLASS_REF
+from helpers.cluster_texts import class_ref
 from helpers.clusters import in_virtual_time
 from helpers.manifests import condition
 from karpenter.api.karpenter import NodeClaim, NodePool
@@ -30,7 +30,7 @@ def claim(name: str, *conditions: JsonObject, provider_id: str = "", **annotatio
             "annotations": {key.replace("_", "-"): value for key, value in annotations.items()},
         },
         "spec": {
-            "nodeClassRef": CLASS_REF,
+            "nodeClassRef": class_ref(),
             "requirements": [],
         },
         "status": {

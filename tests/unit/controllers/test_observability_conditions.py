@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from helpers.autoscaler import Bench, JsonObject, bench, gates, kwok_pool, run_in_background
-from helpers.cluster_texts import CLASS_REF
+from helpers.cluster_texts import class_ref
 from helpers.clusters import in_virtual_time
 from karpenter.controllers.controllers import observability_controllers
 from karpenter.settings import Settings
@@ -33,7 +33,7 @@ def condition(
 
 
 def claim(*conditions: JsonObject, finalizers: tuple[str, ...] = ()) -> JsonObject:
-    reference = CLASS_REF
+    reference = class_ref()
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",

@@ -17,7 +17,7 @@ from helpers.autoscaler import (
     kwok_pool,
     run_in_background,
 )
-from helpers.cluster_texts import CLASS_REF
+from helpers.cluster_texts import class_ref
 from helpers.clusters import in_virtual_time
 from karpenter.api.pods import Container, Pod, PodSpec, ResourceRequirements
 from karpenter.clock import running_clock
@@ -68,7 +68,7 @@ def node(name: str = "n1", **allocatable: str) -> JsonObject:
 
 def claim(name: str, kind: str = "large", machine: bool = True) -> JsonObject:
     held = {**NODE_LABELS, "node.kubernetes.io/instance-type": kind}
-    reference = CLASS_REF
+    reference = class_ref()
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",

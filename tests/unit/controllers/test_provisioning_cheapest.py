@@ -4,31 +4,17 @@ import sys
 
 import pytest
 
-from helpers.builders import instance_type, offering
+from helpers.builders import priced_type
 from helpers.clusters import in_virtual_time
 from helpers.provisioning import Provisioning, provisioning, ready_pool, waiting_pod
-from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
-from karpenter.model.resources import Resources
 from karpenter.scheduling.cheapest import configurations
 from karpenter.settings import MinTypes, Settings
 
 CHEAPEST = Settings(packing="cheapest", packing_node_cost=0.0, packing_min_types=MinTypes(1, 1))
 
 
-def sold(name: str, cpu: int, price: float) -> InstanceType:
-    ways = [offering("z1", labels.ON_DEMAND, price)]
-    return instance_type(
-        name,
-        cpu=str(cpu),
-        memory=f"{2 * cpu}Gi",
-        slots=110,
-        offerings=ways,
-        reserved_system=Resources(),
-    )
-
-
-TYPES = (sold("l", 8, 0.36), sold("x", 32, 2.00))
+TYPES = (priced_type("l", 8, 0.36), priced_type("x", 32, 2.00))
 
 
 def value(run: Provisioning, name: str, **labelled: str) -> float | None:

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.autoscaler import FakeCloud
 from helpers.builders import instance_type
-from helpers.cluster_texts import CLASS_REF
+from helpers.cluster_texts import class_ref
 from helpers.clusters import in_virtual_time
 from helpers.provisioning import FACTS, provisioning, ready_pool, waiting_pod
 from karpenter.api.karpenter import NodeClaim
@@ -68,7 +68,7 @@ async def test_a_claim_says_where_it_comes_from_and_what_it_may_become() -> None
             sorted(by_key[labels.INSTANCE_TYPE]["values"])
             == (by_key[labels.INSTANCE_TYPE]["values"])
         )
-        assert CLASS_REF == (spec["nodeClassRef"])
+        assert class_ref() == (spec["nodeClassRef"])
 
 
 @pytest.mark.case("SCH-123")

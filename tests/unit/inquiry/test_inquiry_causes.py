@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from helpers.builders import node_pool
-from helpers.cluster_texts import CLASS_REF, machine, planned, pod, pool, put
+from helpers.cluster_texts import class_ref, machine, planned, pod, pool, put
 from helpers.commands import run
 from karpenter.api.karpenter import NodeClassReference
 from karpenter.inquiry.offline import provider_of
@@ -69,7 +69,7 @@ def unlaunched() -> dict[str, Any]:
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
         "metadata": {"name": "general-1", "labels": {"karpenter.sh/nodepool": "general"}},
-        "spec": {"nodeClassRef": CLASS_REF, "requirements": []},
+        "spec": {"nodeClassRef": class_ref(), "requirements": []},
         "status": {"conditions": [failed]},
     }
 

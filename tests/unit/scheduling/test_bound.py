@@ -6,11 +6,10 @@ import pytest
 
 from helpers.builders import (
     daemon_set,
-    instance_type,
     node_pool,
-    offering,
     pod,
     pods,
+    priced_type,
     taint,
     toleration,
 )
@@ -18,22 +17,14 @@ from helpers.solver import Setting, solved
 from karpenter.api.pods import Pod
 from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.model.resources import Resources
 
 GPU = "acme/gpu"
 
 
 def sold(name: str, cpu: int, price: float, gpus: int = 0, zone: str = "z1") -> InstanceType:
     """A type with 1Gi per cpu that is all for pods."""
-    return instance_type(
-        name,
-        cpu=str(cpu),
-        memory=f"{cpu}Gi",
-        slots=100,
-        resources={GPU: str(gpus)} if gpus else {},
-        offerings=[offering(zone, keys.ON_DEMAND, price)],
-        reserved_system=Resources(),
-    )
+    devices = {GPU: str(gpus)} if gpus else {}
+    return priced_type(name, cpu, price, memory=cpu, resources=devices, zone=zone)
 
 
 PLAIN = sold("plain", 4, 1.0)

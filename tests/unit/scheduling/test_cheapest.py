@@ -16,7 +16,6 @@ from helpers.builders import (
     APP_T,
     daemon_set,
     expression,
-    instance_type,
     managed_node,
     min_values,
     node_pool,
@@ -24,6 +23,7 @@ from helpers.builders import (
     pod,
     pod_term,
     pods,
+    priced_type,
     reserved,
     spread,
 )
@@ -31,9 +31,8 @@ from helpers.builders.workloads import PodOptions
 from helpers.solver import Answer, Setting, question, solved
 from karpenter.api.karpenter import NodePool
 from karpenter.api.pods import Pod
-from karpenter.cloud.types import InstanceType, Offering
+from karpenter.cloud.types import InstanceType
 from karpenter.model import labels as keys
-from karpenter.model.resources import Resources
 from karpenter.scheduling.cheapest import configurations
 from karpenter.scheduling.cheapest.market import Configuration, Market, Size, Work
 from karpenter.scheduling.plan import Candidate, PackingOutcome
@@ -45,22 +44,23 @@ COST = CostOptions(
 )
 
 
-def sold(
-    name: str, cpu: int, price: float, ways: Sequence[Offering] = (), memory: int | None = None
-) -> InstanceType:
-    """A type that is all for pods."""
-    return instance_type(
-        name,
-        cpu=str(cpu),
-        memory=f"{2 * cpu if memory is None else memory}Gi",
-        slots=110,
-        offerings=ways or [offering("z1", keys.ON_DEMAND, price)],
-        reserved_system=Resources(),
-    )
-
-
-S, M, L, X = sold("s", 2, 0.10), sold("m", 4, 0.19), sold("l", 8, 0.36), sold("x", 32, 2.00)
+S, M, L, X = (
+    priced_type("s", 2, 0.10),
+    priced_type("m", 4, 0.19),
+    priced_type("l", 8, 0.36),
+    priced_type("x", 32, 2.00),
+)
 TYPES = (S, M, L, X)
+
+
+def also_sold(*ways: tuple[str, str, float]) -> list[InstanceType]:
+    """The usual types, sold besides in these zones and ways, at so much of their price."""
+    return [
+        each.with_offerings(
+            (*each.offerings, *(offering(z, c, each.offerings[0].price * p) for z, c, p in ways))
+        )
+        for each in TYPES
+    ]
 
 
 def some(count: int, name: str = "pod", **options: Unpack[PodOptions]) -> list[Pod]:
@@ -185,18 +185,7 @@ def test_a_large_pod_takes_what_there_is() -> None:
 
 @pytest.mark.case("OPT-12")
 def test_a_preference_is_never_given_up_to_save_money() -> None:
-    both = [
-        sold(
-            t.name,
-            t.capacity.cpu // 1000,
-            0,
-            [
-                offering("z1", keys.ON_DEMAND, t.offerings[0].price),
-                offering("z2", keys.ON_DEMAND, t.offerings[0].price * 1.5),
-            ],
-        )
-        for t in TYPES
-    ]
+    both = also_sold(("z2", keys.ON_DEMAND, 1.5))
     dear = some(8, preferred=[(1, [expression(keys.ZONE, "In", "z2")])])
     impossible = some(8, preferred=[(1, [expression(keys.ZONE, "In", "nowhere")])])
 
@@ -214,18 +203,7 @@ def test_daemons_take_their_part_of_every_node() -> None:
 
 @pytest.mark.case("OPT-14")
 def test_pinned_pods_do_not_drag_others_along() -> None:
-    both = [
-        sold(
-            t.name,
-            t.capacity.cpu // 1000,
-            0,
-            [
-                offering("z1", keys.ON_DEMAND, t.offerings[0].price),
-                offering("z1", keys.SPOT, t.offerings[0].price * 0.3),
-            ],
-        )
-        for t in TYPES
-    ]
+    both = also_sold(("z1", keys.SPOT, 0.3))
     pinned = some(8, "pinned", node_selector={keys.CAPACITY_TYPE: keys.ON_DEMAND})
     wanted = [*pinned, *some(8)]
 
@@ -246,15 +224,7 @@ def test_pinned_pods_do_not_drag_others_along() -> None:
     ],
 )
 def test_tied_pods_are_packed_in_karpenters_order_first(tied: PodOptions) -> None:
-    zoned = [
-        sold(
-            t.name,
-            t.capacity.cpu // 1000,
-            0,
-            [offering(zone, keys.ON_DEMAND, t.offerings[0].price) for zone in ("z1", "z2", "z3")],
-        )
-        for t in TYPES
-    ]
+    zoned = also_sold(("z2", keys.ON_DEMAND, 1.0), ("z3", keys.ON_DEMAND, 1.0))
     wanted = [*some(6, "tied", **tied), *some(20)]
 
     answer = planned(wanted, types=zoned)
@@ -288,7 +258,12 @@ def test_values_of_a_label_that_a_pool_leaves_open_are_never_mixed() -> None:
 
 @pytest.mark.case("OPT-20")
 def test_pods_wait_for_a_reservation_as_in_karpenters_plan() -> None:
-    types = (S, M, sold("l", 8, 0, [offering("z1", keys.ON_DEMAND, 0.36), reserved("r", 1)]), X)
+    types = (
+        S,
+        M,
+        priced_type("l", 8, ways=[offering("z1", keys.ON_DEMAND, 0.36), reserved("r", 1)]),
+        X,
+    )
 
     ours, theirs = planned(some(16), types=types), in_karpenters_order(some(16), types=types)
 
@@ -357,7 +332,7 @@ def test_without_a_budget_or_time() -> None:
 @pytest.mark.parametrize("price", [math.nan, math.inf])
 @pytest.mark.case("OPT-24")
 def test_an_unknown_price_is_never_chosen_while_another_fits(price: float) -> None:
-    unknown = sold("unknown", 16, price)
+    unknown = priced_type("unknown", 16, price)
 
     answer = planned(some(16), types=[*TYPES, unknown])
 
@@ -367,7 +342,7 @@ def test_an_unknown_price_is_never_chosen_while_another_fits(price: float) -> No
 
 @pytest.mark.case("OPT-24")
 def test_a_free_type_is_chosen() -> None:
-    answer = planned(some(16), types=[*TYPES, sold("free", 4, 0.0)])
+    answer = planned(some(16), types=[*TYPES, priced_type("free", 4, 0.0)])
 
     assert (["free"] * 4, 0.0) == (answer.types, cost_of(answer))
 
@@ -375,7 +350,7 @@ def test_a_free_type_is_chosen() -> None:
 @pytest.mark.case("OPT-26")
 def test_spot_keeps_a_few_types_with_a_ceiling() -> None:
     types = [
-        sold(name, 4, 0, [offering("z1", keys.SPOT, price)])
+        priced_type(name, 4, ways=[offering("z1", keys.SPOT, price)])
         for name, price in (("a", 0.10), ("b", 0.105), ("c", 0.30))
     ]
 
@@ -475,7 +450,7 @@ def test_karpenters_order_is_untouched_while_packing_by_price_is_off() -> None:
 def test_pods_that_only_machines_of_unknown_price_hold_are_placed_all_the_same() -> None:
     wanted = [*some(16), *some(3, "large", cpu="60")]
 
-    answer = planned(wanted, types=[*TYPES, sold("unknown", 64, math.inf)])
+    answer = planned(wanted, types=[*TYPES, priced_type("unknown", 64, math.inf)])
 
     assert not answer.unplaced
     assert 3 == answer.types.count("unknown")
