@@ -49,7 +49,7 @@ sandbox = typer.Typer(
     epilog=EXAMPLES,
     invoke_without_command=True,
     rich_markup_mode="rich",
-    add_completion=False,  # the program has it
+    add_completion=False,  # the root command has the completion options
 )
 
 

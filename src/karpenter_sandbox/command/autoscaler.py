@@ -82,9 +82,9 @@ async def autoscaling(
 
 
 def report_end(ended: asyncio.Task[None], say: Callable[[str], object]) -> None:
-    """Report that the controllers have stopped, which nothing else would show."""
+    """Report that the controllers have stopped: the display shows no other sign of it."""
     if not ended.cancelled() and (error := ended.exception()) is not None:
-        while isinstance(error, BaseExceptionGroup):  # whose own text names none of its errors
+        while isinstance(error, BaseExceptionGroup):  # its text omits its errors
             error = error.exceptions[0]
         say(f"! the controllers have stopped: {str(error) or type(error).__name__}")
 

@@ -1,8 +1,8 @@
 """A simulated AWS beside a sandbox: an account with a network, images and a queue, in this process.
 
-Instances become simulated nodes. An interruption is asked for by an annotation on a node, which is
-what ``karpenter sandbox interrupt`` sets, because the account is reached from this process alone.
-For the same reason faults are read from a ConfigMap, which ``karpenter sandbox fault`` writes.
+Instances become simulated nodes. Only this process can reach the account, so other processes go
+through the cluster's API: ``karpenter sandbox interrupt`` requests an interruption by an annotation
+on the node, and ``karpenter sandbox fault`` writes faults into a ConfigMap.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ from karpenter_sandbox.status import ApiError
 from karpenter_sandbox.store.store import Event, Key
 
 INTERRUPT: Final = f"{PREFIX}interrupt"
-REGION: Final = f"{PREFIX}region"  # on the ConfigMap: where the account is
-ZONES: Final = f"{PREFIX}zones"  # on the ConfigMap: where there are subnets
+REGION: Final = f"{PREFIX}region"  # annotation of the ConfigMap: the account's region
+ZONES: Final = f"{PREFIX}zones"  # annotation of the ConfigMap: the zones with subnets
 _CONFLICT: Final = 409
 
 
@@ -59,8 +59,8 @@ async def simulated_aws(
         context: what providers are made from.
         account: how the account looks.
         say: shows what happens in it.
-        has_example: whether there is the node class that the example's pool names; otherwise the
-            name is left to the user.
+        has_example: whether to create the node class that the example's pool names; otherwise the
+            name stays free for the user.
     """
     world_of = partial(
         running_simulated_aws,
@@ -158,11 +158,11 @@ async def _interrupt(
     asked: "asyncio.Queue[tuple[str, str]]",
     say: Callable[[str], object],
 ) -> None:
-    """Send the announcements that are asked for."""
+    """Send the interruption messages that annotations of nodes request."""
     while True:
         name, event = await asked.get()
         if event not in ANNOUNCEMENTS:
-            event = "spot"  # the annotation alone asks for an interruption
+            event = "spot"  # the default for an unknown or empty value
         patch = {"metadata": {"annotations": {INTERRUPT: None}}}
         try:
             await cluster.client.patch("merge", "v1", "Node", None, name, patch)

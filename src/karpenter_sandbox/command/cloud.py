@@ -21,7 +21,7 @@ from karpenter_sandbox.initial_objects import NodeShape
 
 _KWOK: Final = "kwok"
 AWS: Final = "aws"
-# A machine of the simulated provider, so that it has a price
+# An instance type of the simulated provider's catalogue, so that the display finds its price
 _NODES: Final = NodeShape(instance_type="s-4x-amd64-linux")
 
 

@@ -1,4 +1,4 @@
-"""What the controllers decide, as sentences for people who watch a sandbox.
+"""The decisions of the controllers as sentences, for the display of a sandbox.
 
 A few log entries become one short line each; the others are omitted unless they are errors. The
 full log is kept as well.
@@ -27,7 +27,7 @@ def decision_logger(
     keep: Callable[[datetime, str], object] = lambda moment, line: None,
     commit: str = "",
 ) -> FilteringBoundLogger:
-    """Return a logger that says the decisions among its entries.
+    """Return a logger that passes the decisions among its entries to ``say``.
 
     All of them go to ``keep`` as the lines that ``karpenter controller`` of that revision writes.
     """
@@ -35,7 +35,7 @@ def decision_logger(
     shown: dict[str, datetime] = {}  # errors, and when they were last shown
 
     def write(target: WrappedLogger, method: str, event: Any) -> None:
-        with contextlib.suppress(structlog.DropEvent):  # of what repeats itself too often
+        with contextlib.suppress(structlog.DropEvent):  # the rate limit of repeated lines
             for process in processors:
                 event = process(target, method, event)
             keep(now(), str(event))
@@ -137,6 +137,6 @@ def _name(entry: Entry, key: str) -> str:
 
 
 def _claim_of(node: str) -> str:
-    """The NodeClaim in the name of a simulated node, which is long."""
+    """The NodeClaim's name, extracted from the longer name of its simulated node."""
     parts = node.removeprefix("kwok-").split("-")
     return "-".join(parts[:-5]) if node.startswith("kwok-") and len(parts) > 5 else node

@@ -47,7 +47,7 @@ async def demonstrate(
     say: Callable[[str], None],
     prices: "Prices",
 ) -> None:
-    """Scale the example up and down, and say each time what the cluster looks like."""
+    """Scale the example up and down, and print the state of the cluster after each step."""
     for replicas in STEPS:
         say("")
         say(f"$ kubectl scale deployment {DEPLOYMENT} --replicas={replicas}")
@@ -60,7 +60,7 @@ async def demonstrate(
 
 
 async def _rest(cluster: Cluster, replicas: int) -> None:
-    """Wait until as many pods run as were asked for, and no machine is on its way."""
+    """Wait until all requested pods run, and no machine is launching or terminating."""
     deadline = cluster.clock.monotonic() + _PATIENCE
     while cluster.clock.monotonic() < deadline:
         await cluster.clock.sleep(_PAUSE)

@@ -48,7 +48,7 @@ class Asked:
 
 
 def show_faults(kubeconfig: Path | None) -> None:
-    """Show what is wrong at the moment."""
+    """Print the faults that are injected now."""
     troubles = _in_aws(kubeconfig, _listed)
     lines = [f"{each.kind:<9}  {each.what}" for each in troubles]
     output.write("\n".join(lines or ["nothing is wrong with this AWS"]) + "\n")
@@ -107,7 +107,7 @@ async def _change(kube: Kube, asked: Asked) -> list[str]:
 
 
 def _meant(asked: Asked, current: list[InjectedFault], market: Market) -> list[InjectedFault]:
-    """The troubles that are to come or to go."""
+    """The faults to inject or to remove."""
     if not asked.what:
         return [each for each in current if asked.kind in ("", each.kind)]
     meant = [market.check(kind_named(asked.kind), word) for word in asked.what]

@@ -21,7 +21,7 @@ _ADVISED: Final = (
     "the controllers record an event, and remove the node only where its NodePool has the"
     f" annotation {ACT_ON_REBALANCE}"
 )
-# What is announced, and what follows from it
+# Interruption event -> the effect that the command prints
 _EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "spot": ("a spot interruption", f"{_REMOVED}, and avoid that spot offering for a while"),
     "rebalance": (
@@ -39,7 +39,7 @@ _EVENTS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def ask_for_interruption(node: str, event: str, kubeconfig: Path | None) -> None:
-    """Ask for an announcement about the instance of a node, or say why that cannot be.
+    """Request an interruption of a node's instance, or print why that is not possible.
 
     Args:
         node: the node.
@@ -56,7 +56,7 @@ def ask_for_interruption(node: str, event: str, kubeconfig: Path | None) -> None
 
 
 async def _ask(kube: Kube, node: str, event: str) -> str:
-    """Ask, and return the id of the instance."""
+    """Annotate the node, and return the id of its instance."""
     provider_id = (await kube.get(Node, node)).spec.provider_id
     if not provider_id.startswith(_EC2):
         output.fail(

@@ -76,7 +76,7 @@ def _written(path: Path, text: str) -> int:
             os.link(partial, path)
         except FileExistsError:
             raise
-        except OSError:  # a file system that knows no links
+        except OSError:  # the file system has no hard links
             partial.replace(path)
     except BaseException:
         os.close(file)
@@ -87,7 +87,7 @@ def _written(path: Path, text: str) -> int:
 
 
 def _withdraw(path: Path, file: int) -> None:
-    """Take away a kubeconfig that leads nowhere from now on, if it is still the one we wrote."""
+    """Delete the kubeconfig of a stopped server, unless another process has replaced the file."""
     try:
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(file), path.stat()):
@@ -97,7 +97,7 @@ def _withdraw(path: Path, file: int) -> None:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether the sandbox that wrote a kubeconfig still runs, where the system can tell."""
+    """Whether the sandbox that wrote a kubeconfig still locks it; False without file locks."""
     try:
         file = os.open(path, os.O_RDWR)
     except OSError:
@@ -119,13 +119,13 @@ def _lock(file: int) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system that knows no locks
+    except OSError:  # the file system has no locks
         return True
     return True
 
 
 def _behind_links(path: Path) -> Path:
-    """What a link leads to, which is written in its stead: the link stays one."""
+    """Resolve symbolic links, so that the target is replaced and the link stays a link."""
     return Path(os.path.realpath(path))
 
 

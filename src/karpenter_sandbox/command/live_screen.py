@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-_KEPT: Final = 200  # lines, which is more than a screen has
+_KEPT: Final = 200  # lines kept for a redraw, more than a screen shows
 _INPUT_MODES: Final = 0  # indexes into the attributes of termios
 _LOCAL_MODES: Final = 3
 _UNSEEN: Final = termios.ECHO | termios.ECHONL | termios.ICANON
 _FLOW_CONTROL: Final = termios.IXON  # Ctrl-S and Ctrl-Q
-_LONGEST_FAREWELL: Final = 5.0  # real seconds for a terminal that takes nothing
+_LONGEST_FAREWELL: Final = 5.0  # real seconds to wait at the end for a blocked terminal
 # Signals that end or stop the program at once; those for an orderly end are handled elsewhere
 _ABRUPT: Final = (signal.SIGTSTP, signal.SIGQUIT, signal.SIGHUP)
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -68,10 +68,10 @@ class Keys:
     def hide(self) -> None:
         """Turn echo and Ctrl-S off; Ctrl-C and Ctrl-Z still work."""
         if not self.are_ours:
-            return  # to ask for it from the background would stop the program
+            return  # tcsetattr from the background raises SIGTTOU, which stops it
         with contextlib.suppress(termios.error):
             modes = termios.tcgetattr(self._fd)
-            # asked again and again: a shell sets them back while the program is stopped
+            # checked at every refresh: a shell restores its own modes while the program is stopped
             if modes[_LOCAL_MODES] & _UNSEEN or modes[_INPUT_MODES] & _FLOW_CONTROL:
                 self._before = self._before or list(modes)
                 modes[_LOCAL_MODES] &= ~_UNSEEN
@@ -95,13 +95,13 @@ class Keys:
 
 
 class _Writer:
-    """Writes to a terminal in a thread, and says whether the terminal has taken everything."""
+    """Writes to a terminal in a thread, and reports whether all output has been accepted."""
 
     def __init__(self, terminal: TextIO) -> None:
         """Write nothing yet."""
         self._fd = terminal.fileno()
         self._texts: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._pending = 0  # texts that are not written
+        self._pending = 0  # texts that the thread has not written yet
         self._changed = threading.Condition()
         self._error: OSError | None = None
         self._thread: threading.Thread | None = None
@@ -165,7 +165,7 @@ class LiveScreen:
         self._writer: Final = _Writer(self._file)
         self._layout: Final = layout
         self._before: Final = [words(line) for line in before]
-        self._said: Final[deque[Text]] = deque(maxlen=_KEPT)  # and seen
+        self._said: Final[deque[Text]] = deque(maxlen=_KEPT)  # lines that are on the screen
         self._unseen: Final[list[Text]] = []
         self._printed: Final = _Lines(self.say)
         self._others: Final = contextlib.ExitStack()
@@ -180,7 +180,7 @@ class LiveScreen:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is more to be seen than is on the screen, or it has another size."""
+        """Whether lines wait to be drawn, or the terminal was resized."""
         if self._keys.are_for_others or self._writer.is_busy:
             return False
         return bool(self._unseen) or not self._height or self._size != self.size
@@ -208,10 +208,10 @@ class LiveScreen:
         error: BaseException | None,
         trace: "TracebackType | None",
     ) -> None:
-        """Let everything stay as it is, whatever has come to an end."""
+        """Draw pending lines and restore the terminal, also after an exception."""
         self._others.close()
         self._printed.flush()
-        with contextlib.suppress(OSError):  # where the terminal is gone
+        with contextlib.suppress(OSError):  # the terminal is gone
             if self._writer.is_done_within(_LONGEST_FAREWELL):
                 self._draw()
             self._leave()
@@ -226,9 +226,9 @@ class LiveScreen:
             with contextlib.suppress(OSError):
                 self._leave()
             loop.remove_signal_handler(number)
-            # to this very thread, so that not a line more of it runs before the program stops
+            # to this thread: the signal takes effect before its next statement
             signal.pthread_kill(threading.get_ident(), number)
-            loop.add_signal_handler(number, leave, number)  # it has been continued
+            loop.add_signal_handler(number, leave, number)  # after SIGCONT
 
         for number in caught:
             loop.add_signal_handler(number, leave, number)
@@ -265,7 +265,7 @@ class LiveScreen:
         self._keys.restore()
 
     def _rendered(self, parts: "Iterable[RenderableType]", *, is_whole: bool = False) -> list[str]:
-        """Parts as lines; where they are left whole it is the terminal that wraps them."""
+        """Parts as lines; with ``is_whole``, long lines are left for the terminal to wrap."""
         self._console.size = self.size
         with self._console.capture() as capture:
             for part in parts:

@@ -1,4 +1,4 @@
-"""What people see of a running sandbox: its nodes, its pods and what has just happened.
+"""The display of a running sandbox: its nodes, its pods and the latest events.
 
 ``overview`` reduces the cluster to what a screen shows and is pure; the rest is layout. On a
 terminal decisions are lines that stay; below them the nodes and the latest events are redrawn
@@ -48,22 +48,22 @@ _FEWEST_ROWS: Final = 3
 _OTHER_LINES: Final = 5  # blank, headline, blank, names of the columns, and how many more
 _RECENT: Final = 8
 _LINES_PER_EVENT: Final = 8  # of the screen
-_FOR_DECISIONS: Final = 3  # one line in so many is left to what was said before
+_FOR_DECISIONS: Final = 3  # one line in three of the screen stays free for decisions
 _SHORTEST_NAME, _SHORTEST_STATUS, _SHORTEST_TYPE, _SHORTEST_ZONE = 13, 8, 9, 7
 _NARROW: Final = 40  # columns
-_KEPT: Final = 1000  # lines that nobody has asked for
+_KEPT: Final = 1000  # bounds the lines that are not read yet
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node as the screen shows it, or the NodeClaim of one that is yet to come."""
+    """A node as the screen shows it, or a NodeClaim whose node has not joined."""
 
     name: str
     status: str
     zone: str
     kind: str
     pods: int
-    cpu: str  # what is asked for of what there is
+    cpu: str  # share of the allocatable amount that pods request
     memory: str
     price: float | None  # dollars an hour, where it is known
     age: str
@@ -124,17 +124,17 @@ class EventFeed:
                 self._all.append(line)
 
     def add(self, line: str) -> None:
-        """Say something that is no event."""
+        """Add a line that is not an event, such as a decision."""
         line = visible_lines(line)
         self._said.append(line)
         self._all.append(line)
 
     def taken(self) -> list[str]:
-        """The lines since this was asked last."""
+        """Remove and return all lines."""
         return _emptied(self._all)
 
     def said(self) -> list[str]:
-        """The lines among them that are no events, since this was asked last."""
+        """Remove and return the lines that are not events."""
         return _emptied(self._said)
 
 
@@ -168,7 +168,7 @@ def overview(
     claims: Iterable[JsonObject] = (),
     has_estimates: bool = False,
 ) -> Overview:
-    """Shrink a cluster to what a screen shows: the pod of the controllers is not among it.
+    """Reduce a cluster to what a screen shows, without the pod of the controllers.
 
     NodeClaims that have no node yet come first, so that they are seen in a large cluster too.
     """
@@ -316,7 +316,7 @@ def event_line(event: JsonObject) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """An age in the unit that says most."""
+    """An age in its largest unit."""
     number, unit = in_largest_unit(in_seconds(seconds))
     return f"{number}{unit}"
 
@@ -332,7 +332,7 @@ def laid_out(
     recent = list(events)[-(lines // _LINES_PER_EVENT) :] if lines >= _LINES_PER_EVENT else []
     blank = screen.words("")
     below = [blank, *map(_event_text, recent)] if recent else []
-    below.append(blank)  # so that what comes after it stands apart
+    below.append(blank)  # separates later output from the area
     around = len(summary) + len(below) + _OTHER_LINES
     if room < around + _FEWEST_ROWS:
         return Group(*_on_a_small_screen(view, headline, columns, lines))
@@ -351,7 +351,7 @@ def laid_out(
 def _on_a_small_screen(
     view: Overview, headline: str, columns: int, lines: int
 ) -> "Iterator[RenderableType]":
-    """What can be shown without anything around it: as much of the cluster as there is room for."""
+    """The layout without margins and events: headline, summary, and as many nodes as fit."""
     yield screen.words(headline, "bold")
     room = max(0, lines - lines // _FOR_DECISIONS - 1)
     summary = textwrap.wrap(view.summary, columns)[:room]
@@ -370,7 +370,7 @@ def _more(view: Overview, shown: list[NodeRow]) -> str:
 
 def _node_table(rows: list[NodeRow], room: int, *, has_estimates: bool) -> "RenderableType":
     pods = ["-" if row.is_claim else f"{row.pods:,}" for row in rows]
-    least = _SHORTEST_STATUS if room < _NARROW else 0  # else other columns go before it is cut
+    least = _SHORTEST_STATUS if room < _NARROW else 0  # else other columns shrink first
     return screen.fitted(
         [
             screen.Column("NODE", [row.name for row in rows], least=_SHORTEST_NAME),

@@ -10,8 +10,8 @@ from typing import Final
 
 from karpenter.clock import Clock
 
-_LATELY: Final = 10.0  # real seconds that the headline looks back
-_TOO_SHORT: Final = 5.0  # to tell anything about
+_LATELY: Final = 10.0  # real seconds over which the headline averages
+_TOO_SHORT: Final = 5.0  # real seconds; a shorter measurement is not reported
 _CLEARLY_LESS: Final = 0.75  # of what was asked for
 _WHOLE: Final = 10.0  # from this speed on, shown without decimals
 
@@ -36,7 +36,7 @@ class Pace:
         self._marks = deque([self._began])
 
     def headline(self) -> str:
-        """What stands behind the time of day: nothing where time passes as it does elsewhere."""
+        """The speed as shown after the time of day; empty at the speed of real time."""
         mark = self._mark()
         while len(self._marks) > 1 and mark[0] - self._marks[1][0] >= _LATELY:
             self._marks.popleft()
@@ -48,7 +48,7 @@ class Pace:
         return "" if self._speed == 1 else f" at {self._speed:g} times the speed"
 
     def shortfall(self) -> str:
-        """What is to be said at the end: nothing where the speed was reached."""
+        """The sentence for the end of the run; empty when the speed was reached."""
         reached = self._shortfall(self._began, self._mark())
         if reached is None:
             return ""

@@ -42,8 +42,8 @@ class PriceList:
     def of(self, labels: Mapping[str, str]) -> float | None:
         """The price of a node with these labels, or None when its type is not in the list.
 
-        A node that does not say how it was bought counts as bought on demand, and one in a zone
-        that is not in the list at the highest price of its type.
+        A node without a capacity type label counts as on-demand. In a zone that the list lacks,
+        the highest price of the type applies.
         """
         capacity_type = labels.get(known.CAPACITY_TYPE, known.ON_DEMAND)
         place = (labels.get(known.INSTANCE_TYPE, ""), capacity_type)

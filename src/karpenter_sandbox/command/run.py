@@ -60,7 +60,7 @@ _MANAGER: Final = "karpenter-sandbox"
 _NAMESPACE: Final = "default"
 # Kinds that others depend on come first, whatever the order of the files
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "PriorityClass", "StorageClass")
-_BOOT_SECONDS: Final = 3.0  # long enough to be seen not ready, short enough to wait for
+_BOOT_SECONDS: Final = 3.0  # so that the display shows NotReady for a moment
 _DEMO: Final = "demo"
 _REFRESH: Final = 1.0
 _SLOW_REFRESH: Final = 5.0
@@ -135,7 +135,7 @@ async def _live(cluster: Cluster, feed: EventFeed, options: RunOptions) -> bool:
     if missing > 0:
         shape = first_nodes(options.cloud)
         await cluster.add_nodes(missing, shape)
-    if not options.is_demo:  # which is about decisions, not about everything that happens
+    if not options.is_demo:  # the demonstration shows decisions, not events
         cluster.store.on_change(feed.follow)
     server = Server(
         cluster.api,
@@ -271,7 +271,7 @@ async def _demonstrate(cluster: Cluster, feed: EventFeed, options: RunOptions) -
 async def _show(
     cluster: Cluster, feed: EventFeed, cloud: CloudOptions, pace: Pace, hello: Sequence[str]
 ) -> None:
-    """Print what is said as it is said, and keep the nodes below it up to date until the end."""
+    """Print decisions as they are made, and refresh the nodes below them until the end."""
     from karpenter_sandbox.command.live_screen import LiveScreen
     from karpenter_sandbox.command.prices import price_list
 
@@ -321,7 +321,7 @@ async def _load(cluster: Cluster, documents: Sequence[Document]) -> None:
         try:
             await _apply(cluster, document.data)
         except NotKeptError:
-            raise  # which is nothing that a file could be blamed for
+            raise  # the journal failed: not a mistake in the manifest
         except ApiError as error:
             title = manifest_files.title_of(document.data)
             output.error(f"{document.source.name}:{document.line()}: {title}: {error}")
@@ -335,7 +335,7 @@ def _example(options: RunOptions) -> Sequence[Document]:
 
 
 async def _apply(cluster: Cluster, obj: dict[str, Any]) -> None:
-    # As in the path of a request all of these are text; what else is wrong the cluster says
+    # These become parts of a request path, so they must be text; the API validates the rest
     metadata = obj.get("metadata")
     held = metadata if isinstance(metadata, dict) else {}
     name, namespace = str(held.get("name") or ""), str(held.get("namespace") or _NAMESPACE)
