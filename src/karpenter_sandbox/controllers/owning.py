@@ -25,11 +25,11 @@ from karpenter_sandbox.status import ApiError
 BY_CONTROLLER: Final = "controller"
 WITHOUT_CONTROLLER: Final = "namespace without controller"
 FAILED_CREATE: Final = "FailedCreate"
-# As much as one pass creates or deletes; more waits for the next pass
+# The most objects that one reconcile creates or deletes; the rest waits for the next
 BURST: Final = 500
 # Debounce: changes of dependents within so many seconds cause one reconcile
 GATHERING: Final = 0.05
-# Looking at a large set costs more, so more changes are gathered before it is done again
+# A reconcile of a large set costs more, so the debounce grows with its size
 _GATHERING_EACH: Final = 0.0002
 _LONGEST_GATHERING: Final = 1.0
 
@@ -47,18 +47,18 @@ class OwningController(Controller):
         self.recorder: Final = recorder(runtime, client, self.name)
         self.owners: Final = runtime.informer(self.api_version, self.resource)
         self._selectors: dict[ObjectKey, tuple[object, Selector]] = {}  # as written, and compiled
-        self._sizes: dict[ObjectKey, int] = {}  # owner -> how much it owned at the last look
+        self._sizes: dict[ObjectKey, int] = {}  # owner -> objects it owned at the last reconcile
         self.follow(self.owners)
         self.owners.on_change(self._forget)
 
     def own(self, dependents: Informer) -> None:
-        """Follow the objects this controller manages, and those it could take over."""
+        """Follow the objects that this controller manages, and those it may adopt."""
         dependents.add_index(BY_CONTROLLER, controller_uids)
         dependents.add_index(WITHOUT_CONTROLLER, _orphan_places)
         dependents.on_change(self._follow_dependent)
 
     def selector_of(self, owner: JsonObject) -> Selector:
-        """Which objects an owner means."""
+        """The compiled selector of an owner."""
         key, written = key_of(owner), self.written_selector(owner)
         known = self._selectors.get(key)
         if known is None or known[0] != written:
@@ -70,7 +70,7 @@ class OwningController(Controller):
         return owner["spec"].get("selector")
 
     async def owned(self, owner: JsonObject, dependents: Informer) -> list[JsonObject]:
-        """What ``owner`` manages, after taking over and letting go what its selector says."""
+        """The objects of ``owner``, after adoption and release by its selector."""
         selector = self.selector_of(owner)
         kept = []
         for obj in dependents.by_index(BY_CONTROLLER, owner["metadata"]["uid"]):
@@ -167,7 +167,7 @@ def recorder(runtime: Runtime, client: Client, component: str) -> Recorder:
 
 
 def is_terminating_namespace(error: ApiError) -> bool:
-    """Whether a refusal only says that the namespace is on its way out."""
+    """Whether a write was refused because its namespace is terminating."""
     causes = (error.details or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

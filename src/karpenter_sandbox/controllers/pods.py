@@ -29,7 +29,7 @@ def is_leaving(obj: JsonObject) -> bool:
 
 
 def is_active(pod: JsonObject) -> bool:
-    """Whether a pod counts as a replica: neither finished nor on its way out."""
+    """Whether a pod counts as a replica: neither finished nor terminating."""
     return not is_finished(pod) and not is_leaving(pod)
 
 
@@ -95,7 +95,7 @@ def restarts(pod: JsonObject) -> int:
 
 
 def deletion_cost(pod: JsonObject) -> int:
-    """How much the owner minds losing this pod rather than another one."""
+    """The pod's deletion cost: on scale-down, lower ones are deleted first."""
     text = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0")
     try:
         return int(text)
@@ -126,7 +126,8 @@ def from_template(
 ) -> JsonObject:
     """A new pod as its template describes it, with what its owner adds.
 
-    Without a name the server makes one up that begins with the owner's; pods with a name say so too.
+    Without ``name`` the server generates one from ``generateName``, the owner's name; pods with a
+    name carry ``generateName`` as well, as in Kubernetes.
     """
     given = template.get("metadata") or {}
     metadata: dict[str, Any] = {

@@ -34,13 +34,13 @@ class GarbageCollector(Controller):
         for stored in self._store.everything():
             if not _is_event(stored.key):
                 self._see(stored)
-        # Everything is known now, so an owner that is not known does not exist
+        # The index is complete now: an owner that it lacks does not exist
         for uid in list(self._keys):
             self.queue.add(("", uid))
         self._store.on_change(self._follow)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Look at the object with a uid: does it wait for its dependents, or has it lost its owners?"""
+        """Finish the foreground deletion of the object with a uid, or delete it without owners."""
         obj = self._object(key[1])
         if obj is None:
             return None
@@ -113,7 +113,7 @@ class GarbageCollector(Controller):
         await self._patch(obj, {"finalizers": left or None})
 
     async def _patch(self, obj: JsonObject, changes: JsonObject) -> None:
-        """Change the metadata of an object, if it is still the one that was looked at."""
+        """Patch the metadata of an object; the uid is a precondition against a successor."""
         metadata = obj["metadata"]
         patch = {"metadata": {**changes, "uid": metadata["uid"]}}
         place = (obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"])

@@ -50,7 +50,7 @@ class NamespaceController(Controller):
         self._store.on_change(self._look_when_emptied)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Empty a namespace that is to go, and let it go once it is empty."""
+        """Delete the content of a terminating namespace, then remove its finalizer."""
         namespace = self._namespaces.get(*key)
         if namespace is None or not is_leaving(namespace):
             return None
@@ -100,7 +100,7 @@ class NamespaceController(Controller):
     async def _report(
         self, namespace: JsonObject, left: list[tuple[Resource, list[JsonObject]]]
     ) -> None:
-        """Say what keeps the namespace."""
+        """Write conditions that state what blocks the deletion."""
         now = timestamp(self.clock.now())
         changed = namespace
         for kind, value, reason, message in (*_QUIET, _remaining(left), _held(left)):

@@ -16,7 +16,7 @@ from karpenter_sandbox.runtime.events import NORMAL, WARNING
 from karpenter_sandbox.runtime.informer import ObjectKey, key_of
 from karpenter_sandbox.runtime.runtime import Controller, Runtime, controller_of
 
-# A pod that still exists so long after its eviction was not deleted after all
+# A pod that still exists this long after its eviction counts as not evicted
 _DELETION_TIMEOUT: Final = timedelta(minutes=2)
 _SCALED: Final = (
     ("apps/v1", "Deployment", "deployments"),
@@ -27,7 +27,7 @@ _SCALED: Final = (
 
 
 class _Expectation(NamedTuple):
-    """How many pods there should be, how many have to be healthy, and what kept from knowing."""
+    """How many pods there should be, how many have to be healthy, or why neither is known."""
 
     pods: int
     healthy: int
@@ -52,7 +52,7 @@ class DisruptionController(Controller):
             informer.on_change(self._follow_scale)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Write down what the budget allows."""
+        """Write the allowed disruptions into the budget's status."""
         budget = self._budgets.get(*key)
         if budget is None:
             return None
@@ -120,7 +120,7 @@ class DisruptionController(Controller):
     def _still_expected(
         self, budget: JsonObject, pods: list[JsonObject], now: datetime
     ) -> dict[str, str]:
-        """The evicted pods that have not begun to go yet, each with when it was evicted."""
+        """The evicted pods without a deletionTimestamp so far, each with its eviction time."""
         known = (budget.get("status") or {}).get("disruptedPods") or {}
         kept = {}
         for pod in pods:

@@ -37,11 +37,11 @@ class CronJobController(OwningController):
         self.own(self._jobs)
 
     def selector_of(self, owner: JsonObject) -> Selector:
-        """A CronJob takes over nothing."""
+        """Select nothing: a CronJob adopts no jobs."""
         return NOTHING
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Start the job that is due, and tidy up after those that are over."""
+        """Create the job that is due, and delete finished jobs beyond the history limits."""
         cron_job = self.owners.get(*key)
         if cron_job is None or is_leaving(cron_job):
             return None
@@ -55,7 +55,7 @@ class CronJobController(OwningController):
         return again
 
     def _observed(self, cron_job: JsonObject, jobs: list[JsonObject]) -> JsonObject:
-        """The status after looking at the jobs: who is at work, who succeeded last."""
+        """The status as the jobs imply it: the active ones, and the time of the last success."""
         status = dict(cron_job.get("status") or {})
         known = {reference["uid"]: reference for reference in status.pop("active", [])}
         at_work = [job for job in jobs if not is_over(job)]
@@ -147,7 +147,7 @@ class CronJobController(OwningController):
         return made
 
     async def _tidy(self, cron_job: JsonObject, jobs: list[JsonObject]) -> None:
-        """Delete the oldest jobs that are over, beyond those the CronJob wants to keep."""
+        """Delete the oldest finished jobs beyond the history limits."""
         spec = cron_job["spec"]
         for outcome, field, default in (
             ("Complete", "successfulJobsHistoryLimit", 3),
@@ -172,7 +172,7 @@ def _last_due(cron_job: JsonObject, schedule: Schedule, now: datetime) -> dateti
     patience = cron_job["spec"].get("startingDeadlineSeconds")
     if patience is not None:
         since = max(since, now - duration(patience))
-    # After a long time without running, only the recent past is of interest
+    # The number of missed runs is bounded: after a long stop, only recent ones are searched
     moment, due = since.astimezone(now.tzinfo), None
     for _ in range(_MOST_MISSED):
         moment = schedule.next_after(moment)

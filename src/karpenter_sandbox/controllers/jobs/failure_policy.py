@@ -1,4 +1,4 @@
-"""What a failed pod means for its job, by the rules its author wrote; pure."""
+"""What a failed pod means for its job, by the job's ``podFailurePolicy``; pure."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ _IGNORED = FailureVerdict(False, "")
 
 
 def meaning(job: JsonObject, pod: JsonObject) -> FailureVerdict:
-    """What the first rule that fits a failed pod says; without one the failure counts."""
+    """The verdict of the first rule that matches a failed pod; without one the failure counts."""
     found = _first_rule(job, pod)
     match found.action:
         case "Ignore":
@@ -32,7 +32,7 @@ def meaning(job: JsonObject, pod: JsonObject) -> FailureVerdict:
 
 
 def fails_index(job: JsonObject, pod: JsonObject) -> bool:
-    """Whether the number that a failed pod worked on is not to be tried again."""
+    """Whether the completion index of a failed pod is not retried."""
     return _first_rule(job, pod).action == "FailIndex"
 
 
@@ -45,7 +45,7 @@ def has_ended(job: JsonObject, pod: JsonObject) -> bool:
 
 
 def replaces_only_finished(job: JsonObject) -> bool:
-    """Whether a pod that is still going is waited for before another takes its place."""
+    """Whether a terminating pod is replaced only once it has finished."""
     default = "Failed" if job["spec"].get("podFailurePolicy") else "TerminatingOrFailed"
     return bool(job["spec"].get("podReplacementPolicy", default) == "Failed")
 

@@ -1,4 +1,4 @@
-"""Jobs whose pods work on a number each: which numbers are done, failed or free; pure."""
+"""Indexed jobs: which completion indexes have succeeded, failed or are free; pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -18,23 +18,23 @@ _ENVIRONMENT: Final = "JOB_COMPLETION_INDEX"
 
 
 def is_indexed(job: JsonObject) -> bool:
-    """Whether every pod works on a number of its own."""
+    """Whether every pod has a completion index of its own."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def limit_per_index(job: JsonObject) -> int | None:
-    """How many failures each number may have, or None when only their sum is limited."""
+    """How many failures each index may have, or None when only their sum is limited."""
     limit: int | None = job["spec"].get("backoffLimitPerIndex")
     return limit if is_indexed(job) else None
 
 
 def index_of(pod: JsonObject) -> int:
-    """The number a pod works on, -1 when it has none."""
+    """The completion index of a pod, -1 when it has none."""
     return _annotated(pod, INDEX, -1)
 
 
 def succeeded_indexes(job: JsonObject, pods: Sequence[JsonObject]) -> frozenset[int]:
-    """The numbers that are done."""
+    """The indexes that have succeeded."""
     if not is_indexed(job):
         return frozenset()
     known = interval_numbers((job.get("status") or {}).get("completedIndexes") or "")
@@ -43,7 +43,7 @@ def succeeded_indexes(job: JsonObject, pods: Sequence[JsonObject]) -> frozenset[
 
 
 def failed_indexes(job: JsonObject, pods: Sequence[JsonObject]) -> frozenset[int]:
-    """The numbers that have failed for good."""
+    """The indexes that have failed and are not retried."""
     limit = limit_per_index(job)
     if limit is None:
         return frozenset()
@@ -59,13 +59,13 @@ def failed_indexes(job: JsonObject, pods: Sequence[JsonObject]) -> frozenset[int
 def free_indexes(
     job: JsonObject, pods: Sequence[JsonObject], over: frozenset[int], held_back: Iterable[int] = ()
 ) -> list[int]:
-    """The numbers without an active pod, lowest first.
+    """The indexes without an active pod, lowest first.
 
     Args:
         job: the job.
         pods: its pods.
-        over: numbers that are done or have failed.
-        held_back: numbers that are not to be tried again yet.
+        over: indexes that have succeeded or failed.
+        held_back: indexes in back-off.
     """
     waits = replaces_only_finished(job)
     taken = {index_of(pod) for pod in pods if is_active(pod) or (waits and is_leaving(pod))}
@@ -74,13 +74,13 @@ def free_indexes(
 
 
 def failures_so_far(job: JsonObject, pods: Sequence[JsonObject], index: int) -> int:
-    """How often the pods of a number have failed."""
+    """How often the pods of an index have failed."""
     mine = (pod for pod in pods if index_of(pod) == index and _has_failed(job, pod))
     return max((_failures(job, pod) for pod in mine), default=0)
 
 
 def with_index(template: JsonObject, job: JsonObject, index: int, failures: int) -> JsonObject:
-    """A template for the pod of one number, which finds it in its environment."""
+    """The template for the pod of one index, with the index in metadata and environment."""
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     number = {INDEX: str(index)}
     marks = number
@@ -103,7 +103,7 @@ def with_index(template: JsonObject, job: JsonObject, index: int, failures: int)
 
 
 def matched_success(job: JsonObject, succeeded: frozenset[int]) -> str:
-    """Which rule says that enough numbers are done, in words; empty when none does."""
+    """The success policy rule that is met, in words; empty when none is."""
     policy = job["spec"].get("successPolicy") or {}
     for place, rule in enumerate(policy.get("rules") or []):
         wanted = succeeded
@@ -115,7 +115,7 @@ def matched_success(job: JsonObject, succeeded: frozenset[int]) -> str:
 
 
 def interval_text(numbers: Iterable[int]) -> str:
-    """Numbers as people write them: ``1,3-5,7``."""
+    """Indexes as intervals, the form of the Job status: ``1,3-5,7``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
@@ -129,7 +129,7 @@ def interval_text(numbers: Iterable[int]) -> str:
 
 
 def interval_numbers(text: str) -> frozenset[int]:
-    """The numbers that ``interval_text`` wrote."""
+    """The indexes that ``interval_text`` wrote."""
     numbers: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -146,7 +146,7 @@ def _has_failed(job: JsonObject, pod: JsonObject) -> bool:
 
 
 def _failures(job: JsonObject, pod: JsonObject) -> int:
-    """How often a number had failed when this pod of it failed."""
+    """How often an index has failed, up to and including this pod."""
     return _annotated(pod, FAILURES, 0) + meaning(job, pod).counts
 
 

@@ -42,7 +42,7 @@ from karpenter_sandbox.runtime.runtime import Runtime, controller_of, ignoring_m
 from karpenter_sandbox.status import ApiError
 
 _TO_COUNT: Final = "job that has still to count them"
-# What stands for all pods together among the numbers that pods work on
+# In place of a completion index: all pods of the job together
 ALL: Final = -1
 _FIRST_BACKOFF: Final = 10.0
 _LAST_BACKOFF: Final = 600.0
@@ -50,7 +50,7 @@ _LAST_BACKOFF: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _Failures:
-    """Failures in a row, and when the last one was noticed."""
+    """Consecutive failures, and when the controller saw the last one."""
 
     count: int
     last: float
@@ -66,12 +66,12 @@ class JobController(OwningController):
         super().__init__(runtime, client)
         self._pods = runtime.informer("v1", "pods")
         self._pods.add_index(_TO_COUNT, _job_to_count)
-        # By the uid of the job, and by the number where each may fail so often; -1 is for all
+        # uid of the job -> completion index, or ALL without backoffLimitPerIndex -> failures
         self._failures: dict[str, dict[int, _Failures]] = {}
         self.own(self._pods)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Count what ended, start what is missing, and end the job when it is done."""
+        """Count finished pods, create missing ones, and set the final condition."""
         job = self.owners.get(*key)
         await self._release_strangers(key, job)
         if job is None:
@@ -156,7 +156,7 @@ class JobController(OwningController):
             await self.delete_pod(job, pod)
 
     async def _expire(self, job: JsonObject) -> float | None:
-        """Delete a job that has been over for as long as it wants to be kept."""
+        """Delete a job whose ``ttlSecondsAfterFinished`` has passed."""
         self._failures.pop(job["metadata"]["uid"], None)
         seconds = job["spec"].get("ttlSecondsAfterFinished")
         if seconds is None or is_leaving(job):
@@ -190,7 +190,7 @@ class JobController(OwningController):
             known[index] = _Failures(count + 1, self.clock.monotonic())
 
     def _pauses(self, job: JsonObject) -> dict[int, float]:
-        """Seconds until pods of a number, or any pods, may be started again after failures."""
+        """Remaining back-off in seconds, by completion index or for ``ALL``."""
         pauses = {}
         for index, failures in self._failures.get(job["metadata"]["uid"], {}).items():
             whole = min(_FIRST_BACKOFF * 2.0 ** min(failures.count - 1, 10), _LAST_BACKOFF)

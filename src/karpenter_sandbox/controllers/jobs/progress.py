@@ -33,7 +33,7 @@ class JobPods:
     ended: list[JsonObject]  # finished, and still carrying the finalizer
     successes: int  # that were not known before
     failures: list[JsonObject]  # that were not known before
-    succeeded: int  # already folded into the status
+    succeeded: int  # already counted in the status
     failed: int
     uncounted: dict[str, list[str]]  # uids in the status whose finalizer is still there
     indexes: frozenset[int]  # that have succeeded, in an indexed job
@@ -54,7 +54,7 @@ class JobPods:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a job ends: the condition that says so, the one that will, and why."""
+    """How a job ends: the criterion condition set first, the terminal one set last, and why."""
 
     criterion: str
     terminal: str
@@ -126,7 +126,7 @@ def ending(
 
 
 def _failed_indexes(job: JsonObject, stock: JobPods) -> End | None:
-    """How a job ends because of numbers that have failed."""
+    """How a job ends because of failed indexes."""
     failed, spec = len(stock.failed_indexes), job["spec"]
     if failed > spec.get("maxFailedIndexes", failed):
         text = "Job has exceeded the specified maximal number of failed indexes"

@@ -22,7 +22,7 @@ def reported(
     Args:
         job: the job as it is stored.
         pods: its pods as they are now.
-        stock: what was counted before anything was done about it.
+        stock: the counts from before this pass created or deleted pods.
         end: how the job ends, if it does.
         now: the time, as objects write it.
     """
@@ -79,7 +79,7 @@ def _with_pause(job: JsonObject, now: str) -> JsonObject:
         "lastProbeTime": now,
     }
     changed: JsonObject = with_condition(job, condition, now)["status"]
-    # The deadline counts from when the job goes on
+    # activeDeadlineSeconds counts from the time of the resumption
     return changed if is_paused else {**changed, "startTime": now}
 
 

@@ -25,15 +25,15 @@ from karpenter_sandbox.runtime.informer import ObjectKey
 from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 _LEASE_NAMESPACE: Final = "kube-node-lease"
-_PATIENCE: Final = 50.0  # without a sign of life
-_START_PATIENCE: Final = 60.0  # until the first report
+_PATIENCE: Final = 50.0  # seconds without a heartbeat (status report or lease renewal)
+_START_PATIENCE: Final = 60.0  # seconds until the first heartbeat
 _REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _BY_NODE: Final = "node"
 
 
 @dataclass(slots=True)
 class _Health:
-    """The last sign of life of a node."""
+    """The last heartbeat of a node."""
 
     uid: str
     seen: float
@@ -54,11 +54,11 @@ class NodeLifecycleController(Controller):
         self._pods = runtime.informer("v1", "pods")
         self._pods.add_index(_BY_NODE, nodes_of)
         self._health: dict[str, _Health] = {}
-        self._next: dict[str, float] = {}  # zone -> when the next of its nodes may be given up
+        self._next: dict[str, float] = {}  # zone -> when its next node may be tainted (rate limit)
         self.follow(self._nodes)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Let the taints that keep pods away follow the state of a node."""
+        """Set the NoSchedule taints that follow from a node's conditions."""
         node = self._nodes.get(*key)
         if node is None:
             self._forget(key[1])
@@ -68,7 +68,7 @@ class NodeLifecycleController(Controller):
         return None
 
     async def tick(self) -> None:
-        """Look for signs of life, and give up nodes that have shown none."""
+        """Check heartbeats; nodes without one become Unknown and are tainted, at a limited rate."""
         renewals = {
             lease["metadata"]["name"]: (lease.get("spec") or {}).get("renewTime") or ""
             for lease in self._leases.list(_LEASE_NAMESPACE)
@@ -137,7 +137,7 @@ class NodeLifecycleController(Controller):
         return await self._client.update_status(changed)
 
     async def _mark_pods(self, name: str) -> None:
-        """Pods on a node that does not answer are not ready, whatever they said last."""
+        """Mark the pods of an unresponsive node as not ready: their own reports are outdated."""
         for pod in self._pods.by_index(_BY_NODE, name):
             if not is_ready(pod):
                 continue
@@ -190,7 +190,7 @@ class NodeLifecycleController(Controller):
 
 def _heartbeat(node: JsonObject) -> str:
     condition = find_condition(node, "Ready") or {}
-    # What this controller writes itself is no sign of life
+    # Unknown is written by this controller, so it is not a heartbeat
     if condition.get("status") == "Unknown":
         return ""
     beat: str = condition.get("lastHeartbeatTime") or ""

@@ -11,7 +11,7 @@ from karpenter_sandbox.controllers.owning import by_age
 from karpenter_sandbox.controllers.pods import is_finished, is_leaving, node_of
 from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
-# How long a node has to be gone before its pods are given up: it may come back
+# Grace period of a missing node: it may register again under the same name
 _QUARANTINE: Final = 40.0
 _MOST_FINISHED: Final = 12_500
 _OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
@@ -26,7 +26,7 @@ class PodGarbageCollector(Controller):
         self._client = client
         self._pods = runtime.informer("v1", "pods")
         self._nodes = runtime.informer("v1", "nodes")
-        self._gone: dict[str, float] = {}  # node that pods are bound to -> when it was missed first
+        self._gone: dict[str, float] = {}  # missing node -> when it was first missing
 
     async def tick(self) -> None:
         """Delete the pods that no other component deletes."""

@@ -28,12 +28,12 @@ class TaintEvictionController(Controller):
         self._nodes = runtime.informer("v1", "nodes")
         self._pods = runtime.informer("v1", "pods")
         self._pods.add_index(_BY_NODE, nodes_of)
-        self._since: dict[str, datetime] = {}  # uid of a pod -> when its time began to run
+        self._since: dict[str, datetime] = {}  # uid of a pod -> when its toleration period began
         self._pods.on_change(self._follow_pod)
         self._nodes.on_change(self._follow_node)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Delete a pod whose time on a tainted node is up; return how long it has otherwise."""
+        """Delete a pod whose toleration period has ended; else return the remaining seconds."""
         pod = self._pods.get(*key)
         if pod is None or is_leaving(pod):
             return None
@@ -122,7 +122,7 @@ def _tolerated_seconds(pod: JsonObject, taints: list[JsonObject]) -> int | None:
 
 
 def _beginning(taints: list[JsonObject], pod: JsonObject, now: datetime) -> datetime:
-    """When a pod's time began: with the taint, or when the pod came to the node after it."""
+    """When a pod's toleration period began: with the taint, or when the pod was bound after it."""
     moments = [parse_timestamp(taint["timeAdded"]) for taint in taints if taint.get("timeAdded")]
     started = (pod.get("status") or {}).get("startTime")
     begun = [*moments, *([parse_timestamp(started)] if started and moments else [])]

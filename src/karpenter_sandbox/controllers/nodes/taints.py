@@ -45,7 +45,7 @@ def readiness(node: JsonObject) -> str | None:
 
 
 def with_condition_taints(node: JsonObject) -> list[JsonObject]:
-    """The taints of a node, with exactly those that keep pods away for the state it is in."""
+    """The taints of a node, with exactly the NoSchedule taints that its conditions imply."""
     wanted = [
         _BY_CONDITION[condition["type"], condition["status"]]
         for condition in (node.get("status") or {}).get("conditions") or []
@@ -53,7 +53,7 @@ def with_condition_taints(node: JsonObject) -> list[JsonObject]:
     ]
     if (node.get("spec") or {}).get("unschedulable"):
         wanted.append(_UNSCHEDULABLE)
-    # A node that has not reported yet keeps the taint it was born with
+    # A node without a report keeps the not-ready taint from its registration
     is_silent = readiness(node) is None
     kept = [
         taint
@@ -68,7 +68,7 @@ def with_condition_taints(node: JsonObject) -> list[JsonObject]:
 
 
 def with_eviction_taint(node: JsonObject, key: str | None, now: str) -> list[JsonObject]:
-    """The taints of a node, with ``key`` as the only one that drives pods away for its state."""
+    """The taints of a node, with ``key`` as the only NoExecute taint that its state implies."""
     kept = [
         taint
         for taint in _taints(node)
@@ -82,7 +82,7 @@ def with_eviction_taint(node: JsonObject, key: str | None, now: str) -> list[Jso
 
 
 def eviction_taint(node: JsonObject) -> str | None:
-    """The taint for its state that drives pods away from a node now."""
+    """The NoExecute taint that a node has for its state now."""
     for taint in _taints(node):
         if taint.get("effect") == NO_EXECUTE and taint["key"] in (NOT_READY, UNREACHABLE):
             key: str = taint["key"]
@@ -91,7 +91,7 @@ def eviction_taint(node: JsonObject) -> str | None:
 
 
 def zone_of(node: JsonObject) -> str:
-    """The zone a node stands in, with its region."""
+    """Region and zone of a node."""
     labels = node["metadata"].get("labels") or {}
     region = labels.get("topology.kubernetes.io/region", "")
     return f"{region}:{labels.get('topology.kubernetes.io/zone', '')}"

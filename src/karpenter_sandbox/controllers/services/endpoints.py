@@ -18,20 +18,20 @@ _SLICES: Final = "endpointslice-controller.k8s.io"
 _ENDPOINTS_BY: Final = "endpoints.kubernetes.io/managed-by"
 _ENDPOINTS: Final = "endpoint-controller"
 _BY_SERVICE: Final = "service"
-# All endpoints are written whenever one changes, so more changes are gathered where there are many
+# Every change rewrites all endpoints of a service, so the debounce grows with their number
 _GATHERING_EACH: Final = 0.002
 _LONGEST_GATHERING: Final = 2.0
 
 
 class _ServiceFollower(Controller):
-    """Base of both: looks at a service whenever it changes, or a pod that it selects."""
+    """Base of both: reconciles a service when it, or a pod that it selects, changes."""
 
     def __init__(self, runtime: Runtime, client: Client) -> None:
         super().__init__(runtime)
         self.client: Final = client
         self.services: Final = runtime.informer("v1", "services")
         self.pods: Final = runtime.informer("v1", "pods")
-        self._sizes: dict[ObjectKey, int] = {}  # service -> pods it had at the last look
+        self._sizes: dict[ObjectKey, int] = {}  # service -> pods it had at the last reconcile
         self.follow(self.services)
         self.services.on_change(self._forget)
         self.pods.on_change(self._follow_pod)
@@ -121,7 +121,7 @@ class EndpointSliceController(_ServiceFollower):
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Write down the endpoints of a service in as many slices as it takes."""
         service = self.services.get(*key)
-        # the garbage collector takes the slices of a service that is gone
+        # the garbage collector deletes the slices of a deleted service
         if service is None or is_leaving(service) or not endpoint_addresses.has_endpoints(service):
             return None
         pods = self.selected(service)

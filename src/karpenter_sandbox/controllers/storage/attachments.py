@@ -15,7 +15,7 @@ from karpenter_sandbox.runtime.informer import ObjectKey, key_of
 from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
 VOLUME_LIMIT: Final = "sandbox.karpenter.sh/volume-limit"
-# What a common machine of a cloud can take besides its own disks
+# The attachment limit of a common cloud instance, without its own disks
 _DEFAULT_LIMIT: Final = 25
 _BY_NODE: Final = "node"
 _API: Final = "storage.k8s.io/v1"
@@ -97,7 +97,7 @@ class AttachmentController(ClaimFollower):
 
 
 class CsiNodeController(Controller):
-    """Says for each node which drivers it has and how many volumes they can attach."""
+    """Writes each node's CSINode: its drivers, and how many volumes each can attach."""
 
     name = "csinode-controller"
 

@@ -41,7 +41,7 @@ class VolumeController(Controller):
         self._classes = runtime.informer("storage.k8s.io/v1", "storageclasses")
         self._nodes = runtime.informer("v1", "nodes")
         self._volumes.add_index(_BY_CLAIM, _claims_of)
-        self._due: dict[str, float] = {}  # uid of a claim -> when its volume will be made
+        self._due: dict[str, float] = {}  # uid of a claim -> when its volume is provisioned
         self.follow(self._claims, _keys_of_claim)
         self.follow(self._volumes, _keys_of_volume)
         self._classes.on_change(self._look_at_waiting)
@@ -81,7 +81,7 @@ class VolumeController(Controller):
         return next((volume for volume in kept if is_claimed_by(volume, claim)), None)
 
     def _waits(self, claim: JsonObject) -> bool:
-        """Whether a claim gets its volume only once a pod that uses it has a node."""
+        """Whether the claim's storage class binds on first consumer."""
         found = self._class_of(claim)
         return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
 
@@ -90,7 +90,7 @@ class VolumeController(Controller):
         return self._classes.get("", name) if name else None
 
     async def _provision(self, claim: JsonObject) -> float | None:
-        """Have a volume made, once it is known where."""
+        """Provision a volume, once its zone is known."""
         claim = await self._set_phase(claim, "persistentvolumeclaims", "Pending")
         found, name = self._class_of(claim), claim["spec"].get("storageClassName")
         if found is None:

@@ -49,7 +49,7 @@ class VolumeProtection(ClaimFollower):
         self.follow(self._pods, claims_of)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Add the finalizer of a claim or volume, or take it away when it may go."""
+        """Add the finalizer of a claim or volume, or remove it when a deletion may proceed."""
         if key[0]:
             claim = self._claims.get(*key)
             if claim is not None:

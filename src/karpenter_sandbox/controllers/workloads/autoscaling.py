@@ -1,7 +1,7 @@
 """How many replicas an autoscaler recommends; pure.
 
-Nothing is measured in a sandbox: people set the metric. The recommendation follows Kubernetes'
-algorithm, with its tolerance, stabilisation windows and scaling policies.
+A sandbox measures nothing: users set the metric by annotations. The recommendation follows
+Kubernetes' algorithm, with its tolerance, stabilisation windows and scaling policies.
 """
 
 import math
@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from karpenter.api.meta import JsonObject
 from karpenter.model.quantity import canonical, parse
 
-# What each pod is at; of the whole object for metrics that are not per pod
+# The value of each pod; for metrics of type Object and External, the value of the whole
 METRIC_VALUE: Final = "sandbox.karpenter.sh/metric-value"
-# The load that all pods share, so that more pods mean less for each
+# The total over all pods; the value of each pod is its share
 METRIC_TOTAL: Final = "sandbox.karpenter.sh/metric-total"
 
 _TOLERANCE: Final = Fraction(1, 10)
@@ -152,7 +152,7 @@ def decide(hpa: JsonObject, current: int, recommended: int, memory: Memory, now:
 def _stabilised(
     current: int, recommended: int, memory: Memory, now: float, up: JsonObject, down: JsonObject
 ) -> int:
-    """The least change that recent recommendations agree on."""
+    """The smallest change among the recommendations of the stabilisation windows."""
     lowest = min([*memory.recommended_since(now - up["stabilizationWindowSeconds"]), recommended])
     highest = max(
         [*memory.recommended_since(now - down["stabilizationWindowSeconds"]), recommended]

@@ -22,7 +22,7 @@ class History:
     """The revisions of the owners that one controller looks after."""
 
     def __init__(self, runtime: Runtime, client: Client, label: str = _HASH_LABEL) -> None:
-        """Follow the revisions; ``label`` is the one that carries the code of a template."""
+        """Follow the revisions; ``label`` is the one that carries the hash of a template."""
         self._client = client
         self._label = label
         self._revisions = runtime.informer(*_API)
@@ -34,7 +34,7 @@ class History:
         return sorted(found, key=lambda entry: (entry["revision"], entry["metadata"]["name"]))
 
     async def latest(self, owner: JsonObject) -> JsonObject:
-        """The revision of the owner's template, made or moved to the end where needed."""
+        """The revision of the owner's template, created or renumbered as the newest if needed."""
         known = self.all(owner)
         data = _data(owner)
         found = next((entry for entry in reversed(known) if entry.get("data") == data), None)

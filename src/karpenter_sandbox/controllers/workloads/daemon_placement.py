@@ -14,7 +14,7 @@ from karpenter_sandbox.matching import (
     read_tolerations,
 )
 
-# What a node goes through must not drive away the pods that look after it
+# Taints from conditions must not evict daemons, which the node needs to recover
 _ALWAYS_TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", NO_EXECUTE),
     ("node.kubernetes.io/unreachable", NO_EXECUTE),

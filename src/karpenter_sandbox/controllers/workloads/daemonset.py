@@ -47,7 +47,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Backoff:
-    """How long a daemon that keeps failing on one node is left alone."""
+    """Back-off of a daemon that keeps failing on one node."""
 
     seconds: float
     until: float
@@ -64,7 +64,7 @@ class DaemonSetController(OwningController):
         self._nodes = runtime.informer("v1", "nodes")
         self._history = History(runtime, client, POD_LABEL)
         self._verdicts: dict[tuple[str, int], dict[str, Verdict]] = {}  # uid and generation -> node
-        self._backoffs: dict[tuple[str, str], _Backoff] = {}  # uid and node
+        self._backoffs: dict[tuple[str, str], _Backoff] = {}  # (uid of the owner, node)
         self.own(self._pods)
         self.owners.on_change(self._forget_owner)
         self._nodes.on_change(self._follow_node)
@@ -128,7 +128,7 @@ class DaemonSetController(OwningController):
         return min(waits, default=None)
 
     def _finished(self, owner: JsonObject, place: _Place, waits: list[float]) -> list[JsonObject]:
-        """Daemons that ended, which is not what daemons are for."""
+        """Daemons that have ended and are deleted; those in back-off add to ``waits``."""
         ended = []
         for pod in place.pods:
             where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on node {place.node}"
@@ -148,7 +148,7 @@ class DaemonSetController(OwningController):
         return ended
 
     def _wait(self, owner: JsonObject, node: str) -> float:
-        """Seconds before a failed daemon may be replaced; zero counts as a replacement."""
+        """Remaining back-off of failed daemons on a node; zero counts as a replacement."""
         now = self.clock.monotonic()
         key = (owner["metadata"]["uid"], node)
         known = self._backoffs.get(key)
@@ -178,7 +178,7 @@ class DaemonSetController(OwningController):
         return surplus
 
     async def _renew(self, owner: JsonObject, code: str) -> None:
-        """Replace daemons of an older template, as far as the strategy lets nodes go without."""
+        """Replace daemons of an older template, within maxUnavailable and maxSurge."""
         strategy = owner["spec"].get("updateStrategy") or {}
         if strategy.get("type", "RollingUpdate") != "RollingUpdate":
             return

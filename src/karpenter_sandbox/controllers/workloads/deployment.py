@@ -52,7 +52,7 @@ class DeploymentController(OwningController):
         self._replica_sets = runtime.informer("apps/v1", "replicasets")
         self._pods = runtime.informer("v1", "pods")
         self.own(self._replica_sets)
-        # A deployment that recreates its pods waits for the last old one to go
+        # Recreate creates new pods only after the last old pod is gone
         self._pods.on_change(self._look_when_gone)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
@@ -171,7 +171,7 @@ class DeploymentController(OwningController):
         return deployment, new
 
     async def _resize(self, deployment: JsonObject, replica_set: JsonObject, count: int) -> bool:
-        """Give a set its size, and let it remember the Deployment's; say whether the size changed."""
+        """Scale a set, annotate it with the Deployment's size, and return whether it was scaled."""
         before, name = size(replica_set), replica_set["metadata"]["name"]
         annotations = resized_annotations(deployment, replica_set)
         if count == before and annotations == replica_set["metadata"].get("annotations"):
@@ -187,7 +187,7 @@ class DeploymentController(OwningController):
         return True
 
     async def _clean_up(self, deployment: JsonObject, old: list[JsonObject]) -> None:
-        """Delete the oldest empty sets beyond those kept for going back."""
+        """Delete the oldest empty sets beyond ``revisionHistoryLimit``."""
         for replica_set in unfit_for_history(deployment, old):
             metadata = replica_set["metadata"]
             await self.client.delete(

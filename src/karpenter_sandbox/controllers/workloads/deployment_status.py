@@ -15,7 +15,7 @@ _FAILURE: Final = "ReplicaFailure"
 _COMPLETE: Final = "NewReplicaSetAvailable"
 _TIMED_OUT: Final = "ProgressDeadlineExceeded"
 _PAUSED: Final = "DeploymentPaused"
-# The server's way of saying that there is no deadline
+# The largest int32 means that there is no deadline
 _NO_DEADLINE: Final = 2**31 - 1
 
 
@@ -69,9 +69,9 @@ def seconds_to_deadline(deployment: JsonObject, status: JsonObject, now: datetim
 
 
 def paused_or_resumed(deployment: JsonObject, now: datetime) -> JsonObject | None:
-    """The status that notes a pause or its end, or None when there is nothing to note.
+    """The status with a condition for a pause or its end, or None when it is there already.
 
-    Without the note, a pause longer than the deadline would look like a rollout that got stuck.
+    Without it, a pause longer than the deadline would be reported as a rollout without progress.
     """
     status = deployment.get("status") or {}
     condition = _condition(status, PROGRESSING)

@@ -42,7 +42,7 @@ class AutoscalerController(Controller):
         self._autoscalers.on_change(self._follow)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Look at the metric and give the target its size."""
+        """Read the metric and scale the target."""
         hpa = self._autoscalers.get(*key)
         if hpa is None:
             return None
@@ -187,7 +187,7 @@ class AutoscalerController(Controller):
     def _follow(self, old: JsonObject | None, new: JsonObject | None) -> None:
         if new is None:
             self._memories.pop(key_of(old or {}), None)
-        # Its own reports must not make it look again: the metric is read every so often
+        # Its own status writes must not trigger a reconcile: the metric is read periodically
         elif old is None or _inputs(old) != _inputs(new):
             self.queue.add(key_of(new))
 

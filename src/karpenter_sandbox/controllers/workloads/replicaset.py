@@ -83,7 +83,7 @@ class ReplicaSetController(OwningController):
             self.queue.add((replica_set["metadata"]["namespace"], replica_set["metadata"]["name"]))
 
     def _related(self, replica_set: JsonObject) -> list[JsonObject]:
-        """The pods of this set and of its sisters, which belong to the same owner."""
+        """The pods of all sets with the same owner, this one included."""
         owner = controller_of(replica_set)
         sets = self.owners.by_index(BY_CONTROLLER, owner["uid"]) if owner else [replica_set]
         return [
@@ -163,6 +163,6 @@ class ReplicationController(ReplicaSetController):
     def status_of(
         self, owner: JsonObject, pods: list[JsonObject], failure: ApiError | None
     ) -> JsonObject:
-        """The status of a controller, which does not count pods on their way out."""
+        """The status of a ReplicationController, which has no field for terminating pods."""
         status = super().status_of(owner, pods, failure)
         return {key: value for key, value in status.items() if key != "terminatingReplicas"}

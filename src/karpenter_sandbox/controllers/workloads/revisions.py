@@ -12,7 +12,7 @@ HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 _HISTORY: Final = "deployment.kubernetes.io/revision-history"
 _LONGEST_HISTORY: Final = 2000
-# What belongs to one object alone and is not handed down to its sets
+# Annotations of the Deployment that its sets do not inherit
 _OWN: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
@@ -43,14 +43,14 @@ def same_template(replica_set: JsonObject, deployment: JsonObject) -> bool:
 
 
 def template_hash(owner: JsonObject) -> str:
-    """A short code for a template; collisions met before change it."""
+    """A short hash of a template; the collision count is hashed with it."""
     data = _encoder.encode(owner["spec"]["template"])
     count = (owner.get("status") or {}).get("collisionCount")
     return code_of(data if count is None else data + str(count).encode())
 
 
 def code_of(data: bytes) -> str:
-    """A short code for some bytes, safe in names."""
+    """A short hash of some bytes, safe in names."""
     digest = _OFFSET
     for byte in data:
         digest = ((digest ^ byte) * _PRIME) & _MASK
@@ -62,7 +62,7 @@ def renewed_annotations(
 ) -> dict[str, str]:
     """The annotations of the new set: the Deployment's, and the next revision.
 
-    A set that served before and is taken up again remembers the revisions it had.
+    A set that becomes the new one again, after a rollback, records its former revisions.
     """
     inherited = {
         key: value
@@ -83,7 +83,7 @@ def renewed_annotations(
 
 
 def resized_annotations(deployment: JsonObject, replica_set: JsonObject) -> dict[str, str]:
-    """The annotations of a set with the Deployment's size, from which changes are noticed."""
+    """The annotations of a set with the Deployment's size; a difference shows a resize."""
     wanted = size(deployment)
     return {
         **(replica_set["metadata"].get("annotations") or {}),

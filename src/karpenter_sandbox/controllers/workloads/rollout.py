@@ -169,7 +169,7 @@ def _bounds(deployment: JsonObject) -> tuple[int, int]:
     wanted = size(deployment)
     surge = scaled_value(rules.get("maxSurge", "25%"), wanted, round_up=True)
     missing = scaled_value(rules.get("maxUnavailable", "25%"), wanted, round_up=False)
-    # Without room in either direction nothing would ever move
+    # With surge and unavailable both at zero, a rollout could never make progress
     return (surge, missing) if surge or missing else (0, 1)
 
 

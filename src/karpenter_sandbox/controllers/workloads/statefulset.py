@@ -68,7 +68,7 @@ class _Group:
         return bool(self.owner["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady")
 
     def is_steady(self, pod: JsonObject) -> bool:
-        """Whether the next pod may be started or stopped, as far as this one is concerned."""
+        """Whether a pod runs, stays and is available, so that the next ordinal may follow."""
         seconds = self.owner["spec"].get("minReadySeconds", 0)
         return (
             phase(pod) == "Running" and not is_leaving(pod) and is_available(pod, seconds, self.now)
@@ -102,7 +102,7 @@ class StatefulSetController(OwningController):
             if not is_leaving(owner):
                 await self._advance(group)
         finally:
-            # What was done before a failure shows in the status as well
+            # Also after a failure, so that the status counts the writes that succeeded
             group = self._group(owner, current, update)
             await self.write_status(owner, _status(group))
         live = {entry["metadata"]["name"] for entry in (current, update)}
@@ -132,7 +132,7 @@ class StatefulSetController(OwningController):
             await self._renew(group, strategy.get("rollingUpdate") or {})
 
     async def _keep(self, group: _Group, ordinal: int) -> bool:
-        """See to it that the pod at ``ordinal`` is there; say whether the next one may follow."""
+        """Create the pod at ``ordinal`` if missing; return whether the next one may follow."""
         pod = group.pods.get(ordinal)
         if pod is None:
             await self._create(group, ordinal)
@@ -216,7 +216,7 @@ class StatefulSetController(OwningController):
     async def _settle_claims(
         self, owner: JsonObject, pod: JsonObject, ordinal: int, *, is_condemned: bool
     ) -> None:
-        """Let the claims of a pod go together with whom the set's policy says."""
+        """Set the owner references of a pod's claims by the set's retention policy."""
         for wanted in claims_of(owner, ordinal).values():
             metadata = wanted["metadata"]
             claim = self._claims.get(metadata["namespace"], metadata["name"])

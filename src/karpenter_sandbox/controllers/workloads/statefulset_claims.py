@@ -43,7 +43,7 @@ def mounted(volumes: list[JsonObject], claims: dict[str, JsonObject]) -> list[Js
 def owners_of_claim(
     claim: JsonObject, owner: JsonObject, pod: JsonObject, *, is_condemned: bool
 ) -> list[JsonObject]:
-    """The owner references of a claim, which decide with whom it goes.
+    """The owner references of a claim: the garbage collector deletes it with these owners.
 
     A claim with another controller is not changed.
     """

@@ -1,8 +1,8 @@
-"""Which pods a set gives up first when it has too many.
+"""Which pods a set deletes first when it scales down.
 
-The order is that of Kubernetes: what would be missed least goes first. Ages count on a logarithmic
-scale, so that among pods of a similar age the choice falls anywhere rather than always on the
-youngest.
+The order is that of Kubernetes: pods that serve least are deleted first. Ages are compared on a
+logarithmic scale; among pods of a similar age the uid decides, so that the youngest is not always
+the one that is deleted.
 """
 
 import math
@@ -52,8 +52,8 @@ def _rank(pod: JsonObject, neighbours: int, now: datetime) -> tuple[object, ...]
         bool(node_of(pod)),  # not placed yet
         _PHASE_ORDER.get(phase(pod), 2),  # not running yet
         is_up,  # not ready
-        deletion_cost(pod),  # what its owner says
-        -neighbours,  # where most of them share a node
+        deletion_cost(pod),
+        -neighbours,  # more related pods on its node
         _magnitude(since, now) if is_up else 0,  # ready for a shorter time
         -restarts(pod),  # restarted more often
         _magnitude(created(pod), now),  # younger
