@@ -1,9 +1,9 @@
-"""How deeply an object may nest.
+"""The limit on the nesting depth of objects.
 
-An API server takes 10,000 levels. Here every level costs several calls on the stack of the
-interpreter, which has room for a thousand; so the limit is lower, and yet five times as deep as
-any manifest. What is within it can be read, checked, merged, stored and shown, by clients too:
-they follow as deeply, and no further.
+An API server accepts 10,000 levels. Here every level costs several stack frames of the
+interpreter, whose recursion limit is a thousand. So the limit is lower, and yet five times as deep
+as any manifest. Objects within it can be decoded, validated, merged, stored and printed, by clients
+as well, which have the same limit.
 """
 
 from typing import Any, Final
@@ -17,14 +17,14 @@ TOO_DEEP: Final = f"json: exceeded max depth of {DEEPEST}"
 
 
 def check_depth(value: Any) -> None:
-    """Make sure that a value nests no deeper than the rest of the server can follow.
+    """Make sure that a value is within the depth that the rest of the server can recurse into.
 
     Raises:
         ApiError: it does.
     """
     metadata = value.get("metadata") if isinstance(value, dict) else None
     if isinstance(metadata, dict) and "managedFields" in metadata:
-        # The server's own notes, which clients send back as they got them
+        # Written by the server and sent back unchanged by clients, so their own limit is higher
         _check([metadata["managedFields"]], DEEPEST + _NOTED)
         rest = {key: part for key, part in metadata.items() if key != "managedFields"}
         value = {**value, "metadata": rest}

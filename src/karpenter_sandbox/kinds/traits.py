@@ -96,10 +96,10 @@ _ANSWERED_WITH_OBJECT: Final = frozenset(
 # Kinds that leave their dependents alone unless the deletion says otherwise
 _ORPHANING: Final = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
 
-# Kinds the garbage collector does not know: their deletion has no propagation
+# Kinds the garbage collector ignores: their deletion has no propagation policy
 _WITHOUT_DEPENDENTS: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
 
-# Kinds that come with their status, because they are reported rather than asked for
+# Kinds whose create keeps the status in the body
 _CREATED_WITH_STATUS: Final = frozenset({("", "nodes"), ("", "services")})
 
 # Kinds whose labels a write of the status leaves alone

@@ -222,7 +222,7 @@ def _read_bytes(text: str) -> str:
     compact = text.replace("\n", "").replace("\r", "")
     try:
         data = base64.b64decode(compact, validate=True)
-    except ValueError:  # as wide as that because signs beyond ASCII raise no binascii.Error
+    except ValueError:  # non-ASCII text raises no binascii.Error
         good = re.match(r"(?:[A-Za-z0-9+/]{4})*", compact)
         at = good.end() if good else 0
         raise DecodeError(f"illegal base64 data at input byte {at}") from None

@@ -1,11 +1,11 @@
-"""Server-side apply, and the bookkeeping of field ownership that every other write does too.
+"""Server-side apply, and the field ownership that every other write updates too.
 
-Applying lays a configuration on the live object. The manager then owns exactly the fields it
+Apply merges a configuration into the live object. The manager then owns exactly the fields it
 stated: fields it stated before but no longer does are removed unless another manager owns them, and
 changing a field another manager owns is a conflict unless forced. Other writes take ownership of
-whatever they change.
+the fields they change.
 
-The managers of versions other than the writer's are compared by the same paths, without conversion.
+Managers of other versions than the writer's are compared by the same paths, without conversion.
 """
 
 import json
@@ -114,7 +114,7 @@ def track_update(
     owners = _owners_for_update(live, new, writer)
     bare = without_managers(new)
     if not owners and live is not None:
-        return bare  # not tracked so far; the first apply will begin to
+        return bare  # without managers ownership is not tracked until the first apply
     before = without_managers(live) if live is not None else _zero(new)
     try:
         comparison = compare(before, bare, schema).without(_ignored(ignored))
@@ -132,7 +132,7 @@ def _owners_for_update(live: JsonObject | None, new: JsonObject, writer: Writer)
             if stated := read_owners(new):
                 return stated
         except ManagersError:
-            pass  # clients that garble managers must not erase them
+            pass  # invalid managedFields of a client are ignored, the stored ones stay
     try:
         return read_owners(live or {})
     except ManagersError:

@@ -4,8 +4,8 @@ Replacing a field that is not there adds it, and negative indexes count from the
 patch that does not fit is refused as a whole, with the same unspecific sentence an API server
 gives; why it did not fit is the ``__cause__`` of the error.
 
-Patches are untrusted input, so their cost is bounded: the number of its operations, and how much
-its copies add up to, since thirty copies of a document into itself would fill any memory.
+Patches are untrusted input, so their cost is bounded, by the number of operations and by the total
+size of copies: each copy of a document into itself doubles it, so thirty would exhaust memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ def apply_json_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
             for a misfit.
     """
     operations = _operations(patch)
-    # Operations change what they find, and neither the object nor the patch is theirs
+    # Operations mutate in place, so they work on copies of the object and of their values
     document = _Document(_copied(obj))
     try:
         for operation in operations:
@@ -41,7 +41,7 @@ def apply_json_patch(obj: dict[str, Any], patch: object) -> dict[str, Any]:
     except _MisfitError as error:
         raise PatchError(_REFUSAL, status=422, reason="Invalid") from error
     except RecursionError as error:
-        # What an interpreter can still follow differs from release to release, the answer may not
+        # The recursion limit depends on the Python release; the answer must not
         raise PatchError(TOO_DEEP, status=400, reason="BadRequest") from error
     if not isinstance(document.root, dict):
         raise PatchError(_REFUSAL, status=422, reason="Invalid")

@@ -1,7 +1,7 @@
 """Field ownership: reads, changes and writes ``metadata.managedFields``.
 
-A manager is known by its name, by whether it applies or updates, by the subresource it writes, and
-(when it updates) by the version it speaks. Each owns a set of fields since a point in time.
+A manager is identified by its name, by whether it applies or updates, by the subresource it writes,
+and (when it updates) by its API version. Each owns a set of fields since a point in time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from karpenter_sandbox.kinds.patching.fieldsets import FieldSet
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
-# More managers than this that update are folded into one
+# Above this number, the oldest managers that update are merged into one entry
 _MOST_UPDATERS: Final = 10
 _OLD_UPDATES: Final = "ancient-changes"
 

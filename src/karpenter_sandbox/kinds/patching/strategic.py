@@ -1,7 +1,7 @@
-"""Strategic merge patches: merge patches that know which lists are keyed collections.
+"""Strategic merge patches: merge patches that merge keyed lists item by item.
 
-Whether a list is merged and by which key says the schema of the kind. Directives inside a patch
-say what values alone cannot: ``$patch: delete`` and ``$patch: replace``, ``$retainKeys``, and,
+The schema of the kind defines whether a list is merged and by which key. Directives inside a patch
+express what values alone cannot: ``$patch: delete`` and ``$patch: replace``, ``$retainKeys``, and,
 for a list called ``x``, ``$deleteFromPrimitiveList/x`` and ``$setElementOrder/x``.
 """
 
@@ -259,5 +259,5 @@ def _bad_request(message: str) -> PatchError:
 
 
 def _refused(message: str) -> PatchError:
-    """A mistake API servers answer as if it were theirs."""
+    """The refusal of a mistake that API servers answer with 500, like an internal error."""
     return PatchError(message, status=500, reason="")

@@ -68,7 +68,7 @@ class GoType:
         if self.form is Form.LIST:
             return f"[]{self.parts}"
         if self.form is Form.MAP:
-            # the one named map that people write
+            # the only named map type in messages
             is_named = self.parts.name == "Quantity"
             return "v1.ResourceList" if is_named else f"map[string]{self.parts}"
         if self.form is Form.STRUCT:

@@ -9,7 +9,7 @@ from karpenter.model.memo import remembered
 Problems = Sequence[str]
 Rule = Callable[[str], Problems]
 
-# The same few names and labels come again and again
+# Size of the caches: the same names and labels are checked with every write
 _REMEMBERED: Final = 8192
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -20,7 +20,7 @@ def kind_errors(
     obj: JsonObject, old: JsonObject | None, resource: "Resource", subresource: str
 ) -> list[FieldError]:
     """List what is wrong with an object of one of Kubernetes' own kinds."""
-    # Of all reports, those of nodes alone are used for decisions
+    # Status writes are not validated, except those of nodes: the scheduler computes with them
     if subresource and (resource.kind, subresource) != ("Node", "status"):
         return []
     return object_errors(obj, resource.group, resource.kind, old)

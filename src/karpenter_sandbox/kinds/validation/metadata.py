@@ -90,7 +90,7 @@ def _name_errors(metadata: JsonObject, resource: Resource) -> Iterator[FieldErro
     rule = _NAME_RULES.get((resource.group, resource.plural), grammar.dns_subdomain)
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
     if prefix:
-        # What is generated ends in letters, so a dash at the end of the prefix is none of the name
+        # A generated suffix follows, so a dash at the end of the prefix does not end the name
         for problem in rule(re.sub("-$", "a", prefix)):
             yield _wrong((*_PATH, "generateName"), prefix, problem)
     if not name:
@@ -151,7 +151,7 @@ def _finalizer_errors(finalizers: list[str], resource: Resource) -> Iterator[Fie
     for name in finalizers:
         for problem in grammar.label_key(name):
             yield _wrong(path, name, problem)
-    # Extensions of the API, and what extends it, choose freely
+    # Custom resources and CRDs may have finalizers without a domain
     is_free = resource.custom is not None or resource.group == "apiextensions.k8s.io"
     for index, name in enumerate(finalizers):
         if not is_free and "/" not in name and name not in _STANDARD_FINALIZERS:

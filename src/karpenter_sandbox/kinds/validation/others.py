@@ -36,7 +36,7 @@ _HIGHEST_USER_PRIORITY: Final = 1_000_000_000
 def node_problems(obj: JsonObject, old: JsonObject | None) -> Problems:
     """What is wrong with a Node."""
     spec = obj.get("spec") or {}
-    # Taints were once an annotation, and are still reported there
+    # API servers report this path: taints were once an annotation
     yield from taint_problems(spec.get("taints") or [], ("metadata", "taints"))
     for part in ("capacity", "allocatable"):
         for name, amount in ((obj.get("status") or {}).get(part) or {}).items():
