@@ -1,4 +1,4 @@
 """A scheduler that places pods the way kube-scheduler does.
 
-It shares no decision with the product: what the two agree on, they agree on independently.
+It shares no placement code with Karpenter's solver, so that each can be tested against the other.
 """

@@ -1,10 +1,11 @@
 """Pods that are alike, and where they can go: kept up to date node by node.
 
-Placing a pod means asking every node whether it fits and how well. Pods that are alike get the
-same answers, and placing one of them changes the answers of few nodes. So a ``PodClass`` remembers
-for every node either why it does not fit or which *group* it is in and how much room it leaves,
-and catches up with the nodes that changed since it was last asked. Rules across nodes (spreading,
-affinity, preferences) look the same from every node of a group, so they are judged per group.
+Placing a pod means computing for every node whether it fits and with which score. Pods that are
+alike get the same results, and placing one of them changes the results of few nodes. So a
+``PodClass`` caches for every node either why it does not fit or which *group* it is in and how much
+room it leaves, and recomputes the nodes that changed since its last use. Rules across nodes
+(spreading, affinity, preferences) have the same result for every node of a group, so they are
+evaluated per group.
 
 Invariant: after ``catch_up`` every node of the cluster stands either in exactly one group or under
 exactly one failure, and every tally holds the counts of now.
@@ -52,13 +53,13 @@ class Entry:
         self.fixed: Failure | None = None  # a failure that no pod can change
         self.failure: Failure | None = None
         self.group: Group | None = None
-        self.stamp = 0  # of the one heap element that is not outdated
+        self.stamp = 0  # identifies its current heap element; others are outdated
         self.values: tuple[str | None, ...] = (None,) * tallies  # domain, if it counts there
         self.counts = [0] * tallies  # pods it contributes to each tally
 
 
 class Group:
-    """Nodes that rules across nodes cannot tell apart, the roomiest on top."""
+    """Nodes that are equal for all rules across nodes, in a heap with the roomiest on top."""
 
     __slots__ = ("heap", "key", "size")
 
@@ -85,7 +86,7 @@ class PodClass:
         self.rules = rules
         self.counters = counters
         self.epoch = cluster.epoch
-        self.failures: dict[Failure, int] = {}  # -> nodes that fail for it, looked at alone
+        self.failures: dict[Failure, int] = {}  # -> nodes that fail for it by themselves
         self._cluster = cluster
         self._random = random
         self._tallies = rules.tallies()
@@ -98,7 +99,7 @@ class PodClass:
         self._position = -1
 
     def catch_up(self) -> None:
-        """Look again at the nodes that changed since the last time."""
+        """Recompute the nodes that changed since the last call."""
         changed = self._cluster.changed_since(self._position) if self._position >= 0 else None
         if changed is None:
             changed = dict.fromkeys([*self._entries, *self._cluster.nodes])
@@ -156,7 +157,7 @@ class PodClass:
         return TopologyCounts(self.rules, shifts).failure(self._key(entry))
 
     def _worth(self, groups: list[Group]) -> list[int]:
-        """What a node's group adds to the room on it."""
+        """The score that a node's group adds to its room score."""
         worth = preference_scores(self.rules, [(group.key, group.size) for group in groups])
         taints = [_number(group.key[0]) for group in groups]
         scores = [_number(group.key[1]) for group in groups]
@@ -192,7 +193,7 @@ class PodClass:
         """Place the nodes of a hostname again: they share a count, and it changed."""
         for name in self._hosts.get(host or "", ()):
             node = self._cluster.nodes.get(name)
-            if node is not None:  # else it is gone, and to be looked at later in this round
+            if node is not None:  # a deleted node is handled later in this round
                 self._place(node, self._entries[name])
 
     def _enter(self, facts: NodeFacts) -> Entry:
@@ -220,7 +221,7 @@ class PodClass:
         return entry
 
     def _counts(self, tally: Tally, facts: NodeFacts) -> bool:
-        """Whether the pods of a node count; spreading leaves out nodes that are no option."""
+        """Whether the pods of a node count; spreading omits nodes that its policies exclude."""
         constraint = tally.constraint
         if constraint is None:
             return True
@@ -321,7 +322,7 @@ class PodClass:
             return entry.base
         if host is None:
             return entry.base + (None,) * len(tallies)
-        if len(tallies) == 1:  # which is usual, and asked very often
+        if len(tallies) == 1:  # fast path for the common case
             return (*entry.base, tallies[0].sums.get(host, 0))
         return entry.base + tuple([tally.sums.get(host, 0) for tally in tallies])
 
@@ -331,7 +332,7 @@ def _is_open(failure: Failure | None) -> bool:
 
 
 def _domain_places(tallies: list[Tally]) -> list[str]:
-    """Topology keys in the order of their places, hostnames left out; gives tallies theirs."""
+    """Topology keys in the order of their places, without hostnames; sets the tallies' places."""
     names = list(dict.fromkeys(tally.key for tally in tallies if not tally.is_host))
     place = FIXED_PLACES + len(names)
     for tally in tallies:

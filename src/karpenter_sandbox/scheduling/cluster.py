@@ -18,13 +18,13 @@ TermRole = Literal["anti", "near", "preferred"]
 
 _LONGEST_LOG: Final = 50_000
 _MOST_UNUSED_HOLDERS: Final = 256
-# How much an existing pod's required affinity counts when a pod that it wants near is placed
+# The score weight of an existing pod's required affinity for the pod to be placed
 _REQUIRED_AFFINITY_WEIGHT: Final = 1
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class PodCounter:
-    """How many pods on each node a question is true of."""
+    """How many pods on each node a predicate holds for."""
 
     __slots__ = ("asks", "by_node", "users")
 
@@ -35,7 +35,7 @@ class PodCounter:
 
 
 class Holder:
-    """How many pods on each node have an affinity term that others must mind."""
+    """How many pods on each node have an affinity term that restricts other pods."""
 
     __slots__ = ("by_node", "role", "term", "total", "weight")
 
@@ -63,7 +63,7 @@ class Cluster:
         self.namespaces: dict[str, Labels] = {}
         self.first = 0  # position of log[0] since the beginning
         self.log: list[str] = []
-        self.epoch = 0  # grows when everything derived from terms and namespaces is outdated
+        self.epoch = 0  # incremented to invalidate what is derived from terms and namespaces
         self._volumes_of = volumes_of
         self._limits: dict[str, Mapping[str, int]] = {}
         self._homeless: dict[str, dict[str, PodInfo]] = {}  # node that does not exist -> its pods
@@ -87,7 +87,7 @@ class Cluster:
         return dict.fromkeys(self.log[position - self.first :])
 
     def set_node(self, facts: NodeFacts) -> bool:
-        """Take in a node, and say whether anything about it is new."""
+        """Add or update a node; return whether anything relevant has changed."""
         node = self.nodes.get(facts.name)
         if node is None:
             node = self.nodes[facts.name] = NodeState(facts)
@@ -177,7 +177,7 @@ class Cluster:
         """Count the pods of a namespace that a spread constraint means and that are to stay."""
 
         def counts(pod: PodInfo) -> bool:
-            # a selector that means everything counts nothing here, as in kube-scheduler
+            # an empty selector counts no pods here, as in kube-scheduler
             return (
                 pod.key[0] == namespace
                 and not pod.is_terminating

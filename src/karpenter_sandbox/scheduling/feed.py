@@ -56,7 +56,7 @@ class Feed:
         self._pods.refresh()
 
     def assume(self, pod: PodInfo, node: str) -> PodInfo:
-        """Count a pod on a node before the API says so."""
+        """Count a pod on a node before its binding is confirmed by a watch."""
         placed = dataclasses.replace(pod, node_name=node)
         self._queue.remove(pod.key)
         self._cluster.set_pod(placed)
@@ -64,7 +64,7 @@ class Feed:
         return placed
 
     def forget(self, pod: PodInfo) -> None:
-        """Take back an assumption that did not come true."""
+        """Undo ``assume`` after a failed binding."""
         self._assumed.discard(pod.uid)
         self._cluster.remove_pod(pod.uid)
         self._changed(Change.POD_GONE)
@@ -96,7 +96,7 @@ class Feed:
         if new is None:
             assert old is not None
             self._cluster.remove_node(old["metadata"]["name"])
-            # a domain less may be what a spread constraint waits for
+            # fewer domains may satisfy a spread constraint
             self._changed(Change.NODE)
         elif self._cluster.set_node(read_node(new)):
             self._changed(Change.NODE)
@@ -115,7 +115,7 @@ class Feed:
             self._take_in(new)
 
     def _is_confirmation(self, old: JsonObject | None, new: JsonObject) -> bool:
-        """Whether a pod changed in nothing but having the node it was assumed to get."""
+        """Whether a change only confirms the assumed node."""
         uid = new["metadata"]["uid"]
         if old is None or uid not in self._assumed:
             return False
@@ -130,7 +130,7 @@ class Feed:
         return True
 
     def _is_mere_status(self, old: JsonObject | None, new: JsonObject | None) -> bool:
-        """Whether a pod on a node changed in nothing that matters to others, which is usual."""
+        """Whether a change of a bound pod, like most, is irrelevant to placement."""
         if old is None or new is None:
             return False
         known = self._cluster.pods.get(new["metadata"]["uid"])

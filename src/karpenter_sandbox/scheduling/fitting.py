@@ -72,7 +72,7 @@ def _shortage(shape: Shape, node: NodeState) -> Failure | None:
         and not requests.storage
         and not requests.scalars
     ):
-        return None  # what nearly all pods ask for, and nearly all nodes have
+        return None  # fast path: it fits, and requests no extended resources
     amounts = [
         ("cpu", requests.cpu, cpu, has.cpu),
         ("memory", requests.memory, memory, has.memory),
@@ -89,7 +89,7 @@ def _shortage(shape: Shape, node: NodeState) -> Failure | None:
 
 
 def _rivals(shape: Shape, node: NodeState) -> list[PodInfo]:
-    """Pods of no less priority that wait for room on the node."""
+    """Pods nominated to the node, of at least the same priority."""
     return [pod for pod in node.nominated.values() if pod.shape.priority >= shape.priority]
 
 

@@ -15,17 +15,17 @@ _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 what a port without an address mea
 
 @dataclass(eq=False, slots=True)
 class NodeFacts:
-    """What a node says of itself; another object whenever any of it changes."""
+    """The relevant fields of a Node; replaced by another instance whenever one of them changes."""
 
     name: str
     labels: Mapping[str, str]
-    taints: tuple[Taint, ...]  # those that keep pods away
-    discouraging: tuple[Taint, ...]  # those that only ask pods to go elsewhere
+    taints: tuple[Taint, ...]  # NoSchedule and NoExecute
+    discouraging: tuple[Taint, ...]  # PreferNoSchedule
     is_unschedulable: bool
     allocatable: Resources
 
     def says_the_same(self, other: "NodeFacts") -> bool:
-        """Whether the scheduler cannot tell the two apart."""
+        """Whether the two are equal in everything that the scheduler reads."""
         return (
             self.labels == other.labels
             and self.taints == other.taints

@@ -21,7 +21,7 @@ class Change(Flag):
 
     NODE = auto()  # a node came, or said something new of itself
     POD_GONE = auto()  # a pod left its node
-    POD_CAME = auto()  # a pod was placed, which others may want near
+    POD_CAME = auto()  # a pod was placed, which may satisfy another's affinity
     STORAGE = auto()  # a claim, a volume or a storage class changed
 
 
@@ -167,7 +167,7 @@ class Placement:
             return [], {}
         if min(self._cluster.priorities, default=pod.shape.priority) >= pod.shape.priority:
             return [], {preemption.NO_VICTIMS: len(names)}
-        # begin somewhere else each time, so that not always the same nodes are disturbed
+        # a random start, so that preemption does not always hit the same nodes
         offset = self._random.randrange(len(names))
         nodes = [self._cluster.nodes[name] for name in (*names[offset:], *names[:offset])]
         return preemption.find_candidates(pod, alike, nodes, self._budgets())

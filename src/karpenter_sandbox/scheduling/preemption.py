@@ -12,12 +12,12 @@ from karpenter_sandbox.scheduling.nodes import NodeState
 from karpenter_sandbox.scheduling.shapes import PodInfo
 from karpenter_sandbox.scheduling.wording import Failure
 
-# As many nodes with victims as are compared; looking at more would cost more than it is worth
+# The number of candidate nodes is bounded, as in kube-scheduler, to bound the cost of a try
 _FEWEST_CANDIDATES: Final = 100
 _CANDIDATE_SHARE: Final = 10
 # Makes the importance of every victim positive, so that fewer victims are always better
 _LOWEST_PRIORITY: Final = -(2**31)
-# After any real time, for pods that have not started
+# Sorts after every timestamp: pods that have not started
 _NOT_STARTED: Final = "~"
 
 
@@ -50,7 +50,7 @@ class Candidate:
 
     @property
     def cost(self) -> tuple[object, ...]:
-        """What choosing this candidate breaks; the smallest is the best."""
+        """The sort key of candidates, in kube-scheduler's order; the smallest is chosen."""
         priorities = [pod.shape.priority for pod in self.victims]
         highest = max(priorities)
         earliest = min(_start(pod) for pod in self.victims if pod.shape.priority == highest)

@@ -17,7 +17,7 @@ from karpenter_sandbox.scheduling.shapes import PodInfo
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0
 LONGEST_WAIT: Final = 300.0
-# How often pods that have waited for long are looked for
+# Seconds between two calls of ``flush``
 _FLUSH_PERIOD: Final = 30.0
 
 PodKey = tuple[str, str]
@@ -92,7 +92,7 @@ class PodQueue:
             self._unstick(waiting)
 
     def pop(self, now: float) -> PodInfo | None:
-        """Take the pod to try next; it stays in the queue's books until removed."""
+        """Return the pod to try next; it stays in the queue until ``remove``."""
         self._end_backoffs(now)
         while self._active:
             _, waiting = heapq.heappop(self._active)

@@ -24,7 +24,7 @@ _REMEMBERED: Final = 96
 
 
 class Workloads(Protocol):
-    """Knows which pods belong together although they do not say so themselves."""
+    """Which pods belong to one workload, for default spreading."""
 
     def selector_of(self, pod: PodInfo) -> Selector | None:
         """The selector of the services and the controller a pod belongs to, if any."""
@@ -110,7 +110,7 @@ class Classes:
             far=tuple(self._meant((term,), term, 0, counters) for term in shape.anti_affinity),
             others_far=tuple(_held(holder) for holder in holders if holder.role == "anti"),
         )
-        # a pod is near only when all that is wanted near is true of it
+        # a pod counts for affinity only if it matches every affinity term
         rules.near = tuple(
             self._meant(shape.affinity, term, 0, counters) for term in shape.affinity
         )

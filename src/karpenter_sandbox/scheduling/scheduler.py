@@ -28,7 +28,7 @@ from karpenter_sandbox.status import ApiError
 log = logging.getLogger(__name__)
 
 _NOT_FOUND: Final = 404
-# Pods placed between two looks at the rest of the program
+# Pods placed before the scheduler yields to the event loop
 _TURN: Final = 20
 _VOLUME_SECONDS: Final = 600.0
 
@@ -102,7 +102,7 @@ class Scheduler:
             choice = self._storage.choice(pod, self._cluster.nodes[decision.node].facts)
         placed = self._feed.assume(pod, decision.node)
         if choice:
-            # provisioning takes its time, and other pods need not wait for it
+            # in a task of its own: provisioning takes long, and other pods need not wait for it
             self._spawn(self._bind_with_volumes(placed, choice))
         else:
             await self._bind(placed)
@@ -247,7 +247,7 @@ class Scheduler:
         await self._client.delete("v1", "pods", namespace, name, uid=victim.uid)
 
     async def _drop_lesser_nominations(self, pod: PodInfo, node: str) -> None:
-        """Pods of less priority that waited for the same node look for another one."""
+        """Remove the nominations to a node of pods with less priority; they are queued again."""
         waiting = self._cluster.nodes[node].nominated.values()
         lesser: Sequence[PodInfo] = [
             other for other in waiting if other.shape.priority < pod.shape.priority
@@ -261,7 +261,7 @@ class Scheduler:
             self._queue.activate(other.key)
 
     async def _mark_gated(self) -> None:
-        """Say on pods with scheduling gates that these are what they wait for."""
+        """Set the condition of gated pods to SchedulingGated."""
         while self._feed.gated:
             key = next(iter(self._feed.gated))
             pod = self._feed.gated.pop(key)

@@ -62,7 +62,7 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """How evenly pods lie over the values of a topology key."""
+    """One topology spread constraint."""
 
     topology_key: str
     max_skew: int
@@ -267,7 +267,7 @@ def _read_shape(
 def _unpin(
     terms: tuple[NodeTerm, ...] | None,
 ) -> tuple[tuple[NodeTerm, ...] | None, frozenset[str] | None]:
-    """Part the names of nodes from the other conditions, so that pods of a DaemonSet are alike."""
+    """Split off the node names: without them the pods of a DaemonSet are alike."""
     if not terms or len({term.expressions for term in terms}) > 1:
         return terms, None
     names: frozenset[str] = frozenset()

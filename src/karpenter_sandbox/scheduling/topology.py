@@ -1,4 +1,4 @@
-"""What pods say about each other: spreading, affinity and anti-affinity, per topology domain.
+"""Constraints between pods: spreading, affinity and anti-affinity, per topology domain.
 
 All of it depends on a node only through the values of some of its labels, and through the number
 of pods that matter on it. Nodes that agree in these are one *group*: what holds for one of them
@@ -55,7 +55,7 @@ class Tally:
 
 @dataclass(eq=False, slots=True)
 class Spread:
-    """One spread constraint, and whether the pod itself is among the pods it is about."""
+    """One spread constraint, and whether its selector matches the pod itself."""
 
     constraint: SpreadConstraint
     tally: Tally
@@ -101,7 +101,7 @@ class TopologyCounts:
             count = self._count(spread.tally, group)
             if count is None:
                 return wording.SPREAD_LABEL
-            # pods that would be gone lie in this very domain, which may become the emptiest
+            # the victims of preemption are in this domain, which may become the emptiest
             emptiest = min(least, count) if self._shifts else least
             if count + spread.counts_itself - emptiest > spread.constraint.max_skew:
                 return wording.SPREAD
@@ -117,7 +117,7 @@ class TopologyCounts:
         counts = [self._count(tally, group) for tally in self._rules.near]
         if None in counts:
             return False
-        # the first of a set of pods that want to be together may go anywhere
+        # the first pod of a set with affinity to itself may go to any domain
         return all(counts) or (self._is_lonely and self._rules.is_near_itself)
 
     def _count(self, tally: Tally, group: GroupKey) -> int | None:

@@ -1,8 +1,8 @@
-"""What a pod's volumes ask of its node.
+"""The constraints that a pod's volumes put on its node.
 
-A claim that is bound ties the pod to where its volume can be reached. A claim that waits for its
-first consumer is bound to an available volume or provisioned once a node is chosen, so it only
-asks that this is possible there. Everything else is a reason not to look at any node yet.
+A bound claim ties the pod to the nodes that can attach its volume. A claim that waits for its first
+consumer is bound to an available volume or provisioned once a node is chosen, so it only requires
+that this is possible there. In any other state of a claim the pod is rejected for all nodes.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class Pending:
 class VolumeNeeds:
     """All that a pod's volumes ask for; equal for pods that ask the same."""
 
-    problem: str = ""  # why no node needs to be looked at
+    problem: str = ""  # why the pod is rejected for all nodes
     bound: tuple[Place, ...] = ()
     zones: tuple[Requirement, ...] = ()
     pending: tuple[tuple[tuple[Place, ...], bool, tuple[NodeTerm, ...] | None], ...] = ()
@@ -234,7 +234,7 @@ class Storage:
         for name in pod.claims:
             claim = self._view.claim(pod.key[0], name)
             if claim is not None and (driver := self._driver(claim)):
-                # a volume still to come is on no node yet, so its name would only part pods
+                # an unbound volume is attached nowhere; its name would only split the class
                 volumes.append((f"{pod.key[0]}/{name}" if is_bound(claim) else "", driver))
         return volumes
 

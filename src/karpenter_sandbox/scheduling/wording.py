@@ -1,6 +1,6 @@
 """Why pods cannot be placed, in the words of kube-scheduler 1.35.
 
-People search for these sentences and tools match them, so they are kept to the letter.
+Users search for these messages and tools match them, so they are equal to the letter.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ VICTIM_LEAVING: Final = "not eligible due to a terminating pod on the nominated 
 
 NO_NODES: Final = "no nodes available to schedule pods"
 GATED: Final = "Scheduling is blocked due to non-empty scheduling gates"
-# What the plugin for device claims says of every pod that has none
+# The message of kube-scheduler's DynamicResources plugin for pods without device claims
 _NO_CLAIMS: Final = "no new claims to deallocate"
 
 
@@ -67,15 +67,15 @@ def unavailable(nodes: int, reasons: Mapping[str, int]) -> str:
 
 
 def refused(nodes: int, problem: str) -> str:
-    """The sentence for a pod that no node was even looked at for.
+    """The message for a pod that was rejected before any node was checked.
 
-    It ends as kube-scheduler's does, whose plugin for device claims then finds no state of its own.
+    It ends as kube-scheduler's does, whose DynamicResources plugin has no state in that case.
     """
     return f"0/{nodes} nodes are available: {problem}. not found"
 
 
 def with_preemption(sentence: str, outcome: str) -> str:
-    """The sentence with what came of looking for pods to move out of the way."""
+    """The message with the result of preemption."""
     return f"{sentence} {_NO_CLAIMS}, preemption: {outcome}"
 
 
