@@ -24,11 +24,11 @@ from karpenter_sandbox.server.verbs.watching import Change, WatchSession
 from karpenter_sandbox.status import ApiError, bad_request
 from karpenter_sandbox.store.store import Stored
 
-# Of all warnings together, and of each when these are too many
+# Characters of all warnings together, and of each one when the total is exceeded
 _LONGEST_WARNINGS: Final = 4096
 _LONGEST_WARNING: Final = 256
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# Changes are sent together up to so many bytes; more would wait in memory for a slow reader
+# Changes are batched up to so many bytes, which bounds the buffer of a slow reader
 _LARGEST_FRAME: Final = 1024 * 1024
 _JSON_HEADERS: Final = {"Content-Type": "application/json"}
 
@@ -198,7 +198,7 @@ class WatchFrames:
 
 
 def _items(entries: Sequence[Stored], resource: Resource) -> list[bytes]:
-    """The stored bytes as items: Kubernetes' own kinds do not repeat in a list what they are."""
+    """The stored bytes as items; those of Kubernetes' own kinds without apiVersion and kind."""
     if resource.custom is not None:
         return [entry.data for entry in entries]
     identity = {"apiVersion": resource.storage_api_version, "kind": resource.kind}

@@ -35,7 +35,7 @@ _JSON: Final = {"Content-Type": "application/json"}
 # Outside of Kubernetes' own groups, an unknown path is answered in plain text
 _UNKNOWN_PAGE: Final = Response(404, b"404 page not found\n", _TEXT)
 _NO_DOCUMENT: Final = Response(404, b"")
-# What clients ask for; the answer has a dot instead of the sign that media types must not have
+# As in Accept; the answer has "." in place of "@", which is not valid in a media type
 _OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
@@ -74,7 +74,7 @@ class Api:
             return _UNKNOWN_PAGE
 
     def _is_below_own_group(self, parts: list[str]) -> bool:
-        """Whether a path leads into a group of Kubernetes itself, which answers for itself."""
+        """Whether a path is below a group of Kubernetes itself, which answers with a ``Status``."""
         if parts[:1] == ["api"]:
             return True
         own = {resource.group for resource in self._backend.kinds if resource.custom is None}

@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 HEAD_SECONDS: Final = 32.0
 _IDLE_SECONDS: Final = 90.0
-# As many as a thousand watches need, and some for requests
+# Enough for a thousand watches, and some requests
 _MOST: Final = 1024
 _FEWEST: Final = 16
 # File descriptors for anything else, and for connections that are being refused
 _RESERVED_FILES: Final = 160
-# Clients that start many watches connect all at once; few are let in before others are sent away,
-# since that takes some turns of the event loop, and a file each until it is done
+# Clients that start many watches connect all at once. Few connections are accepted in one turn of
+# the event loop: each refused one holds a file descriptor for some turns until it is closed
 _BACKLOG: Final = 1024
 _LET_IN_AT_ONCE: Final = 16
 
@@ -64,9 +64,9 @@ class Connections(web.Server):
         self._most = most or most_connections()
         self._head_seconds = head_seconds
         self._is_full = False
-        # Those that are let in, which many are before the first of them is connected
+        # Counted when accepted, not in connection_made, which is called some turns later
         self._inside: set[RequestHandler] = set()
-        # Those whose first request has not come yet
+        # Connections without a first request so far
         self._silent: dict[RequestHandler, asyncio.TimerHandle] = {}
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
@@ -74,7 +74,7 @@ class Connections(web.Server):
         loop = asyncio.get_running_loop()
         listening = await loop.create_server(self._let_in, host, port, backlog=_LET_IN_AT_ONCE)
         for each in listening.sockets:
-            # The queue of the system may be longer than what is taken from it at once
+            # asyncio accepts as many in one turn as its backlog; the kernel may queue more
             with socket.fromfd(each.fileno(), each.family, each.type) as same:
                 same.listen(_BACKLOG)
         return listening
@@ -103,7 +103,7 @@ class Connections(web.Server):
             handler = self()
             self._inside.add(handler)
             return handler
-        if not self._is_full:  # said once, however many are sent away
+        if not self._is_full:  # logged once until there is room again
             self._is_full = True
             log.warning("there are %d connections; further ones are refused", self._most)
         return _Refusal()
@@ -125,7 +125,7 @@ class _Refusal(asyncio.Protocol):
 
 
 class _OfTheServer(logging.Filter):
-    """Lets pass what is wrong here, and not what is wrong with what clients send."""
+    """Drops log records about malformed requests; errors of the server itself pass."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

@@ -69,7 +69,7 @@ def api_resources(
     found = _of(resources, group, version)
     if not found:
         return None
-    # the oldest group is still written as before documents had versions
+    # the core group's document has no apiVersion: it is older than that field
     envelope = {"apiVersion": "v1"} if group else {}
     return {
         "kind": "APIResourceList",
@@ -163,7 +163,7 @@ def _entries(resource: ServedResource) -> Iterator[JsonObject]:
 
 
 def _aggregated_entry(resource: ServedResource) -> JsonObject:
-    # built-in kinds leave out a group and version that go without saying
+    # built-in kinds omit group and version where they are those of the document
     home = ("", "") if _is_builtin(resource) else (resource.group, resource.version)
     return _without_empty(
         {

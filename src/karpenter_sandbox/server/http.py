@@ -1,10 +1,10 @@
 """The API over HTTP, on loopback by default.
 
-A client proves itself with the server's token: as a bearer token, as the first part of the path,
-or as the password for a proxy. The other ways exist for ``kubectl``, which sends no bearer token
-over plain HTTP: a kubeconfig names the server as ``http://127.0.0.1:PORT/TOKEN``, and the server
-once more as its own proxy, because ``kubectl get --raw`` replaces the whole path. Neither web pages
-nor other users of the machine know the token, so neither can reach the cluster.
+A client authenticates with the server's token: as a bearer token, as the first part of the path, or
+as the password for a proxy. The last two exist for ``kubectl``, which sends no bearer token over
+plain HTTP: a kubeconfig names the server as ``http://127.0.0.1:PORT/TOKEN``, and the server once
+more as its own proxy, because ``kubectl get --raw`` replaces the whole path. Neither web pages nor
+other users of the machine have the token, so neither can reach the cluster.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ LOOPBACK: Final = "127.0.0.1"
 # Paths that need no token, as on a real server
 _PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version")
 _STOP_SECONDS: Final = 1.0
-# As long as an API server gives a request that does not go on for ever
+# The timeout of an API server for requests other than watches
 _BODY_SECONDS: Final = 60.0
 _OWNER_ONLY: Final = 0o600
 _PROXY_USER: Final = "sandbox"
@@ -267,7 +267,7 @@ def _password(header: str) -> str:
         return ""
     try:
         decoded = base64.b64decode(encoded.strip(), validate=True)
-    except ValueError:  # which binascii.Error is one of, and what signs beyond ASCII raise
+    except ValueError:  # binascii.Error, or non-ASCII text
         return ""
     return decoded.decode(errors="replace").partition(":")[2]
 

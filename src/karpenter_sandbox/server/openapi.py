@@ -26,7 +26,7 @@ from karpenter_sandbox.kinds.schemas.structs import (
 )
 from karpenter_sandbox.kinds.served import ServedResource, version_info
 
-# More versions than Kubernetes has, and room for those of CRDs
+# Cached documents: every group version of Kubernetes, and room for those of CRDs
 _REMEMBERED: Final = 128
 _REFERENCE: Final = "#/components/schemas/"
 _KIND: Final = "x-kubernetes-group-version-kind"
@@ -181,7 +181,7 @@ def _struct_schema(name: str) -> JsonObject:
 def _property(field: StructField, name: str) -> JsonObject:
     schema = _type_schema(field.type)
     if "$ref" in schema:
-        # siblings of a reference count only when it is wrapped
+        # keywords beside a $ref are ignored unless it is wrapped in allOf
         schema = {"allOf": [schema]}
     extensions = {
         "x-kubernetes-list-type": field.list_type,

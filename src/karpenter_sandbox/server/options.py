@@ -275,7 +275,7 @@ def _integer(query: Query, name: str) -> int | None:
 
 
 def _flag(query: Query, name: str) -> bool | None:
-    """As Kubernetes, take any word but a clear no for a yes."""
+    """Parse a boolean as Kubernetes does: everything but ``false`` and ``0`` is true."""
     if name not in query:
         return None
     return _text(query, name).lower() not in {"false", "0"}
@@ -288,7 +288,7 @@ def _moment(query: Query, name: str) -> datetime | None:
     try:
         if _MOMENT.fullmatch(text):
             return datetime.fromisoformat(text)
-    except ValueError:  # the form is right and the day does not exist
+    except ValueError:  # well-formed, but not a date, such as February 30
         pass
     raise bad_request(
         f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": {name} is no moment of that form'

@@ -45,9 +45,9 @@ from karpenter_sandbox.status import (
 
 Answer = Response | WatchResponse
 
-# Parts of pods, nodes and services that need a program to talk to
+# Subresources of pods, nodes and services that need a running container
 _NOT_SIMULATED: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
-# Parts that are written like the object they belong to
+# Subresources that are written in the form of their object
 _WRITTEN_PARTS: Final = frozenset(
     {"status", "finalize", "approval", "ephemeralcontainers", "resize"}
 )
@@ -101,7 +101,7 @@ class ResourceApi:
         return self._verbs[verb](request, target, Writer(self._backend, target, form, include))
 
     def _program(self, request: Request, path: ResourcePath, target: Target) -> Answer:
-        """Answer what only a program can: this process shows what it logs itself."""
+        """Answer subresources that need a container: only logs of this process are available."""
         is_log = (path.resource, path.subresource, request.method) == ("pods", "log", "GET")
         if is_log and not path.rest:
             answer = logs.read_log(self._backend, target, request.query)

@@ -26,9 +26,9 @@ from karpenter_sandbox.server.options import STRICT, WARN
 from karpenter_sandbox.server.syntax_errors import json_name, unrecognized
 from karpenter_sandbox.status import ApiError, bad_request, invalid
 
-# What JSON writes with four digits and Go with two
+# JSON escapes control characters as \u00XX, Go's %q as \xXX
 _ESCAPE: Final = re.compile(r"\\u00([0-9a-f]{2})")
-# How Kubernetes calls its table of kinds
+# The source position that an API server's message names
 _SCHEME: Final = "pkg/runtime/scheme.go:111"
 
 
@@ -107,7 +107,7 @@ def read_as(body: JsonObject, api_version: str, kind: str) -> JsonObject:
     try:
         decoded = decode_object(body, api_version, kind)
     except DecodeError as error:
-        if kind == "DeleteOptions":  # which every group has, so servers name no version
+        if kind == "DeleteOptions":  # served in every group: no version
             raise bad_request(error.message) from error
         version = api_version.rpartition("/")[2]
         problem = f'{kind} in version "{version}" cannot be handled as a {kind}: {error.message}'

@@ -87,7 +87,7 @@ def admitted(
 def filled(
     resource: Resource, obj: JsonObject, old: JsonObject | None, subresource: str
 ) -> JsonObject:
-    """The object with its defaults, which the writer that omits them comes to own."""
+    """The object with its defaults; the writer that omits them becomes their field manager."""
     if resource.custom is not None:
         return resource.custom.default(obj)
     if versions.is_converted(resource):
@@ -135,7 +135,7 @@ def _custom(
 
 
 def _provider_warnings(provider: str, obj: JsonObject) -> list[str]:
-    """Say at once that a pool is for another cloud: the controllers here pass over it in silence."""
+    """Warn about a pool for another cloud, which the controllers here ignore without a message."""
     if obj["kind"] != "NodePool" or provider not in _PROVIDERS.values():
         return []
     reference = obj["spec"]["template"]["spec"]["nodeClassRef"]
@@ -151,7 +151,7 @@ def _provider_warnings(provider: str, obj: JsonObject) -> list[str]:
 def _schema_errors(
     version: CompiledVersion, obj: JsonObject, old: JsonObject | None
 ) -> list[FieldError]:
-    """What the schema and the rules of a CRD say; nothing is asked of an object without shape."""
+    """The errors of a CRD's schema and rules; rules are skipped where a value has the wrong type."""
     errors = [error for error in version.validate(obj, old) if not _concerns_metadata(error)]
     if not any(error.kind.concerns_shape for error in errors):
         return errors

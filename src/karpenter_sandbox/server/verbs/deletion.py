@@ -59,7 +59,7 @@ def _removed(
 ) -> Deleted:
     last = existing.obj
     if (resource.group, resource.kind) == ("", "Pod"):
-        # Followers of a pod see it marked before they see it go
+        # Two writes: watchers of a pod get MODIFIED with the mark before DELETED
         last = _without_grace(last, backend.clock.now())
         if not options.dry_run and last != existing.obj:
             backend.store.put(existing.key, last)
@@ -126,7 +126,7 @@ def _shortened(obj: JsonObject, options: DeleteOptions, now: datetime) -> JsonOb
     begun = parse_timestamp(metadata["deletionTimestamp"]) - duration(current)
     moment = begun + duration(wanted)
     if moment < now:
-        # Its grace period is over: the shortest that still leaves the last step to the kubelet
+        # The grace period is over: at most one second is left, after which the kubelet removes it
         moment, wanted = now, min(wanted, 1)
     changed = {
         **metadata,

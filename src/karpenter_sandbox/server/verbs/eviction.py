@@ -70,7 +70,7 @@ def _is_spared(pod: JsonObject, budget: JsonObject) -> bool:
 
 
 def _spend(backend: Backend, budget: Stored, pod: str, *, dry_run: bool) -> None:
-    """Take one disruption from the budget and note for whom, until the pod is seen to go."""
+    """Decrement the allowed disruptions, and record the pod until its deletion is observed."""
     obj = budget.obj
     name, status = obj["metadata"]["name"], obj.get("status") or {}
     if status.get("observedGeneration", 0) < obj["metadata"].get("generation", 0):
@@ -142,6 +142,6 @@ def _delete(backend: Backend, target: Target, options: DeleteOptions) -> None:
         }
         marked = with_condition(stored.obj, condition, backend.timestamp())
         stored = backend.store.put(stored.key, marked)
-        # The mark above made a version of its own; the client's was checked before
+        # The condition changed the resourceVersion; the client's precondition was checked before
         options = replace(options, resource_version=None)
     deletion.delete(backend, target.resource, stored, options)

@@ -102,7 +102,7 @@ def patched(
     try:
         if patch_type == JSON_PATCH:
             changed = apply_json_patch(obj, body)
-            check_depth(changed)  # which other patches do not add to
+            check_depth(changed)  # only JSON patches can nest copies deeper
             return changed
         if patch_type == MERGE_PATCH:
             return apply_merge_patch(obj, body)

@@ -29,7 +29,7 @@ from karpenter_sandbox.status import (
 from karpenter_sandbox.store.errors import Gone, NotYet
 from karpenter_sandbox.store.store import Stored
 
-# In a continue token: carry on with what is there now, however it has changed
+# In a continue token: continue with the present objects, without a consistent snapshot
 _NO_VERSION: Final = -1
 _MOST_DIGITS: Final = 20  # of an unsigned number of 64 bits
 _PAGE_VERSION: Final = "meta.k8s.io/v1"
@@ -190,7 +190,7 @@ class _Wanted:
             rv_wanted = parse_version(options.resource_version)
         except ApiError as error:
             raise bad_request(f"invalid resource version: {error.message}") from error
-        # Without a match, a limited list at a version has always meant exactly that version
+        # Without resourceVersionMatch, limit with a version means Exact (the legacy semantics)
         is_exact = options.version_match == "Exact" or (
             options.limit > 0 and not options.version_match
         )

@@ -1,4 +1,4 @@
-"""Tokens of service accounts. They look like tokens, and open nothing but this sandbox."""
+"""Tokens of service accounts: well-formed, and valid in this sandbox only."""
 
 import base64
 from collections.abc import Iterator

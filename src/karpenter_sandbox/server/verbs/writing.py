@@ -41,7 +41,7 @@ _SYSTEM_FIELDS: Final = (
     "selfLink",
     "uid",
 )
-# Random suffixes rarely meet; after so many the prefix is to blame
+# Attempts at a generated name; random suffixes rarely collide, so more would not help
 _NAME_ATTEMPTS: Final = 8
 
 
@@ -204,7 +204,7 @@ def _store(
 
 
 def _kept(keep: Callable[[JsonObject], Stored], obj: JsonObject, *, is_lightened: bool) -> Stored:
-    """Store an object; one that only its managed fields make too large goes without them."""
+    """Store an object; managedFields are dropped if the object is too large only with them."""
     try:
         return keep(obj)
     except TooLargeError:

@@ -97,7 +97,7 @@ def _with_node_ports(backend: Backend, service: JsonObject, spec: JsonObject) ->
 
 def _free_address(service: JsonObject, taken: set[str | None]) -> str:
     size = _NETWORK.num_addresses
-    # Where the search begins follows from the identity, so that the same run gives the same
+    # Seeded by the uid, so that the same run allocates the same addresses
     start = random.Random(service["metadata"]["uid"]).randrange(size)  # noqa: S311 no secret
     for step in range(size):
         # The first addresses are kept for the API server itself and for DNS

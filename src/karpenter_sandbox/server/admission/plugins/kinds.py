@@ -55,7 +55,7 @@ def _namespace(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> Js
 
 
 def _node(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
-    """A new node takes no pods until it is known to be ready."""
+    """A new node gets the not-ready taint, which the lifecycle controller removes."""
     spec = obj.get("spec") or {}
     taints = spec.get("taints") or []
     is_tainted = any(
@@ -103,7 +103,7 @@ def _protected(obj: JsonObject, finalizer: str) -> JsonObject:
 
 
 def _job(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
-    """A job finds its pods by its own identity, unless its author chooses labels."""
+    """A job selects its pods by its uid, unless ``manualSelector`` is set."""
     spec = obj.get("spec") or {}
     if old is not None or spec.get("manualSelector"):
         return obj

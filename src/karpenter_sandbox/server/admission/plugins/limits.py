@@ -34,7 +34,7 @@ def check_limits(
     """Refuse a pod or claim that a LimitRange does not allow.
 
     Raises:
-        ApiError: it asks for too much, too little, or does not say.
+        ApiError: a request or limit is too large, too small, or missing.
     """
     is_new_pod = resource.kind == "Pod" and old is None
     if resource.group or not (is_new_pod or resource.kind == "PersistentVolumeClaim"):
@@ -135,7 +135,7 @@ def _too_much(
 def _beyond(
     head: str, name: str, asked: Mapping[str, Amounts], is_wrong: Callable[[Decimal], bool]
 ) -> Iterator[str]:
-    """What is wrong with the first amount that must be there, or with the others that are."""
+    """Violations of one bound: a missing amount, or an amount beyond it."""
     for index, (called, amounts) in enumerate(asked.items()):
         if name not in amounts:
             if index == 0:

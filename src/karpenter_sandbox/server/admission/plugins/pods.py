@@ -136,7 +136,7 @@ def _with_account(backend: Backend, pod: JsonObject) -> JsonObject:
         place = f"{pod['metadata']['namespace']}/{name}"
         problem = f'serviceaccount "{name}" not found'
         raise _refused(pod, f"error looking up service account {place}: {problem}")
-    # A real server refuses pods of a namespace that is too new to have one
+    # Accepted without an account, unlike by a real server, while the namespace is new
     if account is None:
         return spec
     if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
@@ -145,7 +145,7 @@ def _with_account(backend: Backend, pod: JsonObject) -> JsonObject:
 
 
 def _with_token(backend: Backend, spec: JsonObject) -> JsonObject:
-    """Mount the account's token where no container has anything yet."""
+    """Mount the account's token into every container that mounts nothing at its path."""
     volumes = spec.get("volumes") or []
     known = [v["name"] for v in volumes if v.get("name", "").startswith("kube-api-access-")]
     name = known[0] if known else backend.identity.name("kube-api-access-")
@@ -186,7 +186,7 @@ def _token_volume(name: str) -> JsonObject:
 
 
 def _with_tolerations(spec: JsonObject) -> JsonObject:
-    """Let a pod stay for a while on a node that has stopped answering."""
+    """Add the default tolerations of the not-ready and unreachable taints, for five minutes."""
     known = spec.get("tolerations") or []
     added = list(_missing_tolerations(known))
     return {**spec, "tolerations": [*known, *added]} if added else spec
