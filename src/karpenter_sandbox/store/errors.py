@@ -57,7 +57,7 @@ class NotYet(StoreError):  # noqa: N818 a state of the world rather than a failu
 
 
 class TooLargeError(StoreError, ApiError):
-    """An object beyond what etcd takes; API servers pass on what it says of it, as a 500."""
+    """An object beyond etcd's size limit; API servers answer with etcd's message as a 500."""
 
     def __init__(self, key: "Key", size: int) -> None:
         ApiError.__init__(self, 500, "", "etcdserver: request is too large")
@@ -66,7 +66,7 @@ class TooLargeError(StoreError, ApiError):
 
 
 class NotKeptError(StoreError, ApiError):
-    """A change that cannot be written down, and so has not happened."""
+    """A change that the journal could not write, and that was not applied."""
 
     def __init__(self, problem: str) -> None:
         details = {"causes": [{"message": problem}]}

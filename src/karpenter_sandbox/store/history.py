@@ -14,11 +14,11 @@ from karpenter_sandbox.store.errors import Gone
 if TYPE_CHECKING:
     from karpenter_sandbox.store.store import Event, Stored
 
-# What the changes of one resource may take; each is as large as the object it left
+# Bound on the changes kept for one resource; a change counts with the size of its object
 HISTORY_BYTES: Final = 32 * 1024 * 1024
-# Dropping some more at once means that each change moves the others rarely
+# Trimming drops a quarter at once, so that the list is rarely shifted (amortised cost)
 _KEPT_SHARE: Final = 0.75
-# Parsed objects take several times the room of their bytes; older events give them up
+# Parsed objects need several times the memory of their bytes; older events drop them
 _PARSED_EVENTS: Final = 512
 _PARSED_BYTES: Final = 4 * 1024 * 1024
 
@@ -37,11 +37,11 @@ class Collection:
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._history = history
         self._bytes = 0  # of the events
-        self._unparsed = 0  # position since the beginning up to which events gave up their objects
+        self._unparsed = 0  # position up to which events have dropped their parsed objects
         self._parsed_bytes = 0  # of the events after it
 
     def apply(self, event: "Event") -> None:
-        """Let ``event`` happen: keep the object, remember the change, wake the watches."""
+        """Apply ``event``: store the object, append to the history, wake the watches."""
         key = (event.stored.key.namespace, event.stored.key.name)
         if event.type == "DELETED":
             del self.entries[key]
@@ -58,7 +58,7 @@ class Collection:
         self.wake()
 
     def wake(self) -> None:
-        """Let every waiting watch look again."""
+        """Wake every waiting watch."""
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
@@ -110,12 +110,12 @@ class Collection:
             old = event.stored
             if self.entries.get((old.key.namespace, old.key.name)) is not old:
                 old.forget_parsed()
-            # It may have been the present state when its own turn came, and was spared then
+            # It was skipped when its own event aged out, if it was the current object then
             if event.previous is not None:
                 event.previous.forget_parsed()
 
     def _trim(self) -> None:
-        # Twice the history at most, so that trimming moves each event once
+        # Trimmed at twice the length, so that each event is moved once (amortised cost)
         if len(self.events) >= 2 * self._history:
             self._drop(self._history)
         if self._bytes > HISTORY_BYTES and len(self.events) > 1:

@@ -27,12 +27,12 @@ from karpenter_sandbox.store.store import Event, Key, Store, Stored
 log = logging.getLogger(__name__)
 
 _HEADER: Final = b"karpenter-sandbox-journal 1\n"
-# Rewriting pays off only when most of the file is history
+# Compaction starts when the file is so many times as large as its live content
 _GROWTH: Final = 4
 _SMALLEST_REWRITE: Final = 4 * 1024 * 1024
 _OWNER_ONLY: Final = 0o600
 _REMOVED: Final = b"null"
-# Resource, namespace and name, for as long as the damage is not right there
+# Names the object of a damaged line, if that part of the line is intact
 _NAMED: Final = re.compile(rb'\[\d+,"[^"]*","([^"]+)","([^"]*)","([^"]+)",')
 
 
@@ -70,8 +70,8 @@ class Journal:
         self._size = 0
         self._live = 0
         self._next_rewrite = 0
-        self._has_half_a_line = False  # at its end, which must go before the next one
-        self._too_long = 0  # of the lines that found no room, the longest; 0: there is room
+        self._has_half_a_line = False  # left by a failed write; truncated before the next
+        self._too_long = 0  # length of the longest line the full disk refused; 0: none
         self.lost: str | None = None  # what of the file could not be read, as a sentence
         try:
             if has_history(path):
@@ -103,7 +103,7 @@ class Journal:
         line = _line(event.stored, is_removed=event.type == "DELETED")
         try:
             if self._has_half_a_line:
-                # It would make everything after it unreadable
+                # Lines after an incomplete one could not be read
                 os.ftruncate(self._file, self._size)
             self._has_half_a_line = True
             _write(self._file, line)
@@ -119,13 +119,13 @@ class Journal:
     def _refusal(self, error: OSError, length: int) -> NotKeptError:
         problem = f"{self._name}: {error.strerror}; changes are refused until this is fixed"
         if not self._too_long:
-            # Said once, however many changes fail, and however many shorter ones find their place
+            # Logged once, until a line as long as the longest refused one is written
             log.error("%s", problem)
         self._too_long = max(self._too_long, length)
         return NotKeptError(problem)
 
     def _rewrite(self, event: Event) -> None:
-        """Rewrite the file, or put it off when there is no room for a second one."""
+        """Compact the file, or postpone that when there is no room for a second one."""
         try:
             old, self._file = self._file, self._rewritten(event)
         except OSError as error:
@@ -140,7 +140,7 @@ class Journal:
         partial.unlink(missing_ok=True)
         file = os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_APPEND, _OWNER_ONLY)
         try:
-            _lock(file)  # before it has the name that others look for
+            _lock(file)  # before the rename, so that no other process gets the lock first
             size = 0
             for chunk in _snapshot(self._store):
                 _write(file, chunk)
@@ -217,7 +217,7 @@ class _Reading:
         while position < len(data):
             end = data.find(b"\n", position)
             if end < 0:
-                # Cut short, unless only the sign that ends the line is another one
+                # An incomplete line, unless only its newline is damaged
                 whole = _read(data[position:-1])
                 if whole is not None:
                     yield whole
@@ -260,7 +260,7 @@ def _read(line: bytes) -> _Record | None:
 
 def _snapshot(store: Store) -> Iterator[bytes]:
     yield _HEADER
-    # The counter itself, because the object that last moved it may be gone
+    # The counter itself: the object with the highest version may be deleted
     counter = _Record(store.resource_version, "", "", "", "", msgspec.Raw(_REMOVED))
     yield _checked(msgspec.json.encode(counter))
     for stored in store.everything():

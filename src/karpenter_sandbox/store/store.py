@@ -29,7 +29,7 @@ EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 _Objects: TypeAlias = list[JsonObject]
 _Entries: TypeAlias = "list[Stored]"
 
-# Enough for every reader that answers within minutes, little enough to stay in memory
+# Changes kept per resource: a reader may lag by minutes, and memory stays bounded
 HISTORY: Final = 8192
 # As etcd has it by default, for the object with all its managed fields
 LARGEST_OBJECT: Final = 1536 * 1024
@@ -106,7 +106,7 @@ class Store:
         self._listeners.append(listener)
 
     def record_with(self, recorder: Callable[[Event], None]) -> None:
-        """Let ``recorder`` write down every change before it happens; if it raises, none does."""
+        """Call ``recorder`` before every change; if it raises, the change is not made."""
         self._recorder = recorder
 
     def get(self, key: Key) -> JsonObject | None:
@@ -139,7 +139,7 @@ class Store:
                 raise NotYet(rv, self.resource_version)
             entries, order = collection.at(rv)
         if namespace is not None:
-            # No name sorts between a namespace and the same followed by the lowest character
+            # The upper bound of the range scan: the smallest string after ``namespace``
             after = (namespace + "\0", "")
             order = order[bisect_left(order, (namespace, "")) : bisect_left(order, after)]
         return [entries[key] for key in order]
