@@ -11,7 +11,7 @@ from karpenter_sandbox.kinds.registry import Registry, Resource
 from karpenter_sandbox.log_ring import LogSource
 from karpenter_sandbox.store.store import Key, Store
 
-# No vowels and no look-alikes, so that no generated name is a word or is misread
+# Without vowels and similar characters: no generated name spells a word or is misread
 _SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH: Final = 5
 _LONGEST_PREFIX: Final = 63 - _SUFFIX_LENGTH
@@ -69,7 +69,7 @@ class Backend:
 def duration(seconds: int) -> timedelta:
     """Seconds as Go counts them: in 64 bits of nanoseconds, which overflow after 292 years.
 
-    Every sum of such a duration and a moment of our time is a moment Python knows.
+    So a ``datetime`` of this century plus such a duration stays within the years Python supports.
     """
     half = 1 << 63
     nanoseconds = (int(seconds) * 10**9 + half) % (2 * half) - half

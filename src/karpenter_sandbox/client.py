@@ -1,8 +1,8 @@
 """A client for the cluster's own controllers: calls the API directly, without HTTP or JSON.
 
-Objects that come back are shared with the store and must not be changed; what is handed in is
-taken over and must not be changed afterwards either. Every refusal is an ``ApiError``, exactly
-the one a client over HTTP would see.
+Returned objects are shared with the store and must not be changed. Objects passed in are stored
+without a copy, so the caller must not change them afterwards either. Every refusal is an
+``ApiError``, the same one that a client over HTTP would get.
 """
 
 from collections.abc import Sequence
@@ -165,21 +165,21 @@ class Client:
         return MemoryWatch(watch, target, read.predicate(target, options))
 
     async def create(self, obj: JsonObject, *, namespace: str | None = None) -> JsonObject:
-        """Create an object; its own apiVersion, kind and namespace say where."""
+        """Create an object; its apiVersion, kind and namespace select the collection."""
         target = self._target_of(obj, namespace)
         return writing.create(self._backend, target, obj, self._options).obj
 
     async def record(self, event: JsonObject) -> None:
-        """Create an event that this program has made itself."""
+        """Create an Event that a component of this process has built."""
         _record(self._backend, self._target_of(event).resource, event)
 
     async def update(self, obj: JsonObject) -> JsonObject:
-        """Replace an object, if it is still at the version it names."""
+        """Replace an object, if it is still at the resourceVersion that it states."""
         target = self._target_of(obj, named=True)
         return writing.update(self._backend, target, obj, self._options).obj
 
     async def update_status(self, obj: JsonObject) -> JsonObject:
-        """Replace the status of an object, if it is still at the version it names."""
+        """Replace the status of an object, if it is still at the resourceVersion that it states."""
         target = self._target_of(obj, named=True, subresource="status")
         return writing.update(self._backend, target, obj, self._options).obj
 
@@ -296,11 +296,11 @@ class Client:
 def _record(backend: Backend, events: Resource, event: JsonObject) -> None:
     """Store an event of the cluster's own components without validation, for speed.
 
-    Every pod that is placed and started leaves several events. One class of this program makes them,
-    right by construction; what is stored is what a create through the API would have stored.
+    Every pod that is placed and started leaves several events. ``Recorder`` alone builds them, and
+    builds valid ones; what is stored is what a create through the API would have stored.
 
     Raises:
-        ApiError: its namespace is missing or on its way out, or there is such an event.
+        ApiError: its namespace is missing or terminating, or the event exists already.
     """
     name, namespace = event["metadata"]["name"], event["metadata"]["namespace"]
     namespaces.require_open(backend, events, namespace, name)

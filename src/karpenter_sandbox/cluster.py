@@ -1,7 +1,7 @@
 """A whole cluster in one process: store, API, controllers, scheduler and simulated kubelets.
 
 The same cluster lives in real time, faster than real time, or in virtual time, depending on its
-clock. In virtual time a run with the same seed is the same run.
+clock. In virtual time, two runs with the same seed make the same writes at the same times.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ _NOT_FOUND: Final = 404
 _NODE_NAME: Final = re.compile(r"node-([0-9]+)")
 # The controllers of the controller manager, in the order in which they run
 _CONTROLLERS: Final[tuple[Callable[[Runtime, Client], Controller], ...]] = (
-    ServiceAccountController,  # pods want an account
-    NodeLifecycleController,  # which nodes take pods
+    ServiceAccountController,  # admission of pods needs their service account
+    NodeLifecycleController,  # removes the not-ready taint, before which no pod is placed
     TaintEvictionController,
     CsiNodeController,
     DaemonSetController,  # before other pods take the resources
@@ -192,7 +192,7 @@ class Cluster:
                 await self.client.update({**known, "spec": crd["spec"]})
 
     async def find(self, obj: JsonObject, namespace: str | None = None) -> JsonObject | None:
-        """The object of that kind and name, in that namespace unless it says its own."""
+        """The stored object of that kind and name, in its own namespace or in ``namespace``."""
         metadata = obj["metadata"]
         try:
             return await self.client.get(

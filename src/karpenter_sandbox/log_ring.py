@@ -1,7 +1,7 @@
 """A ring buffer of a program's log lines, served by the API as the log of a pod.
 
 Containers here run no programs, but a pod may represent the process that runs the cluster. Its
-latest lines are kept in a ring, and a source says which pods show them.
+latest lines are kept in a ring buffer, and a ``LogSource`` selects the pods that show them.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class LogRing:
         self._followers: set[Follower] = set()
 
     def write(self, moment: datetime, text: str) -> None:
-        """Keep a line, and forget the oldest ones when there is no room; the latest stays."""
+        """Append a line, and drop the oldest ones beyond the limit; the latest always stays."""
         line = LogLine(moment, text.rstrip("\n").encode(errors="replace") + b"\n")
         with self._lock:
             self._lines.append(line)
@@ -80,7 +80,7 @@ class Follower:
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
-        """Let the follower look; called from any thread."""
+        """Make ``wait`` return; called from any thread."""
         self._loop.call_soon_threadsafe(self._changed.set)
 
     def taken(self) -> list[LogLine]:

@@ -1,7 +1,7 @@
 """What pods say about labels: selectors, tolerations and node selector terms, compiled once.
 
-Compiled values are plain tuples: equal texts give equal values, which is what makes pods that look
-alike recognisable.
+Compiled values are plain tuples, so equal definitions compare and hash equal. The scheduler groups
+pods into classes by them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,19 +39,19 @@ class Requirement(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """A label selector; ``requirements`` is None when the selector is absent and means nothing."""
+    """A label selector; ``requirements`` is None for an absent selector, which matches nothing."""
 
     requirements: tuple[Requirement, ...] | None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the selector means an object with ``labels``."""
+        """Whether the selector matches an object with ``labels``."""
         return self.requirements is not None and all(
             requirement.holds(labels) for requirement in self.requirements
         )
 
     @property
     def is_empty(self) -> bool:
-        """Whether the selector means everything."""
+        """Whether the selector matches everything."""
         return self.requirements == ()
 
     def narrowed(self, more: Iterable[Requirement]) -> "Selector":
@@ -83,7 +83,7 @@ class NodeTerm(NamedTuple):
 
     @property
     def pinned_names(self) -> frozenset[str] | None:
-        """The only nodes the term can mean, when names are all it says about fields."""
+        """The names of the only nodes that the term can match, when its fields list names."""
         names: frozenset[str] | None = None
         for requirement in self.fields:
             if requirement.key != "metadata.name" or requirement.operator != "In":
@@ -190,7 +190,7 @@ def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 
 def _selector(requirements: Iterable[Requirement]) -> Selector:
-    # sorted and without repetition, so that selectors that mean the same are the same
+    # canonical order without duplicates, so that equivalent selectors compare equal
     return Selector(tuple(sorted(set(requirements))))
 
 

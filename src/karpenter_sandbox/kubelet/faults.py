@@ -38,7 +38,7 @@ class Fault(StrEnum):
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is heard of the node any more."""
+        """Whether the node sends no heartbeats."""
         return self in (Fault.NEVER_BOOTS, Fault.UNREACHABLE, Fault.DISAPPEARS)
 
 
@@ -53,7 +53,7 @@ class Timing:
 
 
 def is_simulated(node: JsonObject) -> bool:
-    """Whether there is no machine behind a node but a simulated one."""
+    """Whether a node is backed by a simulated machine."""
     return annotations(node).get(SIMULATED) == "fake"
 
 

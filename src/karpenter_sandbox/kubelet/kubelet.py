@@ -53,12 +53,12 @@ class NodeKubelet(Controller):
         self._leases = runtime.informer("coordination.k8s.io/v1", "leases")
         self._nodes.add_index("address", addresses_of)
         self._addresses = Addresses(NODE_NETWORK, self._nodes, "address")
-        # Of each node: the version at which it said the right things, what it said, until when
+        # node -> resourceVersion with a correct status, its health, and until when that holds
         self._settled: dict[str, tuple[str, _Health, datetime]] = {}
         self._nodes.on_change(self._enqueue)
 
     def _enqueue(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        """Look at new nodes and at those whose annotations changed; heartbeats do the rest."""
+        """Queue new nodes and those whose annotations changed; others wait for their heartbeat."""
         if new is None or not is_simulated(new):
             return
         if (
@@ -107,7 +107,7 @@ class NodeKubelet(Controller):
         if not is_known:
             status |= report.node_status(node, self._addresses.next())
         await self._client.patch_status("v1", "nodes", None, name, status)
-        # after its status, so that one node's labels do not hold up the next node's report
+        # a second write, after the status, because a heartbeat must not wait for labels
         if not is_known and (labels := report.node_labels(node)):
             patch = {"metadata": {"labels": labels}}
             await self._client.patch("merge", "v1", "nodes", None, name, patch)

@@ -20,7 +20,7 @@ from karpenter_sandbox.runtime.informer import Informer
 
 NODE_NETWORK: Final = ipaddress.IPv4Address("172.18.0.1")
 POD_NETWORK: Final = ipaddress.IPv4Address("10.244.0.1")
-# The share of its boot after which a machine's kubelet reports; for the rest it waits for its network
+# The fraction of the boot time at which the kubelet registers; the rest waits for the network
 _KUBELET_STARTS_AT: Final = 2 / 3
 
 
@@ -29,15 +29,15 @@ class Machines:
 
     def __init__(self, timing: Timing | None = None) -> None:
         self.timing: Final = timing or Timing()
-        self.lost_zones: frozenset[str] = frozenset()  # whose nodes cannot be reached
+        self.lost_zones: frozenset[str] = frozenset()  # zones whose nodes send no heartbeats
         self._faults: dict[str, Fault] = {}  # node -> injected fault
 
     def inject(self, node: str, fault: Fault) -> None:
-        """Let something go wrong with a node, from its next heartbeat on."""
+        """Inject a fault into a node, from its next heartbeat on."""
         self._faults[node] = fault
 
     def clear(self, node: str) -> None:
-        """Let a node recover from what ``inject`` did to it."""
+        """Remove the injected fault of a node."""
         self._faults.pop(node, None)
 
     def fault(self, node: JsonObject, now: datetime) -> Fault | None:

@@ -27,7 +27,7 @@ from karpenter_sandbox.runtime.api_client import ApiClient
 from karpenter_sandbox.runtime.informer import ObjectKey
 from karpenter_sandbox.runtime.runtime import Controller, Runtime, ignoring_missing
 
-# How soon a kubelet that cannot work now looks again at what it has to do
+# Seconds until a pod is retried whose kubelet is booting or has a fault
 _RESUME_PERIOD: Final = 10.0
 _KILLED: Final = 137
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -48,7 +48,7 @@ class PodKubelet(Controller):
         self._pods.add_index("address", addresses_of)
         self._addresses = Addresses(POD_NETWORK, self._pods, "address")
         self._seen: dict[str, datetime] = {}  # uid -> when its kubelet first saw the pod
-        self._was_up: dict[str, bool] = {}  # node -> whether its kubelet did its work
+        self._was_up: dict[str, bool] = {}  # node -> whether its kubelet worked at the last check
         self._pods.on_change(self._on_pod)
         self._nodes.on_change(self._on_node)
 
@@ -60,7 +60,7 @@ class PodKubelet(Controller):
             self.queue.add((new["metadata"]["namespace"], new["metadata"]["name"]))
 
     def _on_node(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        """Look at the pods of a node whose kubelet begins or resumes its work."""
+        """Queue the pods of a node whose kubelet starts or recovers."""
         if new is None:
             assert old is not None
             self._was_up.pop(old["metadata"]["name"], None)

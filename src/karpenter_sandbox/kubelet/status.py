@@ -16,7 +16,7 @@ _OPERATING_SYSTEM: Final = "kubernetes.io/os"
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _REGION: Final = "topology.kubernetes.io/region"
 DEFAULT_REGION: Final = "sandbox"  # of nodes whose cloud names none
-# Kubernetes still writes the labels it wrote before these were stable
+# The deprecated labels that Kubernetes still writes beside the stable ones
 _OLD_SPELLINGS: Final = {
     "beta.kubernetes.io/arch": _ARCHITECTURE,
     "beta.kubernetes.io/os": _OPERATING_SYSTEM,
@@ -24,7 +24,7 @@ _OLD_SPELLINGS: Final = {
     "failure-domain.beta.kubernetes.io/region": _REGION,
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
 }
-# What kwok gives nodes that do not say how large they are
+# kwok's capacity for nodes that state none
 _DEFAULT_CAPACITY: Final = {"cpu": "1k", "memory": "1Ti", "pods": "1M"}
 _PRESSURES: Final = (
     ("MemoryPressure", Fault.MEMORY_PRESSURE, "InsufficientMemory", "SufficientMemory"),

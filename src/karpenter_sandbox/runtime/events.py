@@ -86,7 +86,7 @@ class Recorder:
     ) -> None:
         """Record an event about ``obj`` in the newer form, which makes repetitions a series.
 
-        What happens again to the same version of an object is a repetition, whatever the words.
+        A second event about the same version of an object is a repetition, whatever its message.
         """
         reference = reference_to(obj)
         moment = self._clock.now()
@@ -96,7 +96,7 @@ class Recorder:
             written.count += 1
             written.last = self._clock.monotonic()
             self._written.move_to_end(key)
-            # only the first repetition is written at once; a stream of them would say nothing new
+            # rate limit: of a series, only the first repetition is written
             if written.count == 2:
                 series = {"count": written.count, "lastObservedTime": microseconds(moment)}
                 self._put(key, written, {"series": series})
@@ -117,7 +117,7 @@ class Recorder:
             try:
                 await self._write(written, body)
             except ApiError as error:
-                # the object's namespace may be on its way out; what happened there is past
+                # usually a terminating namespace; events are best effort
                 log.debug("event %s not written: %s", written.name, error)
             await asyncio.sleep(0)
 
@@ -132,7 +132,7 @@ class Recorder:
                 raise
 
     def _tell(self, key: Hashable, reference: JsonObject) -> _WrittenEvent:
-        # names are made from the time, and time may stand still between two events
+        # names contain the time, which may not advance between two events in virtual time
         stamp = max(int(self._clock.now().timestamp() * 1e6) * 1000, self._last_stamp + 1)
         self._last_stamp = stamp
         namespace = reference.get("namespace") or "default"

@@ -1,8 +1,8 @@
 """An informer: a mirror of one resource, kept by one list and a watch.
 
-Reads never lag behind: the mirror takes in every change that has happened before it answers, so a
-controller sees its own writes. When the history it follows is lost (410), or the watch ends, the
-mirror lists again and calls handlers with the differences, deletions included.
+Reads are never stale: the mirror applies every pending change before it answers, so a controller
+sees its own writes. When the watched history is lost (410), or the watch ends, the mirror lists
+again and calls handlers with the differences, deletions included.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
-# A cluster starts in far less, in whatever time it lives
+# Timeout of the first list of all mirrors, which normally takes under a second
 _START_SECONDS: Final = 60.0
 
 
@@ -115,7 +115,7 @@ class Controller:
             again = await self.reconcile(key)
         except ApiError as error:
             seconds = self.queue.retry(key)
-            # A conflict is settled by the retry; a full disk is reported by the journal
+            # A conflict is resolved by the retry; a full disk is logged by the journal
             if error.status not in (_CONFLICT, _NOT_FOUND) and not isinstance(error, NotKeptError):
                 log.warning("%s: %s: %s; next try in %gs", self.name, _text(key), error, seconds)
         except Exception as error:  # noqa: BLE001 one bad object must not stop the others
@@ -131,7 +131,7 @@ class Controller:
             try:
                 await self.tick()
             except NotKeptError:
-                pass  # the journal has said so
+                pass  # the journal has logged it
             except ApiError as error:
                 log.warning("%s: %s; next try in %gs", self.name, error, period)
             except Exception as error:  # noqa: BLE001 retried in the next round
@@ -176,7 +176,7 @@ class Runtime:
         self._tasks.append((name, task))
 
     def report(self, where: str, error: Exception) -> None:
-        """Say that something unforeseen went wrong; in a strict runtime, stop."""
+        """Log an unexpected error; a strict runtime stops with it."""
         if self._is_strict:
             raise error
         log.error("%s: %s", where, error, exc_info=error)
