@@ -12,7 +12,7 @@ import shutil
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -147,26 +147,23 @@ class ControlPlane:
             self._running.pop().stop()
 
     def restart_etcd(self) -> None:
-        """Kill etcd, and start it again with what it has stored.
-
-        Raises:
-            StartError: it does not come up.
-        """
-        etcd = self._process("etcd")
-        etcd.kill()
-        etcd.start_again()
-        etcd.wait_until(lambda: _answers(f"{self._etcd}/health"), seconds=_START_SECONDS)
+        """Kill etcd, and start it again with what it has stored."""
+        self._restart("etcd", lambda: _answers(f"{self._etcd}/health"))
 
     def restart_api_server(self) -> None:
-        """Kill the API server, and start it again.
+        """Kill the API server, and start it again."""
+        self._restart("kube-apiserver", lambda: self.has("/readyz"))
+
+    def _restart(self, name: str, is_up: Callable[[], bool]) -> None:
+        """Kill a program, start it again and wait for it.
 
         Raises:
             StartError: it does not come up.
         """
-        server = self._process("kube-apiserver")
-        server.kill()
-        server.start_again()
-        server.wait_until(lambda: self.has("/readyz"), seconds=_START_SECONDS)
+        process = self._process(name)
+        process.kill()
+        process.start_again()
+        process.wait_until(is_up, seconds=_START_SECONDS)
 
     def has(self, path: str) -> bool:
         """Whether the API server answers a request for ``path``."""

@@ -4,7 +4,6 @@ The wheels of what the program depends on are those that `requirements/run.txt` 
 them once, and nothing here needs a network.
 """
 
-import signal
 import subprocess
 import tarfile
 import zipfile
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from helpers.pythons import Environment, need, plain_environment, wheelhouse
-from helpers.real_cluster import Kubectl, until
+from helpers.real_cluster import Kubectl, sandbox_process
 from helpers.scale_walk import EXAMPLE
 from karpenter import __version__
 from releasing import wheels
@@ -120,12 +119,7 @@ def sandbox(environment: Environment, folder: Path) -> Iterator[Kubectl]:
             stderr=subprocess.STDOUT,
         )
     try:
-        until(kubeconfig.exists, "a kubeconfig is written", seconds=PATIENCE)
-        yield Kubectl(kubeconfig)
-        process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(PATIENCE)
-        assert "Traceback" not in log.read_text("utf-8")
+        with sandbox_process(process, kubeconfig, log) as cluster:
+            yield cluster
     finally:
-        process.kill()
-        process.wait()
         kubeconfig.unlink(missing_ok=True)

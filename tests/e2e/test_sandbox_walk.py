@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.real_cluster import Kubectl, until
+from helpers.real_cluster import Kubectl, sandbox_process, until
 from helpers.scale_walk import EXAMPLE, FIXED, LIFE_OF_A_CLAIM
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl")]
@@ -33,15 +32,8 @@ def sandbox(folder: Path, *options: str) -> Iterator[Kubectl]:
     command = [sys.executable, "-m", "karpenter", "sandbox", "--kubeconfig", str(kubeconfig)]
     with log.open("wb") as out:
         process = subprocess.Popen([*command, *options], stdout=out, stderr=subprocess.STDOUT)
-    try:
-        until(kubeconfig.exists, "a kubeconfig is written", seconds=PATIENCE)
-        yield Kubectl(kubeconfig)
-        process.send_signal(signal.SIGINT)
-        assert 0 == process.wait(PATIENCE)
-        assert "Traceback" not in log.read_text("utf-8")
-    finally:
-        process.kill()
-        process.wait()
+    with sandbox_process(process, kubeconfig, log) as program:
+        yield program
 
 
 LOGS = ("logs", "-n", "karpenter", "-l", "app.kubernetes.io/name=karpenter", "-c", "controller")

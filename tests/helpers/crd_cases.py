@@ -5,13 +5,14 @@ was changed.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 
 from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.admission.schemas.engine import Admitted, builtin
+from karpenter_sandbox.kinds.schema import Schema, crd_schema
 
 ABSENT = object()  # as a value: leave the field out
 
@@ -111,3 +112,26 @@ def versions_of(crd: str) -> list[tuple[str, bool, bool]]:
     """The versions of a CRD, with whether each is served and whether it is the stored one."""
     versions = builtin_crds()[crd]["spec"]["versions"]
     return [(entry["name"], entry["served"], entry["storage"]) for entry in versions]
+
+
+STRING_SET: Final = {
+    "type": "array",
+    "items": {"type": "string"},
+    "x-kubernetes-list-type": "set",
+}
+
+
+def list_map(*keys: str, **fields: Any) -> dict[str, Any]:
+    """The schema of a list whose items are found by these fields of theirs."""
+    return {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": list(keys),
+        "items": {"type": "object", "properties": fields},
+    }
+
+
+def spec_schema(fields: Mapping[str, Any], **others: Any) -> Schema:
+    """The schema of a custom kind whose spec has these fields; ``others`` stand beside the spec."""
+    spec = {"type": "object", "properties": fields}
+    return crd_schema({"type": "object", "properties": {"spec": spec, **others}})

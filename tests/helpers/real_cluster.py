@@ -87,6 +87,22 @@ class Kubectl:
         return {each["metadata"]["name"] for each in self.items(kind)}
 
 
+@contextmanager
+def sandbox_process(
+    process: subprocess.Popen[bytes], kubeconfig: Path, log: Path
+) -> Iterator[Kubectl]:
+    """The cluster of a sandbox that was just started; Ctrl-C ends it after the block."""
+    try:
+        until(kubeconfig.exists, "a kubeconfig is written", seconds=_PATIENCE)
+        yield Kubectl(kubeconfig)
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(_PATIENCE)
+        assert "Traceback" not in log.read_text("utf-8")
+    finally:
+        process.kill()
+        process.wait()
+
+
 class RealCluster(Kubectl):
     """A control plane with kwok for a kubelet, our CRDs and roles, and nothing else."""
 

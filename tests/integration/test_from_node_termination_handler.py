@@ -25,11 +25,11 @@ THEIRS: Final = "node-termination-handler"
 GROUP: Final = "eks.amazonaws.com/nodegroup"
 DELETE_CLAIM: Final = "DELETE /apis/karpenter.sh/v1/nodeclaims/"
 POOL: Final = "karpenter.sh/nodepool"
-# What an Auto Scaling group sends when a hook is made
-FIRST_OF_A_HOOK: Final = {
-    "Event": "autoscaling:TEST_NOTIFICATION",
-    "AutoScalingGroupName": "workers",
-}
+
+
+def first_of_a_hook() -> dict[str, Any]:
+    """What an Auto Scaling group sends when a hook is made."""
+    return {"Event": "autoscaling:TEST_NOTIFICATION", "AutoScalingGroupName": "workers"}
 
 
 def lifecycle_action(instance: str) -> dict[str, Any]:
@@ -148,7 +148,7 @@ async def test_both_queues_get_every_message_and_each_is_handled_once() -> None:
         queues.announce("spot", of_group)
         queues.announce("rebalance", of_group)
         queues.send(lifecycle_action(of_group))
-        queues.send(FIRST_OF_A_HOOK)
+        queues.send(first_of_a_hook())
         await run.until(lambda: eager not in instances(run, "eager"))
         await run.until(lambda: len(run.running) == 4)
         assert calm in instances(run, "calm")

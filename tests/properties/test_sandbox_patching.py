@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.crd_cases import STRING_SET, list_map, spec_schema
 from karpenter_sandbox.kinds.patching.apply import Writer, apply_configuration, track_update
 from karpenter_sandbox.kinds.patching.comparing import compare, fields_of
 from karpenter_sandbox.kinds.patching.elements import ABSENT
@@ -16,7 +17,7 @@ from karpenter_sandbox.kinds.patching.json_patch import apply_json_patch
 from karpenter_sandbox.kinds.patching.merge_patch import apply_merge_patch
 from karpenter_sandbox.kinds.patching.merging import merge, remove
 from karpenter_sandbox.kinds.patching.strategic import apply_strategic_patch
-from karpenter_sandbox.kinds.schema import builtin_schema, crd_schema
+from karpenter_sandbox.kinds.schema import builtin_schema
 
 pytestmark = pytest.mark.storm
 
@@ -25,42 +26,20 @@ TIME = "2026-01-01T00:00:00Z"
 QUICK = settings(max_examples=60, deadline=None)
 POD = builtin_schema("v1", "Pod")
 assert POD is not None
-CUSTOM = crd_schema(
+CUSTOM = spec_schema(
     {
-        "type": "object",
-        "properties": {
-            "spec": {
-                "type": "object",
-                "properties": {
-                    "size": {"type": "integer"},
-                    "tags": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "x-kubernetes-list-type": "set",
-                    },
-                    "parts": {
-                        "type": "array",
-                        "x-kubernetes-list-type": "map",
-                        "x-kubernetes-list-map-keys": ["id"],
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "id": {"type": "string"},
-                                "n": {"type": "integer"},
-                                "m": {"type": "integer"},
-                            },
-                        },
-                    },
-                    "atom": {
-                        "type": "object",
-                        "x-kubernetes-map-type": "atomic",
-                        "additionalProperties": {"type": "integer"},
-                    },
-                    "map": {"type": "object", "additionalProperties": {"type": "integer"}},
-                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
+        "size": {"type": "integer"},
+        "tags": STRING_SET,
+        "parts": list_map(
+            "id", id={"type": "string"}, n={"type": "integer"}, m={"type": "integer"}
+        ),
+        "atom": {
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "additionalProperties": {"type": "integer"},
         },
+        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     }
 )
 

@@ -148,13 +148,18 @@ REFUSED_LIMITS = [
     ),
 ]
 
-REFUSED = [
+# In every version
+REFUSED_TEMPLATES = [
     refused("no-spec", "spec", ABSENT),
     refused("no-template", "spec.template", ABSENT),
     refused("no-node-spec", NODES, ABSENT),
     refused("101-labels", LABELS, {f"label-{i}": "x" for i in range(101)}),
     refused("a-label-value-with-a-blank", LABELS, {"team": "hi there"}, at=f"{LABELS}.team"),
     refused("a-label-value-of-64-characters", LABELS, {"team": "x" * 64}, at=f"{LABELS}.team"),
+]
+
+REFUSED = [
+    *REFUSED_TEMPLATES,
     refused("a-label-value-that-ends-badly", LABELS, {"team": "x-"}, at=f"{LABELS}.team"),
     refused("a-label-that-is-true", LABELS, {"team": True}, at=f"{LABELS}.team"),
     refused(

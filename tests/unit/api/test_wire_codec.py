@@ -1,22 +1,20 @@
 """The codec knows its kinds, forgives what Kubernetes forgives, and says where the rest is wrong."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.wire_samples import sample
+from helpers.wire_samples import error_of, pod_text, sample
 from karpenter.api import codec
 from karpenter.api.codec import Unreadable, decode_event, decode_list, unreadable_in
 from karpenter.api.depth import without_depths
 from karpenter.api.meta import ObjectMeta, Resource, Status, kind_of
 from karpenter.api.nodes import Node
 from karpenter.api.pods import Container, Pod, PodSpec
-from karpenter.api.problems import DecodeError, UnknownKindError
+from karpenter.api.problems import UnknownKindError
 from karpenter.api.storage import CSINode
 from karpenter.api.times import FIRST, LAST
 
@@ -60,16 +58,6 @@ v1 PodTemplate
 v1 ReplicationController
 v1 Service
 """.strip().splitlines()
-
-
-def pod(**members: Any) -> bytes:
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", **members}).encode()
-
-
-def error_of(call: Callable[..., object], *arguments: object) -> DecodeError:
-    with pytest.raises(DecodeError) as caught:
-        call(*arguments)
-    return caught.value
 
 
 def test_the_kinds_are_these_and_no_others() -> None:
@@ -265,7 +253,9 @@ def test_a_watch_event_that_does_not_fit_is_refused(line: bytes, expected: str) 
 
 
 def test_unknown_fields_are_ignored() -> None:
-    data = pod(metadata={"name": "a", "selfLink": "/x"}, spec={"dnsPolicy": {"deep": [1]}}, new=1)
+    data = pod_text(
+        metadata={"name": "a", "selfLink": "/x"}, spec={"dnsPolicy": {"deep": [1]}}, new=1
+    )
 
     assert Pod(metadata=ObjectMeta(name="a")) == codec.decode(data)
 

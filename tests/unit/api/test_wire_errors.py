@@ -1,23 +1,11 @@
 """What does not fit is named by its path, in a sentence that says what to write instead."""
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from helpers.wire_samples import error_of, pod_text
 from karpenter.api import codec
-from karpenter.api.problems import DecodeError
-
-
-def pod(**members: Any) -> bytes:
-    return json.dumps({"apiVersion": "v1", "kind": "Pod", **members}).encode()
-
-
-def error_of(call: Callable[..., object], *arguments: object) -> DecodeError:
-    with pytest.raises(DecodeError) as caught:
-        call(*arguments)
-    return caught.value
 
 
 @pytest.mark.parametrize(
@@ -97,13 +85,13 @@ def error_of(call: Callable[..., object], *arguments: object) -> DecodeError:
 def test_a_misfit_is_named_by_its_path(
     members: dict[str, Any], path: tuple[str | int, ...], problem: str
 ) -> None:
-    error = error_of(codec.decode, pod(**members))
+    error = error_of(codec.decode, pod_text(**members))
 
     assert (path, problem, False) == (error.path, error.problem, error.missing)
 
 
 def test_a_missing_field_is_named_by_the_path_it_should_have() -> None:
-    error = error_of(codec.decode, pod(spec={"containers": [{"image": "a"}]}))
+    error = error_of(codec.decode, pod_text(spec={"containers": [{"image": "a"}]}))
 
     assert error.path == ("spec", "containers", 0, "name")
     assert error.missing
@@ -111,7 +99,7 @@ def test_a_missing_field_is_named_by_the_path_it_should_have() -> None:
 
 
 def test_an_odd_key_stands_in_brackets_in_the_sentence() -> None:
-    error = error_of(codec.decode, pod(metadata={"labels": {"example.com/a": 1}}))
+    error = error_of(codec.decode, pod_text(metadata={"labels": {"example.com/a": 1}}))
 
     expected = "metadata.labels[example.com/a]: expected a string, got a whole number"
 
@@ -123,7 +111,7 @@ def test_the_entry_of_a_large_map_that_does_not_fit_is_found(wrong: int) -> None
     labels: dict[str, object] = {f"key-{number}": "value" for number in range(1000)}
     labels[f"key-{wrong}"] = 7
 
-    error = error_of(codec.decode, pod(metadata={"labels": labels}))
+    error = error_of(codec.decode, pod_text(metadata={"labels": labels}))
 
     assert ("metadata", "labels", f"key-{wrong}") == error.path
 
@@ -132,7 +120,7 @@ def test_the_first_of_two_wrong_entries_is_named() -> None:
     labels: dict[str, object] = {f"key-{number}": "value" for number in range(100)}
     labels |= {"key-30": 1, "key-80": 2}
 
-    error = error_of(codec.decode, pod(metadata={"labels": labels}))
+    error = error_of(codec.decode, pod_text(metadata={"labels": labels}))
 
     assert error.path == ("metadata", "labels", "key-30")
 

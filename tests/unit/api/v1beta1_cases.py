@@ -4,7 +4,7 @@ The cases for kubelets are values of ``kubelet``, which NodePool and NodeClaim s
 """
 
 from helpers.crd_cases import ABSENT, case, refused
-from unit.api.nodepool_cases import REFUSED_LIMITS
+from unit.api.nodepool_cases import REFUSED_LIMITS, REFUSED_TEMPLATES
 from unit.api.requirement_cases import (
     ACCEPTED_QUANTITIES,
     FULL_TAINT,
@@ -70,12 +70,7 @@ ACCEPTED = [
 ]
 
 REFUSED = [
-    refused("no-spec", "spec", ABSENT),
-    refused("no-template", "spec.template", ABSENT),
-    refused("no-node-spec", NODES, ABSENT),
-    refused("101-labels", LABELS, {f"label-{i}": "x" for i in range(101)}),
-    refused("a-label-value-with-a-blank", LABELS, {"team": "hi there"}, at=f"{LABELS}.team"),
-    refused("a-label-value-of-64-characters", LABELS, {"team": "x" * 64}, at=f"{LABELS}.team"),
+    *REFUSED_TEMPLATES,
     refused("no-node-class", f"{NODES}.nodeClassRef", ABSENT),
     refused("a-class-without-name", f"{NODES}.nodeClassRef.name", ABSENT),
     refused("an-empty-class-name", f"{NODES}.nodeClassRef.name", ""),

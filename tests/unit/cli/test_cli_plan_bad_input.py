@@ -38,7 +38,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        pytest.param(["-", "--context", "prod"], "--context is of a cluster", id="a context"),
+        pytest.param(
+            ["-", "--context", "prod"], "--context applies to a live cluster", id="a context"
+        ),
         pytest.param(["-", "--only", "nonsense"], "nonsense", id="an unknown part"),
         pytest.param(["-", "--provider", "kwk"], "did you mean kwok?", id="a provider"),
         pytest.param(["-", "--set", "NAME"], "'NAME' is not of the form NAME=VALUE", id="no value"),

@@ -460,32 +460,25 @@ async def test_a_place_in_a_reservation_is_free_again_once_its_node_is_gone() ->
         assert (1, 2) == (while_used, await left(cloud))
 
 
+async def launched_below(cloud: KwokCloud, ceiling: str) -> str:
+    """The type of a machine whose claim says what its launch may cost; it costs $0.434."""
+    at_most, types = {labels.PRICE_CEILING: ceiling}, ["c-16x-amd64-linux"]
+    claim = await cloud.claim(types=types, requirements=[ON_DEMAND], annotations=at_most)
+    instance = await cloud.provider.create(claim)
+    return instance.labels[labels.INSTANCE_TYPE]
+
+
 @pytest.mark.case("OPT-27")
 @in_virtual_time
 async def test_nothing_is_launched_above_the_price_that_was_planned() -> None:
+    message = r"price ceiling of \$0.3 per hour; .* costs \$0.434"
     async with kwok_cloud() as cloud:
-        claim = await cloud.claim(
-            "general-x7k2p",
-            types=["c-16x-amd64-linux"],
-            requirements=[ON_DEMAND],
-            annotations={labels.PRICE_CEILING: "0.3"},
-        )
-        with pytest.raises(
-            InsufficientCapacityError, match=r"price ceiling of \$0.3 per hour; .* costs \$0.434"
-        ):
-            await cloud.provider.create(claim)
+        with pytest.raises(InsufficientCapacityError, match=message):
+            await launched_below(cloud, "0.3")
 
 
 @pytest.mark.parametrize("ceiling", ["0.43436", "inf", "nan", "cheap"])
 @in_virtual_time
 async def test_a_ceiling_that_is_reached_or_cannot_be_read_holds_nothing_back(ceiling: str) -> None:
     async with kwok_cloud() as cloud:
-        claim = await cloud.claim(
-            "general-x7k2p",
-            types=["c-16x-amd64-linux"],
-            requirements=[ON_DEMAND],
-            annotations={labels.PRICE_CEILING: ceiling},
-        )
-        instance = await cloud.provider.create(claim)
-
-    assert "c-16x-amd64-linux" == instance.labels[labels.INSTANCE_TYPE]
+        assert "c-16x-amd64-linux" == await launched_below(cloud, ceiling)

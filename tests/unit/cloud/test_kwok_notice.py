@@ -172,6 +172,6 @@ async def test_a_refusal_is_said_once_and_it_is_tried_again() -> None:
 
     assert refused > 1
     assert {"default": "*/*/spot"} == written
-    (line,) = [line for line in lines if "what can be bought" in line["event"]]
+    (line,) = [line for line in lines if "annotations for plan" in line["event"]]
     assert line["error"].startswith("KWOKNodeClass default: ")
     assert "no patch" in line["error"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from helpers.crd_cases import STRING_SET, list_map, spec_schema
 from karpenter_sandbox.kinds import typed
 from karpenter_sandbox.kinds.patching.apply import (
     Writer,
@@ -20,54 +21,36 @@ LATER = "2026-01-01T00:01:00Z"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 STATUS = (("status",),)
 
-WIDGET_SCHEMA = crd_schema(
+WIDGET_SCHEMA = spec_schema(
     {
-        "type": "object",
-        "properties": {
-            "spec": {
-                "type": "object",
-                "properties": {
-                    "size": {"type": "integer"},
-                    "name": {"type": "string"},
-                    "flag": {"type": "boolean"},
-                    "tags": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "x-kubernetes-list-type": "set",
-                    },
-                    "plain": {"type": "array", "items": {"type": "string"}},
-                    "parts": {
-                        "type": "array",
-                        "x-kubernetes-list-type": "map",
-                        "x-kubernetes-list-map-keys": ["id", "kind"],
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "id": {"type": "string"},
-                                "kind": {"type": "string", "default": "k"},
-                                "n": {"type": "integer"},
-                            },
-                        },
-                    },
-                    "atom": {
-                        "type": "object",
-                        "x-kubernetes-map-type": "atomic",
-                        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
-                    },
-                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                    "either": {"x-kubernetes-int-or-string": True},
-                    "map": {
-                        "type": "object",
-                        "additionalProperties": {
-                            "type": "object",
-                            "properties": {"v": {"type": "integer"}, "w": {"type": "integer"}},
-                        },
-                    },
-                },
-            },
-            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "size": {"type": "integer"},
+        "name": {"type": "string"},
+        "flag": {"type": "boolean"},
+        "tags": STRING_SET,
+        "plain": {"type": "array", "items": {"type": "string"}},
+        "parts": list_map(
+            "id",
+            "kind",
+            id={"type": "string"},
+            kind={"type": "string", "default": "k"},
+            n={"type": "integer"},
+        ),
+        "atom": {
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         },
-    }
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "either": {"x-kubernetes-int-or-string": True},
+        "map": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"v": {"type": "integer"}, "w": {"type": "integer"}},
+            },
+        },
+    },
+    status={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 )
 
 
