@@ -151,7 +151,7 @@ def _provider_warnings(provider: str, obj: JsonObject) -> list[str]:
 def _schema_errors(
     version: CompiledVersion, obj: JsonObject, old: JsonObject | None
 ) -> list[FieldError]:
-    """The errors of a CRD's schema and rules; rules are skipped where a value has the wrong type."""
+    """The errors of a CRD's schema and rules; a value of the wrong type skips the rules."""
     errors = [error for error in version.validate(obj, old) if not _concerns_metadata(error)]
     if not any(error.kind.concerns_shape for error in errors):
         return errors
