@@ -49,7 +49,7 @@ def gates(**on: bool) -> FeatureGates:
     return FeatureGates({**FeatureGates().gates, **on})
 
 
-# All that change what the controllers do with objects
+# Every feature gate that changes what the controllers read or write
 MORE_GATES: Final = gates(
     NodeRepair=True,
     StaticCapacity=True,
@@ -142,7 +142,7 @@ class Autoscaler:
 
     @property
     def guarded(self) -> list[str]:
-        """What went wrong so badly that only a guard kept it from ending the process."""
+        """The non-zero failure counters: unexpected errors that a guard caught."""
         families = (
             self.metrics.objects_handler_failures_total,
             self.metrics.controllers_failures_total,
@@ -164,7 +164,7 @@ class Autoscaler:
         return self.manager.context
 
     def start(self) -> None:
-        """Start a process; what the one before remembered is gone."""
+        """Start the controllers with empty memory, like a new process."""
         from karpenter.controllers.controllers import make_controllers
 
         rng = random.Random(self._seed)
@@ -189,16 +189,16 @@ class Autoscaler:
         self._task = asyncio.create_task(self.manager.run(), name="autoscaler")
 
     async def kill(self) -> None:
-        """End the process in the middle of whatever it does."""
+        """Cancel the controllers without an orderly end."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     async def stop(self) -> None:
-        """End the process, and raise what it died of if it had.
+        """End the process, and raise the error that ended it before.
 
-        A run in which a guard had to step in has failed too, unless the test made it so.
+        A run in which a guard caught an error has failed too, unless the test caused the error.
         """
         task, self._task = self._task, None
         if not self.expects_failures:
@@ -308,7 +308,7 @@ async def autoscaler(
 
 @dataclass
 class FakeCloud:
-    """A cloud that does what the test says.
+    """A cloud with scripted answers.
 
     ``failures`` are raised by the named method, one call after the other, before it works;
     ``gone_after`` is how often ``delete`` must be called until the instance is gone.
@@ -541,7 +541,7 @@ def run_in_background(controllers: Sequence[Runnable]) -> asyncio.Task[None]:
 
 
 async def end(task: asyncio.Task[None] | None) -> None:
-    """Cancel what runs in the background, and raise what it died of if it had."""
+    """Cancel a background task, and raise the error that ended it before."""
     if task is not None:
         has_failed = task.done()
         task.cancel()

@@ -1,9 +1,9 @@
 """AWS for tests of one part at a time: moto in this process, with its gaps filled.
 
-What moto cannot do is answered as in the simulated account of the sandbox; only prices are what a
-test says, and nothing else has one. Any answer can be replaced: a fake is called with the parameters
-of the call, after botocore's own validator has checked them against the service model, so a call
-AWS would refuse as malformed fails here too.
+Calls that moto lacks are answered as in the simulated account of the sandbox; only prices come from
+the test, and types without one have none. Any answer can be replaced: a fake is called with the
+parameters of the call, after botocore's own validator has checked them against the service model,
+so a call that AWS would refuse as malformed fails here too.
 """
 
 import importlib
@@ -55,7 +55,7 @@ Parameters = Mapping[str, Any]
 Answer = Mapping[str, Any]
 Fake = Callable[[Parameters], Answer]
 
-# Clients are slow to make and know nothing of the clouds behind them
+# Cached: clients take long to build, and hold no state of an account
 _CLIENTS: dict[tuple[str, str], Any] = {}
 
 
@@ -77,7 +77,7 @@ def _client(service: str, region: str) -> Any:
 
 
 class HandClock(SystemClock):
-    """A clock that moves when it is told to."""
+    """A clock that only a test advances."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -143,7 +143,7 @@ class _Answering:
 
 
 class FakeAws(AwsCalls):
-    """Calls that reach moto, the fakes, or a fault that was put in their way."""
+    """Calls that are answered by moto, by a fake, or by an injected fault."""
 
     def __init__(self, clock: Clock) -> None:
         self.made: list[CompletedCall] = []
@@ -211,7 +211,7 @@ class FakeAws(AwsCalls):
 
 
 def product(instance_type: str, price: object, currency: str = "USD") -> str:
-    """An entry of the price list, whatever its price is."""
+    """An entry of the price list."""
     return moto_gaps.product(instance_type, str(price), currency)
 
 

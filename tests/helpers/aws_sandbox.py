@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 FEW_TYPES = frozenset({"m5.large", "m5.xlarge", "m5.2xlarge", "c5.large", "c5.xlarge"})
 EC2_CLASS = "karpenter.k8s.aws/v1"
-# What the provider may talk to; the service of auto scaling groups is not among them
+# The services the provider may call; Auto Scaling is not one of them
 SERVICES = frozenset({"ec2", "iam", "eks", "ssm", "pricing", "sqs", "arc-zonal-shift"})
 
 
@@ -52,7 +52,7 @@ class AwsSandbox:
         return [entry["InstanceId"] for entry in self.account.running()]
 
     def count(self, operation: str) -> int:
-        """How often something was really asked for: neither dry runs nor further pages count."""
+        """How often an operation was called; dry runs and further pages do not count."""
         return sum(
             made.operation == operation
             and not made.parameters.get("DryRun")
@@ -61,7 +61,7 @@ class AwsSandbox:
         )
 
     def left_behind(self) -> dict[str, list[Any]]:
-        """Everything in the account that somebody would have to pay for or to clean up."""
+        """Everything left in the account that costs money or needs a cleanup."""
         ec2, iam = self.account.client("ec2"), self.account.client("iam")
         found = {
             "instances": self.machines,

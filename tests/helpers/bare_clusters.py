@@ -1,8 +1,8 @@
 """Bare clusters that have what every cluster has, at little cost.
 
-All of them begin with the same seed at the same time, so they begin with the same objects. The first
-one of a process gets these through the API, and the others copies: checking the same CRDs over and
-over took half of the time of a test.
+All of them start with the same seed at the same time, so their initial objects are equal. The first
+cluster of a process creates these through the API, and the others copy them: validating the same
+CRDs each time took half of the time of a test.
 """
 
 import copy
@@ -17,7 +17,7 @@ from karpenter_sandbox.store.store import Key
 @dataclass(frozen=True, slots=True)
 class _Furniture:
     objects: tuple[tuple[Key, JsonObject], ...]
-    identity: Identity  # gives out the names that come after theirs
+    identity: Identity  # its generator continues after the names of the objects
 
 
 _furniture: list[_Furniture] = []

@@ -1,4 +1,4 @@
-"""NodeClaims and Nodes for tests of what becomes of them, and a bench with the lifecycle on it."""
+"""NodeClaims and Nodes for tests of their lifecycle, and a bench with the lifecycle controller."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -143,12 +143,12 @@ class Undertaker:
 
 
 class LossyTransport:
-    """Carries requests, notes the writes, and loses those a test wants lost."""
+    """A transport that records writes, and drops those a test selects."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.writes: list[tuple[str, str]] = []
-        self.losing: Callable[[Request], int] = lambda request: 0  # a status, to lose it
+        self.losing: Callable[[Request], int] = lambda request: 0  # a status: dropped
         self.answered: Callable[[], None] = lambda: None  # called once a write was carried out
 
     async def send(self, request: Request) -> Response:
@@ -163,7 +163,7 @@ class LossyTransport:
         return answer
 
     def mend(self) -> None:
-        """Lose nothing any more."""
+        """Drop no more writes."""
         self.losing = lambda request: 0
         self.answered = lambda: None
 

@@ -43,7 +43,7 @@ def pod(name: str = "web", cpu: Any = "1", **spec: Any) -> dict[str, Any]:
 
 
 def node(name: str = "n1", cpu: str = "4") -> dict[str, Any]:
-    """Somebody else's machine."""
+    """A Node without a NodeClaim."""
     size = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
@@ -158,19 +158,19 @@ def instance_type(name: str = "big", cpu: str = "8", **offering: Any) -> dict[st
 
 
 def planned(*args: str, stdin: str | None = None) -> dict[str, Any]:
-    """The provisioning part of a plan, held against the schema."""
+    """The provisioning part of a plan, validated against the schema."""
     part: dict[str, Any] = document(*args, stdin=stdin)["provisioning"]
     return part
 
 
 def removed(*args: str, stdin: str | None = None) -> dict[str, Any]:
-    """The disruption part of a plan, held against the schema."""
+    """The disruption part of a plan, validated against the schema."""
     part: dict[str, Any] = document(*args, "--only", "disruption", stdin=stdin)["disruption"]
     return part
 
 
 def document(*args: str, stdin: str | None = None) -> dict[str, Any]:
-    """A plan as data, held against the schema."""
+    """A plan as data, validated against the schema."""
     ran = run("plan", *args, "-o", "json", stdin=stdin)
     assert ran.code == 0, ran.err
     made: dict[str, Any] = json.loads(ran.out)

@@ -44,7 +44,7 @@ class ClusterHandle:
         await self.clock.sleep(seconds)
 
     async def settle(self) -> None:
-        """Let everybody finish what can be done at once; retries after a conflict included."""
+        """Run all controllers until no work is due, retries after a conflict included."""
         await self.clock.sleep(0.5)
 
     async def create(self, *objects: JsonObject) -> JsonObject:
@@ -103,7 +103,7 @@ class ClusterHandle:
             await self.report(pod, {"phase": "Running", "conditions": [condition]})
 
     async def reap(self) -> None:
-        """Let pods that were told to go be gone, as a kubelet would once they have ended."""
+        """Remove terminating pods, as a kubelet does once their containers have ended."""
         for pod in await self.pods():
             metadata = pod["metadata"]
             if "deletionTimestamp" in metadata:
@@ -111,7 +111,7 @@ class ClusterHandle:
                 await self.client.delete("v1", "Pod", *place, grace_period=0)
 
     async def live(self, rounds: int) -> None:
-        """Let controllers and kubelets take turns for a while."""
+        """Alternate between controllers and kubelet reports for a while."""
         for _ in range(rounds):
             await self.settle()
             await self.run()

@@ -14,7 +14,7 @@ from karpenter.admission.schemas.crds import builtin_crds
 from karpenter.admission.schemas.engine import Admitted, builtin
 from karpenter_sandbox.kinds.schema import Schema, crd_schema
 
-ABSENT = object()  # as a value: leave the field out
+ABSENT = object()  # as a value: omit the field
 
 
 def replaced(obj: Mapping[str, Any], field: str, value: object) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def decision_problems(
     kept = [
         record
         for record in records
-        # A process that ends abandons its commands without a line
+        # At its end a process abandons its commands, which writes a record and no line
         if record.source is Source.CONTROLLER and record.outcome is not Outcome.ABANDONED
     ]
     wrong = [
@@ -85,7 +85,7 @@ def _is_of(line: Mapping[str, Any], record: DecisionRecord) -> bool:
 
 
 def _endless(records: Sequence[DecisionRecord]) -> list[str]:
-    """Commands that were begun, and of which no record tells the end."""
+    """Commands with a record of their begin and none of their end."""
     begun: set[str] = set()
     ended: set[str] = set()
     for record in records:

@@ -170,7 +170,7 @@ def machine(name: str, *on: Pod, **options: Unpack[Standing]) -> StateNode:
     if made is not None:
         plain.setdefault("cpu", made.allocatable.to_wire()["cpu"])
         plain.setdefault("memory", made.allocatable.to_wire()["memory"])
-    if not options.get("pool", "np"):  # one without a pool has started all the same
+    if not options.get("pool", "np"):  # also without a pool the machine is initialized
         started = {keys.REGISTERED: "true", keys.INITIALIZED: "true"}
         plain["labels"] = {**started, **options.get("labels", {})}
     plain["conditions"] = tuple(options.get("node_conditions", (READY,)))

@@ -15,7 +15,7 @@ from karpenter.kube.transport import Request, Response, Stream, Transport
 
 
 class Crash(BaseException):
-    """The process is gone; nobody may catch this."""
+    """The simulated death of a process; a BaseException, so that no handler catches it."""
 
 
 @dataclass
@@ -23,13 +23,13 @@ class CrashPoint:
     """The write at which a process dies, and what has been written so far."""
 
     at: int  # 0-based number of the write, -1 for never
-    is_before: bool = True  # else the write is carried out, and its answer never seen
+    is_before: bool = True  # else the write is carried out, and its answer is lost
     writes: list[str] = field(default_factory=list)
     happened: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class CrashingTransport:
-    """Lets a process die at its n-th write; from then on it hears and says nothing more."""
+    """Ends a process at its n-th write; from then on no request of it is sent or answered."""
 
     def __init__(self, inner: Transport, point: CrashPoint) -> None:
         self._inner = inner
@@ -40,7 +40,7 @@ class CrashingTransport:
         point = self._point
         if self._is_dead:
             await _for_ever()
-        # Events say nothing about the state of the world
+        # Events do not count as writes: they carry no state that a restart depends on
         if not request.is_write or request.path.endswith("/events"):
             return await self._inner.send(request)
         number = len(point.writes)

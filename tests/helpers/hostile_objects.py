@@ -1,7 +1,7 @@
 """Objects made to do harm: those of a sound cluster, with a few values taken to their extremes.
 
-The generator knows no kinds. It replaces values by others of the same type of JSON, so most of what
-comes of it is refused by a real API server, and what is not is what somebody could have written.
+The generator ignores schemas. It replaces values by others of the same JSON type, so a real API
+server refuses most of the results; what it accepts, any user could have written.
 """
 
 import random
@@ -77,7 +77,7 @@ TEXTS: Final = (
     *AMOUNTS,
     *LENGTHS,
 )
-# Whoever asks for two thousand million pods gets them, from the control plane
+# Not replaced by huge numbers: the control plane would create as many pods
 _COUNTED: Final = frozenset({"replicas", "parallelism", "completions", "start", "count"})
 _LASTING: Final = frozenset({"apiVersion", "kind", "name", "namespace", "uid", "resourceVersion"})
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT")
@@ -113,7 +113,7 @@ def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 def _is_lasting(place: tuple[Any, ...]) -> bool:
-    """Whether a value says which object this is, rather than what it is like."""
+    """Whether a value identifies the object and is kept."""
     return place == ("metadata",) or (
         len(place) <= 2 and place[-1] in _LASTING and place[0] in (place[-1], "metadata")
     )
@@ -123,7 +123,7 @@ def _spoil(rng: random.Random, made: Json, place: tuple[Any, ...]) -> None:
     holder: Any = made
     for step in place[:-1]:
         if isinstance(holder, dict) and step not in holder:
-            return  # spoilt already, higher up
+            return  # a parent was replaced already
         if isinstance(holder, list) and step >= len(holder):
             return
         holder = holder[step]

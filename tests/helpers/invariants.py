@@ -1,4 +1,4 @@
-"""What must hold of a cluster whatever happened to it, once it had time to come to rest."""
+"""Invariants of a cluster after any faults, once it has had time to settle."""
 
 from helpers.autoscaler import Autoscaler, JsonObject
 

@@ -48,7 +48,7 @@ _AWS_CONTROLLERS: Final = (
     *("providers.pricing", "providers.instancetype", "providers.version"),
     *("providers.ssm.invalidation", "instanceprofile.garbagecollection", "cloudprovider.metrics"),
 )
-# Controllers that look at everything now and then, and the metrics of queues that they have
+# Controllers that run periodically without a key, and the queue metrics that they export
 _LOOPS: Final = frozenset(
     {
         *("disruption", "instance.garbagecollection", "nodeclaim.garbagecollection"),
@@ -89,7 +89,7 @@ _AWS_CALLS: Final = (
 )
 _METHODS: Final = (("empty", "empty"), ("underutilized", "multi"), ("underutilized", "single"))
 _CODES: Final = ("200", "201", "404", "409", "429")
-# What labels are, where every combination of them occurs
+# Values of labels that occur in every combination
 _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "nodepool": POOLS,
     "karpenter_sh_nodepool": POOLS,
@@ -117,7 +117,7 @@ def put_machines(world: Context, *, nodes: int, pods: int) -> None:
 
 
 def use_everything(metrics: Metrics, aws: AwsMetrics) -> None:
-    """Give every metric of the Prometheus client the series that it comes to have."""
+    """Create every series that a large cluster has, in all metrics of the Prometheus client."""
     for family in (*metrics.declared, *aws.declared):
         metric: Any = _collector(metrics, family)
         for values in _combinations(family):

@@ -1,9 +1,9 @@
 """A long day of a cluster in virtual time: churn, interruptions, faults and restarts, hour after hour.
 
-Deployments follow a wave of two hours. All day long machines are reclaimed with two minutes' notice or
-vanish, zones sell out, launches fail, templates change and the controllers die; in a third of every
-hour requests fail as well. Promises are checked with each write of the controllers, memory once an
-hour. In the end the weather clears, and nothing may be left over.
+The replicas of Deployments follow a wave with a period of two hours. Machines are reclaimed with
+two minutes' notice or vanish, zones sell out, launches fail, templates change and the controllers
+are killed; in a third of every hour requests fail as well. Budgets are checked with each write of
+the controllers, memory once an hour. In the end the faults stop, and nothing may be left over.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ WAVE, NOISE = 0.25, 0.1
 HOUR: Final = 3600.0
 MINUTE: Final = 60.0
 NOTICE_SECONDS: Final = 120.0  # between the notice of an interruption and the end of the machine
-# What a decision to disrupt cannot have known when it was written: it took its snapshot before
+# Changes this recent may be missing from the snapshot that a disruption decision was based on
 UNSEEN_SECONDS: Final = 60.0
 BAD_WEATHER: Final = Faults(
     conflict=0.02,
@@ -99,7 +99,7 @@ class LongDay:
         self.is_calm = True
         self._cloud: KwokProvider | None = None
         self._run: Autoscaler | None = None
-        self._involuntary: dict[str, float] = {}  # claims that the day took away, and when
+        self._involuntary: dict[str, float] = {}  # claims lost to injected faults, and when
         self.most_missing = 1  # of the pods of a Deployment with a PDB
         self._wanted = {f"app-{number}": self.replicas for number in range(self.deployments)}
         self._unsettled: dict[str, float] = {}  # by Deployment: until when its PDB may be behind
@@ -133,7 +133,7 @@ class LongDay:
             yield run
 
     async def live(self, hours: int, goes_on: Callable[[Hour], bool]) -> None:
-        """Let so many hours pass, each of which ends with a look at the whole cluster."""
+        """Let so many hours pass; each ends with a check of the whole cluster."""
         for number in range(1, hours + 1):
             for minute in range(60):
                 self.is_calm = minute % 30 < 20
@@ -144,7 +144,7 @@ class LongDay:
                 return
 
     async def end(self) -> None:
-        """Let the weather clear, and see what is left over."""
+        """Stop all faults, and check what is left over."""
         self.is_calm = True
         await asyncio.gather(*self._interruptions)
         self.cloud.faults.restock()
@@ -158,7 +158,7 @@ class LongDay:
         ]
 
     def wrote(self, request: Request) -> None:
-        """Judge a write of the controllers that has just been carried out."""
+        """Check the budgets after a write of the controllers."""
         if request.path.endswith("/eviction"):
             self.account.evictions += 1
             self._check_pods_left(request.path.split("/")[-2])
@@ -174,15 +174,15 @@ class LongDay:
             self._check_budget(request.path.rpartition("/")[2])
 
     def _check_budget(self, name: str) -> None:
-        """A node was closed: were that many allowed?
+        """Check the pool's budget after a node was tainted as disrupted.
 
-        Nodes whose claim is deleted are closed by the drain, whatever the reason; only those that
-        disruption itself takes away count against its budget.
+        The drain taints nodes whose claim is deleted for any reason; only those that the
+        disruption controller removes count against the budget.
         """
         claims = {c.get("status", {}).get("nodeName"): c for c in self.run.claims}
         node = next((n for n in made_nodes(self.run) if n["metadata"]["name"] == name), None)
         if node is None or not is_tainted(node):
-            return  # it was opened again
+            return  # the taint was removed again
         if name not in claims or "deletionTimestamp" in claims[name]["metadata"]:
             return
         self.account.voluntary += 1
@@ -200,10 +200,10 @@ class LongDay:
             )
 
     def _check_pods_left(self, name: str) -> None:
-        """A pod was evicted: are all others of its Deployment but one healthy, as its PDB says?
+        """Check the PDB after an eviction: at most one pod of the Deployment may be unhealthy.
 
-        For a moment after a machine was lost or the Deployment was scaled the API server cannot know
-        better than the PDB's status.
+        It is skipped shortly after a machine was lost or the Deployment was scaled: the status of
+        the PDB, by which the API server decides, lags behind.
         """
         app = name.rsplit("-", 2)[0]
         is_settled = self.run.clock.monotonic() > self._unsettled.get(app, 0.0)
@@ -217,7 +217,7 @@ class LongDay:
     def _look(self, number: int) -> Hour:
         run = self.run
         self.account.broken += doubled_instances(run)
-        run.lines.clear()  # which a process would have written to a file
+        run.lines.clear()  # logs, which a real process does not keep in memory
         hour = Hour(number, len(made_nodes(run)), len(run.pods), resident_memory())
         self.account.hours.append(hour)
         return hour
@@ -264,7 +264,7 @@ class LongDay:
             self._note("controllers killed")
             await self.run.kill()
             self.run.start()
-            gc.collect()  # what a process held is gone with it
+            gc.collect()  # frees the memory of the killed process, as an exit would
         elif draw < 0.181:
             self._note("template changed")
             labels = {"metadata": {"labels": {"step": str(rng.randrange(1000))}}}
@@ -389,7 +389,7 @@ def _is_healthy(pod: JsonObject) -> bool:
 
 
 def is_tainted(node: JsonObject) -> bool:
-    """Whether a node is closed because it is about to go."""
+    """Whether a node has the disrupted taint."""
     return any(taint["key"] == "karpenter.sh/disrupted" for taint in node["spec"].get("taints", ()))
 
 

@@ -1,4 +1,4 @@
-"""A machine of any slowness for a paced loop, without anybody waiting for it."""
+"""A simulated slow machine for a paced loop; no real time passes."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ class Machine(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
-            self.toil()  # once in every turn the loop looks without waiting
+            self.toil()  # every turn of the loop polls once with a timeout of zero
             return super().select(0)
         assert timeout is not None, "nobody will ever wake the loop"
         self.seconds += timeout + self._late()
@@ -57,7 +57,7 @@ class _MachineLoop(PacedLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        # A thread would really run beside the loop, and end at a moment nobody can repeat
+        # Runs in the loop: a real thread would end at a random time, and runs would differ
         future: asyncio.Future[T] = self.create_future()
         self._machine.toil()
         try:

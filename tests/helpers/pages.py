@@ -48,7 +48,7 @@ _OFFLINE: Final = "tests/unit/aws/test_aws_offline_plan.py runs it, as it takes 
 _PLUGIN: Final = "tests/e2e/test_kubectl_plugin.py runs it on a sandbox"
 _RELEASE: Final = "tests/e2e/test_release_files.py runs it on a release"
 _IN_AN_ACCOUNT: Final = "needs an AWS account"
-# Every command that tests/unit/cli/test_cli_docs.py does not run, and why
+# Commands that tests/unit/cli/test_cli_docs.py does not run, and why
 RUN_ELSEWHERE: Final = {
     "README.md: make run": "installs; tests/unit/test_make.py looks at what it would do",
     "README.md: make test": "is what runs this test",

@@ -1,4 +1,4 @@
-"""Combinations in which every two choices occur together, and far fewer than all of them."""
+"""Pairwise combinations for tests: every pair of choices occurs in one, and they are few."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
@@ -43,6 +43,6 @@ def _best(
     def gain(value: object) -> tuple[int, int]:
         choice = (name, value)
         now = sum(frozenset({choice, each}) in left for each in row.items())
-        return now, sum(choice in pair for pair in left)  # and what may come of the names to follow
+        return now, sum(choice in pair for pair in left)  # ties: most pairs left for later names
 
     return max(values, key=gain)

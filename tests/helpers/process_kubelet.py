@@ -24,7 +24,7 @@ _POLL_SECONDS: Final = 0.25
 _HEARTBEAT_SECONDS: Final = 10.0
 _SIZE: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 _MERGE: Final = "application/merge-patch+json"
-# Ports that a process cannot have twice on one machine; each gets others
+# Settings with ports: processes share one machine, so each gets free ones
 _PORTS: Final = frozenset({"METRICS_PORT", "HEALTH_PROBE_PORT"})
 
 

@@ -14,7 +14,7 @@ from releasing import wheels
 
 _PATIENCE: Final = 300.0  # for one command; whatever needs it has failed
 
-# A name on the path may be a shim that looks at how it was called
+# A name on the path may be a shim, so the interpreter is asked for its real path
 _ASKED: Final = "import sys, venv; print('%d.%d' % sys.version_info[:2], sys.executable)"
 
 

@@ -2,7 +2,7 @@
 
 A ``Recipe`` says how many pods, pools, types and machines there are and from which seed each is
 made, so that leaving one out leaves the others as they were. Its ``question`` is in wire models:
-``problem`` puts it to the solver and ``cluster`` to the judge.
+``problem`` is the input of the solver and ``cluster`` that of the independent checker.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -82,7 +82,7 @@ class Question:
 
     @property
     def problem(self) -> Problem:
-        """The question, as the solver is asked."""
+        """The question as a problem of the solver."""
         storage = Storage(
             {f"{c.metadata.namespace}/{c.metadata.name}": c for c in self.claims},
             {v.metadata.name: v for v in self.volumes},
@@ -105,7 +105,7 @@ class Question:
 
     @property
     def cluster(self) -> Cluster:
-        """The question, as the judge is told."""
+        """The question as the input of the checker."""
         return Cluster(
             pods=self.pods,
             machines=self.nodes,
@@ -175,7 +175,7 @@ class Recipe:
     types: int
     nodes: int = 0
     daemons: int = 0
-    topology: bool = True  # pods look at one another, and have volumes
+    topology: bool = True  # pods have (anti-)affinity, spread constraints and volumes
     limits: bool = True  # some pools have limits
     reservations: bool = True
 
@@ -309,7 +309,7 @@ def _expression(random: Random) -> NodeSelectorRequirement:
 
 
 def random_expressions(random: Random, most: int) -> list[NodeSelectorRequirement]:
-    """Up to so many, one per label: "exists" and "not this value" together lose the former."""
+    """Up to so many, one per label: ``Exists`` merged with ``NotIn`` would lose the former."""
     found = {e.key: e for e in (_expression(random) for _ in range(random.randint(1, most)))}
     return list(found.values())
 
@@ -381,7 +381,7 @@ def _default_spread(random: Random) -> tuple[TopologySpreadConstraint, ...]:
 
 
 def _pod_options(random: Random, topology: bool) -> PodOptions:
-    """A pod with up to three wishes, so that most pods still find a place."""
+    """A pod with up to three constraints, so that most pods can still be placed."""
     options = PodOptions(
         namespace="other" if random.random() < 0.1 else "default",
         labels=random.choice(

@@ -118,7 +118,7 @@ class RealCluster(Kubectl):
         self("wait", "crd", "--all", "--for=condition=Established", "--timeout=30s")
         self("apply", "-f", str(CORE))
         roles = [each for each in documents(*OPTIONAL.iterdir()) if each["kind"] == "ClusterRole"]
-        self("apply", "-f", "-", given=yaml.safe_dump_all(roles))  # which nobody has yet
+        self("apply", "-f", "-", given=yaml.safe_dump_all(roles))  # not bound to any account yet
 
     def account(self, name: str = ACCOUNT, roles: Sequence[str] = ()) -> Path:
         """A kubeconfig for the controller's service account, or for another one just like it.
@@ -154,7 +154,7 @@ class RealCluster(Kubectl):
         return [Request.read(event) for event in events if event["stage"] != "ResponseStarted"]
 
     def holder(self) -> str:
-        """Who holds the lease of the election; empty when nobody does."""
+        """The holder of the election's lease; empty when it is released."""
         for lease in self.items("leases"):
             if lease["metadata"]["name"] == LEASE:
                 return str(lease["spec"].get("holderIdentity") or "")
@@ -174,7 +174,7 @@ def _bindings_for(name: str) -> list[Json]:
 class Request:
     """A request as the API server remembers it."""
 
-    account: str  # the service account; empty for anybody else
+    account: str  # the service account; empty for other users
     pod: str  # that its token is bound to; empty if it is bound to none
     verb: str
     group: str
@@ -250,7 +250,7 @@ class Controller:
 
     @property
     def text(self) -> str:
-        """Everything it has said."""
+        """Its whole output."""
         return self._log.read_text("utf-8", "replace")
 
     def lines(self, message: str = "") -> list[Json]:

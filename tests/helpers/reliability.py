@@ -96,10 +96,10 @@ class Reliability:
     def running(self) -> int:
         """How many pods run.
 
-        Whether they are ready says less here: when the API server is away for long the nodes count as
-        lost, their pods as not ready, and kwok does not put that right.
+        Readiness is not used: when the API server is away for long, the lifecycle controller marks
+        nodes as lost and their pods as not ready, and kwok does not set these back.
         """
-        time.sleep(1)  # a list of a thousand pods is no small thing for the server
+        time.sleep(1)  # polled slowly: listing a thousand pods loads the API server
         pods = self.cluster.plane.send("GET", "/api/v1/namespaces/default/pods")["items"]
         return sum(pod["status"].get("phase") == "Running" for pod in pods)
 

@@ -28,10 +28,10 @@ Right = tuple[str, str, str]  # group, resource with its subresource, verb
 
 
 class Recording:
-    """Remembers which rights every request takes.
+    """A transport that records the rights that every request needs.
 
-    The first few writes of a kind can be made to conflict, as where somebody else writes too: they
-    are sent twice, and the second answer counts. What is read again then takes a right as well.
+    The first few patches of a kind can be made to conflict, as with a concurrent writer: they are
+    sent twice, and the second answer counts. The read before the retry needs a right as well.
     """
 
     def __init__(self, inner: Transport, used: set[Right], *, conflicts: int = 0) -> None:
@@ -41,12 +41,12 @@ class Recording:
         self._writes: Counter[Right] = Counter()
 
     async def send(self, request: Request) -> Response:
-        if request.path == "/version":  # which everybody may read
+        if request.path == "/version":  # readable without a right
             return await self._inner.send(request)
         right = right_for(request)
         self._used.add(right)
         if request.content_type == PatchType.APPLY:
-            self._used.add((*right[:2], "create"))  # which an object that is not there takes
+            self._used.add((*right[:2], "create"))  # apply creates a missing object
         if request.method == "PATCH":
             self._writes[right] += 1
             if self._writes[right] <= self._conflicts:
@@ -99,10 +99,10 @@ def granted(*paths: Path, besides: Iterable[str] = ()) -> set[Right]:
 
 
 def looked_for() -> set[Right]:
-    """Reading kinds that may be absent or closed to us, which are then done without."""
+    """Reads of optional kinds: the controllers do without those that are missing or forbidden."""
     return {right for right in granted(*sorted(OPTIONAL.iterdir())) if right[2] in _READS}
 
 
 def only_for_admission(rights: Iterable[Right]) -> set[Right]:
-    """Rights that are never used by a request: an admission plugin asks whether we have them."""
+    """Rights that no request uses: OwnerReferencesPermissionEnforcement checks them."""
     return {right for right in rights if right[1].endswith("/finalizers") and right[2] == "update"}

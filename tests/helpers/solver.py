@@ -38,13 +38,13 @@ TYPES_OF_F: Final = {t.name for t in FIXTURE_F}
 class Setting(TypedDict, total=False):
     """What a question may say besides its pods."""
 
-    pools: Sequence[NodePool]  # one without wishes, "np"
-    types: Sequence[InstanceType]  # those of fixture F, for every pool
+    pools: Sequence[NodePool]  # by default one without requirements, "np"
+    types: Sequence[InstanceType]  # by default those of fixture F, for every pool
     types_of: Mapping[str, Sequence[InstanceType]]  # by pool, where it has its own
     nodes: Sequence[StateNode]
     daemon_sets: Sequence[DaemonSet]
-    daemon_pods: Sequence[Pod]  # that run somewhere and show what admission made of them
-    facts: ProviderFacts  # those of fixture F
+    daemon_pods: Sequence[Pod]  # running ones, with the resources that admission gave them
+    facts: ProviderFacts  # by default those of fixture F
     options: Options
     namespaces: Mapping[str, Mapping[str, str]]  # name -> labels
     volumes: Mapping[str, PodVolumes]  # name of the pod -> its volumes
@@ -172,7 +172,7 @@ class Answer:
         return claim
 
     def details(self, name: str) -> list[str]:
-        """What an unplaced pod was told, pool by pool."""
+        """Why a pod is unplaced, pool by pool."""
         (entry,) = (u for u in self.plan.unplaced if bare(u.pod) == name)
         return [reason.detail for reason in entry.reasons]
 

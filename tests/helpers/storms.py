@@ -1,4 +1,4 @@
-"""Storms of a seed: what is wrong after one, and how to see it again."""
+"""Seeded fault runs: what is wrong after one, and the command that replays it."""
 
 import sys
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,7 @@ Storm = Callable[[int], Coroutine[Any, Any, list[str]]]
 
 
 def judged(storm: Storm, seed: int, program: str) -> str:
-    """What is wrong after the storm of a seed, and how to see it again; nothing if all is well."""
+    """What is wrong after the run of a seed, with the command that replays it; empty if nothing."""
     wrong = run_virtual(storm(seed), seed=str(seed))
     if not wrong:
         return ""
@@ -20,7 +20,7 @@ def judged(storm: Storm, seed: int, program: str) -> str:
 
 
 def replay(storm: Storm) -> int:
-    """Go through the storm of the seed on the command line once more."""
+    """Replay the run of the seed on the command line."""
     take_over(quiet_logger())
     wrong = run_virtual(storm(int(sys.argv[1])), seed=sys.argv[1])
     print("\n".join(wrong) or "nothing is wrong")

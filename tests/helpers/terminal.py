@@ -1,8 +1,8 @@
 """A terminal for tests: runs a command at a pseudo-terminal, and shows what a person would see.
 
 It understands what the program may send: text, line ends, colours, and the few controls with which
-a part of the screen is drawn anew. Any other control fails the test, because nobody has thought of
-what it does.
+a part of the screen is drawn anew. Any other control fails the test, because its
+effect is not modelled.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class Screen:
         self.columns, self.lines = columns, lines
         self._all = [""]
         self._is_wrapped = [False]  # whether a line goes on in the next one
-        self._top = 0  # the first line that can still be changed
+        self._top = 0  # the first line on the screen; those above cannot change
         self._line = self._column = 0
         self._rest = ""
         self.shows_cursor = True
@@ -143,7 +143,7 @@ class Terminal:
         self._set_size(columns, lines)
         unset = ("COLUMNS", "LINES", "NO_COLOR", "KUBECONFIG", "TTY_COMPATIBLE", "FORCE_COLOR")
         inherited = {name: value for name, value in os.environ.items() if name not in unset}
-        # Whoever opens a terminal first in a session has it as its own, so that Ctrl-C reaches it
+        # A session leader opens it first, which makes it the controlling terminal: Ctrl-C works
         opened = ["/bin/sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(theirs)]
         self._process = subprocess.Popen(
             [*opened, *command],
@@ -220,7 +220,7 @@ class Terminal:
     def _read(self) -> bool:
         ready, _, _ = select.select([self._end], [], [], PATIENCE)
         assert ready, "nothing was printed for too long"
-        with contextlib.suppress(OSError):  # which is how Linux says that nobody is there any more
+        with contextlib.suppress(OSError):  # EIO on Linux: the other end is closed
             data = os.read(self._end, 65536)
             self._decode(data)
             return bool(data)
@@ -236,6 +236,6 @@ class Terminal:
 
 
 def _heed_signals() -> None:
-    """What nohup or a background job has its children ignore reaches every job of a terminal."""
+    """Reset the signals that the test run may ignore (nohup, background job), as a shell does."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):
         signal.signal(number, signal.SIG_DFL)

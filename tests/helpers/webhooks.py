@@ -1,7 +1,8 @@
-"""A webhook on a real control plane, whose Services lead nowhere: a Service by name, and a balancer.
+"""A webhook on a real control plane without kube-proxy: an ExternalName Service and a balancer.
 
-The API server resolves a Service of the type ExternalName itself, and takes the port from whoever
-names the Service. Behind that port a balancer hands connections to the replicas that listen.
+The API server resolves a Service of the type ExternalName itself, and takes the port from the
+webhook's client configuration. Behind that port a balancer forwards connections to the replicas
+that listen.
 """
 
 import socket

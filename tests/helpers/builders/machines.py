@@ -46,7 +46,7 @@ def node_pool(
     conditions: Sequence[Condition] = (READY,),
     deleted: datetime | None = None,
 ) -> NodePool:
-    """A ready pool without any wishes; labels and annotations are those of its nodes."""
+    """A ready pool without requirements; labels and annotations are those of its nodes."""
     return NodePool(
         metadata=ObjectMeta(name=name, uid=uid_of(name, ""), deletion_timestamp=deleted),
         spec=NodePoolSpec(
@@ -162,7 +162,7 @@ def launching_node(name: str = "node", **options: Unpack[MachineOptions]) -> Sta
 def unmanaged_node(
     name: str = "node", *, pods: Iterable[Pod] = (), **options: Unpack[MachineOptions]
 ) -> StateNode:
-    """Somebody else's machine, with the pods on it."""
+    """A Node without a NodeClaim, with the pods on it."""
     options.setdefault("pool", "")
     return StateNode(node=node(name, **options), node_claim=None, pods=tuple(pods))
 

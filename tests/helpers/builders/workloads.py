@@ -158,7 +158,7 @@ def pod_template(**options: Unpack[PodOptions]) -> PodTemplateSpec:
 
 
 def daemon_set(name: str = "daemon", **options: Unpack[PodOptions]) -> DaemonSet:
-    """A DaemonSet whose pods are as ``options`` say."""
+    """A DaemonSet; ``options`` are those of its pods."""
     labels = {"daemon": name} | dict(options.get("labels", {}))
     options["labels"] = labels
     return DaemonSet(
