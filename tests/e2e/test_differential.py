@@ -1,6 +1,6 @@
 """The sandbox answers as a real control plane does, except where ``docs/sandbox.md`` says why not.
 
-Every operation of ``operations/*.yaml`` runs against both. A difference that nobody listed fails,
+Every operation of ``operations/*.yaml`` runs against both. An unlisted difference fails,
 and so does a listed one that is gone.
 """
 

@@ -40,7 +40,7 @@ kind: Lease
 metadata: {name: karpenter-leader-election, namespace: kube-system}
 spec: {holderIdentity: karpenter-7f8d_c0ffee, leaseDurationSeconds: 15}
 """,
-    # a claim that no controller of the sandbox looks after
+    # a claim of another provider, which no controller of the sandbox handles
     "docs/uninstall.md": """
 apiVersion: karpenter.sh/v1
 kind: NodeClaim
@@ -50,7 +50,7 @@ spec:
   requirements: []
 """,
 }
-# Such events are rare, and it is good news that there are none
+# Commands that list such events may print none
 _RARE: Final = ("reason=InsufficientCapacityError", "reason=DisruptionTerminating", "type=Warning")
 
 

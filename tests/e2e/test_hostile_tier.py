@@ -1,9 +1,9 @@
 """Objects made to do harm, on a real control plane: whatever it takes, ordinary pods are served.
 
-A seeded generator spoils objects of every kind that the controllers follow. What the API server
-accepts of them stays there while ordinary pods come, and while the controller starts anew. How long
-ordinary pods wait, with and without them, is printed; what is asserted is that they are served, by
-a process and a term that never end, and that whatever is set aside is named.
+A seeded generator replaces values in objects of every kind that the controllers follow. Those that
+the API server accepts stay while ordinary pods arrive, and while the controller restarts. How long
+ordinary pods wait, with and without them, is printed. Asserted is that they are served by one
+process within one term, and that the log names every object that was set aside, once.
 """
 
 import json
@@ -202,7 +202,7 @@ def samples() -> list[Json]:
         described(
             "karpenter.sh/v1",
             "NodeClaim",
-            # Of another cloud: one of ours that cannot be launched is waited for, as it should be
+            # Of another provider: the controllers would wait for the launch of one of their own
             spec={
                 **claim,
                 "nodeClassRef": {**_CLASS, "group": "other.example", "kind": "Other"},
@@ -247,7 +247,7 @@ def known() -> Iterator[Json]:
 
 
 def nested() -> tuple[str, bytes]:
-    """A Service whose bookkeeping is nested deeper than Python follows, and where it is made."""
+    """A Service with managedFields beyond Python's recursion limit, and the path to create it."""
     made = described("v1", "Service", namespaced=True, spec={"ports": [{"port": 80}]})
     made["metadata"]["name"] = "nested"
     made["metadata"]["managedFields"] = [
@@ -297,7 +297,7 @@ class Tier:
         send, path = self.cluster.plane.send, path_of(obj)
         try:
             made = send("POST", path, obj)
-        except (RefusedError, urllib.error.URLError):  # who sends too much is cut off
+        except (RefusedError, urllib.error.URLError):  # an oversized body is cut off
             self.refused[obj["kind"]] += 1
             return False
         self.accepted[obj["kind"]] += 1
@@ -310,11 +310,11 @@ class Tier:
             else:
                 self.accepted[f"{obj['kind']}/status"] += 1
         if obj["spec"].get("nodeName") == "nowhere" if "spec" in obj else False:
-            send("DELETE", one)  # it stays for as long as it asked for, with nobody to end it
+            send("DELETE", one)  # terminating for its whole grace period: no kubelet ends it
         return True
 
     def put_raw(self, path: str, body: bytes) -> None:
-        """Create an object that no encoder of ours would write."""
+        """Create an object from raw JSON."""
         plane = self.cluster.plane
         headers = {"Authorization": f"Bearer {plane.token}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{plane.url}{path}", data=body, headers=headers)
@@ -326,10 +326,9 @@ class Tier:
                 self.refused["nested"] += 1
 
     def serve(self, process: Controller, name: str) -> tuple[float, float]:
-        """Ask for ordinary pods, and say how long they took to run, and the controller to think.
+        """Create ordinary pods; return the seconds until they run and the controller's CPU seconds.
 
-        The first is in seconds, and others are at work on this machine; the second is in seconds
-        of a processor, which tells more of it.
+        Wall time depends on the load of the machine; CPU time is the more reliable figure.
         """
         container = {
             "name": "app",
@@ -366,7 +365,7 @@ def processor_seconds(process: Controller) -> float:
 
 
 def is_well(process: Controller) -> None:
-    """Make sure that one process has led all the time, and that no guard had to step in."""
+    """Assert that one process has led all the time, and that no guard caught an error."""
     assert process.process.poll() is None, process.text[-3000:]
     assert 1 == len(process.lines("became leader"))
     assert [] == process.lines("controller failed")
@@ -381,7 +380,7 @@ def is_well(process: Controller) -> None:
 
 
 def typical(served: list[tuple[float, float]]) -> tuple[float, float]:
-    """The medians of what was waited and of what was thought."""
+    """The medians of the waiting times and of the CPU times."""
     waited, thought = zip(*served, strict=True)
     return statistics.median(waited), statistics.median(thought)
 
@@ -398,7 +397,7 @@ def test_whatever_the_server_takes_ordinary_pods_are_served(
     record_property: Any,
     capsys: Any,
 ) -> None:
-    # The server warns of each odd value in a header of its own
+    # The server sends a warning header for each odd value
     monkeypatch.setattr("http.client._MAXHEADERS", 10_000)
     rng = random.Random(SEED)
     with real_cluster(tmp_path_factory.mktemp("hostile"), audits=False) as cluster:

@@ -184,7 +184,7 @@ def test_its_user_may_write_to_no_file_of_it(built: Built) -> None:
         for path in built.files()
         if not path.is_symlink()
         and (path.stat().st_uid == UID or path.stat().st_mode & stat.S_IWOTH)
-        # temporary folders are anybody's, and read-only in a container like the rest
+        # sticky temporary folders are world-writable, and read-only in a container like the rest
         and not path.stat().st_mode & stat.S_ISVTX
     ]
 

@@ -20,7 +20,7 @@ class Installing:
     def __init__(self, terminal: Shell) -> None:
         self._terminal = terminal
         everything = [shown for shown in pages.commands() if shown.page == pages.INSTALLING]
-        # Another beginning, for readers on AWS
+        # The page has other install commands for AWS
         self._on_eks = [shown for shown in everything if "settings.clusterName=" in shown.name]
         self._rest = [shown for shown in everything if shown not in self._on_eks]
 

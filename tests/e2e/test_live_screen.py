@@ -138,7 +138,7 @@ def test_control_s_stops_nothing(tmp_path: Path, columns: int, lines: int) -> No
 def test_the_program_goes_on_while_the_terminal_takes_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "far")
     far = os.open(tmp_path / "far", os.O_RDONLY | os.O_NONBLOCK)
-    # Far enough that what would have been drawn fits into no buffer; it ends when it is there
+    # Draws more than any pipe or terminal buffer holds, and ends after that
     busy = COUNTING.replace("0.01", "0").replace("'x' * (columns // 2)", "'x' * 5000")
     busy = busy.replace("count == 20:", "count == 200:")
     busy = busy.replace('open("twenty", "w").close()', 'open("far", "w").write("there")')
@@ -227,7 +227,7 @@ def test_another_size_leaves_no_stale_lines(tmp_path: Path, columns: int, lines:
         terminal.wait()
     everything, seen = terminal.screen.everything, terminal.screen.visible
 
-    # A terminal that becomes smaller has moved lines up and out before anybody could help it
+    # A shrinking terminal scrolls lines out before the program gets SIGWINCH
     assert 1 == sum("drawn " in line for line in seen)
     assert not any("80 columns" in line for line in seen)
     assert ["said 40", "said 50"] == [line for line in everything if line in ("said 40", "said 50")]

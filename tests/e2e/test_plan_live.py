@@ -38,7 +38,7 @@ EVERYTHING = {"budgets": [{"nodes": "100%"}], "consolidateAfter": "30s"}
 
 
 class Doorman:
-    """Lets requests through to a cluster, writes them down, and turns some of them away."""
+    """A proxy in front of a cluster that records requests and refuses some of them."""
 
     def __init__(self, made: Cluster) -> None:
         self.cluster = made
@@ -46,9 +46,9 @@ class Doorman:
         self.limits: set[str] = set()
         self.forbidden: set[str] = set()
         self.broken: set[str] = set()
-        self.odd: dict[str, Any] = {}  # kind -> an object that it has besides
-        self.is_forgetful = False  # and cannot go on with a list that was begun
-        self.clock: datetime | None = None  # what the server's says, if not ours
+        self.odd: dict[str, Any] = {}  # kind -> an object added to its lists
+        self.is_forgetful = False  # answers continue tokens with 410
+        self.clock: datetime | None = None  # for the Date header, where it differs
 
     def now(self) -> datetime:
         return self.clock or datetime.now(UTC)

@@ -31,7 +31,7 @@ spec:
   - {name: main, image: pause, resources: {requests: {cpu: "5"}}}
 """
 BROKEN: Final = MANIFESTS.replace("requirements: []", "requirements: 7")
-# The program, whose planner begins only when somebody writes into the pipe
+# The program with a planner that blocks until a test writes into the pipe
 HELD_PLANNER: Final = """
 from pathlib import Path
 from karpenter.cli.app import main

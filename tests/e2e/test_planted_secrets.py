@@ -260,7 +260,7 @@ def read(file: Path) -> str:
 
 
 async def commands(garden: Garden, kubeconfig: Path, config: Path) -> None:
-    """Commands on a live cluster that is as it should be."""
+    """Commands that succeed, on a live cluster."""
     assert 0 == await ran(garden, kubeconfig, "plan")
     assert 0 == await ran(garden, kubeconfig, "plan", "-o", "json")
     for kind, name in (("deployment", "huge"), ("deployment", "lost"), ("nodepool", "default")):
@@ -376,7 +376,7 @@ async def test_no_secret_comes_out_of_the_provider_for_aws() -> None:
         garden.read("records", repr([encoded(record) for record in run.decisions.newest()]))
         claims = run.objects("karpenter.sh", "nodeclaims")
         status = [each["status"] for each in run.objects("karpenter.k8s.aws", "ec2nodeclasses")]
-        # Tags of machines are for everybody in the account to read, and stand in the spec alone
+        # Tags are no secrets (the whole account can read them), but they must stay in the spec
         garden.read("objects", json.dumps([claims, run.nodes, status]))
 
     coded = given[-1]["LaunchTemplateData"]["UserData"]

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plan
 
 PATIENCE: Final = 180.0  # for anything that should take a few seconds, on a busy machine
 LIFETIME: Final = timedelta(seconds=40)
-LONG_ENOUGH: Final = timedelta(seconds=40)  # three looks of the loop and a check of what they find
+LONG_ENOUGH: Final = timedelta(seconds=40)  # three passes of disruption and a validation
 ANY_NUMBER: Final = [{"nodes": "100%"}]
 POOL_LABEL: Final = "karpenter.sh/nodepool"
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
@@ -108,7 +108,7 @@ class Pool:
         return None
 
     def events(self, kind: str, reason: str) -> list[str]:
-        """What was said about objects of this pool, or about those of nodes it has."""
+        """The events of this pool's objects and nodes."""
         names = {self.name, *self.nodes, *self.claims}
         return [
             event["message"]
@@ -145,7 +145,7 @@ def installation(
     kubectl: str, control_plane_programs: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
     with real_cluster(tmp_path_factory.mktemp("disruption")) as cluster:
-        # On a busy machine the scheduler looks at one pod after the other for a while
+        # On a busy machine the scheduler may take a while for all pods
         settings = {"BATCH_IDLE_DURATION": "3s"}
         with controller(cluster, cluster.account(), **settings) as process:
             process.until_leading(seconds=PATIENCE)

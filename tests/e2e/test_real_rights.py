@@ -117,7 +117,7 @@ class Installed(RealCluster):
             return
         right = (request.group, request.resource)
         self._seen.add(((*right, request.verb), request.status))
-        # What is applied and was not there takes the right to create it as well
+        # Apply to a missing object needs the right to create as well
         if request.verb == "patch" and request.status == HTTPStatus.CREATED:
             self._seen.add(((*right, "create"), request.status))
 

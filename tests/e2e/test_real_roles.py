@@ -70,7 +70,7 @@ MEANT = {
     },
 }
 FILES = {path.stem: path for path in (CORE, AWS, *OPTIONAL.iterdir())}
-# To whom nobody but the admins of a cluster is bound, by aggregation
+# Aggregated into the admin role of the cluster; not bound by the installation
 OF_ADMINS = {"karpenter-admin", "karpenter-aws-admin"}
 # Rights to single objects
 NAMED = {

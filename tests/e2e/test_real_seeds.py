@@ -45,8 +45,8 @@ PATIENCE = 300.0  # for a busy machine; a quiet one takes a tenth of it
 CONVERT = ("--node-role", "nodes", "--default-node-class", "default")
 LEGACY_ROLES = ("karpenter-legacy-kinds",)
 OLD = ("karpenter.sh/v1beta1", "karpenter.k8s.aws/v1beta1")
-# Alpha kinds are checked by their schema alone where no webhook runs; what the index refuses them
-# for is then said by the Provisioner itself
+# Without a webhook, alpha kinds are validated by their schema alone; other mistakes are reported
+# in the Provisioner's conditions
 ALPHA = ("karpenter.sh/v1alpha5", "karpenter.k8s.aws/v1alpha1")
 # What of the last v1beta1 schema cannot be converted either, and the field that says so
 INCONVERTIBLE = {

@@ -3,7 +3,7 @@
 A static pool keeps its number and its limit while everything about it changes at once; claims
 whose hash was written by another version are stamped anew and stay; and a broken node is repaired
 after its toleration, which the newer way counts from the creation of the node. What happened in
-between is read from a watch of the claims, for a look now and then would miss the worst of it.
+between is read from a watch of the claims: polling would miss claims that exist briefly.
 """
 
 import json
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plan
 
 GATES: Final = "StaticCapacity=true,NodeRepair=true"
 SETTLED: Final = timedelta(seconds=30)
-TOLERATION: Final = timedelta(seconds=30)  # of the condition below, says the simulated provider
+TOLERATION: Final = timedelta(seconds=30)  # the simulated provider's, for the condition below
 BROKEN: Final = "KWOKUnhealthy"
 HASH, VERSION = "karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version"
 
@@ -152,7 +152,7 @@ def condition(claim: Json, kind: str) -> Json | None:
 
 
 def surplus(pool: Pool) -> list[str]:
-    """The claims of a pool that were called too many."""
+    """The claims of a pool that were deleted as surplus."""
     lines = pool.installation.controller.lines("deleting surplus nodeclaim")
     return [line["NodeClaim"]["name"] for line in lines if line["NodePool"]["name"] == pool.name]
 

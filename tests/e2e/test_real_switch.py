@@ -1,6 +1,6 @@
 """From Karpenter's own controller to ours and back, on one real control plane with one lease.
 
-Both are installed side by side; whoever holds the lease acts. The other takes over while pods arrive and claims are
+Both are installed side by side; the holder of the lease acts. The other takes over while pods arrive and claims are
 being made for them. No claim may be made twice, removed, stamped anew or found to have drifted because of it: hashes
 and labels are equal bit for bit, and the next leader goes on with what it finds.
 """
@@ -113,7 +113,7 @@ def assert_each_claim_was_made_once(cluster: RealCluster, replicas: int) -> None
 
 
 def stays_as_it_is(cluster: RealCluster, before: dict[str, Any], hashes: list[str]) -> None:
-    with pytest.raises(AssertionError, match="not within"):  # which is what should not happen
+    with pytest.raises(AssertionError, match="not within"):  # no claim may change
         until(lambda: claims(cluster) != before, "a claim changed", seconds=LOOKED)
     assert before == claims(cluster)
     assert hashes == pool_hashes(cluster)

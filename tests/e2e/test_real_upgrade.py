@@ -138,7 +138,7 @@ def assert_one_leads(installation: Installation) -> str:
 def assert_only_the_holder_acted(requests: list[Request]) -> None:
     """Every write was received while the pod that sent it held the lease.
 
-    A lease that is released is taken at once: nobody has to wait until it expires.
+    A released lease is acquired at once, without waiting for its expiry.
     """
     held = [each for each in requests if each.resource == "leases" and each.status < 300]
     held.sort(key=lambda each: each.received)

@@ -28,7 +28,7 @@ LEGACY_ROLES = ("karpenter-legacy-kinds", "karpenter-early-binding")
 LEGACY_KINDS = {"provisioners", "awsnodetemplates"}
 UNSCHEDULABLE = "could not schedule pod"  # for want of a pool, once it is deleted
 PATIENCE = 60.0
-GOING = 150.0  # 30 s of emptiness, the look after that, and the way out
+GOING = 150.0  # 30 s of emptiness, the next pass, and the drain
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def walked(folder: Path, pool: str, *, legacy: bool) -> Iterator[tuple[RealClust
         settings = {
             "INSTANCE_TYPES_FILE_PATH": str(EXAMPLE / "instance-types.json"),
             "EARLY_BINDING": str(legacy).lower(),
-            # On a busy machine the scheduler looks at one pod after the other for a while
+            # On a busy machine the scheduler may take a while for all pods
             "BATCH_IDLE_DURATION": "3s",
         }
         with controller(cluster, cluster.account(roles=roles), **settings) as process:
@@ -78,7 +78,7 @@ def assert_nothing_was_refused(
         if request.account == ACCOUNT and request.is_refused
     }
     assert set() == {each for each in refused if each[1] not in except_for}
-    # That a kind is not followed is said once, and is no trouble
+    # A kind that is not followed is logged once, which is no failure
     unfollowed = process.lines("kind not followed")
     assert except_for == {line["advice"].split()[-1].partition(".")[0] for line in unfollowed}
     assert len(unfollowed) == len(except_for)

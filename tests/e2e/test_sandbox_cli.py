@@ -31,7 +31,7 @@ class Sandbox:
 
     def __init__(self, folder: Path, *options: str, limits: str = ":") -> None:
         self.kubeconfig = folder / "kubeconfig"
-        self.rest = ""  # what it said after its greeting, once it is stopped
+        self.rest = ""  # its output after the greeting, once it is stopped
         command = [sys.executable, "-m", "karpenter", "sandbox", *options]
         self.process = subprocess.Popen(
             [*limited(limits), *command, "--kubeconfig", str(self.kubeconfig)],
@@ -248,12 +248,12 @@ def test_more_clients_than_files_are_refused_without_many_words(tmp_path: Path) 
 def _first_line(client: socket.socket) -> bytes:
     try:
         return client.recv(1000).partition(b"\r\n")[0]
-    except ConnectionError:  # sent away before it had said what it wanted
+    except ConnectionError:  # refused before its request was read
         return b""
 
 
 def test_a_full_disk_is_said_in_one_sentence(tmp_path: Path) -> None:
-    # The first objects of a cluster take more than this file may have
+    # The file size limit is below the size of the initial objects
     command = [sys.executable, "-m", "karpenter", "sandbox", "--no-controllers"]
 
     ended = subprocess.run(

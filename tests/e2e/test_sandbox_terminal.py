@@ -67,8 +67,8 @@ def test_decisions_and_the_last_table_stay_after_control_c(
     assert "2 pods have no place: 2 new nodes needed" in said
     assert re.search(r"launched slow-\w{5}: c-8x-amd64-linux, spot, in test-zone-", said)
     assert re.search(r"quick-\w{5} is ready for pods", said)
-    assert not EVENT.search(said)  # they are not among the decisions
-    # What is drawn anew stands there once, with everything that is to be known of a node
+    assert not EVENT.search(said)  # events are not shown as decisions
+    # The redrawn table appears once, with all columns
     head, claim, node = (line.split() for line in seen[_table(seen) :][:3])
     names = ["NODE", "STATUS", "TYPE", "ZONE", "PODS", "CPU", "MEM", "$/HOUR", "AGE"]
     assert names == head

@@ -183,7 +183,7 @@ def test_a_provisioner_of_somebodys_own_account_is_honoured_on_the_simulated_one
         "mine",
     )
     with sandbox(tmp_path, "--provider", "aws", "--speed", "10", *options) as cluster:
-        assert set() == cluster.names("ec2nodeclasses")  # nothing stands in the way
+        assert set() == cluster.names("ec2nodeclasses")  # so the Provisioner's class can be created
         cluster("apply", "-f", str(EXAMPLE / "provisioner.yaml"), "-f", str(EXAMPLE / "app.yaml"))
 
         until(lambda: placement(cluster, "app") == [1], "the pod runs", seconds=PATIENCE)

@@ -204,14 +204,14 @@ class Real:
                 self.call("PATCH", path, {"spec": obj["spec"]})
         for obj in scenario.claims:
             self.call("POST", _CLAIMS, obj)
-        time.sleep(1)  # the scheduler learns of all this from watches, and nothing tells when
+        time.sleep(1)  # the scheduler's watches lag behind, and it reports no position
         self.call("POST", _PODS, _sent(scenario.wanting))
         path = f"{_PODS}/{scenario.wanting['metadata']['name']}"
         until(lambda: bool(_verdict(self.call("GET", path))))
         return _verdict(self.call("GET", path))
 
     def clear(self) -> None:
-        """Leave nothing of a scenario behind."""
+        """Delete all objects of a scenario."""
         for path in (_PODS, _CLAIMS, "/api/v1/nodes"):
             for found in self.items(path):
                 name = found["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Watches whose other end is only half there cost the server nothing that lasts."""
+"""Watches with a half-open or stalled connection cost the server no lasting memory or tasks."""
 
 import asyncio
 import socket
@@ -74,7 +74,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody_and_fills_no_memory(
     assert answer.startswith(b"HTTP/1.1 200")
     (stream,) = server._streams
     assert not stream.done()
-    # Twenty megabytes have changed; what waits to be sent is a batch of them at most
+    # Twenty megabytes have changed; the send buffer holds one batch of them at most
     assert _unsent(server) < 8_000_000
     connection.close()
 
@@ -85,7 +85,7 @@ async def test_a_connection_that_breaks_without_a_word_leaves_nothing_behind(
     connection = await watching(server)
     await until(lambda: len(server._streams) == 1)
 
-    # Closing with this option sends a reset instead of the usual farewell
+    # With SO_LINGER at zero, close sends RST instead of FIN
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 

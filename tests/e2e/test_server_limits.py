@@ -1,4 +1,4 @@
-"""What clients may ask of the server's patience: slow ones, many at once, and those that babble."""
+"""Limits against misbehaving clients: slow ones, many at once, and malformed requests."""
 
 import asyncio
 import gzip
@@ -47,7 +47,7 @@ async def answered(server: Server, *said: bytes) -> bytes:
     async with connected(server, *said) as reader, asyncio.timeout(PATIENCE):
         try:
             return await reader.read()
-        except ConnectionResetError:  # as it is when not all that was sent had been read
+        except ConnectionResetError:  # the server closed with unread input
             return b""
 
 
@@ -219,7 +219,7 @@ async def asked(connection: Connection) -> bytes:
 
 
 async def is_let_in(server: Server) -> bool:
-    """Whether somebody gets an answer, once those who left have been noticed."""
+    """Whether a new client gets an answer, once the server has seen the others disconnect."""
     async with asyncio.timeout(PATIENCE):
         while True:
             async with connected(server, READY) as reader:

@@ -1,7 +1,7 @@
 """Two replicas on a real control plane: one acts, the other takes over, and never do both.
 
-Each replica has a service account of its own, so the API server's audit log tells who wrote what
-and when; the lease's own history in the same log tells who was allowed to.
+Each replica has a service account of its own, so the API server's audit log shows which replica
+wrote what and when; the writes of the lease in the same log show which one held it.
 """
 
 import json
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kubectl", "control_plan
 
 FIRST, SECOND = "karpenter-first", "karpenter-second"
 LEASE_SECONDS = 15.0
-SLACK = 15.0  # the pause between two attempts, and a busy machine
+SLACK = 15.0  # seconds for the retry period, and a busy machine
 PATIENCE = 120.0
 PODS_ON_A_NODE = 3
 
@@ -105,7 +105,7 @@ def assert_gone(cluster: RealCluster) -> None:
 
 
 def assert_only_the_holder_acted(requests: Sequence[Request]) -> None:
-    """Every write was received while its author held the lease, and nobody else."""
+    """Every write was received while its author, and no other replica, held the lease."""
     ours = [each for each in requests if each.account in (FIRST, SECOND) and each.is_write]
     held = sorted(lease_writes(ours), key=lambda each: each.received)
     intruders = [
