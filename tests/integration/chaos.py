@@ -1,10 +1,10 @@
-"""A cluster in a storm: one run for a seed, replayed by the same seed.
+"""A cluster under injected faults: one run for a seed, replayed by the same seed.
 
     PYTHONPATH=tests .venv/bin/python tests/integration/chaos.py SEED
 
 For ten minutes requests fail, answers get lost, watches break, the cloud is slow or sold out, the
-wall clock jumps and processes die, while workloads come and go. Then the weather clears, and after
-another while the cluster must be as if nothing had happened.
+wall clock jumps and processes die, while workloads come and go. Then the faults stop, and after
+a settling time the cluster must have converged.
 """
 
 import random
@@ -32,7 +32,7 @@ SMALL = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["
 
 
 class JumpingClock(VirtualClock):
-    """The time of the cluster, but that the wall clock of a process may be off."""
+    """The time of the cluster, with an offset of the process's wall clock."""
 
     def __init__(self, inner: Clock) -> None:
         assert isinstance(inner, VirtualClock)
@@ -100,7 +100,7 @@ class Storm:
             await run.client.delete(api_version, plural, None, name)
 
     def end(self) -> None:
-        """Let the weather clear."""
+        """Stop all faults."""
         self.is_over = True
         self.clock.offset = timedelta()
         for cloud in self.clouds:
@@ -109,7 +109,7 @@ class Storm:
 
 
 async def ridden_out(seed: int) -> list[str]:
-    """Ride out the storm of a seed, and return what is wrong afterwards."""
+    """Run with the faults of a seed, and return what is wrong afterwards."""
     storm = Storm(seed)
     objects = (kwok_pool("default", SMALL), deployment("web", 5), deployment("api", 3, cpu="1500m"))
     options: dict[str, Any] = {"wrap": storm.wrap, "make_cloud": storm.cloud, "seed": seed}

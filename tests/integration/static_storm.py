@@ -1,11 +1,11 @@
-"""A static pool in a storm: one run for a seed, replayed by the same seed.
+"""A static pool under injected faults: one run for a seed, replayed by the same seed.
 
     PYTHONPATH=tests .venv/bin/python tests/integration/static_storm.py SEED
 
-For ten minutes somebody changes the replicas, the limit and the template of the pool, alone and
-together, while requests fail, answers come late or never, machines are sold out or slow, claims are
-deleted by hand and the controllers are killed. A witness beside the API server looks at every claim
-the moment it is made. Then the weather clears, and the pool must be what was asked for last.
+For ten minutes the replicas, the limit and the template of the pool change, alone and together,
+while requests fail, answers come late or never, machines are sold out or slow, claims are deleted
+by hand and the controllers are killed. A witness in the API server checks every claim at its
+creation. Then the faults stop, and the pool must converge to its last spec.
 """
 
 import random
@@ -35,7 +35,7 @@ from karpenter_sandbox.store.store import Event
 
 STORM_SECONDS: Final = 600.0
 REST_SECONDS: Final = 3000.0  # longer than two launches may take before they are given up
-NEWS_SECONDS: Final = 40.0  # so long a wish may take to reach a controller in bad weather
+NEWS_SECONDS: Final = 40.0  # how long a changed spec may take to reach a controller
 YOUNG_SECONDS: Final = 60.0
 POOL: Final = "fixed"
 MOST: Final = 6
@@ -51,7 +51,7 @@ UNLIMITED: Final = 10**9
 
 
 class LateAnswers:
-    """A transport whose answers to writes come later than the news of what was written."""
+    """A transport whose answers to writes arrive after the watch events of the writes."""
 
     def __init__(self, inner: Transport, weather: "Weather", clock: Clock) -> None:
         self._inner = inner
@@ -74,7 +74,7 @@ class LateAnswers:
 
 
 class Wish:
-    """A number that somebody wishes for, and when it was changed."""
+    """A number of the pool's spec with the history of its changes."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -87,17 +87,17 @@ class Wish:
         self._values.append(value)
 
     def largest(self, since: float) -> int:
-        """The largest number that was wished for since then."""
+        """The largest number since then."""
         return max(self._values[bisect_right(self._times, since) - 1 :])
 
     def was_lowered(self, since: float) -> bool:
-        """Whether a smaller number than the one before was wished for since then."""
+        """Whether the number was lowered since then."""
         first = max(1, bisect_right(self._times, since))
         return any(self._values[i] < self._values[i - 1] for i in range(first, len(self._values)))
 
 
 class Witness:
-    """Sees every claim come and go, and says what should not have happened."""
+    """Follows every claim's creation and deletion, and reports violations."""
 
     def __init__(self, run: Autoscaler, replicas: Wish, limit: Wish) -> None:
         self._run = run
@@ -150,7 +150,7 @@ class Witness:
 
 
 class Weather:
-    """What goes wrong and what is wished for, drawn from one seed."""
+    """The faults and the changes of the spec, drawn from one seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -215,7 +215,7 @@ class Weather:
                 self.late_seconds = rng.choice((0.0, 0.05, 3.0))
 
     def end(self) -> None:
-        """Let the weather clear."""
+        """Stop all faults."""
         self.is_over, self.late_seconds = True, 0.0
         for cloud in self.clouds:
             cloud.faults.restock()
@@ -243,7 +243,7 @@ class Weather:
 
 
 async def ridden_out(seed: int) -> list[str]:
-    """Ride out the storm of a seed, and return what went wrong."""
+    """Run with the faults of a seed, and return what went wrong."""
     weather = Weather(seed)
     settings = Settings(feature_gates=gates(StaticCapacity=True))
     options: dict[str, Any] = {"wrap": weather.wrap, "make_cloud": weather.cloud, "seed": seed}
@@ -264,7 +264,7 @@ def unlike_what_was_asked_for(run: Autoscaler, weather: Weather) -> list[str]:
     (planned,) = planned_for(run)
     if planned.create or planned.delete or planned.have != have:
         return [f"the plan for {have} claims of a pool at rest is {planned}"]
-    # Nobody removes nodes because a limit was lowered, but nobody makes more either
+    # A lowered limit removes no nodes, but it allows no more either
     if have != wanted and not (limit <= have < wanted):
         return [f"there are {have} claims instead of {wanted}, with a limit of {limit}"]
     (pool,) = run.objects("karpenter.sh", "nodepools")

@@ -1,4 +1,4 @@
-"""A launch that AWS denies is told on the claim, and whoever asks about a pod is led to it."""
+"""A launch that AWS denies is reported on the claim, and ``explain`` of a pod names the claim."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A simulated AWS that is told to have a bad day, and what its controllers make of it."""
+"""Faults injected into a simulated AWS, and how the controllers handle them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -55,7 +55,7 @@ async def test_pods_get_what_is_not_sold_out_and_spot_again_when_it_is_back() ->
         assert "us-west-2a" not in box.held(labels.ZONE)
 
         await box.tell(sold_out=None)
-        # what was sold out is remembered for three minutes
+        # sold-out offerings are cached for three minutes
         await box.run.until(lambda: {"spot"} == box.held(labels.CAPACITY_TYPE), seconds=900)
 
 
@@ -66,7 +66,7 @@ async def test_pods_leave_a_zone_that_is_lost_and_its_nodes_come_back_with_it() 
         await run.apply(deployment("app", 2, cpu="1"))
         await run.until(lambda: len(run.running) == 2)
         (zone,) = box.held(labels.ZONE)
-        # where no node at all answers, Kubernetes takes the network for broken and evicts nobody
+        # when no node responds, Kubernetes assumes a network fault and evicts no pod
         elsewhere = {labels.ZONE: next(each for each in box.account.subnets if each != zone)}
         await run.apply(deployment("other", 1, cpu="1", nodeSelector=elsewhere))
         await run.until(lambda: len(run.running) == 3)

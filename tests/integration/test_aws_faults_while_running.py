@@ -1,4 +1,4 @@
-"""Whatever AWS does wrong, pods run in the end, users are told, and nothing is left to pay for."""
+"""Whatever AWS does wrong, pods run in the end, events report it, and no instance is left over."""
 
 import functools
 from collections import Counter
@@ -100,7 +100,7 @@ async def test_pods_run_and_nothing_is_left(happens: Callable[[AwsSandbox], None
 
 
 def has_been_felt(happens: Callable[[AwsSandbox], None], box: AwsSandbox) -> bool:
-    """Whether launches were really in the way of what happened."""
+    """Whether the fault did affect launches."""
     fleets = [made for made in box.calls if made.operation == "CreateFleet"]
     if happens in (throttled, out_of_reach):
         return any(made.attempts > 1 for made in fleets)
@@ -157,7 +157,7 @@ async def test_a_dead_host_is_gone_in_minutes_though_it_drained_behind_a_budget_
         event = {"Code": "instance-retirement", "Description": "The instance is degraded"}
         box.account.gaps.statuses.append({"InstanceId": dead, "Events": [event]})
         await run.pass_time(600)
-        assert dead in box.machines  # the node drains, and the budget keeps its pod
+        assert dead in box.machines  # the node drains, and a PDB blocks the eviction of its pod
         detail = {"Name": "reachability", "Status": "failed", "ImpairedSince": run.clock.now()}
         box.account.gaps.statuses[0]["SystemStatus"] = {"Status": "impaired", "Details": [detail]}
         await run.until(lambda: dead not in box.machines, seconds=360)

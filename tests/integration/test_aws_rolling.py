@@ -22,7 +22,7 @@ from karpenter.model import labels
 pytestmark = pytest.mark.storm
 
 JsonObject = dict[str, Any]
-# Nothing is interrupted here, and moto takes its time to look into an empty queue
+# No interruptions in these tests, and moto is slow to poll an empty queue
 QUIET = {"INTERRUPTION_QUEUE": ""}
 APART = {
     "podAntiAffinity": {
@@ -43,7 +43,7 @@ def names(box: AwsSandbox) -> set[str]:
 
 
 def leaving(box: AwsSandbox) -> set[str]:
-    """The claims that are on their way out, or about to be, and whose instance still runs."""
+    """The claims that are deleted or marked for disruption, and whose instance still runs."""
     tainted = {
         node["metadata"]["name"]
         for node in box.run.nodes
@@ -89,7 +89,7 @@ async def test_a_node_that_expires_is_replaced_on_the_newest_image() -> None:
     async with aws_sandbox(has_class=False, environment=QUIET) as box:
         owner = Account()
         owner.image("ami-1", "first", created=EPOCH, tags={"team": "blue"})
-        # nothing but its age makes a node go: the budget allows no disruption at all
+        # only expiry removes a node: the budget allows no disruption at all
         expiring = ec2_pool(template={"expireAfter": "10m"}, budgets=[{"nodes": "0"}])
         await box.run.apply(selecting_by_tag(box), expiring)
         await started(box, 1)

@@ -122,7 +122,7 @@ async def test_a_node_that_is_interrupted_is_replaced() -> None:
 
         await run.until(is_replaced)
         assert box.machines == len(run.nodes)
-        await run.pass_time(60.0)  # for what is shown once a minute
+        await run.pass_time(60.0)  # some metrics are computed once a minute
         text = b"".join(box.metrics.pieces()).decode()
         assert (
             'karpenter_nodeclaims_disrupted_total{capacity_type="spot",consolidation_policy="",'

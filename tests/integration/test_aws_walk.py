@@ -64,7 +64,7 @@ def pool_of_the_walk() -> dict[str, Any]:
 async def test_the_whole_walk_leaves_nothing_in_the_account() -> None:
     types = frozenset(PRICES)
     cluster = manifests("cluster.yaml")
-    # nothing is interrupted on this walk, and moto takes its time to look into an empty queue
+    # no interruptions on this walk, and moto is slow to poll an empty queue
     quiet = {"INTERRUPTION_QUEUE": ""}
     async with aws_sandbox(
         *cluster, types=types, region=REGION, has_class=False, environment=quiet
@@ -151,7 +151,7 @@ BOTH_SPELLINGS = {
 @pytest.mark.row("S3-10", "S3-27", "S3-28", "S3-40")
 @in_virtual_time
 async def test_a_provisioner_of_2022_with_an_inline_provider_gets_a_node_on_ec2() -> None:
-    # what such a manifest left to its controller; AL2, which it got, ends with Kubernetes 1.32
+    # the manifest relies on the controller's defaults; their AL2 ends with Kubernetes 1.32
     left_to_settings = Settings(legacy_node_role=NODE_ROLE, legacy_ami_family="AL2023")
     async with aws_sandbox(region=REGION, has_class=False, settings=left_to_settings) as box:
         run = box.run
@@ -274,7 +274,7 @@ async def test_ten_pods_of_a_batch_cost_a_fleet_per_node_of_the_whole_catalogue(
         await run.until(lambda: len(run.running) == 10)
 
         assert 500 < len(box.provider.parts.types.catalogue.entries)
-        assert decided < 10  # in virtual time: batching and the pass, no cache to warm up first
+        assert decided < 10  # virtual seconds: batching and the pass, without a cold cache
         assert 3 == len(run.nodes) == box.count("CreateFleet")
         groups = box.account.client("autoscaling").describe_auto_scaling_groups()
         assert [] == groups["AutoScalingGroups"]

@@ -1,8 +1,8 @@
 """A process that dies before or after any of its writes is replaced, and nothing is lost.
 
 The story: a Deployment grows from nothing, one of its nodes is deleted by hand, and it shrinks. It
-is told once undisturbed to count the writes, and then once for each of them, with the process
-killed at that write and a new one started in its place.
+runs once undisturbed to count the writes, and then once for each of them, with the process killed
+at that write and a new one started in its place.
 """
 
 import pytest
@@ -24,7 +24,7 @@ async def story(run: Autoscaler) -> None:
 
 
 async def told(point: CrashPoint) -> tuple[list[str], int, int]:
-    """Tell the story with a crash; return what is wrong in the end, nodes and pods."""
+    """Run the story with a crash; return what is wrong in the end, nodes and pods."""
     big = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["4"]}
     objects = (kwok_pool("default", big), deployment("web", REPLICAS))
     async with autoscaler(*objects, wrap=first_dies_at(point)) as run:

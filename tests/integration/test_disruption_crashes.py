@@ -38,7 +38,7 @@ async def told(point: CrashPoint) -> tuple[list[str], int, int]:
     async with autoscaler(*objects, wrap=first_dies_at(point)) as run:
         async with replaced_at(point, run):
             await story(run)
-            # Marks that were left are taken off, and a spare node goes once nobody needs it
+            # Leftover taints are removed, and a spare node is removed once it is empty
             await run.pass_time(150)
         return [*problems(run), *leftovers(run)], len(made_nodes(run)), len(run.running)
 

@@ -3,7 +3,7 @@
 For a quarter of an hour workloads grow and shrink and templates change. At every moment: no pod
 that is protected leaves, no budget of pods or of nodes is exceeded, consolidation never costs, and
 the loop does exactly what the planner, asked by itself about the same cluster, would do. In the
-end the cluster is well, and left in peace.
+end the invariants hold, and no further command starts.
 """
 
 import math
@@ -39,10 +39,10 @@ ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["
 
 
 class Watch:
-    """Looks over the shoulder of a process: its writes, and what it decides."""
+    """Observes the writes and decisions of a process."""
 
     def __init__(self) -> None:
-        self.broken: list[str] = []  # promises
+        self.broken: list[str] = []  # broken promises
         self.begun: list[Command] = []
         self.compared = 0  # decisions that were compared with the planner's
         self.run: Autoscaler | None = None
@@ -100,7 +100,7 @@ class Watch:
     def _compare(self, look: DisruptionPass, found: Sequence[Command]) -> None:
         expected = self._expected
         if expected is None or expected[0] is not look.view.snapshot:
-            return  # something has happened in between
+            return  # the state has changed since the expectation was computed
         if not found:
             return
         if list(map(_outline, found)) != expected[1]:
@@ -248,7 +248,7 @@ async def lived(seed: int, watch: Watch) -> list[str]:
         at_rest = len(watch.begun)
         await run.pass_time(REST_SECONDS)
         wrong = [*watch.broken, *problems(run)]
-        # A plan the scheduler does not follow is tried again, but ever more rarely
+        # A plan that the scheduler does not follow is retried with back-off
         if len(watch.begun) > at_rest + 1:
             wrong.append(f"it never comes to rest: {list(map(_outline, watch.begun[at_rest:]))}")
         if kept != sorted(pod["metadata"]["uid"] for pod in _pods(run, "protected")):

@@ -117,7 +117,7 @@ def instances(run: Autoscaler, pool: str) -> dict[str, str]:
 
 
 def reasons(run: Autoscaler, claim: str) -> list[str]:
-    """What was said about a claim."""
+    """The reasons of a claim's events."""
     return [
         event["reason"]
         for event in run.objects("", "events")
@@ -141,10 +141,10 @@ async def test_both_queues_get_every_message_and_each_is_handled_once() -> None:
         ((calm, calm_claim), *_) = instances(run, "calm").items()
         ((eager, eager_claim), *_) = instances(run, "eager").items()
 
-        # recommendations: told to the one pool, acted on for the other
+        # rebalance recommendations: an event for the one pool, an interruption for the other
         queues.announce("rebalance", calm)
         queues.announce("rebalance", eager)
-        # what concerns a group is the handler's alone, its own words included
+        # messages about instances of a group, lifecycle actions included, are for the handler alone
         queues.announce("spot", of_group)
         queues.announce("rebalance", of_group)
         queues.send(lifecycle_action(of_group))
@@ -154,7 +154,7 @@ async def test_both_queues_get_every_message_and_each_is_handled_once() -> None:
         assert calm in instances(run, "calm")
         assert "SpotRebalanceRecommendation" in reasons(run, calm_claim)
 
-        # an interruption that is said twice, as queues do
+        # a duplicate message: SQS delivers at least once
         queues.announce("spot", calm)
         queues.announce("spot", calm)
         await run.until(lambda: calm not in instances(run, "calm"))

@@ -68,7 +68,7 @@ def erratic(seed: int, most: float) -> Callable[[], float]:
 
 @pytest.fixture(scope="module")
 def on_a_fast_machine() -> Day:
-    """Of which nobody notices how long anything takes."""
+    """The day on a machine on which work takes no time."""
     return run_paced(a_day())
 
 
@@ -81,7 +81,7 @@ def test_a_machine_that_others_use_as_well_gives_the_same_nodes_at_the_same_time
 
     assert (trace, kinds) == run_paced(a_day(), slow)
     passed = (trace[-1][0] - trace[0][0]).total_seconds()
-    assert slow.seconds - began > 2 * passed / 60  # it did not come to that speed
+    assert slow.seconds - began > 2 * passed / 60  # the requested speed was not reached
     assert len({tuple(each) for each in kinds}) > 1
 
 

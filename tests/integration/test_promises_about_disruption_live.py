@@ -60,7 +60,7 @@ async def test_an_empty_node_goes_after_thirty_seconds_and_not_before() -> None:
         await run.until(lambda: is_going() or not run.claims, seconds=90)
         took = run.clock.monotonic() - emptied
 
-        # Thirty seconds of peace, ten until somebody looks, fifteen until it is sure
+        # consolidateAfter of 30 s, up to 10 s until the next pass, 15 s until validation
         assert 30 <= took <= 56
 
 

@@ -95,7 +95,7 @@ async def test_only_pods_that_the_scheduler_gave_up_on_are_taken_up() -> None:
         assert is_unschedulable(named(run, "mirror"))
         assert [] == run.claims
 
-        await run.client.delete("v1", "Pod", "default", "mirror")  # it would want room there too
+        await run.client.delete("v1", "Pod", "default", "mirror")  # else the new node gets it too
         await run.apply(pod("waiting"))
         await run.until(lambda: "nodeName" in named(run, "waiting")["spec"], seconds=60)
 
@@ -182,8 +182,8 @@ def test_under_a_load_that_nobody_foresees_pods_wait_briefly_and_nodes_follow(se
                 for _ in range(3):
                     await run.scale(rng.choice(list(apps)), rng.randrange(30))
                     await watched(rng.randrange(2, 40))
-                await watched(300)  # long enough for consolidation to have its say
-                # Each size of node is twice the one before, and keeps a little for itself
+                await watched(300)  # long enough for consolidation to finish
+                # Each instance size doubles the one before, and reserves some cpu for the system
                 assert requested(run) <= provided(run) <= 2 * requested(run) + 2
                 assert [] == problems(run)
             for name in apps:
@@ -207,7 +207,7 @@ async def test_a_pod_is_watched_judged_given_a_node_placed_and_its_node_removed(
         await run.until(lambda: any(map(is_unschedulable, run.pods)), step=0.1, seconds=10)
         assert [] == run.claims
 
-        # Judging: the claim asks for what the pod asks for
+        # Evaluating: the claim requests what the pod requests
         await run.until(lambda: bool(run.claims), step=0.1, seconds=10)
         (claim,) = run.claims
         asked = {each["key"]: each["values"] for each in claim["spec"]["requirements"]}

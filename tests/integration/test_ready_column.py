@@ -30,8 +30,8 @@ class Column:
 
     def __init__(self, run: Autoscaler) -> None:
         self._run = run
-        self.blank: list[str] = []  # status was written and READY was not in it
-        self.seconds: dict[str, float] = {}  # until it was there
+        self.blank: list[str] = []  # objects whose status was written without READY
+        self.seconds: dict[str, float] = {}  # object -> seconds until READY was set
         self.shown: dict[str, list[str]] = {}
         self._since: dict[str, float] = {}
         run.cluster.store.on_change(self._note)
@@ -50,7 +50,7 @@ class Column:
         since = self._since.setdefault(name, now)
         if change.type == "DELETED":
             if name not in self.seconds and now - since <= A_MOMENT:
-                del self._since[name]  # nobody can have seen it
+                del self._since[name]  # deleted before the deadline: it does not count
             return
         ready = find_condition(change.obj, "Ready")
         if ready is None:
@@ -185,7 +185,7 @@ async def test_a_pool_of_another_provider_is_left_without() -> None:
 
 @contextmanager
 def unforeseen(provider: Any) -> Iterator[None]:
-    """Let the discovery of subnets fail in a way that nobody has thought of."""
+    """Let the discovery of subnets fail with an unexpected error."""
     with patch.object(provider.parts.subnets, "list", side_effect=RuntimeError("odd")):
         yield
 

@@ -196,7 +196,7 @@ async def test_with_legacy_kinds() -> None:
         await run.until(lambda: len(run.running) == 3)
         (made,) = [c for c in run.objects("karpenter.kwok.sh", "kwoknodeclasses") if owned(c)]
         name = made["metadata"]["name"]
-        # what somebody else changed is put right, and what is no longer stood for is removed
+        # a manual change of the class is reverted; without an inline provider the class is deleted
         patch: JsonObject = {"spec": {"nodeRegistrationDelay": "5s"}}
         await run.client.patch("merge", KWOK_CLASS, "KWOKNodeClass", None, name, patch)
         await run.pass_time(60)

@@ -174,7 +174,7 @@ def pools_of_nodes(run: Autoscaler) -> set[str]:
     return {node["metadata"]["labels"][labels.NODEPOOL] for node in run.nodes}
 
 
-# With what a pool's nodes then have
+# file -> the labels that nodes of its pool must have
 KWOK_POOLS = {
     "s000-provisioner-default.yaml": {"billing-team": "my-team"},
     "s001-provisioner-taints.yaml": {},

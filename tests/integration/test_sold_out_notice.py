@@ -1,4 +1,4 @@
-"""A plan made beside a controller buys what that one can buy, without being told its settings."""
+"""``plan`` beside a controller omits its sold-out offerings, without access to its settings."""
 
 import json
 import random

@@ -43,7 +43,7 @@ def test_a_static_pool_rides_out_a_few_storms(seed: int) -> None:
 
 
 def late(seconds: float) -> Weather:
-    """Fair weather, but that answers take so long."""
+    """No faults, except that answers take so long."""
     weather = Weather(0)
     weather.is_over, weather.late_seconds = True, seconds
     return weather
@@ -54,7 +54,7 @@ async def change(run: Autoscaler, **spec: object) -> None:
 
 
 def counted(run: Autoscaler, message: str) -> Counter[str]:
-    """Which controllers said something, and how often."""
+    """How often each controller logged a message."""
     return Counter(line["controller"] for line in run.lines if line["message"] == message)
 
 
@@ -125,7 +125,7 @@ async def test_a_process_that_takes_over_ends_what_the_one_before_began() -> Non
         weather.clouds[-1].faults.launch_seconds = 20.0
         await change(run, template=OTHER_TEMPLATE)
         await run.until(lambda: 4 == len(run.claims))
-        # Whoever only asks the API server counts in the same way
+        # ``plan``, which reads only the API server, counts in the same way
         assert [(2, 2, 0, ())] == [
             (found.replicas, found.have, found.create, found.delete) for found in planned_for(run)
         ]
