@@ -113,7 +113,7 @@ def _link_flags() -> str:
     major, minor, _ = version.removeprefix("v").split(".")
     facts = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     settings = [f"-X {_VERSION_VARIABLES}.{name}={value}" for name, value in facts.items()]
-    for package in _HELM_VARIABLES:  # the linker passes over those of other programs
+    for package in _HELM_VARIABLES:  # the linker ignores variables of other programs
         settings += [
             f"-X {package}.k8sVersionMajor={major}",
             f"-X {package}.k8sVersionMinor={minor}",

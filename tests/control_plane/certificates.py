@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The files that kube-apiserver needs; its certificate vouches for itself and for users."""
+    """The files that kube-apiserver needs; its self-signed certificate is also the CA of users."""
 
     server: Path
     server_key: Path

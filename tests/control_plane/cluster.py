@@ -2,8 +2,8 @@
 
 ``ControlPlane`` runs them as plain processes on loopback, with certificates and a token of their
 own, in a folder that can be thrown away. It needs no containers and no rights. The programs come
-from ``build.py``. Whoever holds ``ControlPlane.kubeconfig`` may do everything; RBAC is on, and
-``access.py`` makes kubeconfigs for others.
+from ``build.py``. ``ControlPlane.kubeconfig`` gives cluster-admin rights; RBAC is on, and
+``access.py`` makes kubeconfigs with fewer rights.
 """
 
 import json
@@ -29,7 +29,7 @@ _REQUEST_SECONDS: Final = 10
 _KWOK_NODE: Final = "kwok.x-k8s.io/node=fake"
 _KWOK_STAGES: Final = HERE / "kwok" / "stages.yaml"
 _PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version")
-# Without these a namespace lacks what every pod needs
+# Created by the control plane at its start; pods need them
 _FIRST_OBJECTS: Final = (
     "/api/v1/namespaces/default/serviceaccounts/default",
     "/api/v1/namespaces/default/configmaps/kube-root-ca.crt",
@@ -177,7 +177,7 @@ class ControlPlane:
         *,
         content_type: str = "application/json",
     ) -> dict[str, Any]:
-        """Ask the API server as somebody who may do everything, and return what it answers.
+        """Send a request with cluster-admin rights, and return the answer.
 
         Raises:
             RefusedError: it refuses.
@@ -306,7 +306,7 @@ class ControlPlane:
         return f"--audit-policy-file={path}", f"--audit-log-path={self.audit_log}"
 
     def _authentication(self) -> Path:
-        """A file that lets strangers see whether the server is well, and nothing else."""
+        """A configuration that allows anonymous requests to the health endpoints only."""
         path = self.folder / "authentication.yaml"
         content = {
             "apiVersion": "apiserver.config.k8s.io/v1",

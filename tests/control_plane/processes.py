@@ -61,7 +61,7 @@ class Process:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """End the program, by force if it does not listen."""
+        """Terminate the program; kill it if it does not end in time."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_SECONDS)
@@ -70,7 +70,7 @@ class Process:
             self._process.wait()
 
     def kill(self) -> None:
-        """End the program from one moment to the next."""
+        """Kill the program."""
         self._process.kill()
         self._process.wait()
 
@@ -83,7 +83,7 @@ class Process:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody uses at the moment."""
+    """Ports of the loopback interface that are free at the moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
