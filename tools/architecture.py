@@ -1,7 +1,7 @@
 """Draws the packages of the project into ``docs/architecture.md``, from the import contracts.
 
 The layers are those that ``make check`` enforces, and each package is described by its own docstring,
-so the picture cannot say anything that is not true. Run without arguments to write the page; a
+so the picture cannot differ from the code. Run without arguments to write the page; a
 test compares the page with what would be written.
 """
 

@@ -26,7 +26,7 @@ _TYPES: Final[tuple[tuple[type, str], ...]] = (
     (list, "array"),
     (dict, "object"),
 )
-# A chart that depends on this one gives it these two, whatever they hold
+# Helm passes these two to every subchart, so the schema must allow them
 _OF_PARENTS: Final = {
     "enabled": {
         "description": "Whether a chart that depends on this one wants it.",

@@ -1,4 +1,4 @@
-"""Writes everything about the charts that stands elsewhere already.
+"""Writes the generated files of the charts.
 
 - ``values.schema.json`` and ``README.md`` of each chart, from its ``values.yaml``;
 - the schema of the chart's values for ``karpenter values``;
@@ -42,12 +42,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """A file of objects that let the controller do something."""
+    """A file of RBAC objects for one task of the controller."""
 
     heading: str
     names: tuple[str, ...]
-    settings: tuple[str, ...] = ()  # with which the chart has them
-    kinds: tuple[str, ...] = ()  # of the objects that are no roles
+    settings: tuple[str, ...] = ()  # the values with which the chart renders them
+    kinds: tuple[str, ...] = ()  # further kinds to include besides roles
 
 
 ROLES: Final[Mapping[str, Roles]] = {
@@ -204,7 +204,7 @@ def texts() -> Iterator[tuple[Path, str]]:
         else:
             yield CRDS / "files" / "legacy" / file, text
         if len(definition["spec"]["versions"]) > 1:
-            # The chart puts the names of its own Service in place of these
+            # Placeholders: the chart replaces them by namespace and name of its Service
             converted = converted_by(definition, "kube-system", "karpenter-webhook")
             webhook = f"# {_WRITTEN}\n{output.render([converted], 'yaml')}"
             yield CRDS / "files" / "webhook" / file, webhook
@@ -281,7 +281,7 @@ def _plain(document: Json) -> Json:
     if labels:
         metadata["labels"] = labels
     plain = {**document, "metadata": metadata}
-    # Pods of other installations may rely on the token, which those of the chart ask for themselves
+    # Set by the chart, whose pods mount the token explicitly; other installations may rely on it
     plain.pop("automountServiceAccountToken", None)
     return plain
 

@@ -55,7 +55,7 @@ DASHBOARDS: Final = (
         CONTROLLER,
     ),
 )
-# Variable -> the query for its values; a value of none is a label that is not there
+# Variable -> the query for its values
 VARIABLES: Final = {
     "cluster": "label_values(karpenter_build_info, cluster)",
     "job": 'label_values(karpenter_build_info{cluster=~"$cluster"}, job)',

@@ -1,4 +1,4 @@
-"""The site of the documentation: lays its pages out to be built, and judges what was built.
+"""The site of the documentation: stages its pages for the build, and checks the built site.
 
 ``python tools/docs_site.py stage`` copies them, and what they link to, into the folder that ``mkdocs.yml``
 reads, with the same paths, so that links between pages hold. ``python tools/docs_site.py check`` reads every
@@ -45,7 +45,7 @@ class Page(HTMLParser):
         return not place or place in self.places
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what a tag says."""
+        """Collect the links and ids of a tag."""
         values = {name: value for name, value in attrs if value}
         if place := values.get("id") or values.get("name"):
             self.places.add(place)
@@ -74,7 +74,7 @@ def problems(folder: Path) -> Iterator[str]:
         for address in sorted(page.fetched):
             if urlsplit(address).netloc:
                 yield f"{name} fetches {address} from another host"
-        if name == "404.html":  # which is shown under any address
+        if name == "404.html":  # served at any path: relative links cannot be checked
             continue
         for address in sorted(page.links | page.fetched):
             parts = urlsplit(address)

@@ -61,7 +61,7 @@ PACKAGES: Final = {
     "meta.v1": META,
 }
 SCALARS: Final = frozenset({"string", "bool", "int32", "int64", "float64", "byte", "uint8"})
-# Written to JSON by code of their own, so their fields say nothing
+# Types with their own JSON marshalling: their Go fields do not appear in JSON
 OPAQUE: Final = {
     f"{META}.Time": "Time",
     f"{META}.MicroTime": "MicroTime",

@@ -1,4 +1,4 @@
-"""Writes what is promised within a major version as text, a line for each name, so that a change is seen.
+"""Writes the stable interface of a major version as text, one line per name, so that diffs show it.
 
     python tools/surfaces.py               # tests/surfaces/*.txt
     python tools/surfaces.py --released    # tests/surfaces/released/*.txt as well, when a version is released
@@ -156,13 +156,13 @@ def text(name: str) -> str:
 
 
 def notes(changelog: str) -> str:
-    """What the next version says about things that go or change."""
+    """The *Removed* and *Upgrade notes* sections of the next version."""
     section = _UNRELEASED.search(changelog)
     return "\n".join(_NOTES.findall(section[1])) if section is not None else ""
 
 
 def unnoted(released: str, current: str, said: str) -> list[str]:
-    """The lines that a release had, the code has not, and no note names."""
+    """The lines of a release that the code lacks and no note names."""
     gone = sorted(set(released.splitlines()) - set(current.splitlines()))
     return [line for line in gone if f"`{line.partition('  ')[0]}`" not in said]
 

@@ -1,4 +1,4 @@
-"""Archives with the same bytes every time: files in order, fixed times, nobody's names."""
+"""Reproducible archives: files in order, fixed times, no user or group names."""
 
 import gzip
 import io

@@ -2,8 +2,8 @@
 
     python -m releasing.licences      # PYTHONPATH=tools; writes docs/reference/dependencies.md
 
-What is distributed with the program may be under licences that ask for no more than to be named; anything
-else fails a test until somebody has decided about it.
+What is distributed with the program must be under permissive licences, which require attribution
+only; any other licence fails a test until it is added to the list.
 """
 
 import importlib.metadata

@@ -75,7 +75,7 @@ def check_signature(folder: Path, key: Path) -> None:
     """Check the signature with the public key of releases.
 
     Raises:
-        ReleaseError: it is missing, or another's.
+        ReleaseError: it is missing, or made with another key.
     """
     if not (folder / SIGNATURE).is_file():
         raise ReleaseError(f"{folder} has no {SIGNATURE}: the release is not signed")
@@ -124,7 +124,7 @@ def statement(
 
 
 def check_statement(folder: Path) -> dict[str, Any]:
-    """Check that the statement speaks of every file as it is, and return it.
+    """Check that the statement has every file with its digest, and return it.
 
     Raises:
         ReleaseError: it does not.

@@ -32,8 +32,8 @@ PURPOSES: Final = (
     "run",
     "build",
     "installer",
-)  # each a file of requirements, and a folder of wheels
-# Where times are recorded they are this, so that two builds are equal; zip files begin in 1980
+)  # each names a requirements file and a folder of wheels
+# SOURCE_DATE_EPOCH of reproducible builds; zip files cannot hold times before 1980
 EPOCH: Final = 315532800
 _LICENCE: Final = "License :: OSI Approved :: "
 _FETCHED: Final = ".fetched"

@@ -1,7 +1,7 @@
 """Makes the environment of ``kubectl karpenter`` beside this file, from its wheels, without a network.
 
 It appears complete or not at all: it is made under another name and then renamed. Of two that run at the
-same time one wins, and both can be used.
+same time, the first rename wins, and both use its result.
 """
 
 import shutil
@@ -36,7 +36,7 @@ def main() -> int:
     """Make the environment, unless another process has done so meanwhile."""
     print(f"preparing {ENVIRONMENT}, once", file=sys.stderr)
     if not (ENVIRONMENT / "bin" / "python").exists():
-        shutil.rmtree(ENVIRONMENT, ignore_errors=True)  # its Python is gone
+        shutil.rmtree(ENVIRONMENT, ignore_errors=True)  # its interpreter was removed
     try:
         partial = Path(tempfile.mkdtemp(prefix="environment-", dir=HERE))
     except OSError as error:
