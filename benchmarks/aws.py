@@ -66,8 +66,8 @@ MOST_COLD: Final = 2.0  # seconds
 MOST_WARM: Final = 0.05
 MOST_MEMORY: Final = 250 * 10**6
 MOST_HELD: Final = 0.05
-# What one window of each batcher holds; EC2 takes 200 values in a filter, and claims are looked for
-# by name before anything is launched for them
+# The batch sizes of the provider. A launch first describes instances by the claim's name
+# (idempotency), and EC2 takes 200 values in a filter
 _FLEET_WINDOW: Final = 1000
 _IDS_WINDOW: Final = 500
 _NAMES: Final = 200
@@ -92,9 +92,9 @@ class Figures:
     launches: int
     launching: float
     calls: Mapping[str, int]  # by operation, from the first launch to the last termination
-    memory: int  # at its most
-    held: float  # the longest turn of the event loop; nothing if none took as long as promised
-    held_processor: float  # the most any of the long turns worked
+    memory: int  # peak resident bytes
+    held: float  # the longest turn of the event loop; 0 if none exceeded the limit
+    held_processor: float  # the most processor time of a long turn
 
     @property
     def allowed(self) -> Mapping[str, int]:
@@ -130,7 +130,7 @@ def main() -> int:
     launches = SMOKE_LAUNCHES if arguments.smoke else arguments.launches
     rounds = 1 if arguments.smoke else arguments.rounds
     with _endpoint() as folder:
-        _measured(folder, 1)  # makes the node class ready, and has AWS's answers written
+        _measured(folder, 1)  # warm-up: readies the node class and fills the endpoint's cache
         measured = [_measured(folder, launches) for _ in range(rounds)]
     figures = min(measured, key=lambda each: each.cold)
     if arguments.json:
@@ -202,7 +202,7 @@ def _measure_here(folder: Path, launches: int) -> int:
 async def _all_of_it(
     environment: Mapping[str, str], launches: int, turns: list[tuple[float, float]]
 ) -> dict[str, Any]:
-    # All as in a controller
+    # The same logging, gc thresholds and modules as in a controller
     take_over(quiet_logger())
     collect_briefly()
     import_module("karpenter.controllers.controllers")  # its memory counts too
@@ -264,7 +264,7 @@ async def _measured_with(
 
 
 def _is_counted(made: CompletedCall) -> bool:
-    """Whether a call was asked for: moto turns a page earlier than EC2 would."""
+    """Whether a call counts: further pages do not, as moto's pages are smaller than EC2's."""
     return not made.parameters.get("DryRun") and not made.parameters.get("NextToken")
 
 

@@ -1,8 +1,8 @@
 """AWS and a Kubernetes API as one server process, so that only the provider is measured.
 
 AWS is the simulated account of the sandbox behind HTTP, in the protocols of botocore's own service
-models; long lists come page by page, as EC2 sends them. An answer about instance types or prices is
-written once and then kept, because how long moto takes to write it is of no interest here.
+models; long lists come page by page, as EC2 sends them. Answers about instance types and prices are
+cached, because the time moto takes to build them is not what is measured.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ CLUSTER: Final = "sandbox"
 ADDRESS: Final = "aws.address"  # the file that holds the URL once everything answers
 KUBECONFIG: Final = "kubeconfig"
 
-_botocore: Any = importlib.import_module("botocore")  # which says nothing of its types
+_botocore: Any = importlib.import_module("botocore")  # it has no type hints
 _exceptions: Any = importlib.import_module("botocore.exceptions")
 
 _SCOPE: Final = re.compile(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/")

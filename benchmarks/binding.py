@@ -1,11 +1,11 @@
 """How many pods a second the sandbox's scheduler binds.
 
 A cluster of equal nodes in three zones gets pods of a few workloads, which arrive in turns: the
-worst order for a scheduler that remembers what it knows about pods that are alike. Each workload
+worst order for a scheduler that caches results per class of pods. Each workload
 has a Service, so its pods are spread by default, as most pods in real clusters are. Counted is
 everything from the scheduler's first look to the last binding: reading, deciding, writing through
-the API, and the ``Scheduled`` events. The kubelets do not run. The collector of garbage is set as
-``karpenter sandbox`` sets it.
+the API, and the ``Scheduled`` events. The kubelets do not run. The gc thresholds are those of
+``karpenter sandbox``.
 
 Seconds are those of the processor, so that a busy machine does not distort them much.
 """
@@ -113,7 +113,7 @@ async def _measure(case: Case, pods: int) -> Figures:
 
 
 async def _until_bound(client: Client, clock: Clock) -> None:
-    # virtual time passes only when nobody has anything left to do
+    # virtual time advances only when no task has work left
     await clock.sleep(1)
     pods, _ = await client.list("v1", "pods", field_selector="spec.nodeName=")
     assert not pods, f"{len(pods)} pods were not bound"
@@ -126,7 +126,7 @@ async def _fill(client: Client, case: Case, pods: int) -> None:
     for number in range(case.nodes):
         created = await client.create(_node(number))
         name = created["metadata"]["name"]
-        # a node is tainted until somebody finds it ready, and nobody is there to do so
+        # removes the not-ready taint, as no lifecycle controller runs here
         await client.patch("merge", "v1", "nodes", None, name, {"spec": {"taints": None}})
     for number in range(pods):
         await client.create(_pod(number, number % case.workloads, case.wish))

@@ -5,11 +5,11 @@
     python -m benchmarks consolidation --json     figures for programs
 
 There are ten pods of 250 deployments to a node and 800 types to choose from. In a *tight* cluster
-every node is of the cheapest type that holds its pods, and full: every question is asked in vain,
-all nodes, all types and all prices considered. It is looked at from reading the cluster to the last
-question. In a *loose* one half of the pods are gone, and the search for nodes that can go together
-is timed. A what-if is one question: where would
-the pods of this node go, and what would that cost. Every cluster is measured in a process of its
+every node is of the cheapest type that holds its pods, and full: every what-if finds nothing, and
+has to consider all nodes, all types and all prices. Timed is a whole pass, from reading the cluster
+to the last what-if. In a *loose* one half of the pods are gone, and the search for nodes that can
+go together is timed. A what-if is one question: where would the pods of this node go, and what
+would that cost. Every cluster is measured in a process of its
 own, whose peak resident memory is shown, interpreter and cluster included.
 """
 

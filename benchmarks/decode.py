@@ -100,7 +100,7 @@ def _memory_in_a_child(name: str, data: bytes) -> Json:
 def _memory_here(name: str, source: Path) -> Json:
     data = source.read_bytes()
     decode = DECODERS[name]
-    decode(pod_list(1))  # builds the decoder, which is not the pods' fault
+    decode(pod_list(1))  # warm-up: builds the decoder, which is not measured
     gc.collect()
     before = _resident("VmRSS")
     decoded = decode(data)
@@ -210,7 +210,7 @@ def _metadata(app: str, number: int, created: str) -> Json:
 
 
 def _bookkeeping(metadata: Json, spec: Json, status: Json) -> list[Json]:
-    """Who set which field, as server-side apply keeps it; lists owned as a whole are not opened."""
+    """The managedFields of server-side apply; atomic lists are one field."""
     whole = {"containerStatuses": None, "hostIPs": None, "podIPs": None}
     set_by = {
         "kube-controller-manager": {"metadata": metadata, "spec": spec},

@@ -58,8 +58,8 @@ REQUIREMENTS: Final = (
 )
 BUDGET: Final = 0.10  # of the nodes may be disrupted at a time
 CONSOLIDATE_AFTER: Final = 30.0
-# Seconds before a node may be consolidated, and those without a change of nodes that count as rest,
-# before pods go and after that: a look, a check of what it found, and the next look take half a minute
+# consolidateAfter, and the seconds without a change of nodes that count as rest, before and after
+# pods are deleted: a pass, its validation and the next pass take half a minute
 PAUSES: Final = (CONSOLIDATE_AFTER, 90.0, 120.0)
 SMOKE_PAUSES: Final = (5.0, 2.0, 5.0)
 PATIENCE: Final = 900.0
@@ -148,7 +148,7 @@ def _ours(cluster: RealCluster) -> Iterator[Controller]:
 
 @contextmanager
 def _theirs(cluster: RealCluster) -> Iterator[Controller]:
-    """Karpenter's controller, which may do everything, as it needs other roles than ours."""
+    """Karpenter's controller, with cluster-admin rights: its roles differ from ours."""
     process = PeerController(cluster.kubeconfig, cluster.plane.folder / "peer.log", {})
     try:
         until(lambda: bool(process.lines("Starting workers")), "Karpenter's controller", seconds=60)

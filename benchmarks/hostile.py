@@ -42,10 +42,10 @@ from karpenter.state.snapshot import Snapshot
 
 Json = dict[str, Any]
 
-ENTRIES: Final = 6_000  # what fits into an object that an API server takes
+ENTRIES: Final = 6_000  # limited by the largest object an API server accepts
 ORDINARY: Final = 500
-NAMESPACES: Final = 500  # those who may make pods seldom make namespaces
-# A pass is part of the wait for a node; the rest is no slower. Twice the wait is the promise
+NAMESPACES: Final = 500  # fewer: users who may create pods rarely may create namespaces
+# The promise is at most twice the wait for a node; a pass is the only part that gets slower
 MOST_SECONDS_MORE: Final = 1.0
 MOST_MEMORY_MORE: Final = 100_000_000  # bytes
 _ROUNDS: Final = 3
@@ -78,7 +78,7 @@ class Figures:
 
 
 def _selector(number: int) -> Json:
-    """Selects every pod, and yet is like no other selector."""
+    """A selector that matches every pod, and equals no other, so that none can be interned."""
     expression = {"key": "nobody-has-this", "operator": "NotIn", "values": [f"v{number}"]}
     return {"matchExpressions": [expression]}
 
@@ -141,13 +141,13 @@ def _values(count: int) -> Json:
 
 
 def _both(count: int) -> Json:
-    """Alternatives for the node, each to be tried with every wish."""
+    """Node affinity alternatives with preferences: relaxation tries each with every preference."""
     node = _alternatives(count // 2)["affinity"]
     apart = _weighted("podAntiAffinity", [_term(n, labels.HOSTNAME) for n in range(count // 2)])
     return {"affinity": node | apart["affinity"]}
 
 
-# harm -> what of a pod's spec does it, with so many entries
+# harm -> the part of a pod's spec that causes it, with so many entries
 HARMS: Final[dict[str, Callable[[int], Json]]] = {
     "spreads": lambda n: {
         "topologySpreadConstraints": [_spread(i, "ScheduleAnyway") for i in range(n)]
@@ -189,7 +189,7 @@ HARMS: Final[dict[str, Callable[[int], Json]]] = {
             {"name": f"v{i}", "persistentVolumeClaim": {"claimName": f"c{i}"}} for i in range(n)
         ]
     },
-    # each selects namespaces in its own way
+    # each with a namespace selector of its own
     "namespaces": lambda n: _weighted(
         "podAffinity",
         [_term(i, labels.ZONE) | {"namespaceSelector": _selector(i)} for i in range(n)],
@@ -333,7 +333,7 @@ def _budgets(entries: int) -> dict[str, PodDisruptionBudget]:
 
 
 def _around(name: str, entries: int) -> Json:
-    """What the pod needs to do its harm: namespaces to select among, or its claims."""
+    """The objects that the pod refers to: namespaces to select, or its claims."""
     if name in ("namespaces", "needs-namespaces"):
         names = [f"n{number}" for number in range(min(entries, NAMESPACES))]
         return {"namespaces": {name: convert(_object("v1", "Namespace", name)) for name in names}}

@@ -71,7 +71,7 @@ async def _measure(nodes: int, pods: int, deployments: int, seconds: float) -> F
             await cluster.client.create(_deployment(number, pods // deployments))
         await _until_all_run(cluster, pods)
         filling = time.process_time() - started
-        # what the last pods have set off is no part of idling
+        # follow-up work of the last pods does not count as idling
         await asyncio.sleep(min(seconds, 10.0))
         busy, wall = time.process_time(), time.perf_counter()
         await asyncio.sleep(seconds)

@@ -111,7 +111,7 @@ def _timed(work: Callable[[], object]) -> _Times:
     wall, processor = time.perf_counter(), time.process_time()
     done = work()
     times = _Times(time.perf_counter() - wall, time.process_time() - processor)
-    del done  # tidying up after a plan is not part of making it
+    del done  # freeing a plan is not part of the measured time
     return times
 
 

@@ -31,9 +31,9 @@ SMOKE_OBJECTS: Final = 300
 _PODS_ON_A_NODE: Final = 30
 _RUNS: Final = 3
 _CREATED: Final = "2026-03-02T08:15:30Z"
-# Not yet a month later, when all nodes would have expired and every pod would be planned for anew
+# Shortly after _CREATED: a month later all nodes would have expired
 _NOW: Final = "2026-03-02T09:00:00Z"
-# A process counts as its own the memory of the one that started it, up to its first instruction
+# ru_maxrss of a child includes the memory of its parent before exec; VmHWM does not
 _PROGRAM: Final = """
 import atexit, os, shutil
 atexit.register(shutil.copyfile, "/proc/self/status", os.environ["PEAK"])
@@ -112,7 +112,7 @@ def _dumper() -> Any:
 
 
 def _plan(file: Path, source: Path) -> Cost:
-    """The cheapest of some runs: on a busy machine the others only took longer for the same."""
+    """The cheapest of some runs: others were only slowed down by a busy machine."""
     runs = [_run(file, source) for _ in range(_RUNS)]
     return Cost(min(run.seconds for run in runs), min(run.megabytes for run in runs))
 

@@ -45,7 +45,7 @@ class Sampler:
         self._samples: list[Sample] = [sample(pid)]
 
     def between(self, begin: float, end: float) -> Usage:
-        """What was taken from one moment to another, as near as the samples tell."""
+        """The usage between two moments, to the accuracy of the samples."""
         inside = [each for each in self._samples if begin - _PERIOD <= each.at <= end + _PERIOD]
         memory = sorted(each.memory for each in inside)
         return Usage(
@@ -88,7 +88,7 @@ def sampling(pid: int) -> Iterator[Sampler]:
 
 
 def load() -> Sequence[float]:
-    """How busy the machine is: the averages over 1, 5 and 15 minutes."""
+    """The load averages of the machine over 1, 5 and 15 minutes."""
     return os.getloadavg()
 
 

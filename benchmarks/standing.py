@@ -49,11 +49,11 @@ DEPLOYMENTS: Final = 20
 PODS_ON_A_NODE: Final = 10  # of 780m each on a machine of 8 processors
 SHAPE: Final = ("780m", "100Mi")
 TYPE: Final = "c-8x-amd64-linux"
-SETTLING: Final = 240.0  # after the first search of consolidation, and the events about it
-SECONDS: Final = 300.0  # consolidation looks again every five minutes, come what may
+SETTLING: Final = 240.0  # for the first consolidation pass and its events
+SECONDS: Final = 300.0  # at least one consolidation pass, which runs every five minutes
 EVENTS: Final = 2000
 ARRIVALS: Final = 20
-LARGE: Final = ("7", "100Mi")  # fits beside nothing
+LARGE: Final = ("7", "100Mi")  # fits on no node beside another pod
 PATIENCE: Final = 1200.0
 MOST_SHARE: Final = 0.02
 MOST_MEMORY: Final = 400 * 10**6
@@ -208,7 +208,7 @@ def _arrived(api: Api, process: Controller, count: int) -> _Arrivals:
         pod["metadata"] = {"name": f"large-{number}", "namespace": "default"}
         come = time.time()
         api.ask("POST", "/api/v1/namespaces/default/pods", pod)
-        # The next one would take the node that this one waits for
+        # Wait for the node: the next pod could be placed on it
         until(_has_node(api, f"large-{number}"), "a pod has its node", seconds=60)
         waits.append(_claimed(process, come)[0] - come)
     held_up = [each for each in process.lines("event loop held up") if time_of(each) >= began]

@@ -27,8 +27,8 @@ TARGET = 2.0  # seconds
 ROUNDS = 5
 ROOT = Path(__file__).resolve().parent.parent
 _PLAN = ("examples/plan/cluster.yaml", "examples/plan/workloads.yaml")
-# The arguments, the seconds of the processor they may take, and those they took before plans for AWS
-# were made of a table
+# Arguments, the allowed processor seconds, and those measured before AWS plans used a table of
+# instance types
 COMMANDS: Final = (
     (("--help",), 0.5, 0.16),
     (("crds",), 0.5, 0.26),

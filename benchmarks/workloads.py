@@ -1,7 +1,7 @@
 """The workloads of the solver's benchmark; the same pods, pools and machines on every run.
 
-``diverse`` re-creates the workload of Karpenter's own scheduling benchmark. The others ask what it
-leaves out: a cluster that is in use, pods of which no two are alike, and sizes from a real cluster.
+``diverse`` re-creates the workload of Karpenter's own scheduling benchmark. The others cover what
+it omits: a cluster that is in use, pods of which no two are alike, and sizes from a real cluster.
 """
 
 import csv
@@ -53,8 +53,8 @@ class Workload:
 
     letter: str
     title: str
-    sizes: tuple[int, ...]  # in pods; growth is told from the two that are marked
-    growth: tuple[int, int]  # one and eight times
+    sizes: tuple[int, ...]  # in pods
+    growth: tuple[int, int]  # the two sizes, one and eight times, that growth is computed from
     build: Callable[[int], Problem]
     needs: tuple[Path, ...] = ()
 
