@@ -28,16 +28,16 @@ from typing import Any, Final
 HERE: Final = Path(__file__).resolve().parent
 SPEED: Final = 30
 TYPE: Final = "node.kubernetes.io/instance-type"
-# What a step may take, by the cluster's clock, which a busy machine does not make run ahead
+# Timeout of a step by the cluster's clock, which stops while a busy machine is behind
 PATIENCE: Final = timedelta(minutes=60)
-# Between the first two nodes, so that there is time for a step between their expiries too
+# The age difference of the first two nodes, which leaves time for a step between their expiries
 APART: Final = timedelta(minutes=10)
-# What the pool's selectors look for on AWS, and the machines of the walk elsewhere
+# The account that the pool's selectors match on AWS; the walk's instance types on kwok
 OPTIONS: Final = {
     "kwok": ("--instance-types", str(HERE / "instance-types.json")),
     "aws": ("--cluster-name", "mz-karpenter", "--region", "ap-northeast-1"),
 }
-START_SECONDS: Final = 120.0  # real ones
+START_SECONDS: Final = 120.0  # of real time
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Step:
     replicas: int | None  # None: wait for an expiry
     nodes: tuple[str, ...]  # types, sorted
     pods: tuple[int, ...]  # on each node that has any, fewest first
-    pause: timedelta = timedelta()  # before it is done
+    pause: timedelta = timedelta()  # to wait before the step
 
 
 STEPS: Final = (
@@ -77,7 +77,7 @@ class Kubectl:
         return done.stdout
 
     def time(self) -> datetime:
-        """The time of the cluster: that of an object which is made and not kept."""
+        """The time of the cluster: the creation time of a dry-run object."""
         made = ("create", "configmap", "walk", "--dry-run=server")
         return datetime.fromisoformat(
             self.run(*made, "-o", "jsonpath={.metadata.creationTimestamp}")
@@ -100,7 +100,7 @@ def main() -> int:
     provider: str = parser.parse_args().provider
     with tempfile.TemporaryDirectory() as folder, _sandbox(Path(folder), provider) as kubeconfig:
         kubectl = Kubectl(program, kubeconfig)
-        # A pod that comes before the fixed machine is ready would get one of its own
+        # A pod created before the fixed machine is ready would get another machine
         if not _awaited(kubectl, lambda: _has_settled(kubectl), "the fixed machine"):
             sys.exit("error: the fixed machine of cluster.yaml does not become ready")
         kubectl.run("apply", "-f", str(HERE / "provisioner.yaml"), "-f", str(HERE / "app.yaml"))
@@ -185,7 +185,7 @@ def _awaited(kubectl: Kubectl, condition: Callable[[], bool], what: str) -> bool
 
 
 def _show(text: str) -> None:
-    """Show people what is waited for, in a line that the next one replaces."""
+    """Show what is waited for, in a line that the next one overwrites."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
@@ -197,7 +197,7 @@ def _sandbox(folder: Path, provider: str) -> Iterator[Path]:
     command = [sys.executable, "-m", "karpenter", "sandbox", "--kubeconfig", str(kubeconfig)]
     command += ["--speed", str(SPEED), "--load", str(HERE / "cluster.yaml")]
     command += ["--provider", provider, *OPTIONS[provider]]
-    # The first releases, for which the pool was written, did not limit the types to some families
+    # The pool is written for the first releases, whose defaults do not limit instance families
     environment = {**os.environ, "LEGACY_DEFAULTS": "early"}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)  # noqa: S603 our own program
