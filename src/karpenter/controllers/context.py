@@ -1,4 +1,4 @@
-"""What controllers are given: mirrors and state to read, a client and a cloud provider to write to.
+"""What controllers share: mirrors and state to read, a client and a cloud provider to write to.
 
 One context lasts for one term of leadership. What it holds beyond the API server's objects
 (nominations, marks, writes in flight) is a cache and may be lost at any time.
@@ -33,7 +33,7 @@ STATUS: Final = "status"
 
 @dataclass(frozen=True)
 class Context:
-    """What controllers are given; see the module."""
+    """The mirrors, state, client and cloud provider of one term of leadership."""
 
     kube: Kube
     cloud: CloudProvider
@@ -49,7 +49,7 @@ class Context:
     _ends: list[Callable[[], None]] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Let the state follow the mirrors, from what they hold now."""
+        """Fill the state from the mirrors, and update it on every change of theirs."""
         for mirror in self.mirrors.all():
             self._ends.append(mirror.on_change(self._apply))
 
@@ -108,7 +108,7 @@ class Context:
         return changed
 
     async def delete(self, obj: Resource, *, grace_period_seconds: int | None = None) -> bool:
-        """Ask for exactly this object to be removed; say whether it was still there."""
+        """Delete exactly this object, by its uid; return whether it still existed."""
         metadata = obj.metadata
         try:
             await self.kube.delete(
@@ -140,7 +140,7 @@ class Controller(runtime.KeyedController):
 
 
 class Loop(runtime.LoopController):
-    """Base of the controllers that do one thing at a time, over and over."""
+    """Base of the controllers that run one step after another, without a queue of keys."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context.clock, context.log, context.metrics)

@@ -64,7 +64,7 @@ from karpenter.telemetry.family import Detail
 def disruption_controllers(
     context: Context, planned: PlannedPods, evictions: EvictionQueue
 ) -> list[Runnable]:
-    """Everything that disrupts machines, as far as settings and feature gates ask for it."""
+    """The controllers that disrupt machines, as settings and feature gates enable them."""
     settings = context.settings
     gates = settings.feature_gates
     ineffective = IneffectiveMoves(context.clock)
@@ -73,7 +73,7 @@ def disruption_controllers(
         ClaimConditions(context, planned, ineffective),
         queue,
         DisruptionLoop(context, queue, planned),
-        # Even without repair: a restart that was begun is finished
+        # Runs without repair too: a reboot that was begun must be finished
         RebootController(context, evictions),
         EmptinessStamps(context),
     ]

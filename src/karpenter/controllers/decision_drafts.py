@@ -17,7 +17,7 @@ from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced, Why
 
 PROVISIONABLE: Final = "Provisionable"
 UNSCHEDULABLE: Final = "FailedScheduling"
-LAUNCHES_IN_A_ROW: Final = 3  # failed ones of a pool, from which on they are worth a warning
+LAUNCHES_IN_A_ROW: Final = 3  # failed launches of a pool before the record is a warning
 _NAMED: Final = 20  # pods and instance types in the detail of a record
 
 
@@ -107,7 +107,7 @@ def pod_refused(entry: Unplaced, why: str, uid: str, *, is_old: bool) -> Draft:
         ]
     }
     if full and not is_old:
-        # About the pool first: one pod after the other that it refuses is one piece of news
+        # Notifications suppress repeats by the first object: the pool, not each refused pod
         return Draft(
             Kind.LIMIT,
             Outcome.FAILED,
@@ -186,7 +186,7 @@ def launch_failed(claim: NodeClaim, reason: str, why: str, in_a_row: int, comman
         Outcome.FAILED,
         camel_case(reason),
         f"not launched{count}: {why}",
-        # About the pool first once there are several: each claim has a name of its own
+        # Notifications suppress repeats by the first object: from a row on the pool, not each claim
         objects=(*(_pool_objects(claim.metadata) if is_row else ()), *_objects(claim)),
         severity=Severity.WARNING if is_row else Severity.INFO,
         command=command,
@@ -311,7 +311,7 @@ def rebooted(claim: NodeClaim, outcome: Outcome, text: str, command: str) -> Dra
 
 
 def camel_case(reason: str) -> str:
-    """A reason of metrics (``launch_timeout``) as records have reasons."""
+    """Convert a reason label of metrics (``launch_timeout``) to that of records."""
     return "".join(word[:1].upper() + word[1:] for word in reason.split("_"))
 
 

@@ -15,7 +15,7 @@ from karpenter.controllers.mirrors import Mirrors
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import KubeError, NotFoundError
 
-# Says what is wrong in a few words, or nothing
+# Returns what is wrong in a few words; empty when nothing is
 Check: TypeAlias = Callable[[], Awaitable[str]]
 Checks: TypeAlias = Mapping[str, Check]
 
@@ -40,7 +40,7 @@ def liveness() -> Checks:
 
 
 def readiness(mirrors: Mirrors, kube: Kube, clock: Clock) -> Checks:
-    """Whether the process could work: it knows the cluster, and the cluster knows our kinds."""
+    """Whether the process could work: its mirrors are synced, and the CRDs are installed."""
 
     async def manager() -> str:
         try:
@@ -70,7 +70,7 @@ async def answer(
     excluded: Sequence[str] = (),
     is_verbose: bool = False,
 ) -> Answer:
-    """Run checks and say how they went.
+    """Run checks and report their results.
 
     Args:
         endpoint: what the checks are called together, such as ``readyz``.

@@ -18,7 +18,7 @@ def claims_of(context: Context, node: Node) -> list[NodeClaim]:
 
 
 def claim_of(context: Context, node: Node) -> NodeClaim | None:
-    """The claim of a node; none when there are several, since nobody knows which one it is."""
+    """The claim of a node; none when several claims have its provider id, which is ambiguous."""
     found = claims_of(context, node)
     return found[0] if len(found) == 1 else None
 

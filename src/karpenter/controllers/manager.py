@@ -44,7 +44,7 @@ class Elections(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What a process is made of."""
+    """The parts of a process that outlive a term of leadership."""
 
     kube: Kube
     cloud: CloudProvider

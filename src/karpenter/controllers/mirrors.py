@@ -63,7 +63,7 @@ _CHART_VALUES: Final[Mapping[str, str]] = {
     "karpenter-capacity-buffer": "settings.featureGates.capacityBuffer",
     _CORE_ROLE: "rbac.create",
 }
-# Indexes that several controllers ask for
+# Indexes that several controllers use
 BY_PROVIDER_ID: Final = "provider-id"
 BY_NODE: Final = "node"
 BY_POOL: Final = "node-pool"

@@ -1,4 +1,4 @@
-"""What pools can buy, as the cloud tells it."""
+"""The instance types of each pool, as the cloud provider lists them."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -12,9 +12,9 @@ _NO_TYPES: Final[tuple[InstanceType, ...]] = ()
 
 
 class PoolTypes:
-    """Asks the cloud what pools can buy.
+    """Lists the instance types of pools.
 
-    Why one can buy nothing is told when that begins or changes, not in every pass.
+    Why a pool has none is reported when that begins or changes, not in every pass.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class PoolTypes:
         self._reported: dict[str, str] = {}  # pool -> why
 
     async def of(self, pools: Iterable[NodePool]) -> dict[str, tuple[InstanceType, ...]]:
-        """What each of the pools can buy, by name; nothing where the cloud does not say."""
+        """The instance types of each pool, by name; none where the cloud fails to list them."""
         asked = tuple(pools)
         answers = await asyncio.gather(*map(self._ask, asked))
         return {

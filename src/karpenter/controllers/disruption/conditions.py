@@ -85,7 +85,7 @@ class ClaimConditions(Controller):
         if pool is None:
             return None
         drift = await self._drift(claim, pool)
-        claim = self._claims.get(key[1]) or claim  # asking the cloud may have taken a while
+        claim = self._claims.get(key[1]) or claim  # it may have changed during the cloud's call
         now = self.clock.now()
         held, wait = at_rest(
             claim, pool, drifted(claim, drift, now=now), now=now, held_until=self._held_until(claim)
@@ -102,7 +102,7 @@ class ClaimConditions(Controller):
         if until is None:
             return None
         pods = self.context.mirror(Pod).by_index(BY_NODE, claim.status.node_name)
-        # an empty machine may go at once
+        # Deleting an empty machine moves no pods, so the back-off does not apply to it
         return until if any(map(is_reschedulable, pods)) else None
 
     async def _drift(self, claim: NodeClaim, pool: NodePool) -> str:
@@ -125,7 +125,7 @@ class ClaimConditions(Controller):
             return ""
 
     async def _types(self, claim: NodeClaim, pool: NodePool) -> dict[str, InstanceType] | None:
-        """The types of a pool, when it is time to look for that of the claim again."""
+        """The types of a pool; None while the claim's type need not be looked up again."""
         now = self.clock.now()
         seen = self._found.get(claim.metadata.uid)
         if not is_old_enough(claim, now=now) or (seen is not None and now - seen < _FOUND_FOR):
@@ -183,7 +183,7 @@ def at_rest(
     now: datetime,
     held_until: datetime | None = None,
 ) -> tuple[Conditions, float | None]:
-    """The conditions with whether the claim may be consolidated, and seconds until it may."""
+    """The conditions with ``Consolidatable`` set or removed, and seconds until it will be set."""
     wait = patience(
         claim, pool, now=now, is_initialized=is_true(claim.status.conditions, INITIALIZED)
     )
@@ -199,7 +199,7 @@ def at_rest(
 
 
 def _is_class_news(old: NodeClass, new: NodeClass) -> bool:
-    """Whether a class changed; what it has found out, such as a newer image, is in its status."""
+    """Whether a class changed; a change of status counts, since a newer image is found there."""
     return _is_news(old, new) or old.status != new.status
 
 

@@ -24,9 +24,9 @@ async def change(
     *,
     subresource: str = "",
 ) -> R:
-    """Write what ``body_of`` says about an object as it is now, and return what became of it.
+    """Patch an object with the body computed from its current version, and return the result.
 
-    Nothing is written when it says nothing.
+    Nothing is written when ``body_of`` returns None.
 
     Raises:
         GoneError: the object is gone or being deleted.

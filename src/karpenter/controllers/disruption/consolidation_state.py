@@ -82,7 +82,7 @@ class Changes:
 
 
 def _weight_of_pod(pod: Pod | None) -> tuple[object, ...] | None:
-    """Where a pod takes up room, whether it would have to move and may; nothing without a node."""
+    """What consolidation reads of a pod: its node, whether it is active, its protection."""
     if pod is None or not pod.spec.node_name:
         return None
     held = pod.metadata.annotations
@@ -94,7 +94,7 @@ def _weight_of_node(node: Node) -> tuple[object, ...]:
     metadata = node.metadata
     protection = metadata.annotations.get(labels.DO_NOT_DISRUPT)
     is_going = metadata.deletion_timestamp is not None
-    # The taint too: that it is removed is the only sign that a command was given up
+    # Includes the taint: its removal is the only change that shows that a command was given up
     return metadata.labels.get(labels.INITIALIZED), is_going, protection, is_tainted(node)
 
 
@@ -102,7 +102,7 @@ def _weight_of_claim(claim: NodeClaim) -> tuple[object, ...]:
     held = claim.status.conditions
     return (
         is_true(held, INITIALIZED),
-        # A machine that has become quiet must not wait for another event
+        # The condition becomes true by time alone, without any other event on the machine
         is_true(held, CONSOLIDATABLE),
         claim.metadata.deletion_timestamp is not None,
     )

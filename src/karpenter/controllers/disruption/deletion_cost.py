@@ -29,7 +29,7 @@ from karpenter.state.eviction_cost import POD_DELETION_COST
 from karpenter.state.nodes import StateNode
 
 FIRST_OF_ALL: Final = -(2**31)
-MOST_NODES: Final = 50  # whose pods are written to in one go
+MOST_NODES: Final = 50  # whose pods are annotated after one ranking
 
 _REPLICA_SET: Final = ("apps/v1", "ReplicaSet")
 _EASY_OWNERS: Final = frozenset({_REPLICA_SET, ("batch/v1", "Job"), ("apps/v1", "DaemonSet")})
@@ -91,11 +91,11 @@ def ranks(view: DisruptionContext) -> list[Rank]:
 
 
 def chosen(found: Iterable[Rank]) -> list[Rank]:
-    """The ranks to write now: all that go, and of the others as many as may change in one go."""
+    """The ranks to write now: all departing machines, and at most ``MOST_NODES`` others."""
     changed = [rank for rank in found if rank.outdated]
     going = [rank for rank in changed if rank.is_going]
     others = [rank for rank in changed if not rank.is_going]
-    others.sort(key=lambda rank: rank.value is None)  # those with a value first, as they stand
+    others.sort(key=lambda rank: rank.value is None)  # stable: those with a value, in rank order
     return [*going, *others[:MOST_NODES]]
 
 
@@ -250,7 +250,7 @@ class DeletionCosts(Loop):
         self._queue = queue
         self._planner = DisruptionPlanner(context, self.log)
         self._changes = Changes(context)
-        self._seen = -1  # what had happened when machines were last ranked
+        self._seen = -1  # count of changes when machines were last ranked
 
     async def run(self) -> None:
         """Work until cancelled."""

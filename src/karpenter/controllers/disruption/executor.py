@@ -62,8 +62,8 @@ class Executor:
         """Begin to carry out a command.
 
         Raises:
-            AbandonedError: it cannot be carried out as things stand now.
-            KubeError: the API server stood in the way.
+            AbandonedError: the cluster has changed so that it cannot be carried out.
+            KubeError: a request to the API server failed.
         """
         self._validate_again(command)
         number = str(uuid.UUID(int=self._context.rng.getrandbits(128), version=4))
@@ -76,7 +76,7 @@ class Executor:
         uids = [candidate.claim.metadata.uid for candidate in command.candidates]
         self._context.decisions.tie(number, uids)
         try:
-            # First, so that limits count the replacements before they exist
+            # Reserve before the first await, so that limits count replacements not created yet
             self._reserve(command, names)
             command = await self._marked(command, number)
             claims = await self._created(command, names, number)
@@ -119,7 +119,7 @@ class Executor:
                 raise AbandonedError(f"the budgets of nodepool {name} do not allow it any more")
 
     def _reserve(self, command: Command, names: list[str]) -> None:
-        """Draw the names of replacements; one that stands for one node is counted with it."""
+        """Generate the names of replacements; one that replaces one node counts as one with it."""
         for planned in command.replacements:
             replaces = planned.annotations.get(REPLACES, "")
             try:

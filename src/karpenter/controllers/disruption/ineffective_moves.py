@@ -28,7 +28,7 @@ _LONGEST_HOLD: Final = timedelta(hours=1)
 
 @dataclass(slots=True)
 class _Attempt:
-    owners: frozenset[str]  # uids of what the moved pods belong to
+    owners: frozenset[str]  # uids of the controllers of the moved pods
     won: int  # planned reduction in machines
     at: datetime
     caused: set[str] = field(default_factory=set)  # uids of claims that had to be made for them
@@ -39,17 +39,17 @@ class _Attempt:
 
 
 class IneffectiveMoves:
-    """Remembers attempts, and which machines came of those that did not help."""
+    """Records attempts, and the machines that had to be made after those that saved nothing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._last: _Attempt | None = None
         self._in_a_row = 0
         self._held: dict[str, datetime] = {}  # claim uid -> until when it is excluded
-        self._replacements: set[str] = set()  # uids of claims that attempts asked for themselves
+        self._replacements: set[str] = set()  # uids of claims that were part of a command
 
     def begun(self, replacements: Iterable[NodeClaim]) -> None:
-        """Take note of the machines that an attempt makes by itself."""
+        """Record the replacements of an attempt, which are no sign that it failed."""
         self._replacements |= {claim.metadata.uid for claim in replacements}
 
     def attempted(self, command: Command) -> None:
@@ -95,7 +95,7 @@ def hold(attempts: int) -> timedelta:
 
 
 def owners_of(pods: Iterable[Pod]) -> frozenset[str]:
-    """The uids of what pods belong to."""
+    """The uids of the controllers of pods, by their owner references."""
     return frozenset(
         owner.uid for pod in pods for owner in pod.metadata.owner_references if owner.controller
     )

@@ -31,7 +31,7 @@ VALIDATION_SECONDS: Final = 15.0
 _NOTHING_DONE: Final = 10.0
 _ACTED: Final = 0.0
 _UNSYNCED: Final = 1.0
-# Those that need not search again while nothing has happened, and whose decisions are checked
+# Methods whose empty searches are cached until a change, and whose commands are validated again
 _CONSOLIDATING: Final = (commands.EMPTY, commands.MULTI, commands.SINGLE)
 # How long moved pods take to arrive. The machines they arrive on are then protected for a while, so
 # a command computed earlier would only fail its validation
@@ -41,10 +41,10 @@ _MOVING_PODS: Final = (commands.MULTI, commands.SINGLE)
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a search went by; one that found nothing need not be made again while it holds."""
+    """The inputs of a search that found nothing; it is not repeated while they are the same."""
 
-    happened: int  # how much had happened
-    until: datetime | None  # when something changes by itself
+    happened: int  # count of changes
+    until: datetime | None  # when something changes by time alone, without an event
     allowances: tuple[Allowance, ...] | None  # what budgets allowed; None if they blocked nothing
 
     def allows(self, reason: str) -> bool:
@@ -52,7 +52,7 @@ class _Seen:
         return any(each.remaining for each in self.allowances or () if each.reason == reason)
 
     def unconstrained(self) -> "_Seen":
-        """The same for a search that no budget held up."""
+        """The same for a search that no budget limited."""
         return replace(self, allowances=None)
 
 
@@ -115,7 +115,7 @@ class DisruptionLoop(Loop):
             found = await self._find(disruption_pass, method, seen)
             if found and method in _CONSOLIDATING:
                 found = await self._checked(found[0])
-                disruption_pass = None  # that took a while
+                disruption_pass = None  # its snapshot is too old after the wait
             if found:
                 return await self._begin(found)
         return _NOTHING_DONE
@@ -125,7 +125,7 @@ class DisruptionLoop(Loop):
         return max(0.0, self._settled_at - self.clock.monotonic())
 
     def _has_seen_it_all(self, method: str, preview: PassPreview) -> bool:
-        """Whether nothing has happened since a method found nothing."""
+        """Whether the inputs of a method are the same as when it last found nothing."""
         seen = self._nothing_in.get(method)
         if seen is None or seen.happened != self._changes.count:
             return False
@@ -152,7 +152,7 @@ class DisruptionLoop(Loop):
         return finding.commands
 
     async def _checked(self, command: Command) -> Sequence[Command]:
-        """The command as it still holds after a while, if it does."""
+        """The command if it is still valid after the validation period."""
         await self.clock.sleep(VALIDATION_SECONDS)
         fresh = await self._planner.begin_pass(self._queue.in_progress)
         outcome = await self._planner.check(command, fresh)
@@ -183,7 +183,7 @@ class DisruptionLoop(Loop):
         return self.backoff.after(self._abandoned - 1)
 
     def _report_abandoned(self, command: Command, failure: AbandonedError) -> None:
-        """Log why a command is not carried out, unless the last one was not for the same reason."""
+        """Log why a command is not carried out; not again while the reason stays the same."""
         draft = command_drafts.abandoned(command, failure.number, str(failure))
         if str(failure) != self._complaint:
             self._complaint = str(failure)

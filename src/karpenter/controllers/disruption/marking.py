@@ -36,7 +36,7 @@ class Marker:
         self._log = log
 
     async def put_on(self, machine: StateNode, reason: str) -> None:
-        """Close a machine to new pods, and say on its claim why.
+        """Taint a machine against new pods, and set the reason as a condition of its claim.
 
         Raises:
             GoneError: there is nothing left to disrupt.
@@ -73,7 +73,7 @@ class Marker:
         await change(self._context, machine.node_claim, explained, subresource=STATUS)
 
     async def take_off(self, machine: StateNode) -> None:
-        """Open a machine to pods again; one that is on its way out stays as it is.
+        """Remove the taint and the condition; a machine that is being deleted keeps them.
 
         Raises:
             KubeError: the marks could not be removed.

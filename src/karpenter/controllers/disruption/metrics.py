@@ -59,7 +59,7 @@ class Tally:
             self.unhealthy(claim, command.repair.governing.condition.type, command.drain_bound)
 
     def unhealthy(self, claim: NodeClaim, condition: str, bound: timedelta | None = None) -> None:
-        """Count a machine that is repaired; ``bound`` is what its pods have at most."""
+        """Count a machine that is repaired; ``bound`` limits the grace period of its pods."""
         mode = termination_mode(claim)
         if bound is not None:
             mode = "eventual" if bound > _NO_TIME else "forceful"
@@ -117,7 +117,7 @@ class BlockedGauges:
         self._show()
 
     def _show(self) -> None:
-        # Methods have the same candidates, and each of them is one node
+        # Several methods may leave the same candidate; it counts once
         beyond = {each.name: each for nodes in self._beyond_budgets.values() for each in nodes}
         nodes: Counter[tuple[str, str]] = Counter()
         savings: dict[str, float] = {}

@@ -50,7 +50,7 @@ _NAP: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class DisruptionPass:
-    """A pass that has begun, with what it found out about the cluster in general."""
+    """A pass that has begun, with what is reported about the cluster whichever method decides."""
 
     search: Search
     protected: tuple[Pod, ...]  # pods of our machines with an annotation that protects them
@@ -88,10 +88,9 @@ def prepared(view: DisruptionContext) -> DisruptionPass:
 
 
 def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime | None:
-    """When a machine that stays may go, or one that takes no pods may take some, by itself.
+    """The next moment at which a search may find something else by time alone, without an event.
 
-    That is when its nomination ends, when the protection of a pod ends, and when its pods have
-    been quiet for long enough.
+    That is the end of a nomination, of the protection of a pod, or of ``consolidateAfter``.
     """
     moments = list(map(protected_until, protected))
     for machine in view.snapshot.nodes:
@@ -106,9 +105,9 @@ def next_change(view: DisruptionContext, protected: Iterable[Pod]) -> datetime |
 
 @dataclass(frozen=True, slots=True)
 class PassPreview:
-    """What is known about a cluster without a pass."""
+    """What can be computed about a cluster without the cost of a pass."""
 
-    idle: frozenset[str]  # methods that surely find nothing
+    idle: frozenset[str]  # methods that cannot find anything
     allowances: tuple[Allowance, ...]  # what budgets leave to each pool, for each reason
 
 
@@ -123,7 +122,7 @@ def preview(snapshot: Snapshot, policies: RepairPolicies | None, *, now: datetim
 
 
 def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozenset[str]:
-    """The methods that surely find nothing in a cluster."""
+    """The methods that cannot find anything in a cluster."""
     idle = {commands.REPAIR, commands.DRIFT, commands.STATIC_DRIFT}
     for machine in snapshot.nodes:
         if machine.node is None or machine.node_claim is None:
@@ -136,7 +135,7 @@ def idle_methods(snapshot: Snapshot, policies: RepairPolicies | None) -> frozens
 
 
 class DisruptionPlanner:
-    """Makes passes, and remembers between them what only this process knows."""
+    """Makes passes, and keeps between them what the API server does not store."""
 
     def __init__(self, context: Context, log: Any) -> None:
         self._context = context
@@ -246,11 +245,11 @@ class DisruptionPlanner:
 
 
 class _PendingPods:
-    """Knows when pods last began to wait for a node."""
+    """Records when a pod last became pending."""
 
     def __init__(self, context: Context) -> None:
         self._loop_thread = threading.get_ident()
-        self._last = float("-inf")  # on the wall clock's monotonic scale
+        self._last = float("-inf")  # by time.monotonic, not by the clock of the context
         self._end = context.mirror(Pod).on_change(self._notice)
 
     def end(self) -> None:
@@ -258,9 +257,10 @@ class _PendingPods:
         self._end()
 
     def for_a_thread(self) -> Callable[[threading.Event], None]:
-        """What a thread calls now and then to let planning for those pods go first.
+        """A function that a thread calls at intervals to yield the processor to provisioning.
 
-        It waits no more than it works, so that pods that never stop coming do not stop it.
+        It waits for at most as long as the thread has worked: a steady stream of pending pods
+        slows disruption to half its speed, but does not starve it.
         """
         called = time.monotonic()
         worked = waited = 0.0
@@ -268,7 +268,7 @@ class _PendingPods:
         def give_way(stop: threading.Event) -> None:
             nonlocal called, worked, waited
             if threading.get_ident() == self._loop_thread:
-                return  # in simulated time nothing runs concurrently
+                return  # in virtual time the pass runs on the event loop, and must not block it
             began = time.monotonic()
             worked += began - called
             while (

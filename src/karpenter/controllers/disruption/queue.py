@@ -69,7 +69,7 @@ class CommandQueue(Controller):
         return frozenset(self._machines)
 
     def reserve(self, number: str, names: Iterable[str]) -> bool:
-        """Keep machines for a command; say whether all of them were free."""
+        """Reserve machines for a command; return whether none was part of another command."""
         wanted = tuple(names)
         if any(name in self._machines for name in wanted):
             return False
@@ -77,7 +77,7 @@ class CommandQueue(Controller):
         return True
 
     def release(self, number: str, *names: str) -> None:
-        """Let go of some machines of a command, or of all of them."""
+        """Remove the reservation of some machines of a command, or of all of them."""
         for name in names or [name for name, held in self._machines.items() if held == number]:
             self._machines.pop(name, None)
 
@@ -124,7 +124,7 @@ class CommandQueue(Controller):
         return None
 
     async def _problem(self, running: Running) -> str:
-        """Look at the replacements; say why the command cannot succeed, if it cannot."""
+        """Check the replacements; return why the command cannot succeed, or nothing."""
         for replacement in running.replacements:
             name = replacement.metadata.name
             if name in running.standing:
@@ -147,11 +147,11 @@ class CommandQueue(Controller):
         known = self.context.mirror(NodeClaim).get(replacement.metadata.name)
         if known is not None and known.metadata.uid == replacement.metadata.uid:
             return known
-        # The mirror may be older than the claim
+        # The mirror may lag behind the creation of the claim
         return await read_again(self.context, replacement)
 
     def _keep(self, running: Running) -> None:
-        """Keep replacements for pods that are only now asked to leave; they look empty."""
+        """Nominate the replacements: they are empty until the pods that are now evicted arrive."""
         until = later(self.clock.now(), nomination_window(self.context.settings.batch_max_duration))
         for replacement in running.replacements:
             self.context.state.nominate(replacement.metadata.name, until)
@@ -213,7 +213,7 @@ class CommandQueue(Controller):
         try:
             await self._roll_back(running)
         finally:
-            # Not before: once free, a machine may be part of a new command, whose marks must stay
+            # Release after the rollback: a new command may reserve the machine and mark it
             self._end(running)
 
     async def _roll_back(self, running: Running) -> None:
@@ -230,7 +230,7 @@ class CommandQueue(Controller):
                 raise outcome
 
     def _mark(self, running: Running) -> None:
-        # A replacement that seemed to be gone for a moment has caused the marks to be removed
+        # ``_claim_changed`` removed the marks if a replacement was missing for a moment
         for candidate in running.command.candidates:
             if candidate.name not in running.going:
                 self.context.state.mark(candidate.claim.metadata.name)

@@ -60,7 +60,7 @@ class FindingReporter:
         self._blocked = BlockedGauges(context.metrics)
 
     def report_budgets(self) -> None:
-        """Complain about budgets that cannot be read, when they are new."""
+        """Log budgets that cannot be parsed, once for each problem."""
         now = self._context.clock.now()
         found: dict[str, str] = {}
         for pool in self._context.mirror(NodePool).list():
@@ -127,7 +127,7 @@ class FindingReporter:
         self._blocked.method_ended(finding.method, kept)
         for announcement in finding.events:
             self._announce(announcement)
-        # Single-node consolidation repeats the verdicts of multi-node, unless it does not run
+        # Multi-node verdicts are reported only if it decided: else single-node repeats them all
         if finding.method != commands.MULTI or finding.commands:
             async for verdict in paced(finding.verdicts.values()):
                 self._report_blocked_machine(verdict, view.snapshot)
@@ -161,7 +161,11 @@ class FindingReporter:
         gauge.labels(reason=reason.lower()).set(self._eligible_for(reason))
 
     def _eligible_for(self, reason: str) -> int:
-        """Both kinds of drift have machines of their own, both kinds of consolidation the same."""
+        """How many machines are eligible for a reason.
+
+        The two drift methods have disjoint candidates, so their counts are added; the two
+        consolidation methods have the same ones.
+        """
         of_each = [count for method, count in self._eligible.items() if REASON_OF[method] == reason]
         return max(of_each) if reason == budgets.UNDERUTILIZED else sum(of_each)
 
@@ -177,7 +181,7 @@ class FindingReporter:
             metrics.consolidation_moves_total.labels(**facts).inc()
 
     def _report_protection(self, disruption_pass: DisruptionPass) -> None:
-        """Say once what a do-not-disrupt annotation with another value than "true" does."""
+        """Publish once what a do-not-disrupt annotation with another value than "true" does."""
         protected: dict[str, str] = {}
         for pod in disruption_pass.protected:
             note = protection(pod, now=disruption_pass.view.now)
@@ -203,7 +207,7 @@ class FindingReporter:
 
 
 class RepairNotes:
-    """Follows the conditions of nodes; heartbeats change nothing."""
+    """Logs when a node begins or ceases to match a repair policy; heartbeats do not count."""
 
     def __init__(self, context: Context, policies: RepairPolicies, log: Any) -> None:
         self._log = log

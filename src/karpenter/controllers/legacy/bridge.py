@@ -43,7 +43,7 @@ NAME_TAKEN: Final = "NameTaken"
 NODE_CLASS_NOT_FOUND: Final = "NodeClassNotFound"
 NODE_CLASS_NOT_READY: Final = "NodeClassNotReady"
 
-_ALL: Final = ("", "")  # legacy objects refer to each other, so they are looked at together
+_ALL: Final = ("", "")  # one key: legacy objects refer to each other and are translated together
 _AGAIN: Final = 60.0
 _NO_FAMILY: Final = "; it names no amiFamily, which stands for AL2: LEGACY_AMI_FAMILY sets another"
 
@@ -111,11 +111,11 @@ class BridgeController(Controller):
         return self._translated[1]
 
     def _kept_kubelets(self, legacy: Iterable[Resource]) -> dict[str, JsonObject]:
-        """The kubelet settings of classes of templates on which other pools count, by name.
+        """The kubelet settings to keep, by node class, because other pools still use the class.
 
-        A template has no such settings, its Provisioners have. The pool of one that is deleted
-        outlives it, for as long as its nodes drain or, orphaned, for good; taking the settings from
-        the class would replace its nodes.
+        Only a Provisioner has such settings; its template does not. The pool of a deleted
+        Provisioner outlives it while its nodes drain or, if orphaned, for good; removing the
+        settings from the class would make these nodes drift.
         """
         staying = {each.metadata.uid for each in legacy}
         used = {
@@ -168,7 +168,7 @@ class BridgeController(Controller):
         return "", ""
 
     async def _ensure(self, owner: Resource, wanted: JsonObject) -> bool:
-        """Make an object what it should be; say whether that was for us to do."""
+        """Create or update an object; return False if another owner holds the name."""
         kind = model_for(wanted["apiVersion"], wanted["kind"])
         present = self.context.mirror(kind).get(wanted["metadata"]["name"])
         if present is None:
@@ -180,7 +180,7 @@ class BridgeController(Controller):
             self.log.info("created from legacy object", **{wanted["kind"]: name})
             return True
         if not _belongs_to(present, owner):
-            # Where node classes have nothing in them, any of that name will do
+            # Node classes of other clouds are empty, so any class of that name serves
             return self._may_share_classes and not isinstance(present, NodePool)
         change = difference(present, wanted)
         if change and present.metadata.deletion_timestamp is None:
@@ -188,7 +188,7 @@ class BridgeController(Controller):
         return True
 
     async def _remove_leftovers(self, translations: list[Translation]) -> None:
-        """Remove what an owner has once stood for and stands for no more."""
+        """Delete owned objects that the translation of their owner no longer contains."""
         wanted = {
             (translation.owner.metadata.uid, each["kind"], each["metadata"]["name"])
             for translation in translations
@@ -241,7 +241,7 @@ class BridgeController(Controller):
 
 
 def _options(settings: Settings) -> Options:
-    """What the settings of the controller say where legacy objects say nothing."""
+    """Defaults of the conversion, from the settings of the controller."""
     return Options(
         node_role=settings.legacy_node_role or None,
         instance_profile=settings.legacy_instance_profile or None,
@@ -252,7 +252,7 @@ def _options(settings: Settings) -> Options:
 
 
 def _makes_class(translations: list[Translation], kind: str, name: str) -> bool:
-    """Whether a node class is on its way: what was made just now is perhaps not seen yet."""
+    """Whether a translation creates the node class; the mirror may not show it yet."""
     return any(
         (made["kind"], made["metadata"]["name"]) == (kind, name)
         for each in translations
@@ -267,7 +267,8 @@ def _names_family(owner: Resource) -> bool:
 def difference(present: Resource, wanted: Mapping[str, Any]) -> JsonObject:
     """The patch that makes an object what is wanted.
 
-    Its labels and annotations are added to; the one that carries kubelet settings is removed, too.
+    Labels and annotations are added or changed. The only one removed is the annotation that
+    carries kubelet settings.
     """
     change: JsonObject = {}
     held = to_plain(present)
@@ -280,7 +281,7 @@ def difference(present: Resource, wanted: Mapping[str, Any]) -> JsonObject:
         known = section(held, "metadata", field)
         missing = {key: value for key, value in asked.items() if known.get(key) != value}
         if field == "annotations" and known.keys() - asked.keys() >= {labels.KEPT_KUBELET}:
-            missing[labels.KEPT_KUBELET] = None  # it would overrule the class, which has them now
+            missing[labels.KEPT_KUBELET] = None  # it would override the settings of the class
         if missing:
             change.setdefault("metadata", {})[field] = missing
     return change
@@ -291,7 +292,8 @@ def merge_patch(
 ) -> JsonObject:
     """The JSON merge patch that turns one mapping into another.
 
-    Neither holds defaults; where ``said`` names one it is written out, as it may be required.
+    Neither holds defaults. A removed field that ``said`` names is set to its value there instead
+    of null, because the field may be required.
     """
     patch: JsonObject = {key: said.get(key) for key in sorted(old.keys() - new.keys())}
     for key, value in new.items():

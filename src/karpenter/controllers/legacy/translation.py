@@ -31,7 +31,7 @@ _NO_ROLE: Final = (
     " LEGACY_INSTANCE_PROFILE of the controller, or name an instanceProfile"
 )
 _TEMPLATE: Final = ("spec", "template", "spec")
-# No other cloud has roles; with one the conversion does not advise to name it
+# Other clouds have no roles; any value suppresses the warning that a role is missing
 _ELSEWHERE: Final = Options(
     node_role="none", default_node_class=DEFAULT_CLASS, ignore_defaults=True
 )
@@ -39,7 +39,7 @@ _ELSEWHERE: Final = Options(
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What one legacy object stands for, or why it stands for nothing."""
+    """The v1 objects that one legacy object is translated to, or why there are none."""
 
     owner: Resource
     objects: tuple[JsonObject, ...] = ()
@@ -91,7 +91,7 @@ def _manifest(resource: Resource) -> JsonObject:
 
 
 def _for_cluster(obj: Mapping[str, Any]) -> JsonObject:
-    """An object as it is created: what guards or describes its legacy object stays with that."""
+    """An object as it is created: without its legacy object's finalizers and last-applied."""
     metadata = without(section(obj, "metadata"), "finalizers")
     annotations = without(section(metadata, "annotations"), _LAST_APPLIED)
     metadata = without(metadata, "annotations")

@@ -73,7 +73,7 @@ def with_conditions(claim: NodeClaim, changed: Conditions) -> NodeClaim:
 
 
 def summed_up(claim: NodeClaim, *, now: datetime) -> NodeClaim:
-    """The claim with all its conditions there, settled ones renewed, and Ready as their sum."""
+    """The claim with all conditions present, at its generation, and ``Ready`` derived from them."""
     changed = claim.status.conditions
     for kind in conditions.NODE_CLAIM_DEPENDENTS:
         changed = conditions.at_generation(changed, kind, claim.metadata.generation)
@@ -109,10 +109,10 @@ def differences(old: NodeClaim, new: NodeClaim) -> Differences:
 
 
 def is_news(old: NodeClaim, new: NodeClaim) -> bool:
-    """Whether a change may call for work.
+    """Whether a change of a claim has to be reconciled.
 
-    What is only said of a claim does not: other reasons and messages, and conditions of which
-    nothing is known so far.
+    Changed reasons and messages do not, nor does a condition that is added as ``Unknown``: this
+    controller writes them itself.
     """
     return _settled(old) != _settled(new) or _without_words(old) != _without_words(new)
 
@@ -123,7 +123,7 @@ def _settled(claim: NodeClaim) -> dict[str, str]:
 
 
 def _without_words(claim: NodeClaim) -> NodeClaim:
-    """A claim without its conditions, and without the number of its version."""
+    """A claim without its conditions and its resourceVersion."""
     metadata = msgspec.structs.replace(claim.metadata, resource_version="")
     status = msgspec.structs.replace(claim.status, conditions=())
     return msgspec.structs.replace(claim, metadata=metadata, status=status)

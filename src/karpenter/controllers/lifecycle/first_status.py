@@ -17,7 +17,7 @@ from karpenter.controllers.lifecycle.claim_changes import differences
 from karpenter.kube.errors import KubeError
 from karpenter.model.conditions import READY, find
 
-# Long enough for a launch that asks no cloud, too short to be seen in a list of claims
+# Longer than a launch without a cloud's API call, shorter than a user notices in a list of claims
 A_MOMENT: Final = 0.5
 
 
@@ -55,11 +55,11 @@ class FirstStatus:
             return
         if error is not None:
             self._writing.cancel()
-            # The error goes on, not that the write was cancelled because of it
+            # Propagate the error of the step, not the CancelledError of the write
             with suppress(KubeError, asyncio.CancelledError):
                 await self._writing
             return
-        # The last write of the reconcile says the same again, and fails for the same reason
+        # Suppressed: the last write of the reconcile repeats these conditions, and fails likewise
         with suppress(KubeError):
             self.stored = await self._writing
 

@@ -85,7 +85,7 @@ class InstanceGarbageCollector(Loop):
         for instance in instances:
             try:
                 await self._terminate(instance)
-            except Exception as error:  # noqa: BLE001 the others are to go all the same
+            except Exception as error:  # noqa: BLE001 the others must still be terminated
                 errors.append(error)
         if errors:
             raise errors[0]
@@ -105,7 +105,7 @@ class InstanceGarbageCollector(Loop):
 
 
 def belongs_to_nobody(provider_id: str, since: datetime, claims: Iterable[NodeClaim]) -> bool:
-    """Whether no claim has the instance, and none can turn out to have it."""
+    """Whether no claim names the instance, and no unlaunched claim can be the one it is for."""
     return not any(
         claim.status.provider_id == provider_id
         or (not claim.status.provider_id and _may_have_launched(claim, since))
@@ -114,7 +114,7 @@ def belongs_to_nobody(provider_id: str, since: datetime, claims: Iterable[NodeCl
 
 
 def stand_in(instance: Instance) -> NodeClaim:
-    """A claim that names an instance, for a provider to delete it by."""
+    """A claim that names an instance, because providers delete instances by claim."""
     return NodeClaim(
         metadata=ObjectMeta(labels=instance.labels, annotations=instance.annotations),
         status=NodeClaimStatus(provider_id=instance.provider_id, image_id=instance.image_id),
@@ -137,7 +137,7 @@ class ClaimGarbageCollector(Loop):
 
     async def step(self) -> float:
         """Delete the claims of instances that no longer exist."""
-        # Claims first: what is launched while the cloud answers is in the answer or not asked for
+        # Claims before instances: a claim launched during the call is not among those compared
         claims = [claim for claim in self.context.mirror(NodeClaim).list() if self._counts(claim)]
         if not claims:
             return _PERIOD
@@ -150,7 +150,7 @@ class ClaimGarbageCollector(Loop):
         )
         for error in outcomes:
             if error is not None:
-                raise error  # the others are gone all the same
+                raise error  # the other claims have been deleted
         return _PERIOD
 
     def _counts(self, claim: NodeClaim) -> bool:
@@ -172,7 +172,7 @@ class ClaimGarbageCollector(Loop):
 def is_lost(claim: NodeClaim, nodes: Sequence[Node], present: Collection[str]) -> bool:
     """Whether the claim's instance is gone.
 
-    A cloud may forget for a moment; a kubelet that reports from the instance knows better.
+    The list of a cloud may lag; a Node that is Ready proves that the instance still runs.
     """
     if claim.status.provider_id in present:
         return False

@@ -1,4 +1,4 @@
-"""Initialization: a registered Node has everything its claim was promised.
+"""Initialization: a registered Node is ready and offers all resources its claim requests.
 
 The condition stays true whatever happens to the Node; only a reboot resets it, and it is not
 checked while the reboot is under way.
@@ -101,7 +101,7 @@ class Initialization:
 
 
 def obstacle_on(claim: NodeClaim, node: Node) -> Obstacle | None:
-    """The first thing the Node lacks or has too much, of all that can be seen on it."""
+    """The first obstacle on the Node: not ready, a taint that must go, or a missing resource."""
     if not is_true(node.status.conditions, READY):
         return Obstacle("NodeNotReady", f"Node {node.metadata.name} is not ready")
     for taint in node.spec.taints:

@@ -82,7 +82,7 @@ class Launch:
             return await self._without_capacity(claim, error)
         except NodeClassNotReadyError as error:
             return await self._give_up(claim, error, NODECLASS_NOT_READY)
-        except Exception as error:  # noqa: BLE001 users read on the claim whatever went wrong
+        except Exception as error:  # noqa: BLE001 any error becomes a condition of the claim
             reason, message = failure(error)
             now = self._context.clock.now()
             changed = conditioned(claim, LAUNCHED, UNKNOWN, reason, message, now=now)
@@ -90,7 +90,7 @@ class Launch:
         return ClaimStep(self._with_instance(claim, instance), afterwards=self._report)
 
     def recall(self, claim: NodeClaim) -> NodeClaim:
-        """The claim with the instance it has, if that could not be written down before."""
+        """The claim with its launched instance, if the status could not be written before."""
         known = self._remembered.get(claim.metadata.uid)
         if known is None or claim.status.provider_id:
             return claim
@@ -187,9 +187,9 @@ class Launch:
 
 
 def with_instance(claim: NodeClaim, instance: Instance) -> NodeClaim:
-    """What the claim says once it has an instance.
+    """The claim with the labels, annotations and status of its instance.
 
-    A label the claim has already stays as it is; of annotations the provider's word is the last.
+    Where both set a key, the label of the claim wins, and the annotation of the provider.
     """
     launched = with_metadata(
         claim,

@@ -2,7 +2,8 @@
 
 One reconcile of a claim: finalizer, launch, registration, initialization, liveness. All steps run
 every time, each on the claim as the previous one changed it, and the claim is written once at the
-end, if anything changed; a launch that takes long also writes the first conditions meanwhile. A restart loses nothing: the finalizer is stored before anything is launched, the provider launches
+end, if anything changed; a launch that takes long also writes the first conditions meanwhile. A
+restart loses nothing: the finalizer is stored before anything is launched, the provider launches
 only once per claim, and what was written to a Node is recognised on the Node.
 """
 
@@ -106,7 +107,7 @@ class LifecycleController(Controller):
             for take in self._steps:
                 try:
                     step = await take(claim)
-                except Exception as error:  # noqa: BLE001 the other steps are taken all the same
+                except Exception as error:  # noqa: BLE001 the other steps must still run
                     errors.append(error)
                     continue
                 if step.is_over:
@@ -118,7 +119,7 @@ class LifecycleController(Controller):
         errors += await _report_errors(taken, written)
         again = min((step.again for step in taken if step.again is not None), default=None)
         if errors:
-            # The back-off may end after a deadline
+            # The back-off after the error may be longer than the time a step asked for
             if again is not None:
                 self.queue.add_after(key, again)
             raise _worst(errors)
@@ -136,7 +137,7 @@ class LifecycleController(Controller):
 
     def _claim_changed(self, old: NodeClaim | None, new: NodeClaim | None) -> None:
         claim = new or old
-        # Why a launch failed is written on the claim; that must not be a reason to try again at once
+        # A failed launch writes its reason to the claim; that event must not bypass the back-off
         if claim is not None and (old is None or new is None or is_news(old, new)):
             self.queue.add(key_of(claim))
 
@@ -164,7 +165,7 @@ async def _report_errors(taken: Iterable[ClaimStep], written: NodeClaim) -> list
 
 
 def _worst(errors: list[Exception]) -> Exception:
-    """The error to report: rather one that is more than a race; the others are noted on it."""
+    """The error to raise: a race only if all are races; the others are added as notes."""
     worst = min(errors, key=is_race)
     for other in errors:
         if other is not worst:

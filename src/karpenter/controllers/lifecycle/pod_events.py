@@ -100,7 +100,7 @@ def last_change(pod: Pod) -> datetime | None:
 def is_news(claim: NodeClaim, moment: datetime, *, now: datetime) -> bool:
     """Whether an event is to be written down: it is the first, or a while after the last.
 
-    One that has not come yet was dated by a wrong clock, and counts for nothing.
+    A stored time in the future comes from a clock that was wrong, and is replaced.
     """
     last = claim.status.last_pod_event_time
     return last is None or last - now > CLOCK_SKEW or moment - last >= _DEDUPE

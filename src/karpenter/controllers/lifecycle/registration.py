@@ -144,7 +144,7 @@ class Registration:
 
 
 def is_leaving(node: Node) -> bool:
-    """Whether a Node goes before it was ours; the API server lets no finalizer be added to it."""
+    """Whether a Node is being deleted without our finalizer; none can be added any more."""
     metadata = node.metadata
     return metadata.deletion_timestamp is not None and labels.TERMINATION not in metadata.finalizers
 
@@ -162,10 +162,10 @@ async def ask(hooks: Sequence[RegistrationHook], claim: NodeClaim, node: Node) -
 
 
 def sum_up(answers: Sequence[tuple[str, HookResult | BaseException]]) -> Verdict:
-    """What the answers of all hooks come to.
+    """Combine the answers of all hooks.
 
     Raises:
-        BaseException: what a hook died of, if it was not one of its errors.
+        BaseException: a hook raised something that is no ``Exception``, such as a cancellation.
     """
     pending: list[str] = []
     waits: list[float] = []
@@ -194,9 +194,9 @@ def sum_up(answers: Sequence[tuple[str, HookResult | BaseException]]) -> Verdict
 
 
 def node_patch(claim: NodeClaim, node: Node, *, is_ready: bool) -> dict[str, Any]:
-    """What to write to a Node so that it is as the claim says; nothing if it is.
+    """The patch that gives a Node what its claim specifies; empty if it has it.
 
-    ``is_ready`` also opens it for pods.
+    With ``is_ready`` it also removes the ``unregistered`` taint.
     """
     metadata: dict[str, Any] = {}
     held = node.metadata
@@ -222,8 +222,8 @@ def node_patch(claim: NodeClaim, node: Node, *, is_ready: bool) -> dict[str, Any
 def wanted_taints(claim: NodeClaim, node: Node, *, is_ready: bool) -> tuple[Taint, ...]:
     """The taints of a Node that is registered, or still waits to be.
 
-    Of a Node that was registered before, and only its claim does not say so yet, the startup
-    taints are not put back: their owner may have removed them since.
+    A Node may carry the registered label while its claim lacks the condition, after a write that
+    failed. Its startup taints are not restored: their owner may have removed them since.
     """
     taints = list(node.spec.taints)
     was_registered = node.metadata.labels.get(labels.REGISTERED) == _YES

@@ -17,7 +17,8 @@ def is_served(context: Context, pool: NodePool) -> bool:
 def can_be_asked_for(pool: NodePool) -> bool:
     """Whether missing instance types of a pool are an error of its provider.
 
-    Before its node class is ready it may not know, and the class says itself what is missing.
+    Before its node class is ready the provider may not be able to list them, and the status of
+    the class reports what is missing.
     """
     return is_true(pool.status.conditions, NODE_CLASS_READY)
 

@@ -76,7 +76,7 @@ class RegistrationHealth:
             await self._write(pool, FALSE, reason, message)
 
     def _pool_of(self, claim: NodeClaim) -> NodePool | None:
-        """The pool that made the claim; a later one of the same name has no part in it."""
+        """The pool that owns the claim by uid; not a later one of the same name."""
         pool = self._pools.get(claim.metadata.labels.get(labels.NODEPOOL, ""))
         if pool is None:
             return None
@@ -118,7 +118,7 @@ class RegistrationHealth:
 
 
 class RegistrationHealthController(Controller):
-    """Forgets what is known of a pool's health when the pool or its node class changes."""
+    """Clears the record of a pool when the generation of the pool or its node class changes."""
 
     name = "nodepool.registrationhealth"
     kind = NodePool

@@ -74,7 +74,7 @@ class CounterController(Controller):
             gone = dict.fromkeys(pool.status.resources.keys() - resources.keys())
             status = {"resources": {**gone, **resources}, "nodes": count}
             if find(pool.status.conditions, READY) is None:
-                # A pool that is counted before it is judged has all its conditions as well
+                # The first write of a status adds all conditions, whichever controller makes it
                 await write_conditions(self.context, pool, pool.status.conditions, **status)
             else:
                 await self.context.patch(pool, {"status": status}, subresource="status")

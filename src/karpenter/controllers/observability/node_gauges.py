@@ -93,7 +93,7 @@ class NodeGauges:
         )
 
     def _about(self, machine: StateNode, node: Node) -> _NodeSeries:
-        """What was said last time, unless the machine has changed."""
+        """The cached series of a machine, computed again if it has changed."""
         series = self._series_of.get(node.metadata.name)
         if series is None or series.machine is not machine:
             return self._tell(machine, node)

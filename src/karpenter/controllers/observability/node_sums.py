@@ -82,7 +82,7 @@ class NodeSums:
         )
 
     def _part(self, machine: StateNode) -> _Part:
-        """What was found last time, unless the machine has changed."""
+        """The cached part of a machine, computed again if it has changed."""
         assert machine.node is not None
         known = self._parts.get(machine.name)
         if known is not None and known.machine is machine:

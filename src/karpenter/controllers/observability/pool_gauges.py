@@ -37,7 +37,7 @@ POOL_FAMILIES: Final = (_LIMIT, _USAGE, _COST)
 
 
 class PriceTracker(Controller):
-    """Knows what the machines of every pool cost."""
+    """Caches the prices of every pool."""
 
     name = "state.pricing"
     kind = NodePool

@@ -8,7 +8,7 @@ from karpenter.controllers.context import Context
 
 
 class Source(Protocol):
-    """What has lines for every scrape."""
+    """A source of metrics that are computed on each scrape."""
 
     def lines(self) -> Iterable[str]:
         """Everything there is to say now, in the text format of Prometheus."""

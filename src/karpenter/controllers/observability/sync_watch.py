@@ -21,7 +21,7 @@ SYNC_FAMILIES: Final = (
 
 
 class SyncWatch(Loop):
-    """Watches whether decisions can be taken at all."""
+    """Checks whether the state is in sync; without it no pass begins."""
 
     name = "state.sync"
 

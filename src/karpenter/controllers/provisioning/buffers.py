@@ -52,7 +52,7 @@ class BufferController(Controller):
     async def reconcile(self, key: Key) -> float | None:
         buffer = self._buffers.get(key[1], key[0])
         if buffer is None:
-            # What was kept for it alone may go now
+            # The next pass plans without its virtual pods, so nothing is kept for them any more
             self._batcher.trigger()
             return None
         resolved = self._resolved(buffer)
@@ -63,7 +63,7 @@ class BufferController(Controller):
         return _AGAIN
 
     def _on_change(self, old: Resource | None, new: Resource | None) -> None:
-        """Wake the buffers that a change is about; one of a status alone is about none."""
+        """Enqueue the buffers that refer to a changed object; changes of status are ignored."""
         if old is not None and new is not None:
             before, after = old.metadata, new.metadata
             if before.uid == after.uid and before.generation == after.generation:

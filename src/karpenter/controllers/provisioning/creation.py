@@ -132,7 +132,7 @@ class ClaimCreator:
         return claim
 
     def _still_wanted(self, pool: NodePool, name: str) -> str:
-        """A reserved name, unless the pool has changed since; another one if there is none."""
+        """The reserved name, or a new one; raises if the pool no longer admits the claim."""
         if not name:
             return self.reserve(pool)
         objection = self.objection(pool, slots=0)
@@ -142,7 +142,7 @@ class ClaimCreator:
         raise objection
 
     def _usage(self, pool: str) -> Resources:
-        """What a pool has; many claims are made at once, so it is added up only when it changes."""
+        """The usage of a pool, cached while its machines are the same: claims come in batches."""
         machines = self._context.state.snapshot().nodes_of(pool)
         if self._used[0] is not machines:
             self._used = machines, usage_of(machines)
@@ -162,10 +162,10 @@ class ClaimCreator:
         )
 
     async def _sent(self, name: str, body_of: BodyOf) -> NodeClaim:
-        """Create a claim; afterwards it is known, or in doubt, or expected no more.
+        """Create a claim; afterwards it exists, is in doubt, or is not expected any more.
 
-        When no answer comes the claim may be there or not, so it is asked for again by its name,
-        and counted on for a while whatever becomes of that.
+        After a lost answer the claim may or may not exist. The creation is repeated under the same
+        name, which is idempotent, and the claim counts as expected for a while in either case.
         """
         is_in_doubt = False
         for left in reversed(range(_ATTEMPTS)):

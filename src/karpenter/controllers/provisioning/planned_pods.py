@@ -1,4 +1,4 @@
-"""What is remembered about pods between seeing them and running them.
+"""The times and the planned claims of pods, from pending to running.
 
 The record is kept in memory only: after a restart, metrics start over and early binding is left to
 the scheduler.
@@ -25,7 +25,7 @@ class PodTimes:
 
 @dataclass(slots=True)
 class PlannedPods:
-    """The memory: times of pods by uid, and which pods are expected on which claim."""
+    """The times of pods by uid, and which pods are expected on which claim."""
 
     _times: dict[str, PodTimes] = field(default_factory=dict)
     _claim_of: dict[str, str] = field(default_factory=dict)  # pod uid -> claim

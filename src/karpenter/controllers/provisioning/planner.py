@@ -32,14 +32,14 @@ from karpenter.state.snapshot import Snapshot
 
 CONTROLLER: Final = "provisioner"
 _LONGEST_PLANNING: Final = 60.0
-_LONGEST_LOOK_AHEAD: Final = 5.0  # during which no other pass begins
+_LONGEST_LOOK_AHEAD: Final = 5.0  # no other pass begins before it ends
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What a plan was made from."""
 
-    snapshot: Snapshot  # with what settings and legacy kinds make of it
+    snapshot: Snapshot  # with overlays and legacy kinds applied
     catalogue: Catalogue
     now: datetime
 
@@ -70,7 +70,7 @@ class ProvisioningPlanner:
         """Plan for the cluster as it is now; ``first`` are uids of pods to begin with.
 
         Raises:
-            TimeoutError: the cloud did not say in time what it sells.
+            TimeoutError: the cloud did not list its instance types in time.
         """
         context = self._context
         snapshot = context.state.snapshot()
@@ -90,7 +90,7 @@ class ProvisioningPlanner:
         return PlannedPass(snapshot, outcome, seconds, skipped, asked)
 
     async def after_later_passes(self, done: PlannedPass) -> PlannedPass:
-        """The same pass, distinguishing pods that a later pass will place from those that never fit.
+        """The same pass, which separates pods that a later pass places from those that never fit.
 
         It takes about as long as the pass itself, so nothing should wait for it.
         """
@@ -116,7 +116,7 @@ class ProvisioningPlanner:
     def _planned(
         self, asked: Question, watch: "_Stopwatch", first: Sequence[str], is_legacy: bool
     ) -> tuple[ProvisioningPlan, Question]:
-        """The plan, and the question as it was asked in the end."""
+        """The plan, and the question with the snapshot it was made from."""
         snapshot = asked.snapshot
         waiting = sum(map(is_provisionable, snapshot.unbound_pods.values()))
         if not waiting and not _has_other_work(snapshot, self._settings):
@@ -138,7 +138,7 @@ class ProvisioningPlanner:
                 compiler=self._compiler,
             )
             if outcome.plan.packing is not None:
-                _ = outcome.plan.bound  # worked out here, beside the event loop
+                _ = outcome.plan.bound  # cached here, in the thread: it is slow to compute
         return outcome, asked
 
     def _measured(self, waiting: int, elapsed: Callable[[], float]) -> "_Measured":

@@ -34,7 +34,7 @@ class Provisioner(Loop):
     """Makes room for pods that wait."""
 
     name = CONTROLLER
-    # Pods that wait ask again every ten seconds anyway
+    # Pending pods trigger again every ten seconds, so a longer back-off has no effect
     backoff = Backoff(0.5, 10.0)
 
     def __init__(self, context: Context, batcher: Batcher, planned: PlannedPods) -> None:
@@ -75,7 +75,7 @@ class Provisioner(Loop):
         if self.context.settings.feature_gates["CapacityBuffer"]:
             await report_buffers(self.context, done.outcome.buffers)
         if any(pod not in plan.costly for pod in plan.unevaluated):
-            # Costly pods are tried when pending pods trigger again; others would wait for them
+            # Not for costly pods: the trigger of pending pods retries them, so none waits for them
             self._batcher.trigger()
         return claims
 
@@ -100,7 +100,7 @@ class Provisioner(Loop):
         async def created(claim: PlannedClaim) -> NodeClaim | Exception | None:
             try:
                 return await self._created(claim, done)
-            except Exception as error:  # noqa: BLE001 the others are to be made all the same
+            except Exception as error:  # noqa: BLE001 the others must still be created
                 return error
             finally:
                 turns.release()

@@ -154,14 +154,14 @@ class Reporter:
     def _report_refusal(
         self, entry: Unplaced, why: str, done: PlannedPass, *, is_known: bool
     ) -> None:
-        """Log a refusal when it is new or another one, and once more when it has lasted."""
+        """Log a refusal when it is new or has changed, and once more when it has lasted."""
         now = self._context.clock.now()
         since = self._refused.setdefault(entry.pod, now)
         is_old = since is not None and now - since > _LASTING
         if is_known and not is_old:
             return
         if is_old:
-            self._refused[entry.pod] = None  # said
+            self._refused[entry.pod] = None  # the warning has been written
         pod = done.snapshot.pods.get(entry.pod)
         uid = pod.metadata.uid if pod is not None else ""
         self._context.decide(
@@ -281,7 +281,7 @@ async def paced(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 def has_hindering_preferences(pod: Pod) -> bool:
-    """Whether a pod would rather not share a node or a zone with others, but could."""
+    """Whether a pod has preferred anti-affinity or a ``ScheduleAnyway`` spread constraint."""
     if any(
         each.when_unsatisfiable == "ScheduleAnyway" for each in pod.spec.topology_spread_constraints
     ):

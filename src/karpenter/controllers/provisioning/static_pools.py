@@ -33,7 +33,7 @@ _AT_LIMIT: Final = 30.0
 
 
 class FailedLaunches:
-    """Watches claims, and holds up the static pools whose claims go before they are launched."""
+    """Delays launches of static pools whose claims are deleted before they are launched."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -61,7 +61,7 @@ class FailedLaunches:
         if claim.metadata.uid in snapshot.dismissed or (
             held_until is not None and now < held_until
         ):
-            return  # it was surplus, or one of several that fail together
+            return  # it was surplus, or failed together with one that is counted
         count = self._failures[pool] = self._failures.get(pool, 0) + 1
         if count > 1:
             seconds = _BACKOFF.after(count - 2)
@@ -69,7 +69,7 @@ class FailedLaunches:
 
 
 class _StaticController(Controller):
-    """What both directions share: which pools there are, and what wakes them."""
+    """Base of scaling up and down: which pools are static, and what enqueues them."""
 
     kind = NodePool
 

@@ -73,7 +73,7 @@ class NodeTrigger(Controller):
 
 def is_provisionable(pod: Pod) -> bool:
     """Whether a pod waits for a node, and no other component will provide one."""
-    # Asked for every change of every pod, most of which run
+    # The cheap test first: this is called for every change of every pod, and most are bound
     return not pod.spec.node_name and why_not_waiting(pod) is None
 
 

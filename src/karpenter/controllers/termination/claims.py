@@ -41,8 +41,8 @@ class ClaimFinalizer:
         """Take one step towards the end of a claim that is being deleted.
 
         Returns:
-            Seconds until the next reconcile; None when there is nothing to do, or when a change of one
-            of the claim's nodes triggers it.
+            Seconds until the next reconcile; None when nothing is to be done, or when a change of
+            one of the claim's nodes triggers it.
         """
         if labels.TERMINATION not in claim.metadata.finalizers:
             return None
@@ -76,7 +76,7 @@ class ClaimFinalizer:
         return claim
 
     async def _has_nodes(self, claim: NodeClaim) -> bool:
-        """Ask for the nodes of the claim to go; say whether there still are any."""
+        """Delete the nodes of the claim; return whether any still exists."""
         remaining = False
         for node in nodes_of(self._context, claim):
             if node.metadata.deletion_timestamp is not None or await self._context.delete(node):

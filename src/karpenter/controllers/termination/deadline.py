@@ -1,4 +1,4 @@
-"""The moment after which a node no longer waits for its pods; pure.
+"""The deadline after which the drain of a node no longer waits for its pods; pure.
 
 A claim with a termination grace period gets a deadline when it is deleted, in an annotation, so
 that it survives a restart. A pod is deleted, whatever protects it, once its own grace period would
@@ -77,7 +77,7 @@ def is_overdue(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
 
 
 def is_to_be_deleted(pod: Pod, deadline: datetime | None, *, now: datetime) -> bool:
-    """Whether deleting the pod now would make it go earlier than it does by itself.
+    """Whether deleting the pod now would end it earlier than its present grace period does.
 
     A pod that is being deleted with the same or a shorter grace period is not deleted again.
     """

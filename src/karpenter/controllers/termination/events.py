@@ -18,7 +18,7 @@ _BUDGET: Final = "budget"
 
 
 def expiring(target: Node | NodeClaim, deadline: str) -> Event:
-    """Pods that are still there at the deadline will be deleted."""
+    """A deadline: pods that are still on the node then will be deleted."""
     message = f"All pods will be deleted by {deadline}"
     # A node may have the name of its claim; the event is published on both
     subject = (target.kind, target.metadata.name)

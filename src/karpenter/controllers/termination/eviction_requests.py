@@ -17,7 +17,7 @@ from karpenter.state.pods import is_active, is_drainable
 
 @dataclass(frozen=True, slots=True)
 class EvictionRequest:
-    """Evict a pod, and what to do when it has not gone by the deadline; no deadline is never."""
+    """A request to evict a pod, with what happens at the deadline, if there is one."""
 
     deadline: datetime | None = None
     is_timeout: bool = False  # give up at the deadline, rather than delete the pod
@@ -38,9 +38,10 @@ class EvictionStep(Enum):
 
 
 def combined(known: EvictionRequest, new: EvictionRequest) -> EvictionRequest:
-    """The order that stands when a pod is given two: the stricter one.
+    """The stricter of two requests for the same pod.
 
-    Deleting outranks giving up, whichever came first; of a kind, the earlier deadline counts.
+    One that deletes outranks one that gives up, whichever came first; of two of the same kind the
+    earlier deadline counts.
     """
     if known.is_timeout != new.is_timeout:
         return new if known.is_timeout else known

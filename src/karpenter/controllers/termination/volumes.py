@@ -51,5 +51,5 @@ def _claim_names(pod: Pod) -> Iterator[str]:
         if volume.persistent_volume_claim is not None:
             yield volume.persistent_volume_claim.claim_name
         elif volume.ephemeral is not None:
-            # The claim of a volume that lives as long as its pod is named after both
+            # The PersistentVolumeClaim of an ephemeral volume is named after the pod and the volume
             yield f"{pod.metadata.name}-{volume.name}"

@@ -109,7 +109,7 @@ class RebootEnds:
         self._tell(claim, result, detail)
 
     async def give_up(self, claim: NodeClaim, node: Node | None, result: str, detail: str) -> None:
-        """End a restart that failed: the machine goes, and its pods have as long as was agreed."""
+        """End a restart that failed: delete the claim; its pods keep the grace period requested."""
         if node is not None:
             await self.open(node)
         grace = reboot_of(claim).grace
@@ -268,7 +268,7 @@ class RebootController(Controller):
         known = find(claim.status.conditions, REBOOTING)
         message = known.message if known is not None else ""
         changed = conditioned(claim, REBOOTING, TRUE, ISSUED, message, now=now)
-        # Its date says since when the machine is awaited, even if it was never initialized
+        # Removed first, so that its transition time is set: the recovery deadline counts from it
         changed = with_conditions(changed, without(changed.status.conditions, INITIALIZED))
         changed = conditioned(changed, INITIALIZED, UNKNOWN, REBOOTING, now=now)
         await self._write(claim, summed_up(changed, now=now))
@@ -308,7 +308,7 @@ class RebootController(Controller):
         self._given_up.add(claim.metadata.uid)
 
     def _drained(self, rebooting: _Rebooting) -> float | None:
-        """Ask pods to leave; return seconds until the next look while they may still do so."""
+        """Evict pods; return seconds until the next check, None when the drain is over."""
         reboot, now = rebooting.reboot, rebooting.now
         if rebooting.node is None or reboot.grace == timedelta(0):
             return None
@@ -323,7 +323,7 @@ class RebootController(Controller):
         self._evictions.add(drain.next, EvictionRequest(deadline, is_timeout=True))
         if deadline is None:
             return _DRAIN_POLL
-        # At the deadline itself pods are still evicted
+        # "After" is strict: at the deadline itself pods are still evicted
         return min(_DRAIN_POLL, (later(deadline, JUST_AFTER) - now).total_seconds())
 
     async def _closed(self, node: Node) -> Node:

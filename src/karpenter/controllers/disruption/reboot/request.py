@@ -33,7 +33,7 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def request_reboot(context: Context, command: Command) -> bool:
-    """Write down that the machine of a command is to be restarted; say whether it will be.
+    """Store the request on the claim of a command's machine; return whether it will be rebooted.
 
     Raises:
         ConflictError: another writer was faster; decide again from the current state.
@@ -89,12 +89,12 @@ class Reboot:
 
     requested_at: datetime
     is_issued: bool
-    issued_at: datetime  # as far as it is known
-    grace: timedelta | None  # how long pods have to leave; no bound without
+    issued_at: datetime  # the time of the request while the reboot is not issued
+    grace: timedelta | None  # how long pods have to leave; None is no bound
 
     @property
     def drain_deadline(self) -> datetime | None:
-        """When pods that are still there are left alone."""
+        """When the drain ends; pods that are still there stay through the reboot."""
         return None if self.grace is None else later(self.requested_at, max(self.grace, MINIMUM))
 
     @property
@@ -103,9 +103,9 @@ class Reboot:
         return later(self.issued_at, _RECOVERY)
 
     def issuing_deadline(self, since: datetime | None, *, has_node: bool) -> datetime | None:
-        """When the cloud must have accepted the restart, having been asked ``since`` then.
+        """When the cloud must have accepted the restart, if its first call was at ``since``.
 
-        While it has not been asked, only a node that is not there can take too long.
+        Before the first call the drain may take its time; only a missing node has a deadline.
         """
         if since is None:
             return None if has_node else later(self.requested_at, _ISSUING)
@@ -121,10 +121,10 @@ class RequestError(ValueError):
 
 
 def reboot_of(claim: NodeClaim) -> Reboot:
-    """The restart a claim speaks of.
+    """The restart that a claim's conditions and annotations describe.
 
     Raises:
-        RequestError: how long its pods have cannot be read.
+        RequestError: the grace period of its pods is no duration.
     """
     rebooting = find(claim.status.conditions, REBOOTING)
     initialized = find(claim.status.conditions, INITIALIZED)
@@ -148,6 +148,6 @@ def reboot_of(claim: NodeClaim) -> Reboot:
 
 
 def operation_of(claim: NodeClaim, reboot: Reboot, boot_id: str) -> str:
-    """A name for one restart: the same however often it is asked for, another for the next."""
+    """The idempotency token of one restart: the same for every retry, another for the next."""
     nanoseconds = (reboot.requested_at - _BEGINNING) // timedelta(microseconds=1) * 1000
     return f"{claim.metadata.uid}-{nanoseconds}-{boot_id}"
