@@ -32,7 +32,7 @@ def read_object(request: Request, data: bytes, kind: type[R]) -> R:
 
 
 def read_list(request: Request, data: bytes, kind: type[R]) -> ObjectList[R]:
-    """Read an answer that is a list; one of nothing must say that it is a list."""
+    """Read an answer that is a list; an empty one must have ``items`` or the kind of a list."""
     page = _read(request, data, kind, decode_list)
     if page.items or unreadable_in(page):
         return page

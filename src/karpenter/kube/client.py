@@ -62,7 +62,7 @@ class Observer(Protocol):
 
 
 class Kube(Protocol):
-    """An API server, as controllers see it."""
+    """The verbs of an API server that controllers use."""
 
     async def get(self, kind: type[R], name: str, namespace: str = "") -> R:
         """One object, as the server has it now."""
@@ -164,9 +164,9 @@ class Client:
             transport: the way to the server; it is the caller's to close.
             clock: the clock for retries.
             field_manager: the owner of the fields that are written.
-            limiter: asked before every request but watches.
+            limiter: limits the rate of all requests but watches.
             observer: called with every answer.
-            may_write: asked before every write; when it says no the write is not sent.
+            may_write: called before every write (fencing): if false, the write is not sent.
         """
         self._transport = transport
         self._clock = clock

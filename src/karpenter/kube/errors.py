@@ -10,24 +10,24 @@ from karpenter.kube.transport import Response
 
 
 class KubeError(Exception):
-    """What talking to an API server may raise.
+    """Base of the errors of requests to an API server.
 
     * KubeError
       x ConnectionLostError       no complete answer; the request may have been carried out
       x ConfigError               what describes the cluster cannot be used
-      x CredentialsError          there is no way to say who we are
-      x UnreadableAnswerError     the server said something other than what was asked for
+      x CredentialsError          there are no usable credentials
+      x UnreadableAnswerError     the answer cannot be decoded as what was requested
       x NoApiServerError          the server does not serve what every API server does
-      x ApiError                  the server said no
-        x BadRequestError           400  the request makes no sense
-        x UnauthorizedError         401  the server does not know who asks
-        x ForbiddenError            403  who asks may not do this
+      x ApiError                  the server refused the request
+        x BadRequestError           400  the request is malformed
+        x UnauthorizedError         401  the credentials are missing or not accepted
+        x ForbiddenError            403  no role allows the request
         x NotFoundError             404  there is no such object, or no such kind
         x ConflictError             409  the object has changed since it was read
         x AlreadyExistsError        409  the name is taken
         x GoneError                 410  the history does not reach back so far; list again
         x InvalidError              422  the object breaks a rule of its kind
-        x TooManyRequestsError      429  later, or: a disruption budget is in the way
+        x TooManyRequestsError      429  retry later; or a PDB blocks the eviction
         x ServerError               5xx  the server is at fault
     """
 

@@ -1,8 +1,8 @@
 """Records Kubernetes Events about the objects of users, with rate limits.
 
-``publish`` never waits and never fails: an event goes into a bounded queue, from which ``run`` writes
-in the background. An event that cannot be written is dropped, and the oldest are dropped when there
-are too many.
+``publish`` never waits and never fails: an event goes into a bounded queue, from which ``run``
+writes in the background. An event that cannot be written is dropped, and the oldest are dropped
+when there are too many.
 
 Three filters with bounded memory keep events from flooding a cluster. ``Dedupe`` publishes the same
 event once in a while. ``SpamFilter`` bounds the events about one object. ``Correlator`` counts a
@@ -35,7 +35,7 @@ from karpenter.kube.retry import Backoff
 V = TypeVar("V")
 
 MOST_REMEMBERED: Final = 4096
-# What kubectl and dashboards know from other controllers
+# The prefix of client-go, which kubectl and dashboards recognise
 FOLDED_PREFIX: Final = "(combined from similar events): "
 _SIMILAR_EVENTS: Final = 10
 _SIMILAR_SECONDS: Final = 600.0
@@ -146,7 +146,7 @@ class _Similar:
 
 
 class Correlator:
-    """Finds the series an event belongs to, and what it says there."""
+    """Finds the series an event belongs to, and its message there."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -228,7 +228,7 @@ class Recorder:
         observer: Callable[[Event], object] | None = None,
     ) -> None:
         self.dropped = 0  # events that never got written
-        self._observer = observer  # told of what is written; must not wait
+        self._observer = observer  # called with each event that is queued; must not block
         self._kube = kube
         self._clock = clock
         self._rng = rng
@@ -318,7 +318,7 @@ class Recorder:
         try:
             written = await self._kube.create(WrittenEvent, body)
         except AlreadyExistsError:
-            # Two replicas that say something about an object in the same nanosecond
+            # Another replica has generated the same name, in the same nanosecond
             written = await self._kube.create(WrittenEvent, self._body(pending))
         series = pending.series
         series.count = 1
@@ -350,7 +350,7 @@ class Recorder:
         }
 
     def _suffix(self) -> int:
-        """The nanoseconds since 1970, as in names of events everywhere; never twice the same."""
+        """The nanoseconds since 1970, as client-go names events; never the same twice."""
         passed = self._clock.now() - EPOCH
         microseconds = passed // timedelta(microseconds=1) + int(EPOCH.timestamp()) * 10**6
         self._last_suffix = max(microseconds * 1000, self._last_suffix + 1)

@@ -52,7 +52,7 @@ class Guard:
             key: which one it is.
             handler: the handler that raised.
             error: what was raised.
-            failures: how often before, since it went well.
+            failures: how often in a row it raised before.
         """
         seconds = AGAIN.after(failures)
         _log.error(
@@ -122,7 +122,7 @@ class SetAside:
                 )
 
     def replace(self, objects: Iterable[Unreadable]) -> None:
-        """Take these as all there are."""
+        """Replace the set with these objects, as a new list gives them."""
         objects = list(objects)
         present = {(obj.namespace, obj.name) for obj in objects}
         for key in self._keys - present:

@@ -66,7 +66,7 @@ class HttpTransport:
         """
         parts = urlsplit(config.server)
         self._config = config
-        # As in kubectl: a password in the URL counts where there are no other credentials
+        # As in kubectl, a password in the URL is used if there are no other credentials
         self._server_alone = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         self._name = f"{parts.scheme}://{parts.hostname}:{parts.port or _port(parts.scheme)}"
         self._is_secure = parts.scheme == "https"
@@ -260,7 +260,7 @@ def _body(request: Request) -> BytesPayload | bytes | None:
 
 
 def _words(error: BaseException) -> str:
-    """What an error says for itself, without the URL that some of aiohttp's bring along."""
+    """The reason of an error, without the URL that messages of aiohttp may contain."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"it answered {error.status} {error.message}".rstrip()
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -102,12 +102,12 @@ class Election:
         self._held: Lease | None = None  # the lease as we wrote it last
         self._mark: _Mark | None = None  # the lease as it was seen last
         self._marked_at = 0.0  # when it was first seen so
-        self._promised = duration  # how long its holder may count on it from then on
+        self._promised = duration  # how long it is valid from then on
         self._holder = ""
         self._trouble = ""  # what was logged last, while it lasts
 
     def is_leading(self) -> bool:
-        """Whether we may act at this moment; to be asked before each write."""
+        """Whether we may act at this moment; checked before each write (fencing)."""
         return self._leads_until is not None and self._clock.monotonic() < self._leads_until
 
     @property
@@ -137,7 +137,7 @@ class Election:
         held, self._held, self._leads_until = self._held, None, None
         if held is None:
             return
-        # A second is the shortest duration; candidates that ignore the empty holder wait no longer
+        # One second, the shortest duration, for candidates that ignore the empty holder
         spec = {**self._times(), "holderIdentity": "", "leaseDurationSeconds": 1}
         try:
             await self._clock.wait_for(self._patch(held, spec), seconds=_REQUEST_SECONDS)

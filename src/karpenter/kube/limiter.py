@@ -69,6 +69,6 @@ class Limiter:
         try:
             await self._clock.sleep(seconds)
         except BaseException:
-            # Cancelled while waiting: those who come later need not wait for it
+            # Cancelled while waiting: return the token to later callers
             self._bucket.give_back()
             raise

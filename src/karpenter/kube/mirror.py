@@ -121,8 +121,8 @@ class Mirror(Generic[R]):
     def absorb(self, answer: R) -> bool:
         """Store the server's answer to a request; return whether it is new or newer.
 
-        An object is gone when a list made after the answer lacks it: no watch will ever show its
-        deletion, so it would stay forever.
+        The answer is ignored if a list made after it lacks the object: the object has been
+        deleted, no watch event will report that, and it would stay in the mirror for ever.
         """
         is_listed = key_of(answer) in self._objects
         if not is_listed and not _is_newer(answer, self._listed_at, default=True):
@@ -161,11 +161,11 @@ class Mirror(Generic[R]):
     def forget_others(
         self, items: Iterable[R], resource_version: str, *, spared: Iterable[Key] = ()
     ) -> None:
-        """Forget what a complete list made at ``resource_version`` lacks, but for what is spared."""
+        """Remove what a complete list made at ``resource_version`` lacks, except ``spared``."""
         self._listed_at = resource_version
         present = {key_of(obj) for obj in items} | set(spared)
         for key, known in list(self._objects.items()):
-            # a list may lag behind, so what it lacks is not known to be gone for good
+            # Without recording the uid as removed: a list may lag, and the object may come again
             if key not in present and not _is_newer(known, resource_version):
                 self._forget(key)
 

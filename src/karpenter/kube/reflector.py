@@ -41,14 +41,14 @@ R = TypeVar("R", bound=Resource)
 S = TypeVar("S", bound=Resource)
 R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
 
-# Servers end a watch a little late, and the last bookmark has a way to go
+# A server may end a watch late, and its last bookmark takes time to arrive
 _GRACE: Final = 30.0
 # A watch that ends sooner without an event is a failure, even if it was closed cleanly
 _SHORTEST_WATCH: Final = 1.0
 # Objects processed per turn of the event loop, some milliseconds of work
 _AT_A_TIME: Final = 20
-# A version the server keeps refusing to watch from, though it does not say 410, is given up:
-# a server restored from a backup does not know the versions of its future
+# So many refusals in a row without a 410 lead to a new list: a server restored from a backup
+# refuses to watch from a resourceVersion that is higher than its own
 _REFUSALS_BEFORE_LIST: Final = 3
 # A forbidden or missing kind is polled every few minutes only
 _FORBIDDEN_LONGEST: Final = 300.0
@@ -85,12 +85,12 @@ class Copy(Protocol[R_contra]):
     def forget_others(
         self, items: Iterable[R_contra], resource_version: str, *, spared: Iterable[Key] = ()
     ) -> object:
-        """Forget what is not among these, which were all there was at a version, nor spared."""
+        """Remove all objects but these, a complete list at a version, and those spared."""
 
     def replace_all(
         self, items: Iterable[R_contra], resource_version: str = "", *, spared: Iterable[Key] = ()
     ) -> object:
-        """Take these as all there was at a version; from then on the copy counts as synced."""
+        """Store a complete list made at a version, and mark the copy as synced."""
 
 
 class Reflector(Generic[R]):
@@ -124,7 +124,7 @@ class Reflector(Generic[R]):
             rng: the source of jitter.
             page_size: how many objects are listed at a time.
             watch_seconds: how long a watch lasts.
-            optional: the kind may be absent, or not for us to see.
+            optional: the kind may be absent or forbidden.
             role: the ClusterRole that grants access, and how to have it, for the log.
             observer: counts objects that cannot be decoded.
         """
@@ -172,7 +172,7 @@ class Reflector(Generic[R]):
             pass
 
     async def _list(self) -> str:
-        """Bring the mirror to a new list, and return the version the list was made at."""
+        """List all objects into the mirror, and return the resourceVersion of the list."""
         items: list[R] = []
         unreadable: list[Unreadable] = []
         token, limit = "", self._page_size
@@ -182,7 +182,7 @@ class Reflector(Generic[R]):
             except GoneError:
                 if not token:
                     raise
-                # The pages took longer than the server keeps them: all at once this time
+                # The continue token has expired: list again without pages
                 items, unreadable, token, limit = [], [], "", 0
                 continue
             items.extend(page.items)
@@ -206,7 +206,7 @@ class Reflector(Generic[R]):
                 await asyncio.sleep(0)
 
     async def _watch(self, version: str) -> bool:
-        """Follow one watch to its end, and say whether it went well."""
+        """Follow one watch to its end, and return whether it succeeded."""
         seconds = self._watch_seconds * self._rng.uniform(0.8, 1.0)
         opened = self._clock.monotonic()
         heard, has_heard = 0, False
@@ -274,8 +274,8 @@ class Reflector(Generic[R]):
         if not self._is_optional:
             self._report(error)
             return
-        # Roles are looked at first, so a kind that is not installed may also be a forbidden one;
-        # but what was seen once is not gone because we may not look for a while
+        # Authorization comes before routing, so 403 may also mean a kind that is not installed.
+        # After a first list it is a lost permission, and the objects stay in the mirror
         if isinstance(error, NotFoundError) or not self._has_listed:
             self._mirror.replace_all(())
         if not self._is_news(error):
@@ -310,7 +310,7 @@ class Reflector(Generic[R]):
             _log.error("watch failed", kind=self._name, error=self._trouble, exc_info=error)
 
     def _is_news(self, error: Exception) -> bool:
-        """Whether a failure is another than the one before."""
+        """Whether a failure differs from the last one logged."""
         trouble = str(error) or type(error).__name__
         is_news = trouble != self._trouble
         self._trouble = trouble

@@ -26,7 +26,7 @@ _EVICTION: Final = "/eviction"
 
 
 def delay_before_retry(attempt: int, error: KubeError, request: Request) -> float | None:
-    """Seconds to wait before sending ``request`` once more, or None to hand on the error.
+    """Seconds to wait before sending ``request`` once more, or None to raise the error.
 
     ``attempt`` is how many times it has been sent again already.
     """

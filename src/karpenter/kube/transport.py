@@ -1,7 +1,7 @@
 """The transport of requests to an API server: bytes in, bytes out.
 
-A transport knows connections, credentials and nothing else; objects, patches and errors are the
-client's. There is one over HTTP, and the sandbox has one that reaches its store without a socket.
+A transport handles connections and credentials only; objects, patches and errors are the client's.
+There is one over HTTP, and the sandbox has one that reaches its store without a socket.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping

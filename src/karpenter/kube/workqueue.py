@@ -26,7 +26,7 @@ class Backoff:
         return float(min(self.first * 2.0 ** min(failures, 60), self.last))
 
 
-# As client-go has it: quick at first, because most failures are races
+# The values of client-go: short delays at first, because most failures are races
 QUICK: Final = Backoff()
 
 
@@ -68,7 +68,7 @@ class WorkQueue(Generic[K]):
         return len(self._waiting) + len(self._again)
 
     def add(self, key: K) -> None:
-        """Ask for work on ``key`` now."""
+        """Enqueue ``key`` now."""
         if key in self._working:
             self._again[key] = None
             return
@@ -79,7 +79,7 @@ class WorkQueue(Generic[K]):
         self._wakeup.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Ask for work on ``key`` after a delay, or at an earlier time already asked for."""
+        """Enqueue ``key`` after a delay; an earlier time that is already set stays."""
         if seconds <= 0:
             self.add(key)
             return
@@ -92,7 +92,7 @@ class WorkQueue(Generic[K]):
         self._later[key] = _Later(due, self._clock.call_later(seconds, lambda: self._is_due(key)))
 
     def retry(self, key: K, at_least: float = 0.0) -> float:
-        """Ask for work on ``key`` after its back-off, and return how long that is."""
+        """Enqueue ``key`` after its back-off, and return the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         seconds = max(self._backoff.after(failures), at_least)

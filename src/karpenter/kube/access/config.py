@@ -27,7 +27,7 @@ def load_config(
     context: str = "",
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """Find the cluster to talk to.
+    """Find the cluster to connect to.
 
     Args:
         environment: the environment variables of the process.
@@ -52,7 +52,7 @@ def load_config(
 
 
 def _may_exist(file: Path) -> bool:
-    """Whether a file may exist; if it may not be examined, reading it gives the error."""
+    """Whether a file may exist; without permission to stat it, reading it gives the error."""
     try:
         return file.exists()
     except OSError:

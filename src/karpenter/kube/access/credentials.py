@@ -46,7 +46,7 @@ class Credentials:
         """What to send now.
 
         Raises:
-            CredentialsError: there is nothing to send, though there should be.
+            CredentialsError: credentials are configured and cannot be obtained.
         """
         identity = self._identity
         headers = [*identity.impersonation]

@@ -62,10 +62,10 @@ async def run_plugin(
     *,
     is_terminal: Callable[[], bool] = _stdin_is_terminal,
 ) -> ExecAnswer:
-    """Run the program and return what it says.
+    """Run the program and return its answer.
 
     Raises:
-        CredentialsError: it cannot be run, failed, or said nothing of use.
+        CredentialsError: it cannot be run, failed, or printed no credentials.
     """
     interactive = command.interactive_mode != "Never" and is_terminal()
     if command.interactive_mode == "Always" and not interactive:
@@ -104,7 +104,7 @@ async def _output(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-    except (OSError, ValueError) as error:  # the second for names of variables that are none
+    except (OSError, ValueError) as error:  # ValueError: an invalid name of a variable
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CredentialsError(f"the exec plugin {program} cannot be run: {reason}") from error
     try:

@@ -2,8 +2,8 @@
 
 As for ``kubectl``, the first file to name a cluster, user or context, or to set the current
 context, wins; a relative path is relative to the file in which it stands; and ``…-data`` is
-preferred to the file beside it. Only what the chosen context leads to is looked at, so a mistake
-elsewhere in the file does no harm. A field that does not fit is an error that names its place.
+preferred to the file beside it. Only what the chosen context refers to is read, so a mistake
+elsewhere in the file does no harm. A field of the wrong type is an error that names its path.
 """
 
 import base64
@@ -33,7 +33,7 @@ _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One mapping of a kubeconfig, which knows where it stands."""
+    """One mapping of a kubeconfig, with its file and path for error messages."""
 
     document: Document
     file: Path
@@ -92,7 +92,7 @@ class Fields:
         return list(self._values)
 
     def plain(self, key: str) -> Any:
-        """Whatever stands there."""
+        """The value of a field, without a check of its type."""
         return self._values.get(key)
 
     def beside(self, path: str) -> Path:
@@ -137,7 +137,7 @@ class Fields:
 
 
 def written(path: FieldPath) -> str:
-    """A path the way people write it: ``users[0].user.exec``."""
+    """A path in dotted notation: ``users[0].user.exec``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -184,7 +184,7 @@ def _read(file: Path) -> Fields | None:
 
 
 def _entry(tops: Sequence[Fields], section: str, name: str) -> Fields | None:
-    """What the first file to know a name says about it."""
+    """The entry of a name in the first file that has one."""
     singular = section.removesuffix("s")
     for top in tops:
         for item in top.items(section):

@@ -13,7 +13,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def is_url(text: str) -> bool:
-    """Whether text is a URL of a server that speaks HTTP, with TLS or without."""
+    """Whether text is an ``http`` or ``https`` URL of a server."""
     try:
         parts = urlsplit(text)
         is_usable = parts.scheme in ("http", "https") and parts.port != 0
