@@ -40,19 +40,19 @@ class WatchedSelector(selectors.BaseSelector):
             self._woke = self._monotonic(), self._processor()
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Wait for a file, too."""
+        """Add a file to the selector."""
         return self._inner.register(fileobj, events, data)
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        """Wait for a file no longer."""
+        """Remove a file from the selector."""
         return self._inner.unregister(fileobj)
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Wait for something else of a file."""
+        """Change the events that are waited for on a file."""
         return self._inner.modify(fileobj, events, data)
 
     def get_key(self, fileobj: Any) -> selectors.SelectorKey:
-        """What is known about a file."""
+        """The registration of a file."""
         return self._inner.get_key(fileobj)
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
@@ -60,7 +60,7 @@ class WatchedSelector(selectors.BaseSelector):
         return self._inner.get_map()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the selector."""
         self._inner.close()
 
 

@@ -17,7 +17,7 @@ _STATM: Final = Path("/proc/self/statm")
 
 @contextmanager
 def watch_memory(limit: int, log: FilteringBoundLogger) -> Iterator[None]:
-    """Watch the memory of the process while the block runs; no limit is below 1."""
+    """Watch the memory of the process while the block runs; a limit below 1 means none."""
     if limit <= 0:
         yield
         return

@@ -1,6 +1,6 @@
 """Profiling endpoints under ``/debug/pprof``.
 
-The paths are those of Go programs, the answers are text for people: CPU profile, memory by
+The paths are those of Go programs, the answers are plain text: CPU profile, memory by
 allocation site, and the stack of every task and thread.
 """
 
@@ -122,7 +122,7 @@ async def _tasks(_: web.Request) -> web.Response:
 
 async def _threads(_: web.Request) -> web.Response:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
-    frames = sys._current_frames()  # noqa: SLF001 there is no other way to ask
+    frames = sys._current_frames()  # noqa: SLF001 there is no public function
     text = "".join(
         f"{names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
         for ident, frame in frames.items()

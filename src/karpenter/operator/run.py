@@ -110,7 +110,7 @@ async def run_controller(
     commit: str = "",
     on_stop: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the controllers until a signal comes or they cannot go on; return the exit code.
+    """Run the controllers until a signal or a fatal error; return the exit code.
 
     Args:
         settings: the settings.
@@ -218,7 +218,7 @@ async def _assembled(
 
 
 def _notifier(process: Process, environment: Mapping[str, str]) -> Notifier | None:
-    """What tells others of decisions, if anybody is to be told."""
+    """The notifier, None without ``notifications_config``."""
     path, clock = process.settings.notifications_config, process.clock
     if not path:
         return None
@@ -238,7 +238,7 @@ def _notifier(process: Process, environment: Mapping[str, str]) -> Notifier | No
 def _with_notifier(
     process: Process, notifier: Notifier | None
 ) -> Callable[[Context], Sequence[Runnable]]:
-    """Makes the controllers of a term, and lets the notifier run beside them: leaders only send."""
+    """A factory of a term's controllers that adds the notifier, so that only the leader sends."""
 
     def make(context: Context) -> Sequence[Runnable]:
         made = make_controllers(context)
@@ -249,7 +249,7 @@ def _with_notifier(
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A worker whose failure ends no controller: it is started again."""
+    """A worker that is restarted after an error, so that its failure does not end the term."""
 
     worker: Runnable
     process: Process
@@ -297,7 +297,7 @@ def _resources() -> Mapping[str, tuple[str, str, str]]:
 
 
 def _limiter(settings: Settings, clock: Clock) -> Limiter | None:
-    """The limit on requests; a rate of nothing means none, as it does elsewhere."""
+    """The rate limit on requests; a rate of zero means no limit."""
     if settings.kube_client_qps <= 0:
         return None
     return Limiter(clock, settings.kube_client_qps, max(settings.kube_client_burst, 1))
@@ -352,7 +352,7 @@ async def _start(cloud: CloudProvider) -> None:
 
 
 async def _look_at(kube: Kube, log: FilteringBoundLogger) -> None:
-    """Make sure that the cluster answers; kinds that are missing may still come.
+    """Check that the API server answers; CRDs that are missing may be installed later.
 
     Raises:
         KubeError: there is no answer, or not that of an API server.
@@ -374,7 +374,7 @@ async def _is_served(kube: Kube, kind: type[Resource]) -> bool:
     except NotFoundError:
         return False
     except ServerError as error:
-        # It is served, but stored in a version whose webhook does not answer yet: the mirrors wait
+        # The kind is served, but its conversion webhook does not answer yet: the mirrors retry
         if _UNCONVERTED not in str(error):
             raise
     return True
@@ -411,7 +411,7 @@ async def _until_stopped(
 
 
 def _leave_everything() -> None:
-    """Exit the process although some tasks have not ended."""
+    """Exit the process without waiting for tasks that have not ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -17,7 +17,7 @@ from karpenter.os_errors import os_reason
 _PORTS: Final = range(65536)
 _TEXT: Final = "text/plain"
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-EVERYWHERE: Final = None  # every interface, of both kinds of addresses where there are two
+EVERYWHERE: Final = None  # every interface, over IPv4 and IPv6
 
 
 class ServingError(Exception):
@@ -28,7 +28,7 @@ class ServingError(Exception):
 class Endpoints:
     """What is served, and where."""
 
-    pieces: Callable[[], Iterable[bytes]]  # of what there is to scrape
+    pieces: Callable[[], Iterable[bytes]]  # of the exposition
     liveness: Checks
     readiness: Checks
     metrics_port: int = 8080

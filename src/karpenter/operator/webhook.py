@@ -1,7 +1,7 @@
 """The webhook of a controller process: its server, and the certificates it shows.
 
-It serves for as long as the process runs, whether that leads or not and before it knows the
-cluster: the API server may need it to answer the controller's own first lists.
+It serves for as long as the process runs, with or without the lease and before the mirrors are
+synced: the API server may need it to answer the controller's own first lists.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ async def serve_webhook(
         makes_certificates=settings.webhook_certificates == "own",
     )
     await stack.enter_async_context(_running(keeper))
-    # A port without a certificate would take connections away from replicas that have one
+    # Listening without a certificate would fail connections that another replica could serve
     if not await clock.wait(identity.is_shown, seconds=_FIRST_CERTIFICATE):
         log.error("the webhook has no certificate yet, and refuses connections until it has one")
     return await listen(
