@@ -1,7 +1,7 @@
 """AdmissionReview: the defaults and rules of the alpha kinds, as their old webhook had them.
 
-An update that leaves the spec alone is always let through: a finalizer or an annotation must come
-off an object that was stored while no webhook answered.
+An update that does not change the spec is always admitted: it must be possible to remove a
+finalizer or an annotation from an object that was stored while no webhook answered.
 """
 
 import base64
@@ -65,7 +65,7 @@ def validated(review: object, provider: str) -> JsonObject:
 
 
 def _reviewed(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The object to look at, if it is of an alpha kind and about to be written."""
+    """The object of the request, if it is of an alpha kind and is created or updated."""
     obj = request.get("object")
     if request.get("operation") not in _WRITES or not isinstance(obj, Mapping):
         return None

@@ -1,7 +1,7 @@
 """The certificates of the webhook: an authority of its own, and a leaf for the Service's names.
 
 Keys are of the curve P-256. Certificates are valid from an hour before they are made, because the
-clocks of API servers and replicas differ. The age of a certificate is counted from its making.
+clocks of API servers and replicas differ. The age of a certificate counts from its creation.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Certificate:
 
     @property
     def has_own_key(self) -> bool:
-        """Whether the key is there, and is the one the certificate is about."""
+        """Whether the private key is present and matches the certificate."""
         try:
             key = load_pem_private_key(self.key_pem, None)
         except _UNREADABLE:
@@ -76,7 +76,7 @@ class Certificate:
         return _public(key.public_key()) == _public(self._x509.public_key())
 
     def is_signed_by(self, authority: "Certificate") -> bool:
-        """Whether an authority vouches for it."""
+        """Whether an authority has signed it."""
         try:
             self._x509.verify_directly_issued_by(authority._x509)  # noqa: SLF001 of the same class
         except (InvalidSignature, *_UNREADABLE):
@@ -120,7 +120,7 @@ def make_authority(now: datetime) -> Certificate:
     """Make an authority that signs leaves and nothing else."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
-    # The number keeps two authorities apart while both are trusted
+    # The serial number in the name separates two authorities while both are trusted
     name = _name(f"karpenter webhook authority {serial % 2**32:08x}")
     usage = x509.KeyUsage(
         digital_signature=False,
@@ -234,7 +234,7 @@ def _file(content: bytes) -> Iterator[Path]:
         finally:
             os.close(descriptor)
         return
-    with tempfile.TemporaryDirectory() as folder:  # which nobody else may enter
+    with tempfile.TemporaryDirectory() as folder:  # readable by its owner alone
         path = Path(folder) / "certificate.pem"
         path.write_bytes(content)
         yield path

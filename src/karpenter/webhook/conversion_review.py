@@ -153,7 +153,7 @@ def _misshapen(obj: Mapping[str, Any], kind: str) -> Iterator[Path]:
 
 
 def _found(value: object, pattern: _Pattern, path: Path = ()) -> Iterator[tuple[Path, object]]:
-    """Everything that a pattern leads to; what is above it and no object is found by its own."""
+    """Everything that a pattern leads to; a parent that is no object has a pattern of its own."""
     if not pattern:
         yield path, value
         return

@@ -1,9 +1,10 @@
 """Keeps the webhook's certificates: the Secret, the trust of the API server, and what is shown.
 
-Every replica runs it. A leader would not do: a process leads only after it has listed all objects,
-and those lists may need the very conversion that lacks a certificate. Replicas agree through
-resource versions: what has changed since it was read is not overwritten. What the API server is to
-trust is read before the Secret, so that a bundle made from an old Secret cannot replace a newer one.
+Every replica runs it, not only the leader: a process leads only after it has listed all objects,
+and those lists may need the very conversion that lacks a certificate. Replicas are coordinated by
+optimistic locking: a write carries the resourceVersion that was read. The objects with a
+``caBundle`` are read before the Secret, so that a bundle made from an old Secret conflicts instead
+of replacing a newer one.
 """
 
 from datetime import datetime
@@ -24,7 +25,7 @@ from karpenter.webhook.rotation import Holdings, next_holdings, read_holdings, w
 from karpenter.webhook.trust import TARGETS, Place, Target, is_published, leads_to, publish
 
 _PERIOD: Final = 10.0
-# How long API servers may take to hear of a new authority
+# How long API servers may take to load a new authority
 _SETTLING: Final = 15.0
 
 
@@ -51,11 +52,11 @@ class CertificateKeeper(LoopController):
             kube: a client that may write whether this process leads or not.
             clock: the time.
             log: where lines go.
-            metrics: where the expiry is told.
-            identity: what the server shows.
+            metrics: where the expiry is exported.
+            identity: the TLS context of the server.
             place: the Service and the Secret.
-            makes_certificates: false where another program fills the Secret and tells the API
-                server whom to trust.
+            makes_certificates: false where another program fills the Secret and the ``caBundle``
+                fields.
         """
         super().__init__(clock, log, metrics)
         self._kube = kube
@@ -63,12 +64,12 @@ class CertificateKeeper(LoopController):
         self._place = place
         self._makes = makes_certificates
         self._names = service_names(place.service, place.namespace)
-        self._held = Holdings()  # what the server shows, and who vouches for it
-        self._trusted: tuple[bytes, float] | None = None  # a bundle, and since when it is told
+        self._held = Holdings()  # the leaf of the server, and its authorities
+        self._trusted: tuple[bytes, float] | None = None  # a bundle, and since when it is published
         self._logged: set[str] = set()  # what has been logged, to log it once
 
     async def step(self) -> float:
-        """Look once, and take at most one step of a rotation."""
+        """Check the certificates once, and take at most one step of a rotation."""
         targets = await self._targets() if self._makes else ()
         secret = await self._secret()
         current = read_holdings(secret.data) if secret is not None else Holdings()
@@ -79,7 +80,7 @@ class CertificateKeeper(LoopController):
         return _PERIOD
 
     async def _targets(self) -> tuple[Target, ...]:
-        """The objects that lead the API server here, as they are now."""
+        """The objects that refer the API server to this webhook, as they are now."""
         found: list[Target] = []
         for kind, name in TARGETS:
             try:
@@ -107,7 +108,7 @@ class CertificateKeeper(LoopController):
         self, secret: Secret | None, current: Holdings, targets: tuple[Target, ...]
     ) -> Holdings:
         """What the Secret holds after this step."""
-        # A Secret that was emptied asks for a new authority; the old one is trusted a while longer
+        # An emptied Secret gets a new authority; the old one stays trusted while its leaf is served
         basis = current if current.authorities else self._held.without_signer()
         is_trusted = self._is_settled(targets, current.bundle)
         wanted = next_holdings(basis, self.clock.now(), self._names, is_trusted=is_trusted)
@@ -133,8 +134,8 @@ class CertificateKeeper(LoopController):
     async def _created(self) -> Secret:
         """Create the Secret without data; one that another replica has filled stays as it is.
 
-        Applied rather than posted, because only a request that names the object can be allowed for
-        this one Secret alone.
+        Server-side apply instead of POST: RBAC can restrict to one Secret only requests that name
+        the object, and a create does not.
         """
         name, namespace = self._place.secret, self._place.namespace
         metadata = {"name": name, "namespace": namespace}
@@ -142,7 +143,7 @@ class CertificateKeeper(LoopController):
         return await self._kube.patch(Secret, name, body, namespace, patch_type=PatchType.APPLY)
 
     async def _publish(self, targets: tuple[Target, ...], bundle: bytes) -> None:
-        """Have the API server trust a bundle, and note since when it does."""
+        """Write a bundle to all targets, and record since when it is published."""
         for target in targets:
             if not is_published(target, self._place, bundle):
                 await publish(self._kube, target, self._place, bundle)
@@ -151,14 +152,14 @@ class CertificateKeeper(LoopController):
             self._trusted = (bundle, self.clock.monotonic())
 
     def _is_settled(self, targets: tuple[Target, ...], bundle: bytes) -> bool:
-        """Whether every API server has had the time to hear of a bundle."""
+        """Whether every API server has had the time to load a bundle."""
         if self._trusted is None or self._trusted[0] != bundle:
             return False
         is_known = all(is_published(target, self._place, bundle) for target in targets)
         return is_known and self.clock.monotonic() - self._trusted[1] >= _SETTLING
 
     def _show(self, holdings: Holdings) -> None:
-        """Show the leaf from now on, unless it cannot be used."""
+        """Serve with the leaf from now on, unless it cannot be used."""
         leaf = holdings.usable_leaf(self.clock.now())
         if leaf is None:
             self._log_once(

@@ -1,10 +1,10 @@
 """What the Secret of the webhook holds, and what it should hold next; pure but for new keys.
 
-The API server trusts the authorities, replicas show the leaf. A leaf is only replaced by one of an
-authority that the API server trusts already, and an authority is only dropped when no replica shows
-a leaf of it any more. So an authority changes in three steps: both are trusted, the leaf changes,
-the old one is dropped. Each step is decided from what the Secret holds, so that any replica can
-take the next one.
+The API server trusts the authorities, replicas serve the leaf. A leaf is only replaced by one of an
+authority that the API server trusts already, and an authority is only dropped when no replica
+serves a leaf of it any more. So an authority changes in three steps: both are trusted, the leaf
+changes, the old one is dropped. Each step is decided from what the Secret holds, so that any
+replica can take the next one.
 """
 
 import base64
@@ -23,7 +23,7 @@ from karpenter.webhook.certificates import (
 
 RENEW_LEAF: Final = timedelta(days=30)  # before it expires: 60 days after it was made
 RENEW_AUTHORITY: Final = timedelta(days=365)
-# Replicas read the Secret every ten seconds; one that could not for so long has lost the cluster
+# Replicas read the Secret every ten seconds; one that fails for this long has lost the API server
 RETIRE: Final = timedelta(minutes=5)
 
 _AUTHORITIES: Final = "ca.crt"
@@ -52,7 +52,7 @@ class Holdings:
         return leaf
 
     def without_signer(self) -> "Holdings":
-        """The same for whoever must not sign with this authority any more."""
+        """The same without the key that signs: the authority is trusted, but signs no new leaf."""
         return replace(self, authorities=_keyless(self.authorities))
 
 
@@ -89,7 +89,7 @@ def next_holdings(
         current: what it holds.
         now: the time.
         names: the host names of the Service.
-        is_trusted: whether API servers have known the present authorities for a while.
+        is_trusted: whether all API servers have loaded the present authorities.
     """
     trusted = tuple(each for each in current.authorities if each.is_valid(now))
     signer = trusted[0] if trusted and trusted[0] == current.authorities[0] else None

@@ -1,8 +1,8 @@
 """The HTTP side of the webhook: bodies in, reviews out, and nothing else.
 
-Anybody on the network can connect: the API server does not say who it is. So bodies are bounded in
-size and in time, and what is no review is answered with one sentence. Reviews are worked out in a
-thread, because a list of many objects takes longer than the renewal of a lease may wait.
+Any client on the network can connect: the API server does not authenticate itself. So bodies are
+bounded in size and in time, and what is no review is refused with one sentence. Reviews are
+processed in a thread, because a list of many objects would block the renewal of the lease.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class WebhookApp:
         """Make the application.
 
         Args:
-            kube: asked for the NodePools of claims whose expiry is converted.
+            kube: reads the NodePools of claims whose expiry is converted.
             clock: bounds how long a body may take.
             log: where lines go.
             metrics: where requests are counted.
@@ -76,7 +76,7 @@ class WebhookApp:
         self._bytes = 0  # of the bodies that are held now
 
     def routes(self) -> web.Application:
-        """The application as a server takes it."""
+        """The aiohttp application with its routes."""
         app = web.Application()
         for group in conversion_review.KINDS:
             review = self._conversion(group)
@@ -150,7 +150,7 @@ class WebhookApp:
         return web.Response(body=answer, content_type=_JSON)
 
     async def _read(self, request: web.Request, body: bytearray, largest: int) -> None:
-        """Take in a body; what has been taken in is counted until it is answered."""
+        """Read a body; its bytes count towards the limit until the request is answered."""
         if (request.content_length or 0) > largest:
             raise _BodyError(413, f"the body is larger than {largest} bytes")
         async for piece in request.content.iter_any():

@@ -1,4 +1,4 @@
-"""Out of an old version: every object is stored anew, then the version is no longer listed.
+"""Migrates stored versions: rewrites every object, then removes the version from the status.
 
 The API server stores an object in the storage version of its CRD whenever it is written, also when
 nothing changes, and never removes a version from ``status.storedVersions`` itself. A CRD without a
@@ -16,7 +16,7 @@ from karpenter.clock import Clock
 from karpenter.kube.client import Kube
 from karpenter.kube.errors import ApiError, ConflictError, NotFoundError, UnauthorizedError
 
-# API servers that have not heard of a changed CRD still store the version before
+# An API server that has not loaded a changed CRD still stores the previous version
 SETTLING: Final = 5.0
 _PAGE: Final = 500
 _AT_ONCE: Final = 8
@@ -39,7 +39,7 @@ class _StoredNodeClass(Resource, frozen=True, tag="EC2NodeClass"):
     namespaced: ClassVar[bool] = False
 
 
-# By the name of their CRD; only metadata is read, so an object that is odd otherwise is no obstacle
+# By the name of their CRD; only metadata is decoded, so an invalid spec is no obstacle
 STORED: Final[dict[str, type[Resource]]] = {
     "nodepools.karpenter.sh": _StoredNodePool,
     "nodeclaims.karpenter.sh": _StoredNodeClaim,
@@ -98,7 +98,7 @@ async def migrate(kube: Kube, clock: Clock, name: str, *, is_rehearsal: bool) ->
 
     Raises:
         MigrationError: objects would lose what only the old version has.
-        KubeError: the API server does not answer, or does not let us.
+        KubeError: the API server does not answer, or refuses a request.
     """
     definition = await _definition(kube, name)
     if definition is None:
@@ -125,7 +125,7 @@ async def migrate(kube: Kube, clock: Clock, name: str, *, is_rehearsal: bool) ->
 
 
 def sentences(outcome: Outcome, *, is_rehearsal: bool) -> Iterator[str]:
-    """An outcome for people, one line each."""
+    """An outcome in sentences, one line each."""
     name, storage, old = outcome.definition, outcome.storage, ", ".join(outcome.old)
     many = f"{outcome.objects} object{'' if outcome.objects == 1 else 's'}"
     if not outcome.is_installed:
@@ -174,7 +174,7 @@ async def _names(kube: Kube, kind: type[Resource]) -> dict[str, str]:
 
 
 async def _rewritten(kube: Kube, kind: type[Resource], objects: dict[str, str]) -> dict[str, str]:
-    """Store every object anew, a few at a time; return what was said about those that remain."""
+    """Rewrite every object, a few at a time; return the errors of those that failed, by name."""
     names = list(objects)
     failures: dict[str, str] = {}
     for start in range(0, len(names), _AT_ONCE):
@@ -185,7 +185,7 @@ async def _rewritten(kube: Kube, kind: type[Resource], objects: dict[str, str]) 
 
 
 async def _refusal(kube: Kube, kind: type[Resource], name: str) -> str:
-    """Store one object anew; return what the API server has against it, if anything."""
+    """Rewrite one object; return the API server's error, empty on success."""
     try:
         await kube.patch(kind, name, {})
     except NotFoundError:
@@ -198,7 +198,7 @@ async def _refusal(kube: Kube, kind: type[Resource], name: str) -> str:
 
 
 async def _unlist(kube: Kube, definition: Definition) -> None:
-    """Take the old versions off the list, as long as the storage version is the same."""
+    """Remove the old versions from ``storedVersions``, unless the storage version has changed."""
     for _ in range(_ATTEMPTS):
         body = {
             "metadata": {"resourceVersion": definition.resource_version},

@@ -1,8 +1,8 @@
 """Whom the API server trusts: the ``caBundle`` of the objects that lead it to the webhook.
 
 These are three CRDs by name, and the two configurations of admission webhooks. Only entries that
-name this webhook's Service are touched. A write carries the resource version that was read, so what
-somebody else has changed meanwhile is left to the next round.
+name this webhook's Service are touched. A write carries the resourceVersion that was read: after a
+concurrent change it conflicts, and the next round decides again.
 """
 
 import base64
@@ -46,7 +46,7 @@ class Place:
 
 
 def leads_to(target: Target, place: Place) -> bool:
-    """Whether an object tells the API server to call a webhook."""
+    """Whether an object refers the API server to a webhook."""
     return any(_is_meant(config, place) for _, config in _configs(target))
 
 
@@ -59,7 +59,7 @@ def is_published(target: Target, place: Place, bundle: bytes) -> bool:
 
 
 async def publish(kube: Kube, target: Target, place: Place, bundle: bytes) -> None:
-    """Have the API server trust a bundle.
+    """Write a bundle to the ``caBundle`` fields of an object.
 
     Raises:
         ConflictError: the object has changed since it was read.
