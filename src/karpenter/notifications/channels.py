@@ -1,8 +1,8 @@
 """Ways to sinks: HTTP for Slack and webhooks, boto3 for SNS.
 
 Addresses and keys are read from their files for every try, since secrets are rotated in place. No
-redirection is followed, plain HTTP goes to this host only, and of an address nothing but its host
-is ever told.
+redirection is followed, plain HTTP goes to this host only, and of an address only the host is
+logged.
 """
 
 import asyncio
@@ -55,11 +55,11 @@ class Channel(Protocol):
 
         Raises:
             UnsentError: there was no answer.
-            UnsendableError: it must not be sent like that.
+            UnsendableError: the configuration does not allow it to be sent.
         """
 
     def where(self) -> str:
-        """Where the last message went, as it may be told: a host or the name of a topic."""
+        """Where the last message went, without secrets: a host or the name of a topic."""
 
     async def close(self) -> None:
         """Close connections."""
@@ -81,7 +81,7 @@ class Poster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChannelDependencies:
-    """What channels need to know beside their configuration."""
+    """What channels need besides their configuration."""
 
     cluster: str  # name of the cluster
     clock: Clock
@@ -225,7 +225,7 @@ def checked_host(url: str, path: str) -> str:
     """The host of an address that may be used.
 
     Raises:
-        UnsendableError: it is no address, or one that would show the message to others.
+        UnsendableError: it is no URL, or one without TLS to another host.
     """
     if not is_url(url):
         raise UnsendableError(f"{path} holds no address that begins with https://")
@@ -244,7 +244,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _status(response: Mapping[str, Any]) -> int:
-    """The status of an error of AWS; throttling counts as one that passes."""
+    """The HTTP status of an error of AWS; throttling counts as one to retry."""
     code = str(response.get("Error", {}).get("Code", ""))
     if "Throttl" in code:
         return 429
@@ -253,7 +253,7 @@ def _status(response: Mapping[str, Any]) -> int:
 
 
 def _words(error: BaseException) -> str:
-    """What an error says for itself, without the address that some of aiohttp's bring along."""
+    """The reason of an error, without the URL that messages of aiohttp may contain."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return "its certificate is not trusted"
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -163,7 +163,7 @@ class _Reader:
             self._choice((*path, "kinds", number), each, Kind)
             for number, each in enumerate(self._texts(path, data, "kinds"))
         ]
-        # What is asked for by its kind is wanted whatever its severity
+        # A match by kind includes every severity unless one is given
         severity = Severity.INFO if kinds else Severity.WARNING
         if data.get("minSeverity") is not None:
             severity = self._choice((*path, "minSeverity"), data["minSeverity"], Severity)
@@ -247,7 +247,7 @@ class _Reader:
 
 
 def _dotted(path: Path) -> str:
-    """A path as people write it: ``sinks[0].type``."""
+    """A path in dotted notation: ``sinks[0].type``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".") or "the file"
 

@@ -31,7 +31,7 @@ OUTCOMES: Final = (SENT, FAILED, DROPPED, SUPPRESSED)
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What came of a try."""
+    """The result of one try."""
 
     verdict: Verdict
     asked_delay: float = 0.0
@@ -39,7 +39,7 @@ class _Attempt:
 
 
 class SinkWorker:
-    """Tells one sink of the records it wants to know of."""
+    """Sends the records that match one sink."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SinkWorker:
         return not self._is_sending and not len(self._outbox)
 
     def offer(self, record: DecisionRecord) -> None:
-        """Take a record, if the sink wants to know of it; never waits."""
+        """Enqueue a record if it matches the sink; never waits."""
         if not self.sink.match.lets_through(record):
             return
         self._outbox.offer(record, self._clock.monotonic())
@@ -75,7 +75,7 @@ class SinkWorker:
         self._wakeup.set()
 
     def hurry(self) -> None:
-        """Let a digest that is being collected go now."""
+        """Flush a digest that is being collected."""
         self._outbox.hurry(self._clock.monotonic())
         self._wakeup.set()
 

@@ -1,4 +1,4 @@
-"""Which records a sink is told of."""
+"""Which records are sent to a sink."""
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,7 +11,7 @@ _RANKS: Final = {Severity.INFO: 0, Severity.WARNING: 1}
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a record has to be; an empty list lets all pass."""
+    """The filter of a sink; an empty list matches every record."""
 
     kinds: frozenset[Kind] = frozenset()
     reasons: frozenset[str] = frozenset()
@@ -19,7 +19,7 @@ class Match:
     min_severity: Severity = Severity.WARNING
 
     def lets_through(self, record: DecisionRecord) -> bool:
-        """Whether a sink with this match is told of a record."""
+        """Whether a record is sent to a sink with this match."""
         return (
             (not self.kinds or record.kind in self.kinds)
             and (not self.reasons or record.reason in self.reasons)

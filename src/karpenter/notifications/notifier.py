@@ -1,4 +1,4 @@
-"""Tells sinks of decisions while this process leads, as a file says that is read again on change."""
+"""Sends decisions to sinks while this process leads; the configuration is reloaded on change."""
 
 import asyncio
 import random
@@ -54,10 +54,10 @@ class Notifier:
         self._metrics = metrics
         self._rng = rng
         self._workers: dict[SinkConfig, tuple[SinkWorker, asyncio.Task[None]]] = {}
-        self._read: bytes | str | None = None  # the file as it was last, or why it had none
+        self._read: bytes | str | None = None  # the file as read last, or why it could not be read
 
     async def run(self) -> None:
-        """Tell sinks of decisions, until cancelled; for one term of leadership."""
+        """Send decisions to sinks until cancelled, for one term of leadership."""
         self._read = None
         end = self._decisions.follow(self._take)
         try:
@@ -69,7 +69,7 @@ class Notifier:
             await self._use(NotificationsConfig())
 
     async def flush(self) -> None:
-        """Send what waits, at a shutdown, for a short while at most."""
+        """Flush what waits at a shutdown, for ``LONGEST_FLUSH`` seconds at most."""
         ends = self._clock.monotonic() + LONGEST_FLUSH
         workers = [worker for worker, _ in self._workers.values()]
         for worker in workers:
@@ -82,7 +82,7 @@ class Notifier:
             worker.offer(record)
 
     async def _reload(self) -> None:
-        """Use the file as it is now; a bad one is told once, and what was used before stays."""
+        """Use the file as it is now; a bad one is logged once, and the old configuration stays."""
         try:
             found: bytes | str = await asyncio.to_thread(read_file, self._path)
         except ConfigError as error:
@@ -92,7 +92,7 @@ class Notifier:
         self._read = found
         try:
             if isinstance(found, str):
-                raise ConfigError(found)  # noqa: TRY301 one place tells what is wrong
+                raise ConfigError(found)  # noqa: TRY301 one handler logs both errors
             config = parse_config(found, self._path)
         except ConfigError as error:
             self._log.error("notifications stay as they were", error=str(error))
@@ -117,7 +117,7 @@ class Notifier:
 
 
 def cluster_name(environment: Mapping[str, str], server: str = "") -> str:
-    """What messages call the cluster: its name, else the host of its API server."""
+    """The cluster's name in messages: its own, else the host of its API server."""
     return environment.get("CLUSTER_NAME") or server or "unknown"
 
 

@@ -1,7 +1,7 @@
 """What waits to be sent to one sink: repeats dropped, floods folded into digests, retries in time.
 
-Pure: every method is told the time, in seconds of a monotonic clock. Of what a sink is told, each
-record is counted once: sent by itself, as a part of a digest, dropped or suppressed.
+Pure: every method takes the time as an argument, in seconds of a monotonic clock. Each record is
+counted once: sent by itself, as a part of a digest, dropped or suppressed.
 """
 
 import heapq
@@ -99,7 +99,7 @@ class _Fold:
 
 
 class Repeats:
-    """Finds records about an object and a reason that there was one of a short time ago."""
+    """Finds repeats: records with the subject and reason of another one shortly before."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
@@ -108,7 +108,7 @@ class Repeats:
         return len(self._until)
 
     def is_repeat(self, record: DecisionRecord, now: float) -> bool:
-        """Whether a record says nothing new; one that is more severe than before does."""
+        """Whether a record repeats another one; one that is more severe is no repeat."""
         key = (record.subject, record.reason)
         until, reported = self._until.get(key, (now, 0))
         if now < until and rank(record) <= reported:
@@ -129,8 +129,8 @@ class Outbox:
         self._digest_seconds = digest_seconds
         self._most = most
         self._repeats = Repeats()
-        self._arrivals = Tokens(RATE, BURST)  # what may go by itself
-        self._departures = Tokens(RATE, BURST)  # so that an outage is not made up for at once
+        self._arrivals = Tokens(RATE, BURST)  # records beyond it are folded into a digest
+        self._departures = Tokens(RATE, BURST)  # limits the burst after an outage of the sink
         self._fold: _Fold | None = None
         self._order = itertools.count()
         self._waiting: list[tuple[float, int, Delivery]] = []  # a heap by due time
@@ -140,7 +140,7 @@ class Outbox:
         return len(self._waiting) + (self._fold is not None)
 
     def offer(self, record: DecisionRecord, now: float) -> None:
-        """Take a record that the sink is to be told of."""
+        """Enqueue a record, unless it is a repeat."""
         if self._repeats.is_repeat(record, now):
             self.suppressed += 1
             return
@@ -173,11 +173,11 @@ class Outbox:
         self._push(delivery, due)
 
     def pause(self, until: float) -> None:
-        """Send nothing until then: the sink has asked for that."""
+        """Send nothing until then, as the sink's ``Retry-After`` requests."""
         self._not_before = max(self._not_before, until)
 
     def hurry(self, now: float) -> None:
-        """Let what is being folded go now: there is no later."""
+        """Make the digest that is being collected due now, because the process ends."""
         if self._fold is not None:
             self._fold.due = now
 

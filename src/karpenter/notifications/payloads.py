@@ -1,7 +1,7 @@
 """Messages as sinks take them: CloudEvents, Slack's blocks, and signatures; pure.
 
-Text of the cluster is never trusted: for Slack it is escaped, formatted as plain words and cut, and
-mentions nobody.
+Text of the cluster is never trusted: for Slack it is escaped, stripped of markup and mentions, and
+truncated.
 """
 
 import hashlib
@@ -26,7 +26,8 @@ _SUBJECT_CHARACTERS: Final = 100
 _DEFAULT_TEMPLATE: Final = parse_template("{{ text }}")
 _ELLIPSIS: Final = "…"
 _TORN_ENTITY: Final = re.compile(r"&[a-z]{0,3}$")
-# Entities are Slack's own; the marks of mrkdwn have no escape, so they lose their effect
+# Slack has entities for ``&``, ``<`` and ``>``; other marks of mrkdwn have no escape, so a word
+# joiner beside them disables them
 _ESCAPES: Final = str.maketrans(
     {
         "&": "&amp;",
@@ -96,7 +97,7 @@ def digest_text(message: Message) -> str:
 
 
 def signature(body: bytes, key: bytes, at: int) -> Mapping[str, str]:
-    """The header that proves who sent a body, and when."""
+    """The HMAC header by which a receiver verifies the sender and the time of a body."""
     signed = hmac.new(key, f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return {SIGNATURE: f"t={at},v1={signed}"}
 

@@ -14,7 +14,7 @@ _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 300.0
 _MOST_DOUBLINGS: Final = 10
 _JITTER: Final = 0.5
-_PASSING: Final = frozenset({408, 425, 429})  # of 4xx, those that may pass
+_PASSING: Final = frozenset({408, 425, 429})  # transient ones of 4xx, which are retried
 
 
 class Verdict(Enum):

@@ -31,7 +31,7 @@ def check_files(config: NotificationsConfig) -> list[str]:
 
 
 async def send_test(sink: SinkConfig, channel: Channel, clock: Clock) -> str:
-    """Send one message to a sink, whatever it matches, and return what became of it.
+    """Send one message to a sink, whatever its filter, and return the result in one line.
 
     Raises:
         TrialError: the sink did not take it.
