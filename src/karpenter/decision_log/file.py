@@ -1,8 +1,9 @@
 """The decision log as a file: one line of JSON for each record, rotated by size.
 
-Lines are appended in order from a background task, at most a second late. A disk that is full or
-gone costs one warning; lines wait in memory meanwhile, up to a number, and the decisions go on. The
-file always ends with a whole line: one that was torn by a crash or a full disk is cut off.
+Lines are appended in order from a background task, at most a second late. While writes fail,
+because the disk is full or gone, one warning is logged and lines wait in a bounded buffer;
+decisions are not delayed. The file always ends with a whole line: one that was torn by a crash or a
+full disk is truncated.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ class DecisionFile:
         self._is_in_trouble = False
 
     def take(self, _record: DecisionRecord, line: bytes) -> None:
-        """Have a line written; never waits."""
+        """Enqueue a line; never waits."""
         self._waiting.append(line)
         self._drop_oldest()
         self._has_work.set()
@@ -77,7 +78,7 @@ class DecisionFile:
         try:
             await asyncio.shield(job)
         finally:
-            # Also when cancelled: what the thread has not written must not be lost or repeated
+            # Awaited even when cancelled: the thread's result tells which lines are written
             written = await job
             left = len(batch) - written
             self._waiting.extendleft(batch.pop() for _ in range(left))
@@ -145,7 +146,7 @@ class RotatedFile:
                 view = view[os.write(descriptor, view) :]
             except OSError:
                 if self._is_regular:
-                    os.ftruncate(descriptor, self._size)  # so that no line is half there
+                    os.ftruncate(descriptor, self._size)  # removes a partly written line
                 raise
         self._size += len(text)
         return len(lines)

@@ -1,7 +1,7 @@
 """The decision log: one call writes a log line and its record; the latest records stay in memory.
 
-Whatever follows the log is told of each record at once and must not wait: notifications and the
-file have queues of their own. A follower that fails never stops a decision.
+Followers of the log are called with each record at once and must not block: notifications and the
+file have queues of their own. A follower that raises never stops a decision.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ _ID_BYTES: Final = 4
 _IDENTITY_LENGTH: Final = 16
 _log: Final = structlog.get_logger(__name__)
 
-# Told of a record, and of the line it is written as
+# Called with a record, and the line it is written as
 Follower: TypeAlias = Callable[[DecisionRecord, bytes], object]
 # A method of a logger, such as ``log.info``: takes a message, and facts by name
 Say: TypeAlias = Callable[..., object]
@@ -68,7 +68,7 @@ class DecisionLog:
         return self.add(at, draft)
 
     def add(self, at: datetime, draft: Draft) -> DecisionRecord:
-        """Write the record of something that has no line."""
+        """Add a record without a log line."""
         record = recorded(draft, self._id(draft), at)
         line = encoded(record)
         self._lines.append(line)
@@ -78,7 +78,7 @@ class DecisionLog:
         for follower in tuple(self._followers):
             try:
                 follower(record, line)
-            except Exception as error:  # noqa: BLE001 the decision has been made all the same
+            except Exception as error:  # noqa: BLE001 a follower must not affect the decision
                 _log.error("decision not passed on", error=str(error), exc_info=error)
         return record
 
@@ -87,7 +87,7 @@ class DecisionLog:
         return map(decoded, reversed(tuple(self._lines)))
 
     def follow(self, follower: Follower) -> Callable[[], None]:
-        """Tell ``follower`` of every record from now on, until the returned function is called."""
+        """Call ``follower`` with every new record, until the returned function is called."""
         self._followers.append(follower)
         return lambda: self._followers.remove(follower)
 
@@ -97,7 +97,7 @@ class DecisionLog:
             self._commands.put(uid, command)
 
     def untie(self, uids: Iterable[str]) -> None:
-        """End that: they have not gone after all."""
+        """Remove NodeClaims from their command, because they are not deleted after all."""
         self.tie("", uids)
 
     def command_of(self, uid: str) -> str:
@@ -107,8 +107,8 @@ class DecisionLog:
     def _id(self, draft: Draft) -> str:
         """An id that no other record has, here or in another process.
 
-        A decision with an identity has the same id in every process, so that those who are told of
-        it by two leaders can drop the second; made again by one process, it is another decision.
+        A decision with an identity has a hash of it as id, the same in every process: receivers can
+        deduplicate what two leaders decide. A second time in one process it is another decision.
         """
         if draft.identity and self._identities.get(draft.identity) is None:
             self._identities.put(draft.identity, True)

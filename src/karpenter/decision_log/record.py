@@ -44,20 +44,20 @@ class Outcome(StrEnum):
 
 
 class Severity(StrEnum):
-    """Whether somebody should look at it."""
+    """Whether the record needs attention."""
 
     INFO = "info"
     WARNING = "warning"
 
 
 class Source(StrEnum):
-    """Whether the controllers decided it, or saw it."""
+    """Whether the controllers decided it, or only observed it."""
 
     CONTROLLER = "controller"
     OBSERVED = "observed"
 
 
-# Kinds that somebody should look at, whatever comes of them
+# Kinds that are warnings whatever their outcome
 _NOTEWORTHY: Final = frozenset({Kind.INTERRUPT, Kind.LIMIT, Kind.REPAIR})
 
 
@@ -77,7 +77,7 @@ class DecisionRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ]  # such as Node/general-light, Pod/default/web; the first is the subject
     node_pools: tuple[str, ...]
     pods: int
-    savings_hourly: float | None  # None where nobody knows, and where nothing is saved
+    savings_hourly: float | None  # None where it is not known, and where nothing is saved
     is_estimate: bool
     command: str | None  # records of one command share it
     detail: dict[str, Any]  # the part of the plan it came from
@@ -105,7 +105,7 @@ class Draft:
     detail: Mapping[str, Any] = field(default_factory=dict)
     severity: Severity | None = None  # where it is not the usual one of its kind
     source: Source = Source.CONTROLLER
-    # What makes it the same decision for a successor, which may make it again; gives its id
+    # Idempotency key: the same if the next leader decides the same again; its hash is the id
     identity: tuple[str, ...] = ()
 
 

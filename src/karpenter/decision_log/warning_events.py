@@ -1,4 +1,4 @@
-"""Warning events as records: what controllers and providers only saw, and no record tells yet."""
+"""Warning events as records, for what controllers and providers only observe."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
