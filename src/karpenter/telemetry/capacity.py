@@ -123,7 +123,7 @@ class CloudCall(Protocol):
 
 
 class CloudCalls:
-    """Takes note of calls of the cloud."""
+    """Counts and times calls to the cloud."""
 
     def __init__(self, metrics: CapacityMetrics) -> None:
         self._metrics: Final = metrics

@@ -1,4 +1,4 @@
-"""Metrics of voluntary disruption, and of telling others about decisions."""
+"""Metrics of voluntary disruption and of notifications."""
 
 from karpenter.telemetry.families import SCORES, Families
 

@@ -20,7 +20,7 @@ def gauge(name: str, meaning: str, samples: Iterable[str]) -> str:
 def gauge_pieces(name: str, meaning: str, samples: Iterable[str]) -> Iterator[str]:
     """The lines of a gauge with very many samples, in pieces that yield to other tasks.
 
-    A source that has to work before it has anything to say may give empty pieces meanwhile.
+    A source may yield empty pieces while it computes, so that other tasks run in between.
     """
     yield gauge(name, meaning, ())
     rest = iter(samples)
@@ -35,7 +35,7 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 def escaped(value: str) -> str:
     """A label value as it stands between quotes."""
-    if '"' in value or "\\" in value or "\n" in value:  # hardly ever
+    if '"' in value or "\\" in value or "\n" in value:  # rare, so the common case copies nothing
         return value.translate(_ESCAPES)
     return value
 

@@ -1,7 +1,7 @@
 """Declares metrics: one call each, in a registry per instance, with shared buckets.
 
 Most of what a controller exports without series for pods and nodes are the buckets of histograms.
-With the detail ``pool`` a histogram therefore has six of its buckets, at bounds it has otherwise too.
+With the detail ``pool`` a histogram therefore has six of its buckets, at bounds of the full set.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ LIFETIMES: Final[Buckets] = (
     *(_DAY, 2 * _DAY, 3 * _DAY, 5 * _DAY, 7 * _DAY, 10 * _DAY, 15 * _DAY, 20 * _DAY, 30 * _DAY),
 )
 _MOST_BUCKETS: Final = 6
-_FEWER_DURATIONS: Final[Buckets] = (0.05, 0.5, 2.0, 10.0, 30.0, 300.0)  # that alerts ask about
+_FEWER_DURATIONS: Final[Buckets] = (0.05, 0.5, 2.0, 10.0, 30.0, 300.0)  # bounds used by alerts
 SCORES: Final[Buckets] = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0)
 
 # Karpenter has no ``_created`` series, which would double the size of a scrape
@@ -66,7 +66,7 @@ class Families:
         Args:
             registry: where the metrics are.
             monotonic: seconds that only grow.
-            declared: is told every family.
+            declared: called with every family.
             detail: how many buckets histograms have.
         """
         self._registry: Final = registry

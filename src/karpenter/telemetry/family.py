@@ -14,7 +14,7 @@ SUMMARY: Final = "summary"
 
 
 class Detail(StrEnum):
-    """How much is told about single objects; the value of ``METRICS_DETAIL``."""
+    """Whether series are per object or per pool; the value of ``METRICS_DETAIL``."""
 
     OBJECT = "object"
     POOL = "pool"
@@ -29,7 +29,7 @@ class Family:
     labels: str = ""  # separated by blanks
     kind: str = GAUGE
     series: int = 1  # for each set of label values
-    per: str = ""  # the object that has such a set, where labels alone do not tell
+    per: str = ""  # the object that has such a set, where labels do not name it
     only: Detail | None = None  # the detail that has it; both if none is named
 
     @classmethod

@@ -18,7 +18,7 @@ from karpenter.visible import in_json, visible, visible_lines
 Fields: TypeAlias = MutableMapping[str, Any]
 Now: TypeAlias = Callable[[], datetime]
 
-# Kubernetes knows three levels; a thing that will be tried again is no error
+# Kubernetes components log three levels; a warning is an INFO line, since the work is retried
 _LEVELS: Final[Mapping[str, str]] = {
     "debug": "DEBUG",
     "info": "INFO",
@@ -32,7 +32,7 @@ _encoder: Final = msgspec.json.Encoder(enc_hook=str)
 
 
 def json_line(now: Now, commit: str) -> Processor:
-    """Make lines for machines: fixed keys first, in a fixed order, then the context."""
+    """Format a line as JSON: fixed keys first, in a fixed order, then the context."""
 
     def render(_: WrappedLogger, method: str, event: Fields) -> str:
         line = {
@@ -54,7 +54,7 @@ def json_line(now: Now, commit: str) -> Processor:
 
 
 def text_line(now: Now) -> Processor:
-    """Make lines for people: when, how serious, what, and then the context."""
+    """Format a line as text: time, level, message, and then the context."""
 
     def render(_: WrappedLogger, method: str, event: Fields) -> str:
         for key in ("logger", "exc_info", "pathname", "lineno"):
@@ -69,7 +69,7 @@ def text_line(now: Now) -> Processor:
 
 
 def _readable(value: Any) -> str:
-    """A fact in as few words as it takes: objects by their names, text as it is."""
+    """A fact in short form: objects by their names, text without quotes."""
     if isinstance(value, dict) and "name" in value and value.keys() <= {"namespace", "name"}:
         return "/".join(filter(None, (value.get("namespace", ""), str(value["name"]))))
     if isinstance(value, str) and value and "=" not in value and not value.startswith('"'):

@@ -30,7 +30,7 @@ _THEN_EVERY: Final = 100
 _REVISION_LENGTH: Final = 7
 _DIRTY: Final = "-dirty"
 _MODE: Final = 0o644
-# Modules that log for others: a line names its caller
+# Modules that log on behalf of their caller, which the line names instead
 _PASSING_ON: Final = ["karpenter.decision_log.log", "karpenter.controllers.context"]
 _STREAMS: Final = ("stdout", "stderr")
 
@@ -54,7 +54,7 @@ def configure_logging(
 
 
 def line_processors(now: Now, commit: str, *, is_debug: bool = False) -> list[Processor]:
-    """What makes lines of a controller's entries, one after the other; the last gives the line."""
+    """The structlog processors of a controller's entries; the last one renders the line."""
     processors: list[Processor] = [structlog.contextvars.merge_contextvars, Sampling(now)]
     if is_debug:
         parameters = {
@@ -68,7 +68,7 @@ def line_processors(now: Now, commit: str, *, is_debug: bool = False) -> list[Pr
 
 
 def take_over(log: FilteringBoundLogger) -> None:
-    """Let everything else that logs in this process, libraries included, do it through ``log``."""
+    """Route the standard library's logging, which libraries use, to ``log``."""
 
     def pass_on(_: WrappedLogger, method: str, event: MutableMapping[str, Any]) -> str:
         message = str(event.pop("event", ""))
@@ -90,7 +90,7 @@ def short_revision(revision: str) -> str:
 
 
 def quiet_logger() -> FilteringBoundLogger:
-    """Return a logger that says nothing."""
+    """Return a logger that drops everything."""
     return _logger(None, [_drop], _NOTHING)
 
 

@@ -41,7 +41,7 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"
 
 @dataclass(frozen=True, slots=True)
 class _One:
-    """A registry with a single family, which is all that writing it down asks for."""
+    """A registry with a single family: the formatter of the client takes a registry only."""
 
     family: Metric
 
@@ -97,7 +97,7 @@ class Metrics(CapacityMetrics, WorkloadMetrics, DecisionMetrics, RuntimeMetrics)
             GCCollector(registry=self.registry)
 
     def add_collector(self, collector: Collector) -> Callable[[], None]:
-        """Ask ``collector`` at every scrape, until the returned function is called."""
+        """Call ``collector`` at every scrape, until the returned function is called."""
         self.registry.register(collector)
         return lambda: self.registry.unregister(collector)
 
@@ -107,9 +107,9 @@ class Metrics(CapacityMetrics, WorkloadMetrics, DecisionMetrics, RuntimeMetrics)
         return lambda: self._lines.remove(lines)
 
     def pieces(self) -> Iterator[bytes]:
-        """Everything there is to scrape now, in the text format of Prometheus, bit by bit.
+        """Everything there is to scrape now, in the text format of Prometheus, in pieces.
 
-        Each piece is true at the moment it is made, so others may work in between.
+        Each piece is consistent by itself, so other tasks may run in between.
         """
         for family in self.registry.collect():
             yield generate_latest(_One(family))

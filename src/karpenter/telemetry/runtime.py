@@ -10,8 +10,8 @@ from prometheus_client import Counter, Histogram
 
 from karpenter.telemetry.families import Families
 
-# How a reconcile can end: nothing more to do, in an error, overtaken by others and to be done
-# again, or with a time at which to look again
+# How a reconcile can end: done, in an error, in a conflict that is retried, or with a time of the
+# next reconcile
 Result: TypeAlias = Literal["success", "error", "requeue", "requeue_after"]
 _QUEUE: Final = "name controller"
 _QUEUE_BUCKETS: Final = tuple(10.0**power for power in range(-8, 4))

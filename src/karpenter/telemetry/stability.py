@@ -1,6 +1,6 @@
-"""How much can be relied on a metric's name and labels; for Karpenter's metrics, as Karpenter says.
+"""The stability level of each metric's name and labels; for Karpenter's metrics, its own levels.
 
-``stable``: kept within a major version. ``beta``: changed only with a release in which both are there.
+``stable``: kept within a major version. ``beta``: changed only with a release that has both.
 ``alpha``: may change with any release. Metrics of the runtime are named by the libraries of others.
 """
 
@@ -52,7 +52,7 @@ _OWN: Final = ("karpenter_", "operator_")
 
 
 def stability(name: str) -> str:
-    """How much can be relied on a metric; nothing is promised of those of libraries."""
+    """The stability level of a metric; those of libraries have none."""
     if name in STABLE:
         return "stable"
     if name in BETA:
