@@ -37,12 +37,12 @@ from karpenter.model.resources import Resources
 
 C = TypeVar("C", bound="ProviderContract")
 
-PATIENCE = 20  # how often a cloud is given time to finish what it was asked for
+PATIENCE = 20  # how often ``settle`` is called before a promise counts as broken
 CANCELLATIONS = 8  # after how many turns of the event loop, at most, a launch is cancelled
 
 
 class Bed(ABC):
-    """A cloud set up for one test, with a provider that is running."""
+    """A cloud that is set up for one test, with a running provider."""
 
     provider: CloudProvider
 

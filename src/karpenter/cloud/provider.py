@@ -1,7 +1,7 @@
 """The ``CloudProvider`` protocol: a dozen methods, and the errors they may raise.
 
-A provider turns a NodeClaim into an instance and takes it away again. It keeps no state that it
-could not find again after a restart; what it must remember belongs on the instance itself.
+A provider launches an instance for a NodeClaim and terminates it. It keeps no state that it could
+not recover after a restart: what it must remember is stored on the instance, as tags for example.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ REBOOT_NODE: Final = "RebootNode"
 
 
 class CloudError(Exception):
-    """What a cloud provider may raise; everything else it raises is retried as well.
+    """Base of the errors of a cloud provider; any other exception is retried as well.
 
     * CloudError
       x InsufficientCapacityError   sold out; the claim is given up and planned again
@@ -61,7 +61,7 @@ class RebootNotImplementedError(CloudError):
 
 
 class RebootFailedError(CloudError):
-    """The restart will not happen, however often it is asked for."""
+    """The restart was refused, and a retry would be refused too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class RepairPolicy:
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """What a registration hook says: done, or look again after so many seconds."""
+    """The answer of a registration hook: done, or to be called again after so many seconds."""
 
     is_ready: bool
     retry_after: float = 5.0
@@ -112,7 +112,7 @@ class HookResult:
 
 
 class RegistrationHook(Protocol):
-    """Work a provider wants done before pods may land on a node."""
+    """Work of a provider that must be done before a node takes pods."""
 
     @property
     def name(self) -> str: ...
@@ -121,7 +121,7 @@ class RegistrationHook(Protocol):
 
 
 class CloudProvider(Protocol):
-    """A cloud, as the controllers see it."""
+    """The interface between controllers and a cloud."""
 
     @property
     def facts(self) -> ProviderFacts:
@@ -136,9 +136,9 @@ class CloudProvider(Protocol):
         """What must have happened before a node may take pods."""
 
     async def create(self, claim: NodeClaim) -> Instance:
-        """Launch an instance for a claim, and return once it is sure to come.
+        """Launch an instance for a claim, and return once the cloud has accepted it.
 
-        Asked again for the same claim (by uid), it must not launch a second one, even if the
+        Idempotent by the claim's uid: a second call must not launch another instance, even if the
         process was restarted in between.
 
         Raises:
@@ -146,7 +146,7 @@ class CloudProvider(Protocol):
         """
 
     async def delete(self, claim: NodeClaim) -> None:
-        """Ask for the instance of a claim to be terminated; asked again and again until gone.
+        """Request the termination of a claim's instance; called repeatedly until it is gone.
 
         Raises:
             InstanceNotFoundError: it is gone.
@@ -169,7 +169,7 @@ class CloudProvider(Protocol):
         """Why the instance no longer is what its node class asks for; empty if it is."""
 
     async def reboot(self, claim: NodeClaim, operation: str) -> None:
-        """Restart the instance in place; the same ``operation`` again changes nothing.
+        """Restart the instance in place; ``operation`` is an idempotency token.
 
         Raises:
             RebootNotImplementedError, RebootFailedError
@@ -184,7 +184,7 @@ class StartingProvider(Protocol):
     """A provider that needs a start-up check or discovery before its first call; few do."""
 
     async def start(self) -> None:
-        """Find out whether this cloud can be used; called once, whether the process leads or not.
+        """Check whether this cloud can be used; called once, in every replica.
 
         A ``CloudError`` or a ``ProviderError`` is why the process does not start, in one sentence.
         """

@@ -28,7 +28,7 @@ GROUP: Final = "karpenter.providers"
 
 
 class ProviderError(ValueError):
-    """A provider that cannot be had as it was asked for; the text is one sentence."""
+    """A provider that is missing, or cannot be used as configured; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

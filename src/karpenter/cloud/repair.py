@@ -119,7 +119,7 @@ class RepairPolicies:
     def _of(self, condition: Condition, created: datetime | None) -> Iterator[RepairMatch]:
         moments = [each for each in (condition.last_transition_time, created) if each is not None]
         if not moments:
-            return  # since when is not known
+            return  # without a time the toleration cannot be counted
         since = max(moments)
         specific = [
             policy

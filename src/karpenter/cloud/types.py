@@ -65,7 +65,7 @@ class Offering:
 
 @dataclass(frozen=True)
 class InstanceType:
-    """A machine one could have, with everything the scheduler asks about it."""
+    """A machine that can be bought, with all properties that scheduling depends on."""
 
     name: str
     requirements: Requirements
@@ -113,7 +113,7 @@ class ProviderFacts:
         object.__setattr__(self, "node_classes", tuple(dict.fromkeys((*self.node_classes, *own))))
 
     def serves(self, reference: NodeClassReference) -> bool:
-        """Whether it makes machines of the node class; whatever names another one is not its own."""
+        """Whether it serves a node class; objects that name another one are ignored."""
         return self.serves_any or (reference.group, reference.kind) in self.node_classes
 
     @property
@@ -136,7 +136,7 @@ def allocatable(capacity: Resources, overhead: Resources) -> Resources:
 
 
 def price_ceiling(annotations: Mapping[str, str]) -> float:
-    """The dollars per hour that the launch of a claim may cost at most; any price if none is told."""
+    """The dollars per hour that the launch of a claim may cost at most; infinite by default."""
     try:
         ceiling = float(annotations.get(labels.PRICE_CEILING, "inf"))
     except ValueError:
@@ -145,7 +145,7 @@ def price_ceiling(annotations: Mapping[str, str]) -> float:
 
 
 def is_within(ceiling: float, price: float) -> bool:
-    """Whether a price is no higher than a ceiling, but for how numbers are written."""
+    """Whether a price is no higher than a ceiling, with a tolerance for rounding."""
     return ceiling == math.inf or comparable_price(price) <= ceiling * (1 + 1e-9)
 
 

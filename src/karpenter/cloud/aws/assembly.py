@@ -45,7 +45,7 @@ _LONG_POLL_SECONDS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """What everything else is built on."""
+    """The dependencies that all parts share."""
 
     calls: Calls
     kube: Kube

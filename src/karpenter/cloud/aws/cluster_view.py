@@ -96,7 +96,7 @@ class ClusterView:
         return self._inherited is not None and claim.metadata.uid not in self._inherited
 
     async def _count_inherited(self) -> None:
-        """Read the API server directly: a mirror may still show the state of an earlier term."""
+        """List claims from the API server: a mirror may still show the state of an earlier term."""
         while self._inherited is None:
             try:
                 listed = await self.kube.list(NodeClaim)

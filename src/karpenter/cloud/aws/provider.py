@@ -66,7 +66,7 @@ log = structlog.get_logger(__name__)
 
 
 class AwsProvider:
-    """EC2, as the controllers see it."""
+    """The ``CloudProvider`` of EC2."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts: Final = parts
@@ -90,7 +90,7 @@ class AwsProvider:
         return self._hooks
 
     async def start(self) -> None:
-        """Find out what is needed before anything can be launched; once is enough.
+        """Discover what every launch needs; idempotent.
 
         Raises:
             ProviderError: the provider cannot work as it is set up.

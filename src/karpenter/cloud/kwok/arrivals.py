@@ -111,7 +111,7 @@ class Arrivals:
     async def sweep(self) -> None:
         """Remove Nodes, created or pending, whose claims were deleted before registration."""
         expected = set(self._expected)
-        # Nodes before claims: a Node that is in the first list had its claim before the second
+        # Nodes before claims: the claim of a listed Node exists before the second list is made
         unregistered = await self._kube.list(Node, label_selector=_UNREGISTERED_NODES)
         nodes = [node for node in unregistered if _is_forgotten(node)]
         if not (nodes or expected):
@@ -152,7 +152,7 @@ class Arrivals:
         self._expected.pop(machine.name, None)
 
     async def _create(self, machine: Machine) -> Exception | None:
-        """Create a Node, trying a few times in quick succession; the last error if none worked."""
+        """Create a Node, with a few quick retries; return the last error if all failed."""
         last: Exception | None = None
         for pause in (0.0, *PAUSES):
             await self._clock.sleep(pause)

@@ -131,10 +131,10 @@ def _types(entries: tuple[Entry, ...]) -> tuple[InstanceType, ...]:
 
 
 class _Answers:
-    """Fills in "it has none" for every label that some offering of the catalogue has.
+    """Adds ``DoesNotExist`` for every label that some other offering of the catalogue has.
 
-    Without it, an offering that is silent about a label could be taken to have any value of it. Few
-    distinct answers exist, so they are interned.
+    A requirement that is missing allows any value, so such an offering would match them all. There
+    are few distinct results, so they are interned.
     """
 
     def __init__(self, keys: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 """Strict parsing of the instance-types file, a JSON list of machines, with precise errors.
 
-Property names are matched whatever their case and unknown ones are passed over, as Karpenter's own
-reader does. Unlike it, this one refuses entries that would silently become a machine that can never
+Property names are case-insensitive and unknown ones are ignored, as in Karpenter's own reader.
+Unlike it, this one refuses entries that would silently become a machine that can never
 be launched, and accepts the older shorthand in which an offering names its zone and capacity type
 directly.
 """
@@ -29,7 +29,7 @@ class CatalogueError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OfferingEntry:
-    """One way to have a machine, as the file says it."""
+    """One offering of a machine, as in the file."""
 
     requirements: Requirements
     price: float
@@ -40,7 +40,7 @@ class OfferingEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One machine, as the file says it."""
+    """One machine, as in the file."""
 
     name: str
     architecture: str

@@ -117,7 +117,7 @@ def node_name_of(claim: NodeClaim) -> str:
     chance = _chance(claim, "name")
     words = f"{chance.choice(_MANNERS)}-{chance.choice(_THINGS)}"
     letters = "".join(chance.choices(_ALPHANUMERIC, k=10))
-    # there is one attempt per claim, so the count of attempts never gets beyond one
+    # The number stands for the attempts of a launch, of which there is only one per claim
     ending = f"-{words}-1-{letters}-{chance.getrandbits(32)}"
     beginning = f"kwok-{claim.metadata.name.lower()}"[: _LONGEST_NAME - len(ending)]
     return beginning.rstrip("-.") + ending
@@ -203,7 +203,7 @@ def choose(
 def machine_for(claim: NodeClaim, kind: InstanceType, offering: Offering) -> Machine:
     """The machine of a claim that becomes ``kind`` by way of ``offering``."""
     requests = {name: str(amount) for name, amount in claim.spec.resources.requests.items()}
-    # a label that is the offering's to give is no label of the type, though the type lists it
+    # Without the keys that the offering decides: the type lists the values of all its offerings
     own = Requirements(r for r in kind.requirements if offering.requirements.get(r.key) is None)
     return _machine(
         claim,
@@ -215,7 +215,7 @@ def machine_for(claim: NodeClaim, kind: InstanceType, offering: Offering) -> Mac
             **_decided(offering.requirements),
             PRICE: f"{offering.price:.6f}",
         },
-        # a resource the type knows nothing of comes from a NodeOverlay: what was asked for is there
+        # A requested resource that the type lacks comes from a NodeOverlay, so the node has it
         capacity=requests | kind.capacity.to_wire(),
         allocatable=requests | kind.allocatable_of(offering).to_wire(),
     )

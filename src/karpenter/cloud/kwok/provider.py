@@ -104,7 +104,7 @@ class KwokProvider:
         self._names = frozenset(kind.name for kind in types)
         self._arrivals = Arrivals(kube, clock)
         self._reservations = Reservations(kube, self._arrivals, types)
-        self._choosing = asyncio.Lock()  # two launches must not take the last of a reservation
+        self._choosing = asyncio.Lock()  # two launches must not take the same slot of a reservation
 
     @property
     def facts(self) -> ProviderFacts:
@@ -241,7 +241,7 @@ class KwokProvider:
         return node_class
 
     def _discover_sold_out(self, node_class: KWOKNodeClass) -> None:
-        """Find out, and remember, what the node class declares sold out."""
+        """Cache what the node class declares sold out, as a failed launch does."""
         name = node_class.metadata.name
         self.faults.sell_out(*_read(node_class, declared), lasts=REMEMBERED, node_class=name)
 

@@ -9,7 +9,7 @@ from karpenter.api.node_classes import kwok_labels
 from karpenter.api.nodes import Node
 from karpenter.cloud.types import InstanceType, Offering
 
-if TYPE_CHECKING:  # which brings an event loop along, and plans need none
+if TYPE_CHECKING:  # its import loads asyncio, which plans do not need
     from karpenter.cloud.kwok.arrivals import Arrivals
     from karpenter.kube.client import Kube
 
@@ -23,7 +23,7 @@ def what_is_left(types: tuple[InstanceType, ...], used: Counter[str]) -> tuple[I
 
 
 def taken_by(holders: Iterable[Mapping[str, str]]) -> Counter[str]:
-    """How many machines use each reservation, told from their labels."""
+    """How many machines use each reservation, according to their labels."""
     held = (found.get(kwok_labels.RESERVATION_ID, "") for found in holders)
     return Counter(filter(None, held))
 

@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar
 
 from karpenter.clock import Clock, Timer
 
-Q = TypeVar("Q")  # what is asked
-A = TypeVar("A")  # what is answered
+Q = TypeVar("Q")  # a request
+A = TypeVar("A")  # its answer
 
 MOST_AT_ONCE: Final = 100  # calls of one batcher
 _AT_ONCE: Final = 50  # answers
@@ -65,7 +65,7 @@ class Batcher(Generic[Q, A]):
         self._slots = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def ask(self, request: Q, alike: Hashable = None) -> A:
-        """Get the answer to one request, from a call that others with the same ``alike`` share."""
+        """Get the answer to one request; requests with the same ``alike`` share a call."""
         batch = self._open.get(alike)
         if batch is None:
             batch = self._open[alike] = _Batch(self._clock.monotonic())

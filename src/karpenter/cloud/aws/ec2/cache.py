@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class TtlCache(Generic[K, V]):
-    """Values that are forgotten ``seconds`` after they were put, unless put again."""
+    """Values that expire ``seconds`` after they were put, unless put again."""
 
     __slots__ = ("_clock", "_entries", "_next_sweep", "_seconds")
 

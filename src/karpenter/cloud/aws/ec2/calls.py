@@ -47,7 +47,7 @@ _CONNECT_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 60.0
 # Synchronous operations: an instant fleet of a thousand instances takes minutes
 _SLOW_READ_SECONDS: Final = {("ec2", "CreateFleet"): 240.0}
-_LOOKING: Final = ("Describe", "Get", "List")  # prefixes of read-only operations
+_LOOKING: Final = ("Describe", "Get", "List")  # prefixes of operations that only read
 _SUCCESS: Final = "200"
 
 
@@ -68,7 +68,7 @@ Observer = Callable[[CompletedCall], None]
 
 
 class Calls(Protocol):
-    """What the modules of this provider need of AWS."""
+    """The interface to AWS that the modules of this provider use."""
 
     @property
     def region(self) -> str: ...
@@ -131,7 +131,7 @@ class AwsCalls:
         self._endpoint_url = endpoint_url or None
         self._workers = workers
         self._pools: dict[str, ThreadPoolExecutor] = {}  # by service, reads and writes apart
-        self._clients: dict[tuple[str, str, float], Any] = {}  # by service, region and patience
+        self._clients: dict[tuple[str, str, float], Any] = {}  # by service, region and timeout
         self._making_client = threading.Lock()
         self._paces: dict[tuple[str, str, str], Pace] = {}  # by service, region and operation
 
@@ -278,7 +278,7 @@ def open_calls(
     endpoint_url: str = "",
     observe: Observer | None = None,
 ) -> AwsCalls:
-    """Make calls as the environment and the usual AWS files say.
+    """Make calls with the region and credentials of the environment and the usual AWS files.
 
     Raises:
         ProviderError: boto3 is missing, no region is set, or there are no credentials.
@@ -372,7 +372,7 @@ def _pool_name(service: str, operation: str) -> str:
 
 
 def _region_of_this_machine() -> str | None:
-    """What the instance metadata service says; nothing anywhere but on EC2."""
+    """The region from the instance metadata service; empty anywhere but on EC2."""
     fetcher = importlib.import_module("botocore.utils").IMDSRegionProvider
     session = importlib.import_module("botocore.session").Session()
     found = fetcher(session).provide()

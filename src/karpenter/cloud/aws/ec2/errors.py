@@ -68,7 +68,7 @@ class AwsUnreachableError(AwsError):
     """No answer came."""
 
 
-class AwsDryRunPassed(AwsError):  # noqa: N818 it says that all is well
+class AwsDryRunPassed(AwsError):  # noqa: N818 it reports a success
     """The dry run would have been allowed as a real run."""
 
 
@@ -154,7 +154,7 @@ _CLASS_OF: Final = {code: kind for codes, kind in _CLASSES for code in codes}
 def error_of(
     code: str, message: str, operation: str, http_status: int, *, service: str = ""
 ) -> AwsError:
-    """The error of the class that ``code`` stands for; an unknown code of 5xx is a server's."""
+    """The error of the class that ``code`` stands for; an unknown code of 5xx is a server error."""
     kind = _CLASS_OF.get(code)
     if kind is None:
         kind = AwsServerError if http_status >= _FIRST_SERVER_STATUS else AwsError

@@ -15,9 +15,9 @@ _STARTING_RATE: Final = 20.0  # calls per second after the first throttled call
 _SLOWEST: Final = 0.5
 _GROWTH: Final = 1.0  # calls per second, gained each second
 _CAREFREE: Final = 100.0  # from this rate on there is no limit
-# Concurrent calls are throttled together, which counts once
+# Throttled calls within this time count once: concurrent calls are throttled together
 _SAME_COMPLAINT: Final = 1.0
-_LOOK_AGAIN: Final = 1.0  # waiters proceed as soon as the rate has grown enough
+_LOOK_AGAIN: Final = 1.0  # longest sleep before the rate, which may have grown, is read again
 _TINY: Final = 1e-6  # seconds that are not worth waiting for
 
 
@@ -31,7 +31,7 @@ class Pace:
         self._rate = 0.0  # no limit
         self._changed_at = 0.0
         self._taken_at = 0.0  # when the last call was let through
-        self._turn = asyncio.Lock()  # waiters go one after the other, in the order they came
+        self._turn = asyncio.Lock()  # first come, first served
 
     async def take(self) -> None:
         """Wait until a call may be made."""

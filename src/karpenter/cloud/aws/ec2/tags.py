@@ -49,7 +49,7 @@ def equals(name: str, values: Iterable[str]) -> Filter:
 
 
 def tag_filters(tags: Mapping[str, str]) -> list[Filter]:
-    """Filters for tags; ``*`` asks only for the key, EC2 evaluates other wildcards."""
+    """Filters for tags; ``*`` matches by the key alone, EC2 evaluates other wildcards."""
     return [
         equals("tag-key", [key]) if value == _ANY_VALUE else equals(f"tag:{key}", [value])
         for key, value in tags.items()

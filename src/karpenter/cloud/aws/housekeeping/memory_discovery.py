@@ -53,7 +53,7 @@ class MemoryDiscovery:
             stop()
 
     async def learn(self, node: Node) -> None:
-        """Take note of a node's memory, if it booted what its type boots now."""
+        """Record a node's memory, if it booted the image that its type boots now."""
         claim = self._claim(node)
         if claim is None:
             return
@@ -63,7 +63,7 @@ class MemoryDiscovery:
         try:
             types = await self._types.list(node_class)
         except CloudError:
-            return  # the next node reports the same
+            return  # another node of the type will report the same
         name = node.metadata.labels.get(labels.INSTANCE_TYPE, "")
         kind = next((each for each in types if each.name == name), None)
         images = node_class.status.amis

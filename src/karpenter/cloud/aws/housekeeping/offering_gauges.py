@@ -1,8 +1,8 @@
 """Gauges of the offerings: price and availability.
 
 A region has ten thousand offerings, so they are kept as the lines that are scraped and not as
-objects, and a type's lines are rebuilt only when the type has changed. With the detail ``pool`` they
-are only counted, by zone and capacity type.
+objects, and a type's lines are rebuilt only when the type has changed. With the detail ``pool``
+they are only counted, by zone and capacity type.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class OfferingGauges(Rounds):
         return PERIOD
 
     def lines(self) -> Iterator[str]:
-        """Everything that is shown, bit by bit."""
+        """All lines, in pieces that yield to other tasks."""
         if self.metrics.detail is Detail.POOL:
             yield from self._counts()
             return
@@ -164,7 +164,7 @@ class OfferingGauges(Rounds):
             self._shown.pop(name, None)
             return
         if self._shows_reserved:
-            # a series that is always there lets alerts tell "none" from "not known"
+            # With a series of zero, alerts can tell "none available" from "not known"
             for zone in {zone for _, zone in available}:
                 available.setdefault((labels.RESERVED, zone), 0.0)
         self._shown[name] = _Shown(

@@ -1,4 +1,4 @@
-"""Periodic work that survives its own failures."""
+"""Periodic work that is retried after errors."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -39,7 +39,7 @@ class Refresh(Rounds):
         *,
         is_fresh: bool = False,
     ) -> None:
-        """Call ``refresh`` every ``period`` seconds, first of all unless it ``is_fresh``."""
+        """Call ``refresh`` every ``period`` seconds, the first time at once unless ``is_fresh``."""
         self.name = name
         super().__init__(clock, metrics)
         self._refresh = refresh

@@ -74,7 +74,7 @@ class Tagging:
             self._queue.forget(name)
 
     async def tag(self, claim: NodeClaim) -> None:
-        """Add the tags that are missing on a claim's instance, and note that they are there."""
+        """Add the tags that are missing on a claim's instance, and annotate the claim with that."""
         instance_id = instance_id_of(claim.status.provider_id)
         if not instance_id:
             log.warning("claim names no instance", provider_id=claim.status.provider_id)

@@ -35,7 +35,7 @@ _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ImagesNotFoundError(CloudError):
-    """An alias that stands for nothing at all."""
+    """An alias under which no image is published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Images:
 
         Raises:
             ImagesNotFoundError: nothing is published under its alias.
-            AwsError: AWS could not be asked.
+            AwsError: a call to AWS failed.
         """
         version = await self._version.get()
         key = (node_class.metadata.uid, node_class.metadata.generation, version)

@@ -15,7 +15,7 @@ _MOVING: Final = frozenset({"latest", "recommended"})
 
 
 class Parameters:
-    """Parameters by name; one that does not exist is asked for again every time."""
+    """Parameters by name; that one does not exist is not cached."""
 
     def __init__(self, calls: Calls, clock: Clock) -> None:
         self._calls = calls
@@ -40,7 +40,7 @@ class Parameters:
         return self._values.put(name, value, lifetime.total_seconds())
 
     def moving_images(self) -> dict[str, list[str]]:
-        """The images behind parameters that are going to name others: image -> parameters."""
+        """The images of parameters that AWS updates to newer images: image -> parameters."""
         found: dict[str, list[str]] = {}
         for name, value in self._values.items():
             if _MOVING & set(name.split("/")) or "ami-windows-latest" in name:

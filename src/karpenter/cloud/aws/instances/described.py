@@ -11,7 +11,7 @@ from karpenter.cloud.types import InstanceType
 from karpenter.model import labels
 from karpenter.model.resources import Resources
 
-# What a reservation gives a node, which says nothing about instances that are not in one
+# Labels of a reservation, which an instance outside of one must not get
 _OF_RESERVATIONS = frozenset(
     {
         ec2_labels.CAPACITY_RESERVATION_ID,
@@ -27,7 +27,7 @@ def instance_of(
     """Describe an instance.
 
     Args:
-        record: what EC2 says.
+        record: the instance as EC2 describes it.
         kind: its type as the node class has it; None when it is no longer known.
         node_class: what it was launched with; None when it is gone.
     """
@@ -35,7 +35,7 @@ def instance_of(
     held[labels.INSTANCE_TYPE] = record.instance_type
     held.update(_record_labels(record, node_class))
     if kind is not None and kind.requirements[ec2_labels.PLACEMENT_GROUP_PARTITION].values:
-        # an empty value is filled in before pods may land on the node
+        # An empty value is replaced by a registration hook, before the node takes pods
         held[ec2_labels.PLACEMENT_GROUP_PARTITION] = record.partition
     return Instance(
         provider_id=record.provider_id,

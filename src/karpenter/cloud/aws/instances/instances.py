@@ -58,14 +58,14 @@ class Instances:
         is_shifted: Callable[[str], bool] = lambda zone: False,
         observe: BatchObserver | None = None,
     ) -> None:
-        """Look after the instances tagged with ``cluster``; ``is_shifted`` is asked of zones."""
+        """Manage the instances tagged with ``cluster``; ``is_shifted`` checks a zone."""
         self._calls = calls
         self._clock = clock
         self._cluster = cluster
         self._chooses_reservations = chooses_reservations
         self._is_shifted = is_shifted
         self._known: dict[str, InstanceRecord] = {}
-        self._terminated: set[str] = set()  # what this process has ended, so that it may vanish
+        self._terminated: set[str] = set()  # by this process: gone once lists omit them
         self._describing: Batcher[str, InstanceRecord | None] = Batcher(
             "describe_instances", DESCRIBE_INSTANCES, clock, self._describe, observe
         )
@@ -81,7 +81,7 @@ class Instances:
         self._known[record.id] = record
 
     def known(self, instance_id: str) -> InstanceRecord | None:
-        """What is known of an instance without asking."""
+        """The cached record of an instance."""
         return self._known.get(instance_id)
 
     async def get(self, instance_id: str, *, cached: bool = True) -> InstanceRecord:
@@ -182,12 +182,12 @@ class Instances:
         found = await self._described(wanted, unknown)
         silent = [each for each in wanted if each not in found and each not in unknown]
         if silent and len(silent) < len(ids):
-            # nothing was said of them: they have ended, or a busy EC2 left them out
+            # Neither returned nor reported as unknown: terminated, or omitted by a busy EC2
             found |= await self._described(silent, unknown)
         return [found.get(each) for each in ids]
 
     async def _described(self, ids: Sequence[str], unknown: set[str]) -> dict[str, InstanceRecord]:
-        """Those that are there; one that EC2 does not know spoils the answer for all others."""
+        """Describe instances; the call is repeated without ids that EC2 refuses as unknown."""
         left = list(ids)
         while left:
             try:
@@ -207,7 +207,7 @@ class Instances:
     async def _described_apart(
         self, ids: Sequence[str], unknown: set[str]
     ) -> dict[str, InstanceRecord]:
-        """The same where EC2 does not say which of them it does not know."""
+        """The same by bisection, where the error does not name the unknown ids."""
         if len(ids) == 1:
             unknown.update(ids)
             return {}
@@ -252,7 +252,7 @@ class Instances:
         return [errors.get(each) for each in ids]
 
     async def _end(self, ids: Sequence[str]) -> dict[str, Exception]:
-        """End instances; one that cannot be ended spoils the call for all others.
+        """Terminate instances; the call is repeated without those that EC2 refuses by name.
 
         Returns the error of each instance that has not begun to shut down.
         """
@@ -273,14 +273,14 @@ class Instances:
         return errors
 
     async def _end_apart(self, ids: Sequence[str], error: AwsError) -> dict[str, Exception]:
-        """The same where EC2 does not say which of them it refuses."""
+        """The same by bisection, where the error does not name the refused ids."""
         if len(ids) == 1 or isinstance(error, _ABOUT_THE_CALL):
             return dict.fromkeys(ids, error)
         first, second = await asyncio.gather(*(self._end(half) for half in _halves(ids)))
         return first | second
 
     async def _end_stuck(self, ids: Sequence[str], ended: set[str]) -> dict[str, Exception]:
-        """What EC2 took note of and did not end is asked for once more, alone."""
+        """Retry, one by one, the instances that EC2 accepted and did not begin to terminate."""
         stuck = [each for each in ids if each not in ended]
         if len(ids) == 1:
             return {
@@ -304,9 +304,9 @@ def _halves(ids: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 class PartitionHook:
-    """Waits until EC2 says which partition an instance is in.
+    """Waits until EC2 returns the partition that an instance is in.
 
-    A node in a partition placement group has its label before pods may land on it.
+    A node in a partition placement group gets the label of its partition before it takes pods.
     """
 
     name: Final = "placement-group-partition"

@@ -53,8 +53,8 @@ def record_of(entry: Mapping[str, Any], *, chooses_reservations: bool) -> Instan
     """Read an entry of DescribeInstances.
 
     Args:
-        entry: what EC2 says.
-        chooses_reservations: the gate ReservedCapacity; without it reservations are chance.
+        entry: an element of ``Instances``.
+        chooses_reservations: the gate ReservedCapacity; without it ``reserved`` is on demand.
     """
     placement = entry.get("Placement") or {}
     interfaces = entry.get("NetworkInterfaces") or ()

@@ -109,12 +109,12 @@ class ClaimDeletions:
                     ("capacityType", labels.CAPACITY_TYPE),
                 )
             },
-            # A message may come to two leaders
+            # SQS may deliver a message to two leaders; both must give the record the same id
             identity=(metadata.uid,) if metadata.uid else (),
         )
 
     async def remove(self, claim: NodeClaim, kind: str, *, forceful: bool = False) -> None:
-        """Delete a claim that is not going yet.
+        """Delete a claim that is not being deleted yet.
 
         ``forceful`` ends the drain now, even of a claim that is already being deleted: a dead host
         cannot drain.
@@ -145,7 +145,7 @@ class ClaimDeletions:
         self._view.claims.put(await self._view.kube.patch(NodeClaim, claim.metadata.name, body))
 
     def _publish(self, target: Resource, type_: str, reason: str, message: str) -> None:
-        # By uid: a node may have the name of its claim, and both have users who look at them
+        # Deduplicated by uid: a Node may have the name of its claim, and both get the event
         self._recorder.publish(Event(target, type_, reason, message, (target.metadata.uid,)))
 
     def _targets(self, claim: NodeClaim) -> list[Resource]:

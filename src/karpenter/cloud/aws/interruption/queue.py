@@ -49,7 +49,7 @@ class Queue:
         self._url = ""
 
     async def receive(self) -> list[dict[str, Any]]:
-        """The next messages; none after a while without any."""
+        """The next messages, by long polling; none after its timeout."""
         answer = await self._calls.call(
             "sqs",
             "ReceiveMessage",
@@ -126,7 +126,7 @@ class Interruption:
                 await self._clock.sleep(_PAUSE)
 
     async def step(self) -> int:
-        """Act on the next messages; say how many there were.
+        """Act on the next messages; return how many there were.
 
         Raises:
             AwsError, KubeError: acting on one of them failed; the others have been acted on.

@@ -77,11 +77,11 @@ class StatusPoller:
             await self._clock.sleep(PERIOD)
 
     async def step(self) -> None:
-        """Look at all instances once.
+        """Check all instances once.
 
         Raises:
-            AwsError: EC2 could not be asked.
-            KubeError: one of the claims could not be dealt with; the others have been.
+            AwsError: a call to EC2 failed.
+            KubeError: one of the claims could not be deleted; the others have been.
         """
         found: dict[str, list[Mapping[str, Any]]] = {}
         for name, values in _QUERIES:

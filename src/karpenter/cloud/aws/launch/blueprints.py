@@ -64,7 +64,7 @@ def blueprints(
 
     Args:
         boot: what they have in common.
-        types: what may be launched, with only the offerings that are meant.
+        types: what may be launched, with only the offerings to request.
         kubelets: the settings of the kubelet on each type, by its name.
 
     Raises:

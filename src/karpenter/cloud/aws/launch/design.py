@@ -48,7 +48,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A launch template to be, with what uses it."""
+    """A launch template that may not exist yet, with the types that use it."""
 
     name: str
     blueprint: Blueprint
@@ -95,7 +95,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Everything a design follows from."""
+    """The inputs of a design."""
 
     claim: NodeClaim
     node_class: EC2NodeClass
@@ -122,7 +122,7 @@ class Task:
 
 
 def designed(task: Task) -> Design:
-    """Work out a design.
+    """Compute a design.
 
     Raises:
         InsufficientCapacityError, NodeClassNotReadyError, CreateError

@@ -82,7 +82,7 @@ class FleetError:
 
     @property
     def is_capacity(self) -> bool:
-        """Whether another attempt elsewhere, or later, may well succeed."""
+        """Whether it is about capacity: an attempt with another offering, or later, may succeed."""
         return self.code in CAPACITY_CODES
 
     @property
@@ -176,7 +176,7 @@ def _place(error: FleetError) -> str:
 
 
 def check_ready(node_class: EC2NodeClass) -> None:
-    """Make sure that a node class is ready, as it is now.
+    """Check that a node class is ready at its present generation.
 
     Raises:
         NodeClassNotReadyError: it is not, or was before it was changed.

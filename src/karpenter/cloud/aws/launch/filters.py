@@ -51,7 +51,7 @@ class Wanted:
 
     @property
     def has_min_values(self) -> bool:
-        """Whether the claim asks for a choice of values."""
+        """Whether the claim has a requirement with ``minValues``."""
         return any(each.min_values is not None for each in self.requirements)
 
     def allows(self, capacity_type: str) -> bool:
@@ -92,7 +92,7 @@ def compatible_available(types: Sequence[InstanceType], wanted: Wanted) -> list[
 
 
 def one_reservation_type(types: Sequence[InstanceType], wanted: Wanted) -> list[InstanceType]:
-    """Where reservations may be used, those of one sort: the sort with the cheapest offering."""
+    """Where reservations may be used, those of one type: the type of the cheapest offering."""
     if not wanted.allows(labels.RESERVED):
         return list(types)
     partitions: dict[int, list[tuple[InstanceType, Offering]]] = {}
@@ -200,7 +200,7 @@ def _narrowed(
 
 
 def _sort_of(offering: Offering) -> int:
-    """Which sort of reservation it is, in the order in which equal prices are settled."""
+    """The type of a reservation, as a sort key that decides between equal prices."""
     if _is_block(offering):
         return 1
     interruptible = offering.requirements[ec2_labels.CAPACITY_RESERVATION_INTERRUPTIBLE]

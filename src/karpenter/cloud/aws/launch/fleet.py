@@ -54,7 +54,7 @@ class TemplateUse:
 
 @dataclass(frozen=True, slots=True)
 class FleetRequest:
-    """What CreateFleet is asked, and what requests that may share a call have in common."""
+    """The parameters of CreateFleet, and the key by which requests share a call."""
 
     parameters: Mapping[str, Any]
     alike: bytes
@@ -146,7 +146,7 @@ def fleet_request(
         capacity_type: reserved, spot or on-demand.
         tags: of instances, volumes and the fleet itself.
         context: passed on to EC2 as it is.
-        is_price_overlaid: prices are the user's, so they decide rather than EC2's.
+        is_price_overlaid: prices come from NodeOverlays, so EC2 must allocate by our priorities.
 
     Raises:
         CreateError: no type can be launched into any of the subnets.
@@ -220,7 +220,7 @@ def _config(use: TemplateUse, subnets: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _reservation_sort(uses: Sequence[TemplateUse]) -> str:
-    """The sort all offerings share; the filters have seen to that."""
+    """The type of reservation of all offerings; the filters leave only one."""
     choice = reservation_of(uses[0].types[0].offerings[0])
     if choice is None or choice.type == CAPACITY_BLOCK:
         return "" if choice is None else CAPACITY_BLOCK
@@ -254,12 +254,12 @@ class FleetAsk:
     request: FleetRequest
     claim_name: str
     claim_uid: str
-    attempt: int = 0  # after a refusal another token is needed: EC2 would repeat the answer
+    attempt: int = 0  # part of the token: with the same token EC2 would repeat its refusal
 
 
 @dataclass(frozen=True, slots=True)
 class FleetShare:
-    """What became of one claim's part."""
+    """The result for one claim of a fleet."""
 
     instance: Fulfilled | None
     errors: tuple[FleetError, ...]  # of the whole fleet
@@ -309,7 +309,7 @@ class Fleets:
         ]
 
     def _name_later(self, instances: Sequence[Fulfilled], asks: Sequence[FleetAsk]) -> None:
-        """Tag instances with their claims' names; a fleet has one set of tags for all of them."""
+        """Tag instances with their claims' names: a fleet has one set of tags for all of them."""
         pairs = [
             (instance.instance_id, ask.claim_name)
             for instance, ask in zip(instances, asks, strict=False)

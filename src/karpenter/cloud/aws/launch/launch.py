@@ -147,7 +147,7 @@ class Launcher:
     async def _ask(
         self, claim: NodeClaim, prepared: _Prepared, *, is_last: bool
     ) -> FleetShare | None:
-        """Ask for the instance; nothing when a template has vanished and another try is worth it."""
+        """Request the instance; None when a template has been deleted and a retry is possible."""
         uid = claim.metadata.uid
         attempt = self._attempts.get(uid, 0)
         ask = FleetAsk(prepared.request, claim.metadata.name, uid, attempt)
@@ -174,7 +174,7 @@ class Launcher:
         return share
 
     def _refused(self, uid: str) -> None:
-        """Take note of a refusal: asked with the same token, EC2 would only repeat it."""
+        """Count a refusal, so that the next attempt has another idempotency token."""
         attempts = self._attempts.pop(uid, 0)
         self._attempts[uid] = attempts + 1
         # bounded, because the deletion of a never-launched claim is not seen here

@@ -56,7 +56,7 @@ class Shortages:
         zone_id_of: Callable[[str], str],
         report_missing_role: Callable[[NodeClaim], None],
     ) -> None:
-        """Note what is short where others look it up.
+        """Write to the caches that launches read.
 
         Args:
             unavailable: offerings.
@@ -64,8 +64,8 @@ class Shortages:
             reservations: places in reservations.
             metrics: where errors are counted.
             zone_id_of: the id of a zone by its name.
-            tell_about_role: called with the claim when the service-linked role for spot does not
-                exist.
+            report_missing_role: called with the claim when the service-linked role for spot does
+                not exist.
         """
         self._unavailable = unavailable
         self._subnets = subnets

@@ -64,7 +64,7 @@ class Blueprint:
 
 
 def template_name(blueprint: Blueprint) -> str:
-    """The name of the template, which says what is in it."""
+    """The name of the template, a hash of its content."""
     content = {
         "class": blueprint.node_class.metadata.name,
         "capacity-type": blueprint.capacity_type,

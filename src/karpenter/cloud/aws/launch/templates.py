@@ -47,7 +47,7 @@ class LaunchTemplates:
     def __init__(
         self, calls: Calls, clock: Clock, cluster: str, sizes: Gauge | None = None
     ) -> None:
-        """Look after templates; ``sizes`` shows how large boot scripts are, by node class."""
+        """Manage templates; ``sizes`` exports the size of boot scripts, by node class."""
         self._calls = calls
         self._sizes = sizes
         self._clock = clock
@@ -72,7 +72,7 @@ class LaunchTemplates:
 
     @contextmanager
     def in_use(self, names: Sequence[str]) -> Iterator[None]:
-        """Keep templates for as long as a fleet may still ask for them: a busy EC2 takes minutes."""
+        """Keep templates while a CreateFleet call uses them, which may take minutes."""
         self._in_use.update(names)
         try:
             yield
@@ -86,7 +86,7 @@ class LaunchTemplates:
                     self._used_at[name] = now
 
     def forget(self, names: Sequence[str]) -> None:
-        """Take note that templates have vanished."""
+        """Drop templates from the cache, because EC2 does not find them."""
         for name in names:
             self._used_at.pop(name, None)
 
@@ -127,7 +127,7 @@ class LaunchTemplates:
             self._sizes.remove(node_class)
 
     async def run(self) -> None:
-        """Delete what is not used any more, now and then, until cancelled."""
+        """Delete unused templates periodically, until cancelled."""
         is_adopted = False
         while True:
             try:
@@ -162,7 +162,7 @@ class LaunchTemplates:
                 TagSpecifications=tags,
             )
         except AwsAlreadyExistsError:
-            return  # another process was faster, and the name says that the content is the same
+            return  # created by another process; the name is a hash, so the content is the same
         log.debug("launch template created", name=name)
 
     async def _names(self, more: Mapping[str, str] | None = None) -> list[str]:
@@ -177,7 +177,7 @@ class LaunchTemplates:
         return sorted(entry["LaunchTemplateName"] for entry in found if self._is_ours(entry))
 
     def _is_ours(self, entry: Mapping[str, Any]) -> bool:
-        """Whether it may be deleted, which no filter is trusted to say."""
+        """Whether it may be deleted; checked here as well, because EC2's filter is not trusted."""
         of_cluster = (
             tags_of(entry.get("Tags")).get(ec2_labels.EKS_CLUSTER_NAME_TAG) == self._cluster
         )

@@ -1,1 +1,1 @@
-"""Where instances stand: subnets, security groups, placement groups, zones, and the cluster they join."""
+"""The network of instances: subnets, security groups, placement groups, zones, and the cluster."""

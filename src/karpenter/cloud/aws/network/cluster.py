@@ -35,10 +35,10 @@ class Cluster:
 
 
 async def describe_cluster(calls: Calls, name: str) -> Cluster:
-    """Ask EKS about a cluster.
+    """Describe a cluster of EKS.
 
     Raises:
-        AwsError: there is no such cluster, or EKS could not be asked.
+        AwsError: there is no such cluster, or the call failed.
     """
     try:
         found = (await calls.call("eks", "DescribeCluster", name=name))["cluster"]
@@ -121,7 +121,7 @@ class ClusterFacts:
         try:
             self.dns_address = (await self._kube.get(_Service, *_DNS)).spec.cluster_ip
         except KubeError:
-            self.dns_address = ""  # the kubelet's own default, or what the node class says
+            self.dns_address = ""  # the default of the kubelet, or ``clusterDNS`` of the node class
             # so only the service CIDR shows whether the cluster uses IPv6
             with suppress(AwsError):
                 await self.load_service_cidr()
@@ -129,11 +129,11 @@ class ClusterFacts:
     async def load_service_cidr(self) -> str:
         """Discover the service CIDR, which some families require.
 
-        EKS knows; where it may be out of reach, the API server is asked first, which knows since
-        Kubernetes 1.33.
+        EKS returns it. Where EKS may be out of reach, the API server is read first, which serves
+        ServiceCIDR objects since Kubernetes 1.33.
 
         Raises:
-            AwsError: EKS could not be asked.
+            AwsError: a call to EKS failed.
         """
         if not self.service_cidr and self._is_isolated:
             self.service_cidr = await self._served_cidr()

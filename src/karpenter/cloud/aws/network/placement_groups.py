@@ -47,7 +47,7 @@ class PlacementGroups:
         """The group a node class asks for, or None when it asks for none or there is none.
 
         Raises:
-            AwsError: EC2 could not be asked; ``known`` still says what was last found.
+            AwsError: a call to EC2 failed; ``known`` still has what was last found.
         """
         selector = node_class.spec.placement_group_selector
         if selector is None:
@@ -63,7 +63,7 @@ class PlacementGroups:
         return self._fresh.put(key, found)
 
     def known(self, node_class: EC2NodeClass) -> PlacementGroup | None:
-        """The group as it was last found, without asking."""
+        """The group as it was last found, without a call."""
         selector = node_class.spec.placement_group_selector
         return None if selector is None else self._kept.get((selector.id, selector.name))
 

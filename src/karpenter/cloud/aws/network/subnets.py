@@ -41,7 +41,7 @@ class SubnetChoice:
     subnet_id: str
     zone: str
     predicted: int
-    count: int  # which count of addresses the prediction was taken off
+    count: int  # number of the count that the prediction was subtracted from
 
 
 class Subnets:
@@ -110,7 +110,7 @@ class Subnets:
     def release(self, choices: Iterable[SubnetChoice], used: Collection[str] = ()) -> None:
         """Give back the addresses of subnets that a launch did not use.
 
-        Whatever EC2 counted since then knows better, and is left as it is.
+        A subnet that EC2 has counted since then is not changed: its count includes the launch.
         """
         for choice in choices:
             subnet_id = choice.subnet_id

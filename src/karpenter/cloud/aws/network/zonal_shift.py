@@ -63,7 +63,7 @@ class ZonalShifts:
         return frozenset(zone_id for zone_id, end in self._until.items() if end > now)
 
     async def check(self) -> None:
-        """Make sure that shifts can be read at all.
+        """Check that shifts can be read.
 
         Raises:
             ProviderError: they cannot.
@@ -94,7 +94,7 @@ class ZonalShifts:
         )
         now = self._clock.now()
         before = set(self._until)
-        # not merged with what was known: a shift that was cancelled is simply not listed any more
+        # Replaced, not merged: a cancelled shift is no longer listed
         self._until = _active(answer.get("zonalShifts") or (), now)
         after = set(self._until)
         if before != after:

@@ -48,7 +48,7 @@ def with_condition(
 
 
 def summed_up(node_class: EC2NodeClass, kinds: Sequence[str], *, now: datetime) -> EC2NodeClass:
-    """Add the conditions that are missing, and make Ready the sum of them all."""
+    """Add the conditions that are missing, and derive Ready from all of them."""
     known = node_class.status.conditions
     return _having(node_class, conditions.summed_up(known, kinds, node_class.metadata, now=now))
 

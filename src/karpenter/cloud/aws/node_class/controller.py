@@ -36,7 +36,7 @@ _WAIT_FOR_CLAIMS: Final = 600.0
 
 
 class NodeClassController(KeyedController):
-    """Looks after all node classes; a key is the name of one."""
+    """Reconciles node classes; a key is the name of one."""
 
     name: str = "nodeclass"
     kind = EC2NodeClass
@@ -70,14 +70,14 @@ class NodeClassController(KeyedController):
         self._is_isolated = is_isolated
 
     async def run(self) -> None:
-        """Look after node classes until cancelled."""
+        """Reconcile node classes until cancelled."""
         await self._view.synced()
         self._ends.append(self._view.node_classes.on_change(self._class_changed))
         self._ends.append(self._view.claims.on_change(self._claim_changed))
         await super().run()
 
     async def reconcile(self, key: str) -> float | None:
-        """Bring one node class up to date, and say in how many seconds to look again."""
+        """Bring one node class up to date, and return the seconds until the next reconcile."""
         node_class = self._view.node_classes.get(key)
         if node_class is None:
             return None
@@ -131,7 +131,7 @@ class NodeClassController(KeyedController):
         held = claim.metadata.annotations
         if held.get(ec2_labels.NODE_CLASS_HASH_VERSION) == drift_hash.VERSION:
             return
-        # A claim that has drifted keeps the hash that says so
+        # A claim that has drifted keeps its hash, which differs from that of the class
         has_drifted = find(claim.status.conditions, DRIFTED) is not None
         kept = (ec2_labels.NODE_CLASS_HASH_VERSION,) if has_drifted else tuple(stamp)
         body = {"metadata": {"annotations": {key: stamp[key] for key in kept}}}
@@ -171,7 +171,7 @@ class NodeClassController(KeyedController):
         await self._templates.delete_of(node_class.metadata.name)
 
     async def _report_blocked(self, node_class: EC2NodeClass, error: AwsUnauthorizedError) -> None:
-        """Say on the class which permission its deletion waits for."""
+        """Report on the class which permission its deletion waits for."""
         permission = f"{error.service}:{error.operation}"
         message = f"the node class cannot be deleted: grant the controller {permission} ({error})"
         self._tell(node_class, WARNING, _BLOCKED, message)
@@ -203,7 +203,7 @@ class NodeClassController(KeyedController):
     def _class_changed(self, old: EC2NodeClass | None, new: EC2NodeClass | None) -> None:
         if new is None:
             return
-        # A change of the status alone is our own doing
+        # Changes of the status alone are written by this controller
         if old is None or _watched(old) != _watched(new):
             self.queue.add(new.metadata.name)
 

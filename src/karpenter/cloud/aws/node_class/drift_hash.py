@@ -155,7 +155,7 @@ def _kubelet_text(kubelet: Mapping[str, Any]) -> str:
     if not kubelet:
         return "null"
     text = msgspec.json.encode(kubelet, order="sorted").decode()
-    # As Go writes JSON that may end up in a web page
+    # Go's encoding/json escapes these characters for HTML
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

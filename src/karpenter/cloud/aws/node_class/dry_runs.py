@@ -142,7 +142,7 @@ class LaunchRehearsal:
             raise _RefusedError("CreateFleetAuthCheckFailed", error) from error
 
     async def _rehearse_instances(self, rehearsal: "_Rehearsal") -> None:
-        """One subnet that works is enough; if none does, the first says why, unless EC2 is busy."""
+        """Try each subnet until one passes; else raise the first error, or one of a busy EC2."""
         errors: list[AwsError] = []
         for subnet in rehearsal.subnets:
             try:
@@ -204,7 +204,7 @@ class _Rehearsal:
 def _by_id(node_class: EC2NodeClass, launch: TypicalLaunch) -> tuple[str, ...]:
     """The subnets, those first where the type can be had.
 
-    Their order in the status changes with every address that is taken, and must decide nothing.
+    Sorted by id: their order in the status changes with every address that is taken.
     """
     ordered = sorted(
         node_class.status.subnets, key=lambda each: (each.zone not in launch.zones, each.id)

@@ -74,7 +74,7 @@ class InstanceProfiles:
             return spec.instance_profile
         current = node_class.status.instance_profile
         uid, role = node_class.metadata.uid, _role_name(spec.role)
-        # The status may be older than what was made a moment ago
+        # The status may be older than a profile that was just created
         just_made = self._recreated.get(uid)
         for name in filter(None, (current, just_made)):
             if await self._role_of(name) == role:
@@ -140,7 +140,7 @@ class InstanceProfiles:
             raise failure
 
     async def _known_names(self, node_class: EC2NodeClass) -> list[str]:
-        """The profiles of a class that this process or the class itself knows of."""
+        """The profiles of a class that this process has made or that its status names."""
         uid = node_class.metadata.uid
         remembered = [name for name, _ in self._protected.items()]
         candidates = (node_class.status.instance_profile, self._recreated.get(uid), *remembered)
@@ -150,7 +150,7 @@ class InstanceProfiles:
                 profile = await self._get(name)
             except AwsNotFoundError:
                 continue
-            # a profile that the class once named was made by the user
+            # A profile under another path belongs to the user; the class only named it
             if profile.get("Path") == self._path(uid):
                 found.append(name)
         return found

@@ -1,8 +1,8 @@
 """Chooses the launch to validate by a dry run: the plainest that the class's pools would make.
 
-EC2 judges a rehearsal as a whole. EC2 would refuse a type that the class cannot boot, one that is
-not sold, or a tenancy that no pool requests, and the class would fail validation for a launch that
-never happens.
+EC2 accepts or refuses a dry run as a whole. With a type that the class cannot boot, one that is not
+sold, or a tenancy that no pool requests, the class would fail validation for a launch that never
+happens.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ class _Pool:
 
     @property
     def asks_for_dedicated(self) -> bool:
-        """Whether it names dedicated hardware; one that says nothing is launched on shared."""
+        """Whether it requires dedicated tenancy; without a requirement the tenancy is shared."""
         tenancy = self.requirements.get(ec2_labels.INSTANCE_TENANCY)
         if tenancy is None or not tenancy.has(DEDICATED_TENANCY):
             return False

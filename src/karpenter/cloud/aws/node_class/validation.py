@@ -1,7 +1,7 @@
 """Validates node classes: whether launches with them can work, before one is needed.
 
-The checks go from what costs nothing to what asks EC2; the first that does not pass ends them. A
-verdict of EC2 is kept for a while, for as long as neither the class nor what it comes to changes.
+The checks go from those without a call to those that call EC2; the first that fails ends them. A
+verdict of EC2 is cached while neither the class nor what it resolves to changes.
 """
 
 from collections.abc import Awaitable, Callable
@@ -67,14 +67,14 @@ class TryAgainError(Exception):
 
 
 class DryRuns(Protocol):
-    """What asks EC2 whether a launch would be allowed."""
+    """Dry runs of launches."""
 
     async def judge(self, node_class: EC2NodeClass) -> Verdict:
         """Try everything a launch does, without launching.
 
         Raises:
-            TryAgainError: EC2 is too busy to say.
-            AwsError: EC2 refused for a reason that says nothing about the class.
+            TryAgainError: EC2 is too busy for a verdict.
+            AwsError: EC2 refused for a reason that is unrelated to the class.
         """
 
 
@@ -189,8 +189,8 @@ async def _tags(node_class: EC2NodeClass) -> Verdict:
 def _fingerprint(node_class: EC2NodeClass) -> bytes:
     """What a verdict depends on.
 
-    Conditions change because of it, so they are left out; subnets are listed by free addresses,
-    which change with every pod.
+    Without conditions, which the verdict itself changes. Subnets are sorted by id, because the
+    status lists them by free addresses, which change with every pod.
     """
     subnets = tuple(sorted(node_class.status.subnets, key=lambda each: each.id))
     status = msgspec.structs.replace(node_class.status, conditions=(), subnets=subnets)

@@ -51,7 +51,7 @@ log = structlog.get_logger(__name__)
 
 
 class PricesUnknownError(CloudError):
-    """AWS answered without any prices."""
+    """The answer of AWS holds no prices."""
 
 
 class _Attributes(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ class Pricing:
         self._estimates_logged = 0  # how many types without a price from AWS were last logged
 
     def estimate(self, types: Iterable[TypeFacts]) -> None:
-        """Have a rough price for every type."""
+        """Set estimated prices for every type."""
         self._estimates = {facts.name: estimated_price(facts) for facts in types}
         self.sequence += 1
 

@@ -5,8 +5,8 @@ is reachable only from the sandbox's process, and the cluster from everywhere:
 
     data:
       sold-out: m5.*/us-west-2a/spot, */*/spot   # type/zone/capacity-type, as shell patterns
-      lost-zone: us-west-2b                      # nothing is launched there, and its nodes fall silent
-      throttled: CreateFleet                     # too many calls, says AWS
+      lost-zone: us-west-2b                      # no launches there; its nodes stop reporting
+      throttled: CreateFleet                     # AWS answers that there are too many calls
       denied: RunInstances                       # no policy allows it
 """
 
@@ -69,12 +69,12 @@ _FEW: Final = 8
 
 
 class InjectedFaultError(ValueError):
-    """Something that cannot go wrong here; the text is one sentence."""
+    """A fault that cannot be injected here; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InjectedFault:
-    """One thing that is wrong."""
+    """One fault that is in force."""
 
     kind: Kind
     what: str  # offerings, a zone or an action
@@ -98,7 +98,7 @@ class InjectedFault:
 
 @dataclass(frozen=True)
 class Market:
-    """What there is in an account: only that can go wrong."""
+    """What an account has; faults can name only that."""
 
     region: str
     zones: tuple[str, ...]  # those with subnets
@@ -114,7 +114,7 @@ class Market:
         """Resolve a fault from its text.
 
         Raises:
-            TroubleError: there is no such thing.
+            InjectedFaultError: the account has no such thing.
         """
         if kind == "sold-out":
             return self._offerings(what)
@@ -156,10 +156,10 @@ class Market:
 
 
 def kind_named(text: str) -> Kind:
-    """The kind of trouble of that name.
+    """The kind of fault of that name.
 
     Raises:
-        TroubleError: there is no such kind.
+        InjectedFaultError: there is no such kind.
     """
     for kind in KINDS:
         if kind == text:
@@ -168,7 +168,7 @@ def kind_named(text: str) -> Kind:
 
 
 def read(data: Mapping[str, str], market: Market) -> tuple[list[InjectedFault], list[str]]:
-    """The troubles that a ConfigMap lists, and what is wrong with it."""
+    """The faults that a ConfigMap lists, and what is wrong with it."""
     found: list[InjectedFault] = []
     problems: list[str] = []
     for key, text in data.items():
@@ -190,7 +190,7 @@ def listed(data: Mapping[str, str]) -> list[InjectedFault]:
 
 
 def written(troubles: Iterable[InjectedFault]) -> dict[str, str | None]:
-    """The data of a ConfigMap that lists troubles; a key without any is to go."""
+    """The data of a ConfigMap that lists faults; a key without any is removed."""
     listed = sorted(troubles)
     return {
         kind: ", ".join(each.what for each in listed if each.kind == kind) or None for kind in KINDS

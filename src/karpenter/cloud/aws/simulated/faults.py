@@ -44,7 +44,7 @@ class SoldOut:
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong at the moment."""
+    """The faults in force."""
 
     sold_out: list[SoldOut] = field(default_factory=list)
     most_per_fleet: int | None = None  # instances; the rest is sold out
@@ -58,7 +58,7 @@ class Faults:
         self._failures.append(Failure(operation, code, **details))
 
     def throttle(self, operation: str, times: int = 1) -> None:
-        """Let EC2 complain about too many calls."""
+        """Let the next calls of an operation be throttled."""
         self.fail(operation, "RequestLimitExceeded", status=_SERVER_ERROR, times=times)
 
     def lose_answer(self, operation: str, times: int = 1) -> None:

@@ -3,7 +3,7 @@
 * DescribeInstanceTypes, DescribeInstanceTypeOfferings: moto needs seconds to write its own table.
 * DescribeSpotPriceHistory: moto has one price for everything.
 * DescribeCapacityReservations, DescribePlacementGroups, GetProducts, GetManagedResource: missing.
-* DescribeInstanceStatus: everything is always well.
+* DescribeInstanceStatus: moto reports every instance as healthy.
 * DescribeImages, GetParameter: the images of EKS are not published.
 * DeleteLaunchTemplate: a template that is gone is reported as a missing parameter.
 """

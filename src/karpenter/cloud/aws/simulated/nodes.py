@@ -74,7 +74,7 @@ class SimulatedNodes:
             del self._joined[instance_id]
 
     async def adopt(self) -> None:
-        """Know of the nodes that are there already."""
+        """Record the nodes that exist already."""
         for node in await self._kube.list(Node):
             instance_id = instance_id_of(node.spec.provider_id)
             if instance_id:
@@ -134,7 +134,7 @@ _BY_KUBELET: Final = frozenset(
         labels.WINDOWS_BUILD,
     }
 )
-# They still write the labels they wrote before these were stable
+# Kubelet and cloud controller also still write the beta spellings of these labels
 _OLD_SPELLINGS: Final = {
     key: now for key, now in labels.ALIASES.items() if "beta.kubernetes.io/" in key
 }

@@ -114,7 +114,7 @@ class OfflineAws:
         """Load instance types and prices.
 
         Raises:
-            CloudError: the account does not say.
+            CloudError: the account does not answer.
         """
         await self._types.refresh()
         await self._pricing.refresh_spot()
@@ -125,7 +125,7 @@ class OfflineAws:
         """What a pool with these annotations can buy of a node class.
 
         Raises:
-            CloudError: the account does not say, or the annotations cannot be read.
+            CloudError: the account does not answer, or the annotations cannot be read.
         """
         try:
             return await self._types.list(overruled(found.node_class, annotations))
@@ -133,10 +133,10 @@ class OfflineAws:
             raise CloudError(str(error)) from error
 
     async def find(self, node_class: EC2NodeClass) -> FoundClass:
-        """Look for everything a node class selects.
+        """Resolve everything a node class selects.
 
         Raises:
-            CloudError: the account does not say.
+            CloudError: the account does not answer.
         """
         # discovery caches by uid, which objects of manifests lack
         found = _known_as(node_class, node_class.metadata.name)

@@ -66,7 +66,7 @@ def windows_addresses(facts: TypeFacts) -> int:
 
 @dataclass(frozen=True)
 class Sizing:
-    """What a node class and the settings say about the size of nodes."""
+    """The parts of a node class and of the settings that determine the size of nodes."""
 
     spec: EC2NodeClassSpec
     memory_overhead: float = 0.075  # the share of memory that hypervisor and kernel keep
@@ -204,7 +204,7 @@ class DiscoveredMemory:
         return self._bytes.get((instance_type, _ids(images)))
 
     def known(self, images: Sequence[AMIStatus]) -> dict[str, int]:
-        """All types that nodes are known of with a list of images."""
+        """The types whose memory is known with a list of images."""
         wanted = _ids(images)
         return {kind: memory for (kind, ids), memory in self._bytes.items() if ids == wanted}
 

@@ -135,7 +135,7 @@ class InstanceTypes:
 
         Raises:
             NoTypesError: nothing is known of the region or of the class's subnets.
-            AwsError: its placement group is not known and cannot be asked for.
+            AwsError: its placement group is not known, and the call for it failed.
         """
         if not self._catalogue.entries:
             raise NoTypesError("no instance types found; EC2 has not listed them yet")

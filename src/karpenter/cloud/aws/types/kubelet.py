@@ -89,7 +89,7 @@ class KubeletSettings:
         """The settings on a type that takes ``default_pods`` if nothing else is said.
 
         Raises:
-            KubeletError: an expression fails, or its result is none the kubelet could take.
+            KubeletError: an expression fails, or the kubelet would refuse its result.
         """
         if self._fixed is not None:
             return self._fixed
@@ -170,7 +170,7 @@ def _count(expression: Expression, known: Mapping[str, Any], where: str) -> int:
 
 
 def overruled(node_class: EC2NodeClass, *annotations: Mapping[str, str]) -> EC2NodeClass:
-    """The node class with the settings that were kept; those in the first ``annotations`` count.
+    """The node class with the kubelet settings of the first ``annotations`` that have some.
 
     Raises:
         KubeletError: what was kept cannot be read.
@@ -186,7 +186,7 @@ def overruled(node_class: EC2NodeClass, *annotations: Mapping[str, str]) -> EC2N
             " or move the settings to spec.kubelet of the EC2NodeClass"
         ) from error
     metadata = node_class.metadata
-    # another class as far as caches are concerned
+    # A uid of its own, because caches are keyed by uid
     digest = hashlib.sha256(kept.encode()).hexdigest()[:16]
     return msgspec.structs.replace(
         node_class,

@@ -166,7 +166,7 @@ def _reserved(facts: TypeFacts, zones: frozenset[str], market: Market) -> Iterat
         yield Offering(
             market.requirements_of(reservation),
             0.0 if price is None else price / _RESERVED_DISCOUNT,
-            # one that is full is healthy: what ends on it gives its slot to what comes next
+            # A full reservation stays available: a terminating instance frees its slot
             available=reservation.availability_zone in zones and reservation.state != EXPIRING,
             reservation_id=reservation.id,
             reservation_capacity=count,

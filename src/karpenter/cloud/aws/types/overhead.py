@@ -43,7 +43,7 @@ def kube_reserved(
 
 
 def system_reserved(kubelet: TypeKubelet) -> Resources:
-    """What the system gets: only what the class says."""
+    """What the system gets: only ``systemReserved`` of the class."""
     return _resources(kubelet.system_reserved)
 
 

@@ -67,7 +67,7 @@ class CapacityReservations:
         self._set(reservation_id, self.available(reservation_id) + 1)
 
     def exhaust(self, reservation_id: str) -> None:
-        """Take note that EC2 says a reservation takes no more."""
+        """Set the count of a reservation to zero, after EC2 refused a launch into it."""
         self._set(reservation_id, 0)
 
     def _set(self, reservation_id: str, count: int) -> None:

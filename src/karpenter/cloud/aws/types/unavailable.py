@@ -36,7 +36,7 @@ class UnavailableOfferings:
         self._next_sweep = 0.0
 
     def mark(self, place: Place) -> None:
-        """Take note that an offering is sold out; again means longer."""
+        """Mark an offering as sold out; marking it again extends the entry."""
         self._mark(place)
 
     def mark_capacity_type(self, capacity_type: str) -> None:
@@ -85,7 +85,7 @@ class UnavailableOfferings:
         self.sequence += 1
 
     def sweep(self) -> None:
-        """Drop what has run out, if it is time to look."""
+        """Drop expired entries, at most once in a sweep interval."""
         now = self._clock.monotonic()
         if now < self._next_sweep:
             return

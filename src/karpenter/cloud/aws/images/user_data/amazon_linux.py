@@ -108,7 +108,7 @@ def _node_config(inputs: BootInputs) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value as plain dicts and lists, which YAML can write; decoded settings are immutable."""
+    """The value as plain dicts and lists: the YAML writer refuses subclasses of dict."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from karpenter.api.nodes import Taint
 from karpenter.model import labels
 from karpenter.model.taints import UNREGISTERED, matches
 
-# The kubelet may not label its own node in these domains, so it would not even start
+# The kubelet refuses to start with labels of its own node in these domains
 _RESERVED_DOMAINS: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
 
 
@@ -19,19 +19,19 @@ class UserDataError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BootInputs:
-    """One boot, before it is written in the language of a family."""
+    """The inputs of a boot script, before it is written in the format of a family."""
 
     cluster_name: str
     endpoint: str
     ca_bundle: str = ""  # base64
-    cluster_dns: str = ""  # what the cluster was found to use; the kubelet's own goes first
+    cluster_dns: str = ""  # as discovered; ``clusterDNS`` of the kubelet settings takes precedence
     service_cidr: str = ""
     kubelet: Mapping[str, Any] = field(default_factory=dict)  # maxPods and reservations resolved
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     user_data: str = ""
     is_raid0: bool = False
-    image_version: str = ""  # of Bottlerocket; None when unknown
+    image_version: str = ""  # of Bottlerocket; empty when unknown
 
     @property
     def dns_addresses(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class BootInputs:
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """A boot script, and which of the user's settings found no place in it."""
+    """A boot script, and the user's settings that it does not support."""
 
     text: str
     ignored: tuple[str, ...] = ()
