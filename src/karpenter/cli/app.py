@@ -53,7 +53,7 @@ app.command("crds migrate", cls=PlainCommand, help=migrate.HELP, epilog=migrate.
 
 def main() -> None:
     """Run the program with the arguments it was started with."""
-    collect_rarely()  # imported objects stay, and most commands end before a collection pays
+    collect_rarely()  # most objects live until the exit, so collections would find nothing
     try:
         app(prog_name=output.program_name())
     except OSError as error:  # typer writes help and messages without handling this
@@ -69,8 +69,8 @@ def main() -> None:
 def complete_for_kubectl() -> None:
     """Complete the arguments of ``kubectl karpenter``: kubectl runs this when Tab is pressed.
 
-    The arguments are those typed so far, the last one perhaps empty. The answer is a line for each
-    proposal, and a directive in the words of the library that kubectl is made with.
+    The arguments are those typed so far, the last one perhaps empty. The output is a line for each
+    proposal, and a directive of Cobra, the library that kubectl parses its command line with.
     """
     words = ["karpenter", *sys.argv[1:]]
     os.environ |= {
@@ -82,13 +82,13 @@ def complete_for_kubectl() -> None:
     with redirect_stdout(proposals), suppress(SystemExit):
         app(prog_name="karpenter")
     found = proposals.getvalue().split()
-    # An argument that names no object may be a file, which the shell knows best
+    # An argument that names no object may be a file, which the shell completes itself
     typer.echo("\n".join([*found, _NO_FILES if found else _FILES]))
     _end_at_once()
 
 
 def _end_at_once() -> None:
-    """End without waiting for threads: one may still wait for a name server."""
+    """Exit without joining threads: one may be blocked in a DNS lookup."""
     with suppress(OSError):
         sys.stdout.flush()
     os._exit(0)

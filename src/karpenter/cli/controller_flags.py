@@ -1,7 +1,7 @@
 """The flags of ``karpenter controller``: one for every setting, and what belongs to no setting.
 
-Flags are read as operators know them: a boolean may be given without a value, a single dash does
-as well, and the last of several wins.
+Flags are parsed as Go programs parse them: a boolean may be given without a value, a single dash
+is accepted as well, and the last of several wins.
 """
 
 import inspect

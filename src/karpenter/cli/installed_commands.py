@@ -5,8 +5,9 @@ A package registers a ``typer.Typer`` in its own metadata::
     [project.entry-points."karpenter.commands"]
     sandbox = "karpenter_sandbox.command.app:sandbox"
 
-Entry points are read only when a command is not built in, or when all are listed: reading the metadata
-of every installed package takes several times as long as the rest of a short command's start.
+Entry points are read only when a command is not built in, or when all are listed: reading the
+metadata of every installed package takes several times as long as the rest of a short command's
+start.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -29,13 +30,13 @@ class Program(PlainGroup):
     order: ClassVar[tuple[str, ...]] = ("controller", "plan", "explain", "sandbox")
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands, the ones people begin with first."""
+        """The names of all commands, those for beginners first."""
         names = [*super().list_commands(ctx), *_installed()]
         first = [name for name in self.order if name in names]
         return first + [name for name in dict.fromkeys(names) if name not in first]
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its options; kubectl has its own way to complete what its plugins take."""
+        """Its options; a plugin has none for completion, because kubectl completes plugins."""
         found = super().get_params(ctx)
         if not output.is_plugin():
             return found

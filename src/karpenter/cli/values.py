@@ -29,7 +29,7 @@ EXAMPLES = """\
 """
 Place: TypeAlias = tuple[str, ...]
 
-# Where older charts had what has another name now
+# Paths in older charts -> today's paths
 _MOVED: Final[Mapping[Place, Place]] = {
     ("clusterName",): ("settings", "clusterName"),
     ("clusterEndpoint",): ("settings", "clusterEndpoint"),
@@ -107,7 +107,7 @@ def translated(given: Mapping[str, Any], schema: Mapping[str, Any]) -> Translati
     """Our values for those of another chart."""
     made = Translation()
     _take(given, (), schema, made)
-    for place, target in _MOVED.items():  # values with today's names count before these
+    for place, target in _MOVED.items():  # values under today's names win
         found = _at(given, place)
         if found is not None:
             made.put(target, found)
@@ -137,7 +137,7 @@ def _take(
 
 
 def _leads_on(place: Place) -> bool:
-    """Whether older charts had something below this."""
+    """Whether a path of older charts begins with this."""
     return any(each[: len(place)] == place for each in (*_MOVED, *_LEFT_OUT))
 
 

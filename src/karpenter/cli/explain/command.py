@@ -188,7 +188,7 @@ def _scoped(name: str, namespace: str | None) -> str:
 
 
 def _pods_of(name: str, snapshot: "Snapshot", namespace: str) -> list[str]:
-    """The pods of a Deployment in the order in which people count, or the end of the command."""
+    """The pods of a Deployment in natural order, or end the command where there are none."""
     from karpenter.state.owners import deployment_of_pod
 
     pods: dict[str, list[str]] = {}  # Deployment -> pods
@@ -299,7 +299,8 @@ def _known_pod(name: str, pods: Iterable[str], namespace: str) -> str:
 def _one_of(kind: str, name: str, keys: list[str], namespace: str) -> str:
     """Find what is meant by a name with or without its namespace, or end the command.
 
-    Without one it is that of the kubeconfig's context, as for kubectl, or any in which the name is unique.
+    The default namespace is that of the kubeconfig's context, as for kubectl, or any in which the
+    name is unique.
     """
     if "/" in name:
         found = [key for key in keys if key == name]

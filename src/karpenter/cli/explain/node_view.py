@@ -34,7 +34,7 @@ from karpenter.state.pods import key_of
 
 _MACHINES_SHOWN = 5
 _WAITS_SHOWN = 10
-_NOTHING = 1e-9  # dollars an hour; what is left of a difference of equal prices
+_NOTHING = 1e-9  # dollars an hour; rounding error of a difference of equal prices
 
 
 def node_parts(explanation: NodeExplanation, *, now: datetime) -> Parts:

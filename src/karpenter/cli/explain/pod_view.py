@@ -129,7 +129,7 @@ def _add_pools(tree: Tree, explanation: PodExplanation) -> None:
 
 
 def _verdict(pool: PoolVerdict) -> str:
-    """What a pool says in short, unless one of its checks says it in the same words."""
+    """The verdict of a pool in short; empty if one of its checks has the same text."""
     if pool.cheapest is not None:
         return f": alone on {_offer(pool.cheapest)}"
     said = pool.is_possible or any(check.detail == pool.detail for check in pool.checks)

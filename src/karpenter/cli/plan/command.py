@@ -92,7 +92,7 @@ def plan(
 
 
 def _point_out_pods_of_cluster_autoscaler(asked: question.Question) -> None:
-    """Tell which pods are protected from Cluster Autoscaler alone: nothing here honours that."""
+    """Note which pods have only Cluster Autoscaler's protection, which has no effect here."""
     from karpenter.model.labels import DO_NOT_DISRUPT, SAFE_TO_EVICT
     from karpenter.state.departing_pods import is_evictable
     from karpenter.state.pods import is_daemon

@@ -142,7 +142,7 @@ def _underused(command: Command, now: datetime) -> str:
     moved = {key_of(pod) for candidate in command.candidates for pod in candidate.movable}
     if command.replacements:
         return f"{counted(len(moved), 'pod')} would do with less"
-    # pods of machines that were removed before it need room, too
+    # Placements also hold pods of machines that earlier commands remove
     taken = [name for name, pods in command.placements.items() if not moved.isdisjoint(pods)]
     where = sample(in_order(taken), most=2)
     fit = "pod fits" if len(moved) == 1 else "pods fit"

@@ -41,12 +41,12 @@ from karpenter.scheduling.provisioning import ProvisioningPlan
 from karpenter.state.snapshot import Snapshot
 
 _REASONS_SHOWN = 12  # for one pod
-_FAR_MISSES = (Why.UNTOLERATED_TAINT, Why.REQUIREMENT_CONFLICT)  # of pools meant for others
+_FAR_MISSES = (Why.UNTOLERATED_TAINT, Why.REQUIREMENT_CONFLICT)  # pools meant for other pods
 _LEGEND = f"{TIMES}N: so many alike; pods and requests are of each of them, prices of all together"
 _SHORTEST_NAME, _SHORTEST_TYPE, _SHORTEST_ZONE = 16, 9, 7
 _NO_STATIC_NODES = StaticNodes()
-_ROUGH = 0.1  # a gap from which on its decimals say nothing
-_WORTH_SAYING = 0.005  # of the cost, that a difference must be at least
+_ROUGH = 0.1  # larger gaps are shown without decimals
+_WORTH_SAYING = 0.005  # smallest difference that is shown, as a share of the cost
 
 
 def plan_parts(
@@ -197,7 +197,7 @@ def _columns(folded: Sequence[Sequence[PlannedClaim]]) -> list[Column]:
 
 
 def _price(launch: Launch | None, count: int, written: Callable[..., str]) -> str:
-    """What nodes alike cost together; nothing is said where none of them can be launched."""
+    """The total price of equal nodes; empty where none of them can be launched."""
     if launch is None:
         return ""
     return in_column(written(launch.price * count, is_estimate=launch.is_estimate))
@@ -295,7 +295,7 @@ def _ignored(outcome: ProvisioningPlan) -> Parts:
 
 
 def _listed(title: str, alike: Mapping[str, Sequence[str]], style: str) -> Parts:
-    """List what is alike with what there is to say about it."""
+    """List groups of equal items, each with its detail."""
     if not alike:
         return
     yield from _title(title, style)
