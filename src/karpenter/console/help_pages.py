@@ -39,7 +39,7 @@ class _Option(TyperOption):
         return None if self.is_flag else self.display_type(ctx).strip("<>")
 
     def process_value(self, ctx: Any, value: Any) -> Any:
-        """What the value means, or that it means nothing."""
+        """Parse the value; an error names the value."""
         try:
             return super().process_value(ctx, value)
         except typer.BadParameter as error:
@@ -48,7 +48,7 @@ class _Option(TyperOption):
 
 
 def _objection(error: typer.BadParameter, value: object) -> str:
-    """What is wrong with a value, in place of what a checker of types has to say about it."""
+    """What is wrong with a value, in place of the message of the type checker."""
     errors = getattr(error.__cause__, "errors", None)
     if errors is None:
         return error.message
@@ -86,7 +86,7 @@ def _in_plain_words(params: list[Any]) -> list[Any]:
 
 
 def _cut_nothing() -> None:
-    """Have the tables of help pages keep names whole, and break what else is too long."""
+    """Make the tables of help pages wrap long text instead of truncating it; names stay whole."""
     from rich.columns import Columns
     from rich.table import Table
     from rich.text import Text
@@ -104,7 +104,7 @@ def _cut_nothing() -> None:
             for column in self.columns:
                 column.overflow, column.no_wrap = "fold", column in names
 
-    # The library makes its tables itself, and leaves no other way to say how
+    # The library creates its tables itself and has no hook, so its Table class is replaced
     rich_utils.Table = Whole  # type: ignore[attr-defined]
 
 

@@ -61,7 +61,7 @@ def report(
 
 
 def _said(error: "FieldError") -> str:
-    """An error; of a duration it says in words how one is written, in place of a pattern."""
+    """An error as text; for a duration it describes the format instead of the pattern."""
     _, is_pattern, pattern = error.detail.partition(_MATCH)
     if not is_pattern or not isinstance(error.value, str) or not _UNITS.search(pattern):
         return str(error)

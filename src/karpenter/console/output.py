@@ -1,7 +1,7 @@
 """Output of commands: objects on standard output, one line per finding on standard error.
 
 Objects are written as UTF-8 whatever the locale, in a form that does not change from one run to
-the next. Findings are coloured only for people: on a terminal, and not where ``NO_COLOR`` is set.
+the next. Findings are coloured on a terminal only, and not where ``NO_COLOR`` is set.
 """
 
 import os
@@ -50,7 +50,7 @@ def warning(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print what a person may want to know on standard error."""
+    """Print a note on standard error."""
     typer.echo(_one_line(text), err=True)
 
 
@@ -104,7 +104,7 @@ def render(objects: Sequence[JsonObject], form: Format) -> str:
 
 
 def in_order(item: JsonObject) -> dict[str, Any]:
-    """Return an object with its keys in the order in which people expect them."""
+    """Return an object with its keys in kubectl's order: apiVersion, kind, metadata first."""
     ordered = _first(item, _TOP_ORDER)
     metadata = ordered.get("metadata")
     if isinstance(metadata, Mapping):
@@ -148,5 +148,5 @@ def _for_people() -> bool:
 
 
 def _one_line(text: str) -> str:
-    """Keep what a manifest says from breaking lines or steering the terminal."""
+    """Replace line breaks and control characters, by which a manifest could forge output."""
     return visible(" ".join(filter(None, map(str.strip, _LINE_BREAKS.split(text)))))

@@ -1,8 +1,8 @@
 """Terminal layout: width, colour, tables, and the format of amounts and names.
 
 Text is laid out for the width of the terminal and for a fixed one where there is none. Colour only
-repeats what the words say. Nothing a manifest says is taken for markup or reaches the terminal's
-controls.
+repeats what the words say. Text from manifests is never interpreted as markup, and its control
+characters are escaped.
 """
 
 import io
@@ -48,7 +48,7 @@ def width() -> int:
 
 
 def laid_out(parts: "Iterable[RenderableType]") -> str:
-    """Lay parts out below one another, with colour for people only."""
+    """Lay parts out below one another, with colour on a terminal only."""
     from rich.console import Console
 
     buffer = io.StringIO()
@@ -70,12 +70,12 @@ def laid_out(parts: "Iterable[RenderableType]") -> str:
 
 
 def _without_spaces(found: re.Match[str]) -> str:
-    """What is left of the end of a line: where colours end, and nothing to be copied."""
+    """The end of a line without its spaces; the codes that end colours stay."""
     return found[0].replace(" ", "")
 
 
 def words(text: str, style: str = "") -> "Text":
-    """Text as it is, without any markup; what would not be seen is spelled out."""
+    """Text as it is, without any markup; invisible characters are escaped."""
     from rich.text import Text
 
     return Text(visible(text), style=style)
@@ -130,7 +130,7 @@ class Column:
         return min(self.width, max(self.least, len(self.name))) if self.least else self.width
 
     def at_its_worst(self) -> "Column":
-        """The same column, where nothing but shorter cells helps any more."""
+        """The same column with its last limit, for when no other column can be omitted."""
         return replace(self, least=self.at_worst or self.least)
 
 
@@ -240,7 +240,7 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Sort names the way people count: ``web-2`` before ``web-10``."""
+    """Sort names in natural order: ``web-2`` before ``web-10``."""
 
     def key(name: str) -> list[tuple[int, str]]:
         parts = _DIGITS.split(name)
