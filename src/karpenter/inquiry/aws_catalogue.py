@@ -48,7 +48,7 @@ def aws_market(
 ) -> Market:
     """What the pools of a cluster could buy on AWS, or end the command with one sentence.
 
-    ``fault_injection`` is what is wrong with the account of a sandbox, as its ConfigMap says.
+    ``fault_injection`` is the data of the ConfigMap with the faults of a sandbox's account.
     """
     policies = REPAIR_POLICIES if with_repair else ()
     needed = _needed(snapshot)
@@ -74,7 +74,7 @@ def aws_market(
 def _left_by(
     fault_injection: Mapping[str, str], types: Mapping[str, tuple[InstanceType, ...]]
 ) -> Mapping[str, tuple[InstanceType, ...]]:
-    """What pools can buy where offerings are sold out; pools that share a catalogue go on to."""
+    """The types of pools without sold-out offerings; pools that share a catalogue still do."""
     gone = [
         OfferingPattern(each.instance_type, each.zone, each.capacity_type)
         for each in sold_out(listed(fault_injection))
@@ -150,7 +150,7 @@ async def _sold(
 
 
 def _needed(snapshot: Snapshot) -> list[EC2NodeClass]:
-    """The node classes of pools; where there are none at all, as good as any."""
+    """The node classes of pools; a default one where the cluster has none at all."""
     known = _classes(snapshot)
     names = sorted(filter(None, map(_class_name, snapshot.node_pools.values())))
     wanted = dict.fromkeys(names)

@@ -1,7 +1,8 @@
 """What a shell offers when Tab is pressed: names from the kubeconfig, the cluster and the settings.
 
-A person waits for the answer with a finger on the key: the cluster has one second unless
-``KARPENTER_COMPLETION_SECONDS`` says otherwise, and whatever goes wrong (no kubeconfig, no answer, no rights) means that nothing is offered and nothing is printed.
+The shell blocks until the answer comes, so requests have a timeout of one second, or of
+``KARPENTER_COMPLETION_SECONDS``. Any failure (no kubeconfig, no answer, no rights) means that
+nothing is offered and nothing is printed.
 """
 
 import os
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 Offer = Callable[[typer.Context, str], list[str]]
 
 _SECONDS: Final = 1.0
-_LIMIT: Final = "KARPENTER_COMPLETION_SECONDS"  # the variable for people whose cluster is far away
+_LIMIT: Final = "KARPENTER_COMPLETION_SECONDS"  # for clusters that are slow to answer
 _LONGEST: Final = 3600.0
-_MOST: Final = 500  # names; more than that helps no one to choose
+_MOST: Final = 500  # names; a longer list is of no use
 _GATES: Final = "FEATURE_GATES="
 
 
@@ -97,10 +98,10 @@ def _within_time(ask: Callable[[], list[str]]) -> list[str]:
     def run() -> None:
         try:
             answers.append(ask())
-        except Exception:  # noqa: BLE001 a message would be taken for a name
+        except Exception:  # noqa: BLE001 the shell would offer an error message as a name
             answers.append([])
 
-    # Not only the event loop may be slow: a name server is asked in a thread that cannot be cancelled
+    # In a daemon thread, because a DNS lookup runs in an executor and cannot be cancelled
     asking = threading.Thread(target=run, daemon=True)
     asking.start()
     asking.join(_limit())

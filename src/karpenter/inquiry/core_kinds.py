@@ -44,8 +44,8 @@ _JSON_NAMES: Final[Mapping[str, str]] = {
 PLACING: Final = ("tolerations", "topologySpreadConstraints", "affinity")
 # Ownership and status, which no rule checks
 _OF_ONE_OBJECT: Final = frozenset({"metadata", "status"})
-# Whose replicas are counted among the pods that exist, which takes their selector. Of other kinds a
-# plan needs what is written, and examples seldom write the rest
+# Kinds whose missing required fields are errors: their existing pods are counted by selector. For
+# other kinds they are warnings, because a plan does not need them and examples often omit them
 _COUNTED: Final = frozenset({"Deployment", "StatefulSet"})
 # No plan depends on what runs in a container, and few examples have it
 _NEEDLESS: Final = (("image",),)
@@ -61,7 +61,7 @@ class UnknownFieldError(FieldError):
 
     @property
     def message(self) -> str:
-        """The problem, in the words of a server that reads strictly."""
+        """The problem, in the words of an API server with strict field validation."""
         return self.detail
 
     def __str__(self) -> str:
@@ -70,14 +70,14 @@ class UnknownFieldError(FieldError):
 
 
 class CoreKinds:
-    """Judges objects one after the other, and remembers what it has judged."""
+    """Validates objects of built-in kinds, and caches the results for equal parts."""
 
     def __init__(self) -> None:
         self._judged: dict[tuple[str, str, bytes], list[FieldError]] = {}
         self._pointed_out: set[tuple[str, str, Path]] = set()
 
     def findings(self, obj: Mapping[str, Any]) -> Findings:
-        """What a server would say of an object of a built-in kind; nothing of any other kind."""
+        """What a server would report about an object of a built-in kind; nothing for others."""
         api_version, kind = obj["apiVersion"], obj["kind"]
         found = struct_of_kind(api_version, kind)
         if found is None:
@@ -140,9 +140,9 @@ def broken_rules(part: dict[str, Any], api_version: str, kind: str) -> list[Fiel
     spec = complete.get("spec") or {}
     needless: tuple[Path, ...] = ()
     if kind == "Job" and not spec.get("manualSelector"):
-        needless = (_SELECTOR, _LABELS)  # which the server itself writes, when it has its uid
+        needless = (_SELECTOR, _LABELS)  # the server generates them, from the uid of the Job
     elif not spec.get("selector"):
-        needless = (_LABELS,)  # nothing could match what is missing, and that is said already
+        needless = (_LABELS,)  # follows from the missing selector, which is reported
     return [
         error
         for error in object_errors(complete, group, kind)

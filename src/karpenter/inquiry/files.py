@@ -62,12 +62,12 @@ _OLD: Final = frozenset({Route.V1BETA1, Route.PROVISIONER, Route.NODE_TEMPLATE})
 
 @dataclass(slots=True)
 class _Entry:
-    """One object of the input on its way into the cluster, about which something may be said."""
+    """One object of the input while it is checked and converted, with its findings."""
 
     document: Document
     route: Route
-    objects: list[dict[str, Any]] = field(default_factory=list)  # in today's form
-    resource: Resource | None = None  # of an object that was found good at once, in its place
+    objects: list[dict[str, Any]] = field(default_factory=list)  # converted to v1
+    resource: Resource | None = None  # instead of ``objects`` where ``ValidObjects`` accepted it
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldWarning] = field(default_factory=list)
     is_passed_over: bool = False
@@ -158,7 +158,7 @@ def _change(documents: Iterable[Document], taken: Iterable[Resource | _Entry]) -
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Disable the garbage collector: it would scan objects that all stay again and again."""
+    """Disable the garbage collector: it would scan objects repeatedly that all stay alive."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -175,7 +175,10 @@ def _refuse(problems: Sequence[InputProblem], documents: Sequence[Document]) -> 
 
 
 def _taken_in_all(documents: Sequence[Document], sound: ValidObjects) -> list[Resource | _Entry]:
-    """Take in objects; as they are, if they are good at once and others do not decide on them."""
+    """Take in objects: as they are if ``ValidObjects`` accepts them, else as entries to check.
+
+    Old kinds and RuntimeClasses change other objects, so with one of them all become entries.
+    """
     kinds = {(str(document.api_version), str(document.kind)) for document in documents}
     heads = [{"apiVersion": api_version, "kind": kind} for api_version, kind in kinds]
     if any(claim_of(head).route in _OLD or is_runtime_class(head) for head in heads):
@@ -208,7 +211,7 @@ def _taken_in(document: Document) -> _Entry:
 
 
 def _is_of_no_concern(api_version: str, kind: str) -> bool:
-    """Whether a kind is of another API; one of Kubernetes in an odd version is a mistake."""
+    """Whether a kind is of an unrelated API; a known kind in an unknown version is a mistake."""
     home = (api_version.rpartition("/")[0], kind)
     return not is_known(api_version, kind) and home not in _HOMES
 
@@ -220,7 +223,7 @@ def _convert_old(entries: Sequence[_Entry]) -> None:
         return
     from karpenter.conversion.convert import Options, convert_all
 
-    # No plan depends on the role of a node; with one the conversion does not advise to name it
+    # No plan depends on the role of nodes; any value suppresses the warning that it is missing
     options = Options(node_role="any", default_node_class=_DEFAULT_CLASS)
     results = convert_all([entry.document.data for entry in old], options).results
     for entry, result in zip(old, results, strict=True):
@@ -235,7 +238,7 @@ def _convert_old(entries: Sequence[_Entry]) -> None:
 
 
 def _take_foreign_classes(entries: Sequence[_Entry]) -> None:
-    """Take in what pools and claims of the input name as their node class, whosever kind it is."""
+    """Take in objects that pools and claims name as their node class, whatever their kind."""
     named = {
         reference for entry in entries for obj in entry.objects for reference in _classes_named(obj)
     }
@@ -259,14 +262,14 @@ def _classes_named(obj: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
 
 
 def _add_runtimes(entries: Sequence[_Entry]) -> None:
-    """Let pods have what their RuntimeClass adds, where the class is in the input."""
+    """Add to pods what admission adds for their RuntimeClass, where the class is in the input."""
     classes = runtime_classes(entry.document.data for entry in entries if entry.resource is None)
     for entry in entries if classes else ():
         entry.objects = [as_admitted(obj, classes) for obj in entry.objects]
 
 
 def _with_the_rest(made: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a converted object what a manifest needs not but a cluster has: status, age and uid."""
+    """Keep status, age and uid of a converted object, which dumps of a cluster have."""
     if made["kind"] != written.get("kind"):
         return dict(made)
     stored = rename_keys(written).object
@@ -280,10 +283,10 @@ def _names_a_class(provisioner: Mapping[str, Any]) -> bool:
 
 
 def _judge(entry: _Entry, provider: str, core: CoreKinds) -> None:
-    """Check what was not converted; conversion has judged the rest."""
+    """Check what was not converted; the conversion has validated the rest."""
     if entry.route in _OLD or not entry.objects:
         return
-    if entry.is_foreign_class:  # whose CRD, and so whose rules, are not at hand
+    if entry.is_foreign_class:  # its CRD, which holds the rules, is not known
         entry.errors += metadata_errors(entry.objects[0])
         return
     checked = _checked(entry.objects[0], provider)
@@ -295,7 +298,7 @@ def _judge(entry: _Entry, provider: str, core: CoreKinds) -> None:
     said = core.findings(checked.object)
     known = {error.path for error in checked.errors}
     for error in said.errors:
-        # one about the whole object only says once more that there is something wrong in it
+        # An error about the whole object repeats one that is known about a field
         is_said = error.path in known or (known and not error.path)
         if not is_said:
             entry.errors.append(error)
@@ -303,7 +306,7 @@ def _judge(entry: _Entry, provider: str, core: CoreKinds) -> None:
 
 
 def _checked(obj: dict[str, Any], provider: str) -> Checked:
-    """Check an object, but let controllers be brief: what only they write may be incomplete."""
+    """Check an object; what only controllers write, such as its status, may be incomplete."""
     if obj["kind"] == "NodeClaim" and isinstance(spec := obj.get("spec"), dict):
         obj = {**obj, "spec": {"requirements": [], **spec}}
     whole = check(obj, provider=provider)
@@ -318,7 +321,7 @@ def _checked(obj: dict[str, Any], provider: str) -> Checked:
 
 
 def _is_brief(error: FieldError) -> bool:
-    """Whether all that is wrong is that a status does not say something."""
+    """Whether the error is only a required field that a status lacks."""
     return error.kind is ErrorKind.REQUIRED and is_below(error.path, _STATUS)
 
 

@@ -63,7 +63,7 @@ R = TypeVar("R", bound=Resource)
 
 NEEDED: Final[tuple[type[Resource], ...]] = (NodePool, NodeClaim, Node, Pod)
 _NODE_CLASSES: Final = tuple(kind for kind in KINDS if issubclass(kind, NodeClass))
-# Nobody misses the kinds of other clouds, of old versions, and of devices where there are none
+# Kinds that many clusters do not serve, so no warning is printed: other clouds, old versions, DRA
 _RARE: Final[frozenset[type[Resource]]] = frozenset(
     {
         *_NODE_CLASSES,
@@ -92,11 +92,9 @@ class LiveCluster:
     types: Mapping[str, tuple[InstanceType, ...]]  # pool -> what it can buy
     facts: ProviderFacts
     repair_policies: Sequence[RepairPolicy]
-    now: datetime | None = None  # by the clock of the API server, if it tells
-    is_simulated: bool = False  # its cloud lives in a sandbox, which alone can ask it
-    fault_injection: Mapping[str, str] = field(
-        default_factory=dict
-    )  # what is wrong with that cloud
+    now: datetime | None = None  # by the Date header of the API server, if it sends one
+    is_simulated: bool = False  # its cloud exists only in the process of a sandbox
+    fault_injection: Mapping[str, str] = field(default_factory=dict)  # the faults of that cloud
     changed: "LiveCluster | None" = None  # with what is to be laid over it
     namespace: str = ""  # the one that the context of the kubeconfig names
 
@@ -188,15 +186,15 @@ async def _supplied(snapshot: Snapshot, cloud: CloudProvider, now: datetime | No
 
 
 async def is_sandbox(kube: Client) -> bool:
-    """Whether a cluster says that it is one of ``karpenter sandbox``."""
-    # Without a version the cluster is read all the same
+    """Whether a cluster is one of ``karpenter sandbox``, by its version."""
+    # Without a version it counts as a real cluster
     with suppress(ApiError, UnreadableAnswerError):
         return (await kube.version()).endswith(_SANDBOX)
     return False
 
 
 async def _time_there(transport: Transport) -> datetime | None:
-    """What time it is where the cluster is, which in a sandbox may pass faster than here."""
+    """The time of the API server, by its Date header; in a sandbox it may run faster than here."""
     with suppress(KubeError, KeyError, ValueError):
         answer = await transport.send(Request("GET", "/version"))
         return parsedate_to_datetime(answer.headers["date"]).astimezone(UTC)
@@ -328,13 +326,13 @@ class KnowsPrices(Protocol):
 
 @runtime_checkable
 class ExcludesSoldOut(Protocol):
-    """A provider that learns what is sold out by launching, but can find out before."""
+    """A provider that discovers sold-out offerings by failed launches, but can list them before."""
 
     def exclude_sold_out(self, node_classes: Iterable[object]) -> None:
-        """Know what can be had with these node classes.
+        """Mark what is sold out with these node classes.
 
         Raises:
-            CloudError: that cannot be made out for one of them.
+            CloudError: that cannot be read for one of them.
         """
 
 
@@ -350,14 +348,14 @@ def _exclude_sold_out(cloud: CloudProvider, snapshot: Snapshot) -> None:
 
 @runtime_checkable
 class ComparesCatalogue(Protocol):
-    """A provider that knows when the controller of a cluster offers other machines."""
+    """A provider that detects when the controller of a cluster has another catalogue."""
 
     def catalogue_difference(self, node_classes: Iterable[object]) -> str:
         """What is sold with these node classes instead, in one sentence; nothing if the same is."""
 
 
 def _compare(cloud: CloudProvider, snapshot: Snapshot) -> None:
-    """Say so where the plan cannot be that of the controller."""
+    """Warn where the controller has another catalogue, so that its plan would differ."""
     if isinstance(cloud, ComparesCatalogue) and (
         difference := cloud.catalogue_difference(snapshot.node_classes.values())
     ):
@@ -365,7 +363,7 @@ def _compare(cloud: CloudProvider, snapshot: Snapshot) -> None:
 
 
 async def _ask_for_prices(cloud: CloudProvider) -> None:
-    """Have prices that are true today; a provider by itself asks for them while it leads."""
+    """Fetch current prices, which a provider refreshes by itself only while it leads."""
     if not isinstance(cloud, KnowsPrices):
         return
     try:
@@ -377,7 +375,7 @@ async def _ask_for_prices(cloud: CloudProvider) -> None:
 async def _types(
     pools: Iterable[NodePool], cloud: CloudProvider
 ) -> dict[str, tuple[InstanceType, ...]]:
-    """What pools can buy; one that its provider has nothing to say about has nothing to choose."""
+    """The instance types of pools; none where the provider cannot list them."""
     from karpenter.controllers.pool_types import PoolTypes
 
     def complain(pool: str, why: str) -> None:
@@ -393,7 +391,7 @@ async def _types(
 
 
 async def _with_provider_drift(snapshot: Snapshot, cloud: CloudProvider) -> Snapshot:
-    """Let the provider say which claims have drifted, where no condition says so yet."""
+    """Add the provider's drift to claims without a ``Drifted`` condition."""
     nodes = [await _judged(machine, cloud) for machine in snapshot.nodes]
     return replace(snapshot, nodes=tuple(nodes))
 

@@ -1,8 +1,8 @@
-"""The providers whose machines are known without anybody to ask, and what they sell.
+"""The providers whose catalogues are available offline, and their instance types.
 
-``plan`` and ``explain`` choose between them by the node classes that pools name, as long as nobody
-names a provider. All that commands know of these providers in particular stands here and in
-``aws_catalogue``; every other provider is found by its name and asked where it runs.
+``plan`` and ``explain`` choose between them by the node classes that pools name, unless the user
+names a provider. All code of commands that is specific to these providers is here and in
+``aws_catalogue``; every other provider is loaded by its name and called.
 """
 
 import os
@@ -36,12 +36,12 @@ _REPAIR: Final = "NodeRepair"
 
 
 def is_known(provider: str) -> bool:
-    """Whether the machines of a provider are known without asking it."""
+    """Whether the catalogue of a provider is available offline."""
     return provider in _SERVED_BY.values()
 
 
 def provider_of(pools: Iterable[NodePool]) -> str:
-    """The provider whose node classes most pools name; the simulated one where nobody can tell."""
+    """The provider whose node classes most pools name; the simulated one if none is named."""
     kinds = (pool.spec.template.spec.node_class_ref.kind for pool in pools)
     named = Counter(_SERVED_BY[kind] for kind in kinds if kind in _SERVED_BY)
     return max((DEFAULT, *named), key=lambda name: (named[name], name == DEFAULT))
@@ -54,17 +54,17 @@ def option_for(kinds: Collection[str]) -> str:
 
 
 def may_be_simulated(provider: str) -> bool:
-    """Whether a provider, in a sandbox, lives in the process of the sandbox, which alone can ask it."""
+    """Whether a provider may run inside a sandbox, where only its process can call it."""
     return provider == _AWS
 
 
 async def faults_there(kube: "Client") -> Mapping[str, str]:
-    """What ``sandbox fault`` lets go wrong with the AWS of a sandbox."""
+    """The faults that ``sandbox fault`` has injected into the AWS of a sandbox."""
     from karpenter.api.cluster import ConfigMap
     from karpenter.cloud.aws.simulated.fault_injection import CONFIG_MAP, CONFIG_MAP_NAMESPACE
     from karpenter.kube.errors import NotFoundError
 
-    with suppress(NotFoundError):  # it is another run of the sandbox that has no AWS
+    with suppress(NotFoundError):  # the sandbox runs without AWS
         return (await kube.get(ConfigMap, CONFIG_MAP, CONFIG_MAP_NAMESPACE)).data
     return {}
 
@@ -110,7 +110,7 @@ def _listed_market(file: str | None, *, with_repair: bool) -> "Callable[[Snapsho
         used = taken_by(machine.labels for machine in snapshot.nodes)
         left = what_is_left(types, used)
         sold_out = _sold_out(snapshot)
-        # one object for pools alike: a catalogue is compiled once for all that share it
+        # The same tuple for equal pools: planners compile a catalogue once per object
         shown = {patterns: without(left, patterns) for patterns in {(), *sold_out.values()}}
 
         def catalogue_of(pool: NodePool) -> "tuple[InstanceType, ...]":

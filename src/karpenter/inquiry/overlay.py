@@ -35,7 +35,7 @@ from karpenter_sandbox.kinds.typed import DecodeError, decode_object
 Workload: TypeAlias = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job
 
 _WORKLOADS: Final = (Deployment, ReplicaSet, ReplicationController, StatefulSet, Job)
-# What says which pods a workload has, and what new ones are given
+# Kinds that determine which pods a workload has, and what new pods are given
 _SURROUNDINGS: Final = (
     Pod,
     PersistentVolumeClaim,

@@ -90,12 +90,12 @@ TimeBudget: TypeAlias = Annotated[
 
 STANDARD_INPUT: Final = "-"
 _FAR_FROM_THE_BOUND: Final = 0.05
-_WORTH_SAYING: Final = 0.005  # of the cost, that packing by price must save at least
+_WORTH_SAYING: Final = 0.005  # smallest saving by price that is reported, as a share of the cost
 
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What can be had, and when what is had counts as broken."""
+    """The catalogue, the facts of the provider and its repair policies."""
 
     catalogue: "Catalogue"
     facts: "ProviderFacts"
@@ -104,7 +104,7 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A cluster, what can be had, and the settings to plan with."""
+    """A cluster, the market, and the settings to plan with."""
 
     snapshot: "Snapshot"
     market: Market
@@ -138,7 +138,7 @@ class Question:
     def with_cheapest(self, made: "ProvisioningPlan") -> "ProvisioningPlan":
         """Add what packing by price would cost, where Karpenter's order is far from the bound.
 
-        A controller never works this out: it takes another pass over the cluster.
+        The controller never computes this: it takes another pass over the cluster.
         """
         from karpenter.report.provisioning import gap_of
         from karpenter.scheduling.plan import Alternative
@@ -165,11 +165,11 @@ class Question:
 
     @property
     def _cluster(self) -> "tuple[Snapshot, Catalogue, ProviderFacts]":
-        """What planners take first."""
+        """The first arguments of planners."""
         return self.snapshot, self.market.catalogue, self.market.facts
 
     def _as_found(self) -> "Snapshot":
-        """The cluster as a pass finds it: what has expired or is broken goes at once."""
+        """The cluster as a pass finds it: with expired and broken machines being deleted."""
         from karpenter.disruption.methods.forced import ended_machines
         from karpenter.state.snapshot import with_going
 
@@ -182,9 +182,9 @@ class Question:
         return self.market.repair_policies if self.settings.legacy_repair else ()
 
     def _imagined(self) -> frozenset[str]:
-        """The pods that workloads are yet to make, where others exist already and so come first.
+        """The pods that workloads have not created yet, to be planned after those that exist.
 
-        In manifests alone no pod exists, and all would come at once.
+        In manifests alone no pod exists, so all are planned together.
         """
         pods = self.snapshot.pods.values()
         if not any(pod.metadata.creation_timestamp is not None for pod in pods):
@@ -255,13 +255,13 @@ def question(
     now: str | None,
     time_budget: str | None = None,
 ) -> Question:
-    """Read everything a plan depends on, or say in one sentence what is wrong with it."""
+    """Read everything a plan depends on, or end the command with one sentence."""
     from karpenter.scheduling.inputs.cluster import as_planned
 
-    moment = plan_settings.moment(now)  # which may be wrong, and nothing is read then
+    moment = plan_settings.moment(now)  # first, so that a wrong value ends the command at once
     seconds = plan_settings.seconds(time_budget)
     settings, gates_are_set = plan_settings.assigned(assignments)
-    plan_settings.for_planners(settings)  # to find what is wrong with them before reading anything
+    plan_settings.for_planners(settings)  # validates them before anything is read
     if STANDARD_INPUT in source.names and STANDARD_INPUT in source.overlay:
         output.fail("standard input can be read only once: name - only once")
     if source.names:
@@ -271,7 +271,7 @@ def question(
         moment = there if there is not None and now is None else moment
     asked: Question | None = None
     for snapshot, market in worlds:
-        is_last = snapshot is worlds[-1][0]  # which has whatever the first one has
+        is_last = snapshot is worlds[-1][0]  # notes are printed once, for the changed cluster
         opened = plan_settings.with_gates_for(
             snapshot, settings, gates_are_set=gates_are_set, is_said=is_last
         )
@@ -321,7 +321,7 @@ def _change(source: Source, provider: str) -> "Change | None":
 
 
 def _find(provider: str, *, has_types: bool) -> None:
-    """End the command where there is no such provider, or nobody to say what it sells."""
+    """End the command where there is no such provider, or its catalogue needs a live cluster."""
     from karpenter.cloud.registry import ProviderError, load_provider
 
     try:
@@ -371,7 +371,7 @@ def _from_cluster(
 
 
 def _point_out_unusable_overlays(snapshot: "Snapshot", shown: "Snapshot", provider: str) -> None:
-    """Tell which overlays of a cluster change nothing, because they make no sense."""
+    """Warn about overlays that have no effect, because they are invalid."""
     from karpenter.scheduling.inputs.cluster import overlay_problem
 
     for name in sorted(snapshot.node_overlays.keys() - shown.node_overlays.keys()):

@@ -61,7 +61,7 @@ def stopwatch(limit: float | None) -> Callable[[], bool]:
 
 
 def assigned(assignments: Sequence[str]) -> "tuple[Settings, bool]":
-    """The settings that NAME=VALUE pairs make, and whether they say what gates are open."""
+    """The settings from NAME=VALUE pairs, and whether they set feature gates."""
     from karpenter.settings import SettingError, Settings, with_assignments
 
     pairs = {}
@@ -97,7 +97,7 @@ def _is_held(pool: "NodePool") -> bool:
 def with_gates_for(
     snapshot: "Snapshot", settings: "Settings", *, gates_are_set: bool, is_said: bool = True
 ) -> "Settings":
-    """Switch on what a cluster makes use of, unless the user says what is on; say so either way.
+    """Enable the gates of what a cluster uses, unless the user sets gates; note it either way.
 
     Args:
         snapshot: the cluster.
@@ -115,7 +115,7 @@ def with_gates_for(
     gates = settings.feature_gates
     held = [name for name, pool in snapshot.node_pools.items() if _is_held(pool)]
     if held and not gates_are_set:
-        # the controller of this cluster has said that it makes none of these nodes
+        # A condition of the pool states that the controller runs without this gate
         used["StaticCapacity"] = False
         named = ", ".join(sorted(held))
         output.note(

@@ -1,12 +1,12 @@
-"""Objects that no check has anything to say about, recognised in one pass over their text.
+"""The fast path for valid objects: those without a finding, recognised in one pass over their text.
 
-Nearly all objects of a dump are such. Saying what is wrong with the others, and on which line, takes
-the plain values of an object and a walk over them; recognising the good ones takes neither. A wire
-model and a type with all fields of the kind are decoded straight from the text, and what is left to
-be checked is the same in many objects: labels, amounts, templates.
+Nearly all objects of a dump are valid. The slow path, which finds errors and their lines, decodes
+an object to plain values and walks over them; the fast path does neither. It decodes a wire model
+and a type with all fields of the kind straight from the text. The remaining checks, of labels,
+amounts and templates, have the same input in many objects, so their results are cached.
 
-``resource`` answers None wherever it is not sure, and the long way decides. What it does answer is
-what the long way would have made of the object without a finding; property tests compare the two.
+``resource`` returns None in doubt, and the slow path decides. Otherwise it returns what the slow
+path would return without a finding; property tests compare the two.
 """
 
 from collections.abc import Mapping
@@ -74,8 +74,8 @@ class ValidKind:
         self._has_sound_amounts = amounts_test(self._model)
         self._decode_model = msgspec.json.Decoder(self._model).decode
         self.decode = msgspec.json.Decoder(self._shape, float_hook=_refuse_fraction).decode
-        self._verdicts: dict[bytes, bool] = {}  # of objects without what tells them apart
-        self._placing_verdicts: dict[bytes, bool] = {}  # of what pods say about placing
+        self._verdicts: dict[bytes, bool] = {}  # by object without its particular fields
+        self._placing_verdicts: dict[bytes, bool] = {}  # by scheduling constraints of pods
 
     def made(self, text: msgspec.Raw, value: Any) -> Resource | None:
         """Return the wire model of an object without errors and warnings; None if in doubt."""
@@ -103,7 +103,7 @@ class ValidKind:
         return resource if is_sound else None
 
     def _keeps_rules(self, resource: Resource, shape: Any) -> bool:
-        """Whether no rule is broken; of equal templates and rules of placing, the first is asked."""
+        """Whether no rule is broken; cached for equal templates and scheduling constraints."""
         if isinstance(resource, Pod) and resource.metadata.uid:
             return not _is_particular(resource.spec) or self._keeps_placing_rules(shape)
         put(shape, "metadata", msgspec.UNSET)
@@ -126,10 +126,10 @@ class ValidKind:
         return verdict
 
     def _generalise(self, shape: Any) -> None:
-        """Take out of a workload what has been found good and tells it from others like it.
+        """Normalise valid fields of a workload, so that similar workloads share a cache entry.
 
-        Rules ask of labels only whether each is well formed and whether the selector matches them,
-        of an image whether it is there, and of replicas that there are not too few.
+        Rules check of labels only whether each is well formed and whether the selector matches
+        them, of an image whether it is present, and of replicas that they are not negative.
         """
         spec = part(shape, "spec")
         selector, template = part(spec, "selector"), part(spec, "template")
@@ -156,10 +156,10 @@ class ValidKind:
 
 
 def _is_particular(spec: PodSpec) -> bool:
-    """Whether a pod has any of the rules of placing."""
+    """Whether a pod has tolerations, spread constraints or affinity."""
     return bool(spec.tolerations or spec.topology_spread_constraints or spec.affinity)
 
 
 def _refuse_fraction(text: str) -> NoReturn:
-    """Leave an amount such as 1.0 to the reader of manifests, to which it is the whole number 1."""
+    """Refuse a number such as 1.0, so that the slow path reads it, as the whole number 1."""
     raise ValueError(text)
