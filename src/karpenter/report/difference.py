@@ -1,7 +1,7 @@
 """What a change to a cluster changes in its plan: the ``difference`` part of ``plan -o json``.
 
-Nodes to create have names that mean nothing, so those of a pool, type, zone and capacity type are
-counted; nodes that exist and pods are named. The cost is what carrying out the plan adds to the
+Nodes to create have generated names, so they are counted by pool, type, zone and capacity type;
+nodes that exist and pods are named. The cost is what carrying out the plan adds to the
 bill: new nodes, less what removing nodes saves. It is unknown where a price is missing from just
 one of the plans; a price missing from both makes no difference.
 """

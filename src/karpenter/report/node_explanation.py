@@ -89,7 +89,7 @@ def unhealthy_condition_document(unhealthy: UnhealthyCondition) -> dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class TerminationProgress:
-    """How far the end of a node has come."""
+    """The progress of a node's termination."""
 
     since: datetime | None  # None while it only waits for its replacement
     deadline: datetime | None  # when it is removed whatever blocks it
@@ -99,7 +99,7 @@ class TerminationProgress:
 def termination_progress_of(
     machine: StateNode, inspection: Inspection
 ) -> TerminationProgress | None:
-    """Say how far the end of a machine has come, if it has begun."""
+    """The progress of a machine's termination; None if it has not begun."""
     if not machine.is_deleting:
         return None
     held = [each for each in (machine.node_claim, machine.node) if each is not None]
@@ -141,7 +141,7 @@ def _deadline(machine: StateNode) -> datetime | None:
 
 
 def termination_document(progress: TerminationProgress) -> dict[str, Any]:
-    """Write how far the end of a node has come as plain data."""
+    """Write the progress of a node's termination as plain data."""
     return {
         "since": timestamp(progress.since),
         "deadline": timestamp(progress.deadline),
@@ -151,7 +151,7 @@ def termination_document(progress: TerminationProgress) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One thing that is looked at before a node may go, and how it went."""
+    """One check before a node may be disrupted, and its result."""
 
     name: str
     passed: bool
@@ -168,9 +168,9 @@ class Move:
     replacements: tuple[PlannedClaim, ...]
     cost: float | None  # of the replacements, an hour
     savings: float | None
-    refusal: str  # why it is not done; nothing when nothing speaks against it
+    refusal: str  # why it is not done; empty when nothing prevents it
     is_estimate: bool = False  # cost and savings rest on an estimated price
-    is_sure: bool = True  # else what it saves is the most that it might
+    is_sure: bool = True  # false: the savings are an upper bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class NodeExplanation:
     filters: tuple[Filter, ...]
     budgets: Mapping[str, Allowance]  # reason -> what its pool allows
     move: Move | None
-    termination_progress: TerminationProgress | None = None  # of one that is on its way out already
+    termination_progress: TerminationProgress | None = None  # of one that is being deleted
     expires: datetime | None = None  # None when it may stay for good
     unhealthy_condition: UnhealthyCondition | None = None  # only while repair has not begun
 
@@ -311,7 +311,7 @@ def _pods(view: DisruptionContext, candidate: Candidate) -> Filter:
 
 
 def _cause(view: DisruptionContext, candidate: Candidate) -> Filter:
-    """What calls for the node to go, or why nothing does."""
+    """The reason to disrupt the node, or why there is none."""
     if _is_drifted(candidate):
         condition = candidate.condition(DRIFTED)
         return Filter(CAUSE, True, f"it has drifted: {condition.reason if condition else ''}")
@@ -399,7 +399,7 @@ def _own(answer: Answer, candidate: Candidate) -> dict[str, tuple[str, ...]]:
 def _without(
     stranded: Sequence[str], placements: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Leave out pods whose place is on a machine that does not count, such as one not up yet."""
+    """Omit pods that are placed on a machine that does not count, such as one not initialized."""
     found = {
         machine: tuple(pod for pod in pods if pod not in stranded)
         for machine, pods in placements.items()
@@ -413,10 +413,10 @@ def _judged(
     answer: Answer,
     written: tuple[PlannedClaim, ...],
 ) -> tuple[str, tuple[PlannedClaim, ...], bool]:
-    """Why consolidation would leave it at that, prices and pools considered.
+    """Why consolidation would reject the move, by prices and pools; empty if it would not.
 
-    With it comes what it would launch, narrowed to what is surely cheaper, and whether it is sure
-    to cost what that says.
+    Returned with the replacements, narrowed to offerings that are certainly cheaper, and whether
+    their cost is certain.
     """
     if len(answer.claims) > max(1, len(written)):
         explanation = (

@@ -50,7 +50,7 @@ class Place:
     instance_types: int = 0  # that a new node could still be
     equally_cheap: int = 0  # how many of them cost the same
     next_best: Launch | None = None  # the cheapest of those that cost more
-    awaits: str = ""  # what a node that is on its way waits for itself
+    awaits: str = ""  # what a node that is not initialized waits for itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A provisioning plan as plain data: the ``provisioning`` part of ``karpenter plan -o json``.
 
-The shape is a contract that other tools depend on; ``plan.schema.json``, which is shipped, states it.
-Nothing is decided or omitted here: every pod of the pass is in exactly one of the lists.
+The shape is a contract that other tools depend on; ``plan.schema.json``, which is shipped, states
+it. Nothing is decided or omitted here: every pod of the pass is in exactly one of the lists.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from karpenter.scheduling.static_pools import StaticOutcome
 
 _CAUSES: Final = 3  # of claims that have not launched
 _FILE: Final = "plan.schema.json"
-_PROVED: Final = 1e-4  # a gap below which no plan is cheaper, but for what is rounded
+_PROVED: Final = 1e-4  # gaps below it are rounding errors: the plan is optimal
 
 
 class WhyDeferred(StrEnum):
@@ -130,7 +130,7 @@ def launch_document(launch: Launch) -> dict[str, Any]:
 def unplaced_with_reasons(
     outcome: ProvisioningPlan,
 ) -> Iterator[tuple[Unplaced, tuple[Reason, ...]]]:
-    """Yield pods that fit nowhere with a reason for each pool, those of no use included.
+    """Yield pods that fit nowhere with a reason for each pool, unusable pools included.
 
     Pods that were refused alike share one tuple of reasons.
     """
