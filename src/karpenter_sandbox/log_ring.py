@@ -33,7 +33,7 @@ class LogRing:
         self._most_bytes = most_bytes
         self._lines: deque[LogLine] = deque()
         self._size = 0
-        self._written = 0  # lines ever, so that a follower knows which it has seen
+        self._written = 0  # lines ever written: a follower's position
         self._lock = threading.Lock()
         self._followers: set[Follower] = set()
 

@@ -1,6 +1,6 @@
 """An example to begin with, and a demonstration of it: 0, 5, 20 and 0 pods, all on its own.
 
-Both are for people who see the program for the first time. The demonstration does what they would
+Both are for first-time users. The demonstration does what they would
 do with ``kubectl``, waits until the cluster is stable, and prints its state.
 """
 

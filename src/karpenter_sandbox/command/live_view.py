@@ -104,7 +104,7 @@ class Overview:
 
 
 class EventFeed:
-    """What has happened, as lines: events of the cluster, and what is said about decisions."""
+    """Lines for the display: events of the cluster, and decisions of the controllers."""
 
     def __init__(self, is_hidden: Callable[[JsonObject], bool] | None = None) -> None:
         self._is_hidden = is_hidden
@@ -219,7 +219,7 @@ def overview_of(cluster: "Cluster", prices: "Prices") -> Overview:
 
 
 class _Load:
-    """The pods of a cluster, by phase, and what those on each node ask for."""
+    """The pods of a cluster by phase, and the requests of those on each node."""
 
     def __init__(self, pods: Iterable[JsonObject]) -> None:
         self.phases: Counter[str] = Counter()
@@ -303,7 +303,7 @@ def claim_status(claim: JsonObject) -> str:
 
 
 def event_line(event: JsonObject) -> str:
-    """An event in one line: when, how serious, what about, and what it says."""
+    """An event in one line: time, type, object and message."""
     moment = event.get("lastTimestamp") or event.get("eventTime") or ""
     about = event.get("involvedObject") or {}
     parts = (about.get("kind", "").lower(), about.get("namespace"), about.get("name"))

@@ -19,7 +19,7 @@ class Prices(Protocol):
 
     @property
     def are_estimates(self) -> bool:
-        """Whether they are guesses, and not what the cloud asks for."""
+        """Whether they are estimates, and not the cloud's own prices."""
 
     def of(self, labels: Mapping[str, str]) -> float | None:
         """The price of a node with these labels, or None when its type is not in the list."""

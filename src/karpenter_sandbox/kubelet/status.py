@@ -98,7 +98,7 @@ def node_labels(node: JsonObject) -> JsonObject:
 
 
 def node_status(node: JsonObject, address: str) -> JsonObject:
-    """What a kubelet says once about its machine, conditions aside."""
+    """The part of a node's status that a kubelet reports once, at its registration."""
     status = node.get("status") or {}
     labels = node["metadata"].get("labels") or {}
     name = node["metadata"]["name"]

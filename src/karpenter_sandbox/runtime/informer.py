@@ -88,7 +88,7 @@ class Informer:
             handler(None, obj)
 
     def refresh(self) -> None:
-        """Take in what has happened; reading does this by itself."""
+        """Apply pending changes; every read does this by itself."""
         self._catch_up()
 
     async def run(self, clock: Clock) -> None:

@@ -125,7 +125,7 @@ class PodClass:
         return best[2]
 
     def failure_of(self, name: str, lookout: TopologyCounts) -> Failure | None:
-        """Why a node is no place for a pod of this class."""
+        """Why a pod of this class does not fit on a node."""
         entry = self._entries.get(name)
         if entry is None:
             return None
@@ -144,7 +144,7 @@ class PodClass:
         return names
 
     def without(self, node: NodeState, pods: list[PodInfo]) -> Failure | None:
-        """Why ``node`` would be no place if ``pods``, no longer counted on it, were gone."""
+        """Why a pod would not fit on ``node`` without ``pods``, which it no longer counts."""
         failure = fitting.dynamic_failure(self.shape, self.needs, node)
         if failure is not None or not self._tallies:
             return failure

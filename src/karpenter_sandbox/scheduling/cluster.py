@@ -115,7 +115,7 @@ class Cluster:
         self._changed(name)
 
     def set_limits(self, name: str, limits: Mapping[str, int]) -> None:
-        """Take in how many volumes each CSI driver can attach to a node."""
+        """Set how many volumes each CSI driver can attach to a node."""
         self._limits[name] = limits
         node = self.nodes.get(name)
         if node is not None and node.limits != limits:
@@ -123,7 +123,7 @@ class Cluster:
             self._changed(name)
 
     def set_namespace(self, name: str, labels: Labels | None) -> None:
-        """Take in a namespace, or that it is gone."""
+        """Add, update or remove a namespace."""
         if self.namespaces.get(name) == labels:
             return
         if labels is None:
@@ -134,7 +134,7 @@ class Cluster:
             self._recount()
 
     def set_pod(self, pod: PodInfo) -> None:
-        """Take in a pod that has a node."""
+        """Add or update a bound pod."""
         known = self.pods.get(pod.uid)
         if known is not None:
             if _counts_the_same(known, pod):
@@ -310,7 +310,7 @@ class Cluster:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Forget terms that no pod has any more, and what was remembered by labels."""
+        """Drop terms that no pod has any more, and clear the caches by labels."""
         used = {key: holder for key, holder in self._holders.items() if holder.total}
         if len(self._holders) - len(used) > _MOST_UNUSED_HOLDERS:
             self._holders = used

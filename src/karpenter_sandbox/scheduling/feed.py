@@ -49,7 +49,7 @@ class Feed:
             informer.on_change(self._on_storage)
 
     def refresh(self) -> None:
-        """Take in everything that has happened."""
+        """Apply the pending changes of all mirrors."""
         self._namespaces.refresh()
         self._csi_nodes.refresh()
         self._nodes.refresh()

@@ -1,4 +1,4 @@
-"""Whether one node, looked at alone, is a place for a pod, and how good a place."""
+"""Whether a pod fits on one node, regardless of other nodes, and the node's score."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -23,7 +23,7 @@ _CORDON: Final = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
 
 
 def static_failure(shape: Shape, facts: NodeFacts) -> Failure | None:
-    """Why a node is no place for the pod, whichever pods are on it."""
+    """Why a pod does not fit on a node, whichever pods are on it."""
     if facts.is_unschedulable and not is_tolerated(_CORDON, shape.tolerations):
         return wording.UNSCHEDULABLE
     if not tolerates(shape.tolerations, facts):
@@ -39,14 +39,14 @@ def tolerates(tolerations: tuple[Toleration, ...], facts: NodeFacts) -> bool:
 
 
 def matches_affinity(shape: Shape, facts: NodeFacts) -> bool:
-    """Whether the node is one that the pod's selector and node affinity mean."""
+    """Whether the node matches the pod's node selector and node affinity."""
     return all(requirement.holds(facts.labels) for requirement in shape.node_selector) and (
         any_term_holds(shape.node_terms, facts.name, facts.labels)
     )
 
 
 def dynamic_failure(shape: Shape, needs: VolumeNeeds, node: NodeState) -> Failure | None:
-    """Why a node is no place for the pod because of what is on it now."""
+    """Why a pod does not fit on a node because of the pods on it now."""
     if shape.ports and not node.has_free(shape.ports):
         return wording.PORTS
     if shortage := _shortage(shape, node):

@@ -1,4 +1,4 @@
-"""Decides where one pod goes, or says why it cannot go anywhere."""
+"""Chooses the node of one pod, or reports why no node fits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from karpenter_sandbox.scheduling.wording import Failure
 class Change(Flag):
     """What may happen in a cluster that lets a pod be placed after all."""
 
-    NODE = auto()  # a node came, or said something new of itself
+    NODE = auto()  # a node was added or changed
     POD_GONE = auto()  # a pod left its node
     POD_CAME = auto()  # a pod was placed, which may satisfy another's affinity
     STORAGE = auto()  # a claim, a volume or a storage class changed

@@ -23,7 +23,7 @@ _NOT_STARTED: Final = "~"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A PodDisruptionBudget, as far as preemption minds it."""
+    """The fields of a PodDisruptionBudget that preemption reads."""
 
     namespace: str
     selector: Selector
@@ -31,7 +31,7 @@ class Budget:
     disrupted: frozenset[str]
 
     def covers(self, pod: PodInfo) -> bool:
-        """Whether the budget counts a pod that is not on its way out already."""
+        """Whether the budget covers a pod; one in ``disruptedPods`` has been counted already."""
         return (
             pod.key[0] == self.namespace
             and not self.selector.is_empty
@@ -99,7 +99,7 @@ def find_candidates(
     nodes: Sequence[NodeState],
     budgets: Sequence[Budget],
 ) -> tuple[list[Candidate], dict[Failure, int]]:
-    """Look at nodes in turn; return those that victims would free, and why others would not be."""
+    """Find victims node by node; return the candidates, and why other nodes are none."""
     wanted = max(len(nodes) * _CANDIDATE_SHARE // 100, _FEWEST_CANDIDATES)
     candidates: list[Candidate] = []
     failures: dict[Failure, int] = {}
@@ -115,7 +115,7 @@ def find_candidates(
 
 
 def fruitless(nodes: int, failures: Mapping[Failure, int]) -> str:
-    """The sentence that says why preemption does not help."""
+    """The message for a preemption without candidates."""
     reasons: dict[str, int] = {}
     for failure, count in failures.items():
         for reason in failure.reasons:

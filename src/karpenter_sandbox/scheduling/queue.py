@@ -70,7 +70,7 @@ class PodQueue:
             yield waiting.pod
 
     def add(self, pod: PodInfo, now: float) -> None:
-        """Take in a pod, or what is new about one; anything new is worth a try."""
+        """Add a pod, or update it; every change of a pod makes it ready for a try."""
         waiting = self._pods.get(pod.key)
         if waiting is None or waiting.pod.uid != pod.uid:
             self.remove(pod.key)

@@ -7,7 +7,7 @@ from typing import Final
 from karpenter.api.meta import JsonObject
 from karpenter.model.resources import CPU, HUGEPAGES_PREFIX, MEMORY, Resources
 
-# What a container that asks for nothing counts as when nodes are compared
+# The assumed requests of a container without any, for scores only
 _ASSUMED_CPU: Final = 100
 _ASSUMED_MEMORY: Final = 200 * 1024 * 1024
 
@@ -81,7 +81,7 @@ def _weighed_requests(container: JsonObject) -> Resources:
 
 
 def _with_pod_level(spec: JsonObject, total: Resources) -> Resources:
-    """What the pod as a whole asks for counts in place of what its containers ask for."""
+    """Pod-level requests replace the sum of the containers' requests."""
     requests = (spec.get("resources") or {}).get("requests")
     if not requests:
         return total
@@ -94,6 +94,6 @@ def _with_pod_level(spec: JsonObject, total: Resources) -> Resources:
 
 
 def allocatable(node: JsonObject) -> Resources:
-    """What a node has for pods; the capacity where nothing else is said."""
+    """The allocatable resources of a node; its capacity where they are not stated."""
     status = node.get("status") or {}
     return Resources.from_wire(status.get("allocatable") or status.get("capacity") or {})

@@ -46,7 +46,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Pods a pod wants near or far: those a selector means, in some namespaces, per topology."""
+    """A pod (anti-)affinity term: a selector, its namespaces, and a topology key."""
 
     topology_key: str
     selector: Selector

@@ -70,7 +70,7 @@ class Rules:
     soft: tuple[Spread, ...] = ()
     soft_needs_labels: bool = True
     near: tuple[Tally, ...] = ()
-    is_near_itself: bool = False  # the pod is one of those that it wants near
+    is_near_itself: bool = False  # the pod matches its own affinity terms
     far: tuple[Tally, ...] = ()
     others_far: tuple[Tally, ...] = ()
     preferences: tuple[Tally, ...] = ()
@@ -95,7 +95,7 @@ class TopologyCounts:
         self._is_lonely = bool(rules.near) and not any(any(t.sums.values()) for t in rules.near)
 
     def failure(self, group: GroupKey) -> Failure | None:
-        """Why the nodes of a group are no place for the pod, or None when they are."""
+        """Why the pod does not fit on the nodes of a group, or None when it does."""
         rules = self._rules
         for spread, least in zip(rules.hard, self._least, strict=True):
             count = self._count(spread.tally, group)

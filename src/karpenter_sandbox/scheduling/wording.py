@@ -61,7 +61,7 @@ def insufficient(resource: str) -> str:
 
 
 def unavailable(nodes: int, reasons: Mapping[str, int]) -> str:
-    """The sentence that counts nodes by the reason why each is no place for the pod."""
+    """The message that counts nodes by the reason why the pod does not fit."""
     counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
     return f"0/{nodes} nodes are available: {counted}." if counted else _nothing_said(nodes)
 

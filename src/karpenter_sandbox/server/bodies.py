@@ -41,7 +41,7 @@ class NumberError(UnreadableError):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a body says, and the fields it says twice."""
+    """The decoded value of a body, and its duplicate fields."""
 
     content: Any
     duplicates: tuple[str, ...] = ()

@@ -186,7 +186,7 @@ class Server:
             self._streams.discard(task)
 
     def _authenticated(self, path: str, headers: Mapping[str, str]) -> tuple[str, bool]:
-        """The path without a token, and whether the client knows the token."""
+        """The path without a token, and whether the request carries the right one."""
         if not self.token:
             return path, True
         first, _, rest = path.lstrip("/").partition("/")

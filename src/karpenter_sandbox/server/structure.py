@@ -33,7 +33,7 @@ _SCHEME: Final = "pkg/runtime/scheme.go:111"
 
 
 def identified(body: object, resource: Resource) -> JsonObject:
-    """A body that says it is what the path says.
+    """A body whose apiVersion and kind match the path.
 
     Raises:
         ApiError: it is something else, or nothing at all.

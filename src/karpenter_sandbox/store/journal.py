@@ -311,7 +311,7 @@ def _lock(file: int) -> bool:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
-    except OSError:  # a file system that knows no locks
+    except OSError:  # the file system has no locks
         return True
     return True
 

@@ -59,7 +59,7 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True)
 class Memory:
-    """What an autoscaler remembers: recommendations and changes of size, each with its time."""
+    """The history of an autoscaler: recommendations and changes of size, each with its time."""
 
     recommendations: list[tuple[float, int]] = field(default_factory=list)
     changes: list[tuple[float, int]] = field(default_factory=list)
@@ -203,7 +203,7 @@ def _set_value(annotations: Sequence[dict[str, str]], name: str, sharers: int) -
 
 
 def _requested(template: JsonObject, resource: str) -> Fraction:
-    """What one pod asks for of a resource."""
+    """The request of one pod for a resource."""
     containers = (template.get("spec") or {}).get("containers") or ()
     requests = ((c.get("resources") or {}).get("requests") or {} for c in containers)
     return sum((Fraction(parse(found.get(resource, 0))) for found in requests), Fraction(0))

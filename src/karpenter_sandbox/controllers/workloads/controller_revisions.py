@@ -74,7 +74,7 @@ class History:
 
 
 def template_of(revision: JsonObject) -> JsonObject:
-    """The template a revision remembers."""
+    """The template that a revision stores."""
     template: JsonObject = revision["data"]["spec"]["template"]
     return {key: value for key, value in template.items() if key != "$patch"}
 

@@ -93,7 +93,7 @@ def resized_annotations(deployment: JsonObject, replica_set: JsonObject) -> dict
 
 
 def unfit_for_history(deployment: JsonObject, old: Sequence[JsonObject]) -> list[JsonObject]:
-    """The old sets to delete: empty, and more than the Deployment wants to keep."""
+    """The old sets to delete: empty, and beyond ``revisionHistoryLimit``."""
     limit = deployment["spec"].get("revisionHistoryLimit", 10)
     kept = [rs for rs in old if "deletionTimestamp" not in rs["metadata"]]
     surplus = max(0, len(kept) - limit)

@@ -21,7 +21,7 @@ def namespace(obj: JsonObject) -> JsonObject:
 
 
 def node(obj: JsonObject) -> JsonObject:
-    """A complete Node, which offers all it has unless it says otherwise."""
+    """A complete Node; allocatable defaults to the capacity."""
 
     def status(part: JsonObject) -> JsonObject:
         return filled(part, allocatable=part["capacity"]) if part.get("capacity") else part

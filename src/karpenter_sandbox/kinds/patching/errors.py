@@ -1,4 +1,4 @@
-"""Why a patch was refused, with what a Status body needs to say so."""
+"""Why a patch was refused, with the fields of its Status body."""
 
 from dataclasses import dataclass
 from typing import Any, Final

@@ -121,7 +121,7 @@ def accepted_types(resource: Resource) -> tuple[str, ...]:
 
 
 def refusal(error: PatchError) -> ApiError:
-    """A refused patch as the API says it."""
+    """The API's error for a refused patch."""
     details: JsonObject | None = {} if error.status == 422 else None
     if error.causes:
         causes = [

@@ -67,7 +67,7 @@ def _node(_backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObj
 
 
 def _volume(backend: Backend, obj: JsonObject, old: JsonObject | None) -> JsonObject:
-    """A new volume is kept while it is in use, and says since when it is in its phase."""
+    """A new volume gets the protection finalizer, and the time of its phase."""
     if old is not None:
         return obj
     status = {"phase": "Pending", "lastPhaseTransitionTime": backend.timestamp()}
