@@ -1,4 +1,4 @@
-"""``karpenter plan`` at a terminal: what takes long says so meanwhile, and nothing of that stays."""
+"""``karpenter plan`` at a terminal: progress is shown while it runs, and erased afterwards."""
 
 import os
 import sys

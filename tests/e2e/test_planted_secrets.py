@@ -213,7 +213,7 @@ async def test_no_secret_comes_out_of_the_controller_or_a_command(
         monkeypatch.setenv(name, garden.plant(name))
     proxy = f"http://user:{garden.plant('password of the proxy')}@127.0.0.1:{free_port()}"
     monkeypatch.setenv("HTTPS_PROXY", proxy)
-    # In a file, as nobody reads a pipe while commands run
+    # In a file: a pipe that is not read while commands run would fill and block
     log, records = tmp_path / "log", tmp_path / "decisions.jsonl"
     async with (
         sinks(garden, tmp_path) as (config, asked),

@@ -45,7 +45,7 @@ spec:
 def untouched(
     control_plane_programs: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A control plane on which nobody else has installed CRDs, which would still serve v1beta1."""
+    """A control plane without the CRDs of other tests, which would still serve v1beta1."""
     with running(tmp_path_factory.mktemp("crds")) as cluster:
         yield cluster
 

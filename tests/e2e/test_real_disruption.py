@@ -261,7 +261,7 @@ def test_a_drifted_node_goes_when_its_replacement_stands(installation: Installat
         assert [("drifted", "replace", 1)] == pool.decisions(node)
         initialized = pool.holds("Initialized")
         assert initialized is not None
-        # What a condition says is cut to the second
+        # Times of conditions are truncated to the second
         assert initialized <= pool.deleted_at(claim)
         assert [] == pool.decisions(name)
 

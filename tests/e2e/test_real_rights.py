@@ -334,7 +334,7 @@ def optional_kinds(installed: Installed) -> None:
 
 
 def certificates(installed: Installed) -> None:
-    """The Secret of the webhook is filled, and made anew when somebody deletes it."""
+    """The Secret of the webhook is filled, and created again after a deletion."""
     name = "karpenter-webhook-cert"
 
     def is_filled() -> bool:

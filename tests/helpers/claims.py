@@ -216,7 +216,7 @@ class Lifecycle:
         return again
 
     async def join(self, obj: JsonObject) -> None:
-        """Let a Node join with exactly the taints it says."""
+        """Create a Node, and remove the taint that admission adds to its own."""
         await self.bench.put(obj)
         await self.taint(obj["metadata"]["name"], obj["spec"]["taints"])
 

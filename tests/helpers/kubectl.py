@@ -45,7 +45,7 @@ def run_kubectl(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command said."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

@@ -98,7 +98,7 @@ class Provisioning:
         return self.world.mirror(NodeClaim).list()
 
     def events(self, reason: str) -> list[tuple[str, str]]:
-        """The objects that were told something, and what."""
+        """The recorded events: object and message."""
         return [
             (event.target.metadata.name, event.message)
             for event in self.at.events.heard

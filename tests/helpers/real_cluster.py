@@ -68,7 +68,7 @@ def until(condition: Callable[[], bool], what: str, *, seconds: float) -> float:
 
 
 class Kubectl:
-    """What ``kubectl`` shows of a cluster, whoever runs it."""
+    """What ``kubectl`` shows of a cluster."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.kubeconfig: Final = kubeconfig
@@ -172,7 +172,7 @@ def _bindings_for(name: str) -> list[Json]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request as the API server remembers it."""
+    """A request of the API server's audit log."""
 
     account: str  # the service account; empty for other users
     pod: str  # that its token is bound to; empty if it is bound to none

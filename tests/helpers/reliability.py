@@ -62,7 +62,7 @@ class Reliability:
         return self._leading()[0]
 
     def disturb(self, what: str, pods: int, disturbance: Callable[[], None]) -> None:
-        """Ask for so many pods, disturb while claims are being made for them, and see it end well."""
+        """Scale up, disturb while claims are being created, and wait for convergence."""
         before = len(self.cluster.names("nodeclaims"))
         self.cluster("scale", "deployment", APP, f"--replicas={pods}")
         until(

@@ -1,4 +1,4 @@
-"""A shell in a folder of its own, in which the commands of pages are typed as people would copy them."""
+"""A shell in a folder of its own, which runs the commands of pages unaltered."""
 
 import json
 import os

@@ -4,7 +4,7 @@
     assert answer.types == ["std"]
     later = solved([pod("late")], nodes=answer.settled())
 
-Without other wishes there is one pool, ``np``, over the types of fixture F. Pods of namespace
+By default there is one pool, ``np``, over the types of fixture F. Pods of namespace
 ``default`` go by their bare names. Whatever is asked, every pod must come back exactly once.
 """
 

@@ -1,7 +1,7 @@
 """A process that dies while it disrupts nodes is replaced, and nothing is lost, doubled or stuck.
 
 The story: a Deployment shrinks, so that what is left moves onto one node; then the pool's template
-changes, and that node is replaced. It is told once undisturbed to count the writes, and then once
+changes, and that node is replaced. It runs once undisturbed to count the writes, and then once
 for each of them, with the process killed at that write and a new one started in its place.
 """
 
@@ -33,7 +33,7 @@ async def story(run: Autoscaler) -> None:
 
 
 async def told(point: CrashPoint) -> tuple[list[str], int, int]:
-    """Tell the story with a crash; return what is wrong in the end, nodes and pods."""
+    """Run the story with a crash; return what is wrong in the end, nodes and pods."""
     objects = (kwok_pool("default", SMALL, disruption=DISRUPTION), deployment("web", 6))
     async with autoscaler(*objects, wrap=first_dies_at(point)) as run:
         async with replaced_at(point, run):

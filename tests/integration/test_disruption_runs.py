@@ -31,7 +31,7 @@ pytestmark = pytest.mark.storm
 
 STORM_SECONDS = 900.0
 REST_SECONDS = 900.0
-STEADY, PROTECTED = 4, 1  # replicas that nobody changes
+STEADY, PROTECTED = 4, 1  # constant replicas
 V1 = "karpenter.sh/v1"
 DISRUPTED = "karpenter.sh/disrupted"
 SIZES = {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2", "4", "8"]}

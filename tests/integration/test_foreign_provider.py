@@ -1,4 +1,4 @@
-"""A provider of a third party, with a node class of its own, makes nodes; the core knows neither."""
+"""A third-party provider with its own node class launches nodes; the core imports neither."""
 
 import random
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""A pool that is deleted takes its nodes with it, unless whoever deletes it leaves them behind."""
+"""The nodes of a deleted pool are deleted with it, unless the deletion orphans them."""
 
 import pytest
 

@@ -193,7 +193,7 @@ async def test_the_workload_of_the_page_on_availability_survives_the_loss_of_eve
         for claim in run.claims:
             await run.client.delete(V1, "NodeClaim", None, claim["metadata"]["name"])
 
-        told: dict[str, float] = {}  # pod -> when it was told to go
+        told: dict[str, float] = {}  # pod -> when it was evicted
         lasted: list[float] = []
         while old & names(run.nodes):
             await run.pass_time(1)

@@ -76,7 +76,7 @@ async def test_five_replicas_take_a_second_node_and_twenty_a_third() -> None:
 
 
 def assert_told(run: Autoscaler) -> None:
-    """Pods that waited were told so by the scheduler, and then where they would go."""
+    """Pending pods have the scheduler's FailedScheduling event, and the nomination."""
     told = {
         (event["source"].get("component"), event["reason"]) for event in run.objects("", "events")
     }

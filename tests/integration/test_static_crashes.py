@@ -1,6 +1,6 @@
 """A process that dies while a static pool grows and drifts is replaced, and nothing is made twice.
 
-The story: a pool of three nodes gets another template and a fourth node in one update. It is told
+The story: a pool of three nodes gets another template and a fourth node in one update. It runs
 once undisturbed to count the writes, and then once for each of them, with the process killed at
 that write and a new one started in its place. A witness sees every claim that is made.
 """
@@ -26,7 +26,7 @@ OTHER: Final = {
 
 
 async def told(point: CrashPoint) -> list[str]:
-    """Tell the story with a crash; return what is wrong in the end."""
+    """Run the story with a crash; return what is wrong in the end."""
     pool = kwok_pool(POOL, TYPE, replicas=3, limits={"nodes": str(LIMIT)}, disruption=BUDGETS)
     async with autoscaler(pool, settings=ON, wrap=first_dies_at(point)) as run:
         witness = Witness(run, Wish(4), Wish(LIMIT))
