@@ -8,7 +8,7 @@ AWS is simulated in a process of its own and reached by HTTP, so that boto3 does
 with the real one, and nothing of the simulation is counted. The provider is that of ``karpenter
 controller``, with everything loaded that a controller loads. Cold is from nothing to the first list
 of all types, the clients of boto3 included; that is what a start waits for, while prices are read
-afterwards. Warm is any list after that. How long the event loop was held up is told in processor
+afterwards. Warm is any list after that. How long the event loop was held up is given in processor
 time as well, because on a busy machine a turn waits for the processor too; the start, when nothing
 else runs yet, is left out.
 """

@@ -7,9 +7,10 @@
 
 Ordinary pods of 250 deployments wait beside machines that are in use, and one pass is made for
 them: once by themselves, once with a pod that lists thousands of something, once more by
-themselves, and so on. Told is how many times as long the pass takes with that pod in it, from the
-best of several rounds that take turns in one process, by the clock of the process, since others keep
-the machine busy; and the peak of memory, which is why every kind runs in a process of its own.
+themselves, and so on. The figures are how many times as long the pass takes with that pod in it,
+from the best of several rounds that take turns in one process, by the clock of the process, since
+others keep the machine busy; and the peak of memory, which is why every kind runs in a process of
+its own.
 """
 
 import argparse

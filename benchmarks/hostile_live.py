@@ -6,7 +6,7 @@
 
 A sandbox stands for the cluster and ``karpenter controller`` runs in a process of its own. Pods that
 need a node each arrive one after the other; then a pod arrives that lists thousands of preferences
-and fits nowhere, so that every pass has to look at it; then as many others. Told is how long pods
+and fits nowhere, so that every pass has to check it; then as many others. Measured is how long pods
 wait for their claims in both halves of one run, the second in which more pods are waited for
 included, the memory of the controller, the longest turn of its event loop, and whether it has ever
 lost its lease.

@@ -7,7 +7,7 @@
 The cluster, its API server, the cloud and the controllers are one process. Deployments follow a wave of
 two hours; machines are reclaimed or vanish, zones sell out, launches fail, controllers die and requests
 fail in a third of the time. No budget of a pool or of pods may be broken with any write of the
-controllers, and when the weather has cleared nothing may be left over. Memory is compared with that
+controllers, and when the faults have stopped nothing may be left over. Memory is compared with that
 after the first hour.
 """
 

@@ -8,7 +8,7 @@
 A solve is a problem in, a plan out: pods are sorted into classes, packed, and every claim written
 out. The universe of offerings is compiled once and kept, as a controller does; what that costs is
 shown beside it, and so is the first solve of all, which has nothing to build on. Times are the best
-of several rounds with the garbage collector on. Growth is told by the clock of the process, since
+of several rounds with the garbage collector on. Growth is in seconds of the processor, since
 the two sizes are not measured at the same moment and a busy machine may favour either. Every size
 runs in a process of its own, whose peak resident memory is shown, interpreter and pods included.
 """

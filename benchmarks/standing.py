@@ -10,7 +10,7 @@ comes to rest. Then nothing happens for five minutes; then annotations of pods a
 other, and the processor time of the controller is divided by their number: reading the event,
 bringing mirror and state up to date, and whatever controllers make of it. Last, pods arrive one by
 one that need a node each, while consolidation, which every arrival makes look again, searches all the
-others: what is told is how long a pod waits for its claim, the second in which more pods are waited
+others: measured is how long a pod waits for its claim, the second in which more pods are waited
 for included, and the longest turn of the event loop meanwhile.
 """
 

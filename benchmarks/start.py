@@ -4,7 +4,7 @@ A process of its own is started as a person would start it. Commands are those t
 files, so that nearly all of their time is the start. The clock of the sandbox runs to the moment the
 kubeconfig appears, which is when the server answers. Compiled modules are kept in a folder of this
 run, as an installed program has them; the first start fills it and is not counted. Both the clock on
-the wall and the processor are told, because a busy machine distorts the former.
+the wall and the processor are shown, because a busy machine distorts the former.
 """
 
 import json

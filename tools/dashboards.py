@@ -1,7 +1,7 @@
 """Writes the Grafana dashboards of ``monitoring/dashboards``.
 
 A dashboard is a list of rows of panels, and a panel one or two expressions with a unit and a
-description; everything else that Grafana wants to know follows from that. Run without arguments to
+description; all other fields of Grafana's format follow from that. Run without arguments to
 write the files; a test compares them with what would be written.
 
 Expressions about single pods and nodes fall back on the sums that there are with
