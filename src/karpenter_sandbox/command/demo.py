@@ -60,7 +60,7 @@ async def demonstrate(
 
 
 async def _rest(cluster: Cluster, replicas: int) -> None:
-    """Wait until all requested pods run, and no machine is launching or terminating."""
+    """Wait until all requested pods run, and for zero pods until no NodeClaim is left."""
     deadline = cluster.clock.monotonic() + _PATIENCE
     while cluster.clock.monotonic() < deadline:
         await cluster.clock.sleep(_PAUSE)

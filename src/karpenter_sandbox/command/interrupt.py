@@ -21,7 +21,7 @@ _ADVISED: Final = (
     "the controllers record an event, and remove the node only where its NodePool has the"
     f" annotation {ACT_ON_REBALANCE}"
 )
-# Interruption event -> the effect that the command prints
+# Interruption event -> its name in words, and the effect that the command prints
 _EVENTS: Final[Mapping[str, tuple[str, str]]] = {
     "spot": ("a spot interruption", f"{_REMOVED}, and avoid that spot offering for a while"),
     "rebalance": (

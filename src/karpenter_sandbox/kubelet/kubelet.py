@@ -58,7 +58,7 @@ class NodeKubelet(Controller):
         self._nodes.on_change(self._enqueue)
 
     def _enqueue(self, old: JsonObject | None, new: JsonObject | None) -> None:
-        """Queue new nodes and those whose annotations changed; others wait for their heartbeat."""
+        """Queue new nodes, and those with new annotations or an unknown Ready condition."""
         if new is None or not is_simulated(new):
             return
         if (

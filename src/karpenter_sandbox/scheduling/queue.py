@@ -17,7 +17,7 @@ from karpenter_sandbox.scheduling.shapes import PodInfo
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0
 LONGEST_WAIT: Final = 300.0
-# Seconds between two calls of ``flush``
+# The least seconds until the next ``flush``
 _FLUSH_PERIOD: Final = 30.0
 
 PodKey = tuple[str, str]

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: well-formed, and valid in this sandbox only."""
+"""Tokens of service accounts: JWTs without a signature, which no real cluster accepts."""
 
 import base64
 from collections.abc import Iterator
