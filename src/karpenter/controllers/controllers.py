@@ -103,7 +103,7 @@ def make_controllers(context: Context) -> Sequence[Runnable]:
 
 
 def provisioning_controllers(context: Context, planned: PlannedPods) -> list[Runnable]:
-    """All of them, as far as settings and feature gates ask for them."""
+    """The controllers that create claims, as settings and feature gates enable them."""
     settings = context.settings
     gates = settings.feature_gates
     batcher = Batcher(

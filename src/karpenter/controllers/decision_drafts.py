@@ -17,7 +17,7 @@ from karpenter.scheduling.plan import Plan, PlannedClaim, Unplaced, Why
 
 PROVISIONABLE: Final = "Provisionable"
 UNSCHEDULABLE: Final = "FailedScheduling"
-LAUNCHES_IN_A_ROW: Final = 3  # failed launches of a pool before the record is a warning
+LAUNCHES_IN_A_ROW: Final = 3  # failed launches of a pool that make the record a warning
 _NAMED: Final = 20  # pods and instance types in the detail of a record
 
 
@@ -186,7 +186,7 @@ def launch_failed(claim: NodeClaim, reason: str, why: str, in_a_row: int, comman
         Outcome.FAILED,
         camel_case(reason),
         f"not launched{count}: {why}",
-        # Notifications suppress repeats by the first object: from a row on the pool, not each claim
+        # Notifications suppress repeats by the first object: after several failures it is the pool
         objects=(*(_pool_objects(claim.metadata) if is_row else ()), *_objects(claim)),
         severity=Severity.WARNING if is_row else Severity.INFO,
         command=command,
@@ -267,7 +267,7 @@ def surplus(claim: NodeClaim) -> Draft:
 
 
 def unhealthy(claim: NodeClaim, condition: Condition) -> Draft:
-    """A node that is deleted because a condition says so."""
+    """A node that is deleted because of an unhealthy condition."""
     return _removed(claim, Kind.REPAIR, UNHEALTHY, f"{condition.type} is {condition.status}")
 
 

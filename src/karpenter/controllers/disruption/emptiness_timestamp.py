@@ -1,4 +1,4 @@
-"""The annotation that says since when a node has been empty, as Provisioners had it.
+"""The annotation with the time since when a node has been empty, as Provisioners had it.
 
 Nodes of pools that stand for a Provisioner carry it while nothing but daemons runs on them. It is
 informative only: when an empty node is removed follows from its claim's conditions.

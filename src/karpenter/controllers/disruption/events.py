@@ -20,7 +20,7 @@ _DEDUPE_SECONDS: Final = {"Unconsolidatable": 900.0, "NodeRepairBlocked": 900.0}
 
 
 def announced(announcement: Announcement, target: Resource) -> Event:
-    """What the planner has to say about an object."""
+    """An announcement of the planner about an object."""
     reason, message = announcement.reason, announcement.message
     dedupe, seconds = _uid(target), _DEDUPE_SECONDS.get(reason, _USUAL_SECONDS)
     if isinstance(target, NodePool) and reason == BLOCKED:
@@ -32,7 +32,7 @@ def announced(announcement: Announcement, target: Resource) -> Event:
 
 
 def rejected(command: Command, why: str, detail: str) -> Iterator[Event]:
-    """Machines whose consolidation no longer held when it was looked at again."""
+    """Machines whose consolidation failed its validation."""
     for candidate in command.candidates:
         move = f"{summary(command, candidate)}, reason: {why} {saved(command)}"
         message = f"Consolidation rejected: {move}: {detail}"

@@ -205,7 +205,7 @@ class DisruptionLoop(Loop):
 
 
 def is_left_behind(machine: StateNode) -> bool:
-    """Whether a machine carries marks although it is neither going nor being restarted."""
+    """Whether a machine carries marks although it is neither being deleted nor rebooted."""
     if machine.node is None or machine.node_claim is None or not is_marked(machine):
         return False
     if machine.is_deleting or machine.is_rebooting:

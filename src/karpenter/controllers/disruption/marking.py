@@ -1,7 +1,7 @@
 """The taint and the condition a machine carries while it is being disrupted, set and removed.
 
-The taint keeps new pods away; the condition of the claim says why. On a machine that no command is
-about to remove they are left over from a process that died, and are removed.
+The taint keeps new pods away; the condition of the claim holds the reason. On a machine that no
+command is about to remove they are left over from a process that died, and are removed.
 """
 
 from collections.abc import Iterable, Mapping

@@ -43,7 +43,7 @@ from karpenter.state.snapshot import Snapshot
 T = TypeVar("T")
 
 _SEARCH_SECONDS: Final = {commands.MULTI: 60.0, commands.SINGLE: 180.0}
-# How long after a pod became pending provisioning goes first
+# How long after a pod became pending disruption yields to provisioning
 _WAY_SECONDS: Final = 2.0
 _NAP: Final = 0.005
 

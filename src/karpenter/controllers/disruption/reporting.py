@@ -55,7 +55,7 @@ class FindingReporter:
         self._log = log
         self._complaints: dict[str, str] = {}  # pool -> what is wrong with its budgets
         self._eligible: dict[str, int] = {}  # method -> how many machines are eligible for it
-        self._protected: dict[str, str] = {}  # pod uid -> what was said about its protection
+        self._protected: dict[str, str] = {}  # pod uid -> last event about its protection
         self._gauged: set[str] = set()  # pools that have gauges
         self._blocked = BlockedGauges(context.metrics)
 

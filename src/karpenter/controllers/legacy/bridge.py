@@ -49,7 +49,7 @@ _NO_FAMILY: Final = "; it names no amiFamily, which stands for AL2: LEGACY_AMI_F
 
 
 class BridgeController(Controller):
-    """Keeps what legacy objects stand for in step with them."""
+    """Keeps the v1 objects of legacy objects up to date."""
 
     name = "legacy.bridge"
     workers = 1
@@ -76,7 +76,7 @@ class BridgeController(Controller):
             try:
                 await self._honour(translation, translations)
             except (BadRequestError, ForbiddenError, InvalidError) as error:
-                # The others are translated all the same
+                # The other legacy objects must still be translated
                 why = f"the API server refused what it stands for: {error}"
                 await self._report(translation.owner, CONVERSION_FAILED, why)
         await self._remove_leftovers(translations)

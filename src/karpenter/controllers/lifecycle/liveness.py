@@ -47,7 +47,7 @@ class Liveness:
         self._log = context.log.bind(controller="nodeclaim.lifecycle")
 
     async def take(self, claim: NodeClaim) -> ClaimStep:
-        """Give up a claim whose time is over, else say when it will be."""
+        """Give up a claim whose time is over, else return when it will be."""
         patience = patience_with(claim, now=self._context.clock.now())
         if not patience.reason:
             return ClaimStep(claim, again=patience.seconds)

@@ -71,7 +71,7 @@ class PodEvents(Controller):
 
 
 def is_event(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a pod has come to its node, has ended there, or has begun to leave it."""
+    """Whether a pod was bound to its node, has ended there, or has begun to terminate."""
     if new is None:
         # Removed at once; one that was terminating had its event when that began
         return old is not None and is_active(old)

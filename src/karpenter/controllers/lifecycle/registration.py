@@ -45,7 +45,7 @@ class RegistrationHealth(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the provider's hooks say together."""
+    """The combined result of the provider's hooks."""
 
     pending: tuple[str, ...] = ()  # names of the hooks that are not done
     again: float | None = None
@@ -156,7 +156,7 @@ def lacks_marks(node: Node) -> bool:
 
 
 async def ask(hooks: Sequence[RegistrationHook], claim: NodeClaim, node: Node) -> Verdict:
-    """Ask all hooks at once, and sum up their answers."""
+    """Call all hooks concurrently, and combine their answers."""
     answers = await asyncio.gather(*(hook(claim, node) for hook in hooks), return_exceptions=True)
     return sum_up([(hook.name, answer) for hook, answer in zip(hooks, answers, strict=True)])
 

@@ -28,8 +28,8 @@ _MOST_REMEMBERED: Final = 10_000
 class Remover:
     """Deletes claims, and remembers which.
 
-    The mirror shows a deletion a moment after it was asked for. In that moment a claim must not
-    be launched again, and not be counted again.
+    The mirror shows a deletion some time after the request. Until then a claim must not be launched
+    again, and not be counted again.
     """
 
     def __init__(self, context: Context) -> None:
@@ -41,7 +41,7 @@ class Remover:
         return claim.metadata.uid in self._removed
 
     async def remove(self, claim: NodeClaim, reason: str) -> bool:
-        """Delete a claim for a reason; say whether it was this call that did it."""
+        """Delete a claim for a reason; return whether it was this call that did it."""
         if claim.metadata.deletion_timestamp is not None or self.has_removed(claim):
             return False
         was_there = await self._context.delete(claim)

@@ -2,7 +2,7 @@
 
 The record is kept in memory. A process that starts without one derives it from the condition: a
 healthy pool has had one success, an unhealthy one two failures. When a pool or its node class
-changes, its record is cleared, because earlier failures say nothing about the new specification.
+changes, its record is cleared, because earlier failures are unrelated to the new specification.
 """
 
 from collections import deque

@@ -56,7 +56,7 @@ NODE_FAMILIES: Final = (*_OF_RESOURCES, _AGE)
 
 @dataclass(frozen=True, slots=True)
 class _NodeSeries:
-    """What there is to say about one machine."""
+    """The series of one machine."""
 
     machine: StateNode
     node: Node

@@ -73,7 +73,7 @@ POD_FAMILIES: Final = (
 
 
 class PodMetrics:
-    """Everything there is to say about pods."""
+    """The source of all metrics about pods."""
 
     name = "metrics.pod"
 

@@ -11,7 +11,7 @@ class Source(Protocol):
     """A source of metrics that are computed on each scrape."""
 
     def lines(self) -> Iterable[str]:
-        """Everything there is to say now, in the text format of Prometheus."""
+        """The present values, in the text format of Prometheus."""
 
 
 class Scraped:

@@ -37,7 +37,7 @@ _SCALABLES: Final[tuple[type[Deployment | ReplicaSet | StatefulSet], ...]] = (
 
 
 class BufferController(Controller):
-    """Resolves buffers, and asks for a plan each time."""
+    """Resolves buffers, and triggers a pass each time."""
 
     name = "capacitybuffer"
     kind = CapacityBuffer
@@ -149,7 +149,7 @@ def refers_to(buffer: CapacityBuffer, obj: Resource) -> bool:
 
 
 def verdict(outcome: BufferOutcome) -> tuple[str, str, str]:
-    """Status, reason and message of the condition that says whether there is room."""
+    """Status, reason and message of the condition about room for the buffer."""
     if outcome.detail:
         return FALSE, "NotReadyForProvisioning", outcome.detail
     if not outcome.replicas:

@@ -83,7 +83,7 @@ def _metadata(
     pool: NodePool, name: str, held: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
     legacy = legacy_owner(pool)
-    # Old node selectors go on matching, because nodes get the labels of their claims
+    # Nodes get the labels of their claims, so selectors of the Provisioner still match
     also = {labels.PROVISIONER_NAME: legacy.name} if legacy is not None else {}
     return {
         "name": name,

@@ -27,7 +27,7 @@ class NotCreatedError(Exception):
 
     def __init__(self, text: str, *, is_limit: bool = False) -> None:
         super().__init__(text)
-        self.is_limit: Final = is_limit  # a limit of the pool is in the way
+        self.is_limit: Final = is_limit  # because of a limit of the pool
 
 
 class _NameTakenError(Exception):

@@ -51,7 +51,7 @@ class PlannedPass:
     snapshot: Snapshot
     outcome: ProvisioningPlan
     seconds: float
-    skipped_pools: frozenset[str]  # because their instance types could not be had
+    skipped_pools: frozenset[str]  # because their instance types could not be listed
     question: Question
 
 

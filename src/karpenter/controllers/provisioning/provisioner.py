@@ -34,7 +34,7 @@ class Provisioner(Loop):
     """Makes room for pods that wait."""
 
     name = CONTROLLER
-    # Pending pods trigger again every ten seconds, so a longer back-off has no effect
+    # At most the ten seconds after which pending pods trigger again
     backoff = Backoff(0.5, 10.0)
 
     def __init__(self, context: Context, batcher: Batcher, planned: PlannedPods) -> None:

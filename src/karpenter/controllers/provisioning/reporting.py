@@ -58,7 +58,7 @@ class Reporter:
         self._log = log
         self._found: frozenset[str] = frozenset()
         self._failures: Mapping[str, str] = {}  # pod -> why no pool takes it, or not in this pass
-        # Pod -> since when it has no place; None once that has been said to last
+        # Pod -> since when it has no place; None once the warning has been written
         self._refused: dict[str, datetime | None] = {}
         self._without_pools = False
         self._unready: Mapping[str, str] = {}  # pool -> why it is not used

@@ -56,7 +56,7 @@ def plan_drain(pods: Iterable[Pod], *, deadline: datetime | None, now: datetime)
 
 
 def tier(pod: Pod) -> int:
-    """When the pod goes: the lowest tier first."""
+    """The tier of a pod; the lowest is evicted first."""
     return 2 * is_critical(pod) + is_daemon(pod)
 
 

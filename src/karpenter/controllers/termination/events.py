@@ -51,7 +51,7 @@ def volumes_attached(node: Node, attachments: Sequence[VolumeAttachment]) -> Eve
 
 
 def evicted(pod: Pod, reason: str) -> Event:
-    """A pod was asked to leave."""
+    """A pod was evicted."""
     return Event(pod, "Normal", "Evicted", f"Evicted pod: {reason}", (pod.metadata.uid,))
 
 

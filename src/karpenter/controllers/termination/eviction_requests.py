@@ -33,7 +33,7 @@ class EvictionStep(Enum):
 
     @property
     def acts(self) -> bool:
-        """Whether the API server is asked for something."""
+        """Whether the step sends a request to the API server."""
         return self in (EvictionStep.DELETE, EvictionStep.EVICT)
 
 

@@ -84,7 +84,7 @@ class RebootEnds:
         self._log = log
 
     async def open(self, node: Node) -> None:
-        """Let pods come to a machine again."""
+        """Remove the ``rebooting`` taint, so that a machine takes pods again."""
         taint = known_taints.REBOOTING
         kept = [held for held in node.spec.taints if not matches(held, taint)]
         if len(kept) < len(node.spec.taints):
@@ -198,7 +198,7 @@ class RebootController(Controller):
         self._claims = context.mirror(NodeClaim)
         self._evictions = evictions
         self._ends_of = RebootEnds(context, self.log)
-        self._issuing: dict[str, datetime] = {}  # claim uid -> since when the cloud is asked
+        self._issuing: dict[str, datetime] = {}  # claim uid -> first call to the cloud
         # Uids of claims that were given up, until the mirror shows their deletion
         self._given_up: set[str] = set()
         self.follow(self._claims, _keys_if_rebooting)
