@@ -45,7 +45,7 @@ class CredentialsError(KubeError):
 
 
 class UnreadableAnswerError(KubeError):
-    """An answer that is not what was asked for; ``problem`` says where it goes wrong."""
+    """An answer that cannot be decoded as what was requested; ``problem`` has the path."""
 
     def __init__(self, method: str, path: str, problem: DecodeError) -> None:
         # A decoding error within an object has a path; without one, the answer is not an API

@@ -1,8 +1,8 @@
 """Requests over HTTP: connections, TLS, proxies, credentials and their renewal.
 
 Connections are kept and used again. A dead one is noticed by the operating system within a
-minute, also while a watch is silent. Lines of a stream may be of any length. Whatever goes wrong
-on the way is a ``ConnectionLostError`` that names the server, never its path, which may hold a
+minute, also while a watch is silent. Lines of a stream may be of any length. Every failure of the
+connection is a ``ConnectionLostError`` that names the server, never its path, which may hold a
 secret.
 """
 

@@ -154,7 +154,7 @@ class Election:
             await self._clock.sleep(pause)
 
     async def _reign(self, lead: Callable[[], Awaitable[None]]) -> bool:
-        """Let ``lead`` run for as long as we hold the lease; say whether it ended by itself."""
+        """Run ``lead`` for as long as we hold the lease; return whether it ended by itself."""
         work = asyncio.ensure_future(lead())
         try:
             await self._keep(work)
@@ -184,7 +184,7 @@ class Election:
         return (self._leads_until or 0.0) - self._clock.monotonic()
 
     async def _attempt(self, seconds: float) -> bool:
-        """Try once to become or stay the holder, and say whether we are."""
+        """Try once to become or stay the holder, and return whether we are."""
         try:
             is_holder = await self._clock.wait_for(self._claim(), seconds=seconds)
         except Exception as error:  # noqa: BLE001 retried at the next attempt

@@ -132,7 +132,7 @@ class Mirror(Generic[R]):
     def drop(self, obj: R) -> bool:
         """Remove a deleted object; return whether it was known.
 
-        The removal of an object says nothing about a later one of the same name.
+        Compared by uid, so a later object of the same name is not removed.
         """
         return self.drop_key(key_of(obj), obj.metadata.uid)
 

@@ -96,8 +96,8 @@ class Copy(Protocol[R_contra]):
 class Reflector(Generic[R]):
     """Keeps ``mirror`` equal to what the server holds of one kind.
 
-    A kind the server does not know, or does not show us, leaves the mirror unsynced, unless it is
-    ``optional``: then the mirror is empty and synced, and fills should the kind appear later.
+    A kind that the server does not serve, or forbids us to list, leaves the mirror unsynced. With
+    ``optional`` the mirror is empty and synced then, and fills should the kind appear later.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Reflector(Generic[R]):
         self._aside = SetAside(kind_of(kind), observer)
         self._version: str | None = None  # the last one seen; None asks for a list
         self._has_listed = False
-        self._refusals = 0  # of watches in a row, since something was heard
+        self._refusals = 0  # of watches in a row, since the last event
         self._trouble = ""  # the failure that was logged last, while it lasts
 
     async def run(self) -> None:

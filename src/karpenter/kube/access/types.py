@@ -10,7 +10,7 @@ from typing import Any
 class Tls:
     """How the server's certificate is verified."""
 
-    ca: bytes = b""  # certificates to trust, as PEM; none stands for those of the machine
+    ca: bytes = b""  # certificates to trust, as PEM; empty: those of the operating system
     is_unchecked: bool = False
     server_name: str = ""  # the name the certificate must bear, when it is not that of the URL
 
@@ -57,5 +57,5 @@ class ClusterConfig:
     tls: Tls = Tls()
     proxy: str = ""  # the URL of an HTTP proxy
     identity: Identity = Identity()
-    namespace: str = ""  # the one to use where nothing else is said
+    namespace: str = ""  # the default namespace
     source: str = ""  # where all this was read, for messages
