@@ -50,7 +50,7 @@ async def serving(endpoints: Endpoints) -> AsyncIterator[Ports]:
     """Serve for as long as the block runs.
 
     Raises:
-        ServingError: a port cannot be had.
+        ServingError: a port cannot be bound.
     """
     async with AsyncExitStack() as stack:
         metrics = await listen(
@@ -119,7 +119,7 @@ async def listen(
     """Serve an application until the stack is unwound, and return the port it listens on.
 
     Raises:
-        ServingError: the port cannot be had; ``variable`` is the setting that chooses it.
+        ServingError: the port cannot be bound; ``variable`` is the setting that chooses it.
     """
     if port not in _PORTS:  # a larger value would be truncated silently
         raise ServingError(f"{variable}: {port} is not a port; choose one from 0 to {_PORTS[-1]}")

@@ -39,7 +39,7 @@ async def serve_webhook(
     """Serve the webhook until the stack is unwound, and return the port.
 
     Raises:
-        ServingError: the port cannot be had, or the namespace is not known.
+        ServingError: the port cannot be bound, or the namespace is not known.
     """
     identity = TlsIdentity()
     app = WebhookApp(
