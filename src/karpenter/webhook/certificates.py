@@ -108,7 +108,7 @@ def read_certificates(pem: bytes) -> tuple[Certificate, ...]:
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
-    """The host names of a Service; the API server asks for the first."""
+    """The host names of a Service; the API server connects to the first."""
     return (
         f"{service}.{namespace}.svc",
         f"{service}.{namespace}.svc.cluster.local",

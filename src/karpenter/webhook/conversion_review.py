@@ -60,7 +60,7 @@ class _RefusalError(Exception):
 
 
 def pools_needed(review: object) -> set[str]:
-    """The NodePools whose expiry the conversion of a review asks for."""
+    """The NodePools whose expiry the conversion of a review needs."""
     request = REVIEW.request_in(review)
     if _version_of(request.get("desiredAPIVersion"), "karpenter.sh") != V1:
         return set()
@@ -73,7 +73,7 @@ def converted(review: object, group: str, pool_expiry: PoolExpiry = lambda _: No
     Args:
         review: the body of the API server's request.
         group: the API group whose objects are converted at this path.
-        pool_expiry: asked for the expiry of NodeClaims that come from v1beta1.
+        pool_expiry: returns the expiry of NodeClaims that come from v1beta1.
 
     Raises:
         ReviewError: it is no review, so there is nothing to answer.

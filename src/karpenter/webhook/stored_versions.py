@@ -83,7 +83,7 @@ class Outcome:
     storage: str = ""
     old: tuple[str, ...] = ()  # versions that were stored before
     objects: int = 0  # that were rewritten, or would be
-    failures: dict[str, str] = field(default_factory=dict)  # name -> what the API server says
+    failures: dict[str, str] = field(default_factory=dict)  # name -> error of the API server
     is_done: bool = False  # whether the old versions are gone from storedVersions
 
 
