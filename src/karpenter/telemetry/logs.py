@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line, text for people at a terminal, and lists for tests.
+"""Logs: one JSON object a line, text at a terminal, and lists for tests.
 
 No logger here is global. The level is fixed for the life of the process; repeated lines are
 sampled, and a line that cannot be written never stops the work it reports.
