@@ -34,7 +34,7 @@ class CloudError(Exception):
 
 
 class InsufficientCapacityError(CloudError):
-    """Nothing that was asked for can be had now."""
+    """None of the requested offerings is available now."""
 
 
 class NodeClassNotReadyError(CloudError):

@@ -88,7 +88,7 @@ class RepairPolicies:
         now: datetime,
         rebooted_at: datetime | None = None,
     ) -> Repair | None:
-        """What the eligible matches of a node come to; None when there are none.
+        """The repair that follows from the eligible matches of a node; None without any.
 
         ``rebooted_at`` is when the last restart of the node ended.
         """

@@ -26,7 +26,7 @@ _NO_LIMITS: Final[Mapping[str, int]] = {}
 class Offering:
     """One way to have an instance type.
 
-    ``available`` says that the offering is healthy; a reservation that is used up stays available
+    ``available`` means that the offering is healthy; a reservation that is used up stays available
     with a ``reservation_capacity`` of zero.
     """
 

@@ -260,7 +260,7 @@ class AwsProvider:
         return node_class
 
     async def _instance(self, record: InstanceRecord) -> Instance:
-        """An instance with everything its node class and type say about it."""
+        """An instance with the labels, sizes and annotations of its node class and type."""
         name = record.tags.get(ec2_labels.NODE_CLASS, "")
         node_class = await self.parts.view.node_class(name) if name else None
         if node_class is None:
@@ -323,7 +323,7 @@ def _shrink(remembered: dict[str, None] | dict[str, asyncio.Task[InstanceRecord]
 
 
 def make_provider(context: ProviderContext) -> AwsProvider:
-    """Make the provider as the environment asks for.
+    """Make the provider from the settings of the environment.
 
     Raises:
         ProviderError: a setting is missing or wrong, or AWS cannot be used at all.

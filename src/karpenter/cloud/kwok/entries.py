@@ -84,7 +84,7 @@ def _json(data: bytes, name: str) -> object:
 
 
 class _Properties:
-    """The properties of one JSON object, looked up whatever their case."""
+    """The properties of one JSON object, with case-insensitive lookup."""
 
     def __init__(self, value: object, where: str) -> None:
         if not isinstance(value, dict):

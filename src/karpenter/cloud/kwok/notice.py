@@ -55,7 +55,7 @@ class Notice:
                     changed.set()
 
     async def _write_all(self, classes: Mirror[KWOKNodeClass]) -> bool:
-        """Bring all annotations up to date, and say whether they are."""
+        """Bring all annotations up to date, and return whether all writes succeeded."""
         failure = ""
         for each in sorted(classes.list(), key=lambda found: found.metadata.name):
             held = each.metadata.annotations

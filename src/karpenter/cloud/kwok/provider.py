@@ -1,8 +1,8 @@
 """The simulated provider: launching an instance means creating a Node object.
 
 Something else, kwok or the sandbox's kubelets, makes such Nodes ready and runs their pods. The
-provider differs from Karpenter's own on purpose where that one goes wrong: a Node has the capacity
-of its type rather than what was asked for, types without a fitting offering are passed over, and a
+provider differs from Karpenter's own on purpose where that one is wrong: a Node has the capacity
+of its type rather than that of the requests, types without a fitting offering are skipped, and a
 launch survives the process that began it.
 """
 
@@ -257,7 +257,7 @@ def _read(node_class: KWOKNodeClass, reader: _Reader) -> tuple[OfferingPattern, 
 
 
 def make_provider(context: ProviderContext) -> KwokProvider:
-    """Make the provider as the environment asks for.
+    """Make the provider from the settings of the environment.
 
     Raises:
         ProviderError: the instance-types file or a list of sold-out offerings cannot be used.

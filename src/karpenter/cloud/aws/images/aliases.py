@@ -65,7 +65,7 @@ def published_images(family: Family, kubernetes: str, version: str) -> tuple[Pub
     Args:
         family: the family the alias names.
         kubernetes: the minor version of the cluster.
-        version: what stands behind the @ of the alias.
+        version: the part of the alias after the @.
     """
     if family.is_windows:
         return (_windows(family, kubernetes),)

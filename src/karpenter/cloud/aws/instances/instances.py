@@ -1,6 +1,6 @@
 """The instances of a cluster: listed, cached and terminated with few calls.
 
-EC2 may not know of an instance for some seconds after it was launched. An instance that this
+EC2 may omit an instance for some seconds after it was launched. An instance that this
 process launched therefore counts as existing for a while, even if lists omit it.
 
 An instance without the cluster's tags is not the cluster's: it is not listed here, and so never

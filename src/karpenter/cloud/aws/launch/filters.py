@@ -80,7 +80,7 @@ def launchable(types: Iterable[InstanceType], wanted: Wanted) -> list[InstanceTy
 
 
 def compatible_available(types: Sequence[InstanceType], wanted: Wanted) -> list[InstanceType]:
-    """What can be had now and holds what the claim asks for."""
+    """What is available now and meets the requirements and requests of the claim."""
     found = []
     for kind in types:
         if not wanted.requirements.intersects(kind.requirements):

@@ -80,7 +80,7 @@ class FleetAnswer:
 
 
 def capacity_type_of(types: Iterable[InstanceType], wanted: Wanted) -> str:
-    """The capacity type to ask for: the first in order of preference that can be had.
+    """The capacity type to request: the first in order of preference that is available.
 
     Raises:
         InsufficientCapacityError: none can.
@@ -109,7 +109,7 @@ def tenancy_of(wanted: Wanted) -> str:
 
 
 def partition_of(wanted: Wanted) -> str:
-    """The partition of a placement group to ask for; nothing when the claim does not say."""
+    """The partition of a placement group to request; empty without a requirement on it."""
     requirement = wanted.requirements.get(ec2_labels.PLACEMENT_GROUP_PARTITION)
     if requirement is None or requirement.complement:
         return ""
@@ -138,7 +138,7 @@ def fleet_request(
     context: str = "",
     is_price_overlaid: bool = False,
 ) -> dict[str, Any]:
-    """What CreateFleet is asked for one instance.
+    """The request to CreateFleet for one instance.
 
     Args:
         uses: the launch templates.

@@ -20,7 +20,7 @@ from karpenter.model.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a fleet was asked for."""
+    """What a fleet request asked for."""
 
     types: tuple[InstanceType, ...]  # with only the offerings that were meant
     capacity_type: str

@@ -110,7 +110,7 @@ class Subnets:
     def release(self, choices: Iterable[SubnetChoice], used: Collection[str] = ()) -> None:
         """Give back the addresses of subnets that a launch did not use.
 
-        A subnet that EC2 has counted since then is not changed: its count includes the launch.
+        A subnet that EC2 has counted since then is not changed: the count replaced the prediction.
         """
         for choice in choices:
             subnet_id = choice.subnet_id

@@ -99,7 +99,7 @@ class Validation:
         )
 
     async def step(self, node_class: EC2NodeClass) -> StatusStep:
-        """Set the condition that says whether everything is in order."""
+        """Set the condition ``ValidationSucceeded``."""
         try:
             verdict = await self._judge(node_class)
         except TryAgainError as error:

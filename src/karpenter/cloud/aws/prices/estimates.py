@@ -1,4 +1,4 @@
-"""Estimated prices for when AWS cannot be asked, as in GovCloud or an isolated network.
+"""Estimated prices for when AWS cannot be reached, as in GovCloud or an isolated network.
 
 The table holds what Linux cost on demand in us-east-1 on its date. It is an **estimate** for every
 other region and every later day, good for comparing types with one another, and marked as one
@@ -70,7 +70,7 @@ def _prices_per_xlarge() -> Mapping[str, float]:
 
 
 def _worth(size: str) -> float:
-    """How many xlarge a size is worth; 0 for one that does not say."""
+    """How many xlarge a size is worth; 0 where its name has no number, as in ``metal``."""
     if size in _SMALL_SIZES:
         return _SMALL_SIZES[size]
     found = _LARGE_SIZE.fullmatch(size)

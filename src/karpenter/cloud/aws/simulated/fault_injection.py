@@ -206,7 +206,7 @@ def enact(troubles: Collection[InjectedFault], faults: Faults) -> None:
 
 
 def sold_out(troubles: Iterable[InjectedFault]) -> list[SoldOut]:
-    """The offerings that cannot be had; what names none is passed over."""
+    """The offerings that are sold out; faults of other kinds are ignored."""
     return [found for each in troubles if (found := _sold_out(each)) is not None]
 
 

@@ -180,7 +180,7 @@ async def offline_aws(
     region: str,
     uses_reservations: bool,
 ) -> OfflineAws:
-    """A simulated account in a region, which knows what it sells.
+    """A simulated account in a region, with its catalogue loaded.
 
     Raises:
         SimulationMissingError: that region of AWS cannot be simulated.

@@ -74,7 +74,7 @@ class TableAccount:
         return self._region
 
     async def call(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
-        """Answer one call; where and how often it would be made is of no interest here."""
+        """Answer one call; ``region`` and ``retries`` are ignored."""
         asked = {name: value for name, value in parameters.items() if name[0].isupper()}
         return self._answers[operation](asked)
 

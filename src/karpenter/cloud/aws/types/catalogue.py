@@ -49,7 +49,7 @@ async def read_catalogue(calls: Calls) -> Catalogue:
 
     Raises:
         CatalogueError: it sells nothing that nodes could run on.
-        AwsError: it could not be asked.
+        AwsError: the call failed.
     """
     types, offerings = await asyncio.gather(
         calls.pages(

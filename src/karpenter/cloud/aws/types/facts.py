@@ -1,4 +1,4 @@
-"""What EC2 says about an instance type, and what its name says: category, generation, family, size.
+"""The facts of an instance type, from EC2 and from its name: category, generation, family, size.
 
 Reduced to what nodes and offerings depend on.
 """
@@ -79,7 +79,7 @@ class TypeFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 def is_usable(entry: Mapping[str, Any]) -> bool:
-    """Whether nodes can run on a type at all; asked here, as EC2's own filters differ in places."""
+    """Whether nodes can run on a type at all; checked here, as EC2's filters differ in places."""
     architectures = entry["ProcessorInfo"].get("SupportedArchitectures", ())
     return "hvm" in entry.get("SupportedVirtualizationTypes", ()) and any(
         each in ARCHITECTURES for each in architectures

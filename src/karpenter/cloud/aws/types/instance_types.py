@@ -177,7 +177,7 @@ class InstanceTypes:
         return sizing.kubelet.on(entry.facts, default_pods(entry.facts, sizing))
 
     def can_use(self, node_class: EC2NodeClass, instance_type: str) -> bool:
-        """Whether instances of a type can be had with a node class, sold out or not."""
+        """Whether a node class can launch a type, sold out or not."""
         entry = self._catalogue.entries.get(instance_type)
         if entry is None:
             return False

@@ -1,7 +1,7 @@
-"""The ways an instance type can be had: zone by zone, on demand, as spot, or from a reservation.
+"""The offerings of an instance type: zone by zone, on demand, as spot, or from a reservation.
 
-Every zone of the region is shown, whether or not anything can be had there, so that planners can
-say why not. The requirements of an offering are the same for all types and are shared.
+Every zone of the region has offerings, available or not, so that planners can explain why one is
+not used. The requirements of an offering are the same for all types and are shared.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -121,7 +121,7 @@ def _with_memory(capacity: Resources, memory: int | None) -> Resources:
 def incompatibility(
     facts: TypeFacts, spec: EC2NodeClassSpec, family: Family, group: PlacementGroup | None
 ) -> str | None:
-    """Why instances of a type cannot be had with a node class, or None when they can."""
+    """Why a node class cannot launch a type, or None when it can."""
     if family.name == "AL2023" and family_and_size(facts.name)[0] == "a1":
         return "AL2023 does not boot on the first generation of Graviton"
     options = spec.cpu_options

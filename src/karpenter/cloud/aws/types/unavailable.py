@@ -40,11 +40,11 @@ class UnavailableOfferings:
         self._mark(place)
 
     def mark_capacity_type(self, capacity_type: str) -> None:
-        """Take note that nothing of a capacity type can be had."""
+        """Mark all offerings of a capacity type as unavailable."""
         self._mark(("capacity-type", capacity_type))
 
     def mark_subnet(self, subnet_id: str) -> None:
-        """Take note that a subnet has no addresses left."""
+        """Mark a subnet as having no addresses left."""
         self._mark(("subnet", subnet_id))
 
     def is_unavailable(self, place: Place) -> bool:
@@ -74,7 +74,7 @@ class UnavailableOfferings:
 
     @property
     def marked_capacity_types(self) -> frozenset[str]:
-        """The capacity types nothing can be had of."""
+        """The capacity types that are unavailable as a whole."""
         return frozenset(
             each for each in labels.CAPACITY_TYPES if ("capacity-type", each) in self._until
         )

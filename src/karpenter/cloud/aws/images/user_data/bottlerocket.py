@@ -164,7 +164,7 @@ def _knows_directories(version: str) -> bool:
 
 
 def toml_text(document: Mapping[str, Any]) -> str:
-    """A document as text; what stands in a table comes before the tables within it."""
+    """A document as text; the values of a table come before its subtables."""
     return "\n".join(_table_lines((), document)).lstrip("\n") + "\n"
 
 
