@@ -62,7 +62,7 @@ def disruption_parts(plan: DisruptionPlan, *, now: datetime, reasons: Sequence[s
 
 
 def headline(done: Sequence[Command]) -> str:
-    """Say what a plan comes to."""
+    """Sum up a plan in one line."""
     going = sum(len(command.candidates) for command in done)
     if not going:
         return "No node to remove"
