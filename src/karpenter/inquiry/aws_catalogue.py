@@ -116,7 +116,7 @@ def _classes(snapshot: Snapshot) -> dict[str, EC2NodeClass]:
 
 @dataclass(frozen=True, slots=True)
 class _Sold:
-    """What pools can buy, and what there is to say about it."""
+    """The instance types of pools, and notes about them."""
 
     types: Mapping[str, tuple[InstanceType, ...]]  # by pool
     notes: Sequence[str]

@@ -1,4 +1,4 @@
-"""A running cluster, read and never written: everything that planners want to know about it.
+"""A running cluster, read and never written: everything that planners depend on.
 
 Kinds are listed in pages, several at a time. A kind that the cluster does not serve, or that the
 user may not read, is omitted with a warning; without pods, nodes, claims and pools there is

@@ -41,7 +41,7 @@ def judged(pdb: PodDisruptionBudget, pods: Iterable[Pod]) -> PodDisruptionBudget
 
 
 def _wanted(pdb: PodDisruptionBudget, covered: Sequence[Pod]) -> int:
-    """How many pods must stay healthy; all of them when the budget does not clearly say."""
+    """How many pods must stay healthy; all of them when the PDB is not clear about it."""
     expected = len(covered)
     if pdb.spec.max_unavailable is not None:
         spared = _amount(pdb.spec.max_unavailable, expected)

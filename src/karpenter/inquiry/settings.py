@@ -101,8 +101,8 @@ def with_gates_for(
 
     Args:
         snapshot: the cluster.
-        settings: what the user asks for.
-        gates_are_set: whether the user says which gates are open.
+        settings: those of the user.
+        gates_are_set: whether the user sets feature gates.
         is_said: whether to print it; False when it has been printed before.
     """
     from karpenter.settings import FeatureGates
