@@ -1,7 +1,7 @@
 """The explanation of one node: whether it would be removed, what blocks it, what else was possible.
 
 Filters are those of disruption in their order, up to the first that the node does not pass. The
-move is what consolidation would do with the node whatever filters say, and what it would save. Both
+move is what consolidation would do with the node without the filters, and what it would save. Both
 describe the moment of the node's turn: after the commands before its own have begun, or all when it
 stays. For a departing node it says what the drain waits for, for an unhealthy one when repair
 begins.
@@ -175,7 +175,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """Everything there is to say about one node."""
+    """The explanation of one node."""
 
     machine: StateNode
     price: float | None

@@ -80,7 +80,7 @@ class BudgetExplanation:
 
 @dataclass(frozen=True, slots=True)
 class NodePoolExplanation:
-    """Everything there is to say about one pool."""
+    """The explanation of one pool."""
 
     pool: NodePool
     objection: tuple[str, str] | None  # why it makes no nodes: reason and detail

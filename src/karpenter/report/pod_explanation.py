@@ -55,7 +55,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PodExplanation:
-    """Everything there is to say about one pod."""
+    """The explanation of one pod."""
 
     pod: str
     fate: PodOutcome
