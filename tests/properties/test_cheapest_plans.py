@@ -1,8 +1,9 @@
 """Whatever the cluster, a plan of ``PACKING=cheapest`` breaks no rule and is never dearer.
 
-The properties are those of docs/spec/optimize.md, section 7.1: P1, P2, P3 and P5.
+The properties are those of docs/spec/optimize.md, section 7.1: P1 to P5.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -60,6 +61,19 @@ def test_the_order_of_the_input_changes_no_cheapest_plan(
     plan = solve(question.problem)
 
     assert written(plan) == written(solve(question.shuffled(order).problem))
+
+
+@given(recipes(), costs)
+@settings(max_examples=40, deadline=None)
+def test_the_bound_is_about_the_pods_not_about_the_plan(recipe: Recipe, cost: CostOptions) -> None:
+    few, many = (
+        solve(asking_for(recipe.question, replace(cost, node_cost=node_cost)).problem)
+        for node_cost in (5.0, 0.0)
+    )
+
+    launched = all(claim.launch is not None for claim in (*few.claims, *many.claims))
+    if launched and few.names_left_out == many.names_left_out:
+        assert math.isclose(few.lower_bound, many.lower_bound, rel_tol=1e-9, abs_tol=1e-12)
 
 
 @given(recipes(), costs, st.integers(0, 12))
