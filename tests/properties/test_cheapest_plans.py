@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.random_clusters import Question, Recipe, recipes
@@ -31,11 +31,18 @@ costs = st.builds(
 )
 
 
+CHEAP = CostOptions(
+    PackingMode.CHEAPEST, node_cost=0.0, min_types=1, min_spot_types=1, price_slack=0.0
+)
+
+
 def asking_for(question: Question, cost: CostOptions) -> Question:
     return replace(question, options=replace(question.options, cost=cost))
 
 
 @given(recipes(), costs)
+@example(Recipe(75867675, (1, 1, 4, 1, 2), pools=3, types=3, nodes=3), CHEAP)  # a bound of 3e-20
+@example(Recipe(231, (1, 1, 1, 2), pools=1, types=4, nodes=5), CHEAP)  # minValues by what is gone
 @settings(max_examples=120, deadline=None)
 def test_no_cheapest_plan_breaks_a_rule_or_is_dearer(recipe: Recipe, cost: CostOptions) -> None:
     question = asking_for(recipe.question, cost)

@@ -34,6 +34,7 @@ from karpenter.scheduling.compiled.templates import Template
 COMMON: Final = frozenset({CPU, MEMORY, PODS, EPHEMERAL_STORAGE})
 _MOST_CROWDS: Final = 8  # beyond that, those that may use the most are merged
 _NODE: Final = ""  # pseudo-resource: the machine itself
+_ROUNDING: Final = 1e-12  # of sums of floats, relative to them
 
 Pools: TypeAlias = Sequence[Template]
 Masks: TypeAlias = tuple[int, ...]  # offerings, one mask for each market
@@ -278,10 +279,14 @@ class _Sheet:
         self._charged.setdefault(crowd, {})[name] = rate
         return rate * demand
 
-    @property
-    def free_worth(self) -> float:
-        """What pods on machines that exist could have paid, which nobody is sure to pay."""
-        return self._rooms.worth(self._charged)
+    def less_free_room(self, paid: float) -> float:
+        """What is paid, less what pods on machines that exist could have paid at most.
+
+        The difference of two sums of floats is off by a little of both, so that much more is
+        taken off: a bound may be too low, never too high.
+        """
+        free = self._rooms.worth(self._charged)
+        return paid - free - _ROUNDING * (paid + free) if free else paid
 
     def _charge_for_nodes(self, crowd: _Crowd) -> float:
         rate = min([self._left[size] for size in crowd.sizes])
@@ -314,7 +319,7 @@ def _resource_by_resource(
     """Charge all crowds for one resource, then all for the next."""
     names = (first, *(name for name in charged if name != first), _NODE)
     paid = sum(sheet.charge(crowd, name) for name in names for crowd in crowds)
-    return paid - sheet.free_worth
+    return sheet.less_free_room(paid)
 
 
 def _crowd_by_crowd(sheet: _Sheet, crowds: Sequence[_Crowd], charged: Sequence[str]) -> float:
@@ -329,4 +334,4 @@ def _crowd_by_crowd(sheet: _Sheet, crowds: Sequence[_Crowd], charged: Sequence[s
             tried.append((sum(after.charge(crowd, name) for name in order), after))
         gain, sheet = max(tried, key=lambda attempt: attempt[0])
         total += gain
-    return total - sheet.free_worth
+    return sheet.less_free_room(total)

@@ -261,9 +261,12 @@ class _Program:
                     return False
                 over = max(over, float(limit[number]) / size.price)
         proved = float(sum(shares * self._numpy.array(market.demand, dtype=float))) / over
+        free = 0.0
         for number in self._limited:
             size = market.sizes[number]
-            proved -= (size.count or 0) * max(0.0, float(limit[number]) / over - size.price)
+            free += (size.count or 0) * max(0.0, float(limit[number]) / over - size.price)
+        if free:
+            proved -= free + (_SAFETY - 1) * (proved + free)
         if proved / _SAFETY <= self.bound:
             return False
         self.bound = proved / _SAFETY

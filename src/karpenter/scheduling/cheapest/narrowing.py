@@ -67,7 +67,7 @@ def _for_min_values(
     universe, held = template.universe, claim.shape.requirements
     short = sum(entry.wanted - entry.found for entry in template.shortfalls(held, bits))
     dearest = 0.0
-    others = claim.bits & universe.launchable & ~sold
+    others = claim.bits & ~sold  # a reservation that is used up counts too, as in Karpenter's order
     for bit in (*universe.members(sold), *universe.members(others)):
         if not short:
             break
