@@ -1,6 +1,6 @@
 """Clocks: real time, accelerated time and virtual time.
 
-A ``Clock`` tells the time and waits. ``SystemClock`` is the wall clock. ``PacedClock`` is the time
+A ``Clock`` reads the time and waits. ``SystemClock`` is the wall clock. ``PacedClock`` is the time
 of a ``PacedLoop``: it runs faster by a factor, and only while no work is left to do.
 ``VirtualClock`` is the time of a ``VirtualLoop``: an event loop that never sleeps. Whenever nothing
 is ready it moves its time to the next timer, so an hour of waiting takes no time, and the same
@@ -28,13 +28,13 @@ Ts = TypeVarTuple("Ts")
 
 # The default start of a simulation
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
-# More turns of the loop than any real work takes at one instant
+# Iterations of the loop at one instant, after which tasks are taken to wake each other for ever
 _TURNS_AT_ONE_INSTANT: Final = 20_000_000
-# Real seconds: what the system can wait for
+# Real seconds: the resolution of the selector's timeout
 _SHORTEST_WAIT: Final = 0.001
-# Virtual seconds: no rounding of a number of seconds, not even of years, is as large
+# Virtual seconds: above the rounding error of a float that counts seconds over years
 _SHORTEST_VIRTUAL_WAIT: Final = 1e-7
-# Fewer cancelled timers are not worth a clean-up
+# Below this number of cancelled timers, the heap is not rebuilt
 _FEW_TIMERS: Final = 100
 
 
@@ -76,10 +76,10 @@ class Clock(Protocol):
         """Wait."""
 
     async def wait(self, event: asyncio.Event, *, seconds: float) -> bool:
-        """Wait for ``event`` at most so long, and say whether it is set."""
+        """Wait for ``event`` at most ``seconds``; return whether it is set."""
 
     async def wait_for(self, awaitable: Awaitable[T], *, seconds: float) -> T:
-        """Wait for a result at most so long.
+        """Wait for a result at most ``seconds``.
 
         Raises:
             TimeoutError: there was no result in time; the work has been cancelled.
@@ -90,22 +90,22 @@ class Clock(Protocol):
 
 
 class Timer(Protocol):
-    """A call that has not been made yet."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Keep it from being made."""
+        """Prevent the call; without effect after it was made."""
 
 
 class PacedLoop(asyncio.SelectorEventLoop):
-    """An event loop with a second time, which passes ``speed`` times as fast as real time.
+    """An event loop with a second time, the paced time, ``speed`` times as fast as real time.
 
-    It passes only while nothing is left to do: not while a task runs, while tasks are ready to
-    run, while a thread works for one, or while other programs keep this one from the processor.
-    And it halts at every timer until everything has been done that follows from it. So timers
-    fire at exactly the moments and in the order that they have in virtual time, and what happens
-    does not depend on how fast the machine is; a slow one only reaches the speed less often.
+    Paced time passes only while the loop is idle in its selector: not while a task runs, while
+    tasks are ready to run, while a thread works for one, or while other programs hold the CPU.
+    And it halts at every timer until all work that the timer starts is done. So timers fire at
+    exactly the moments and in the order that they have in virtual time, and the outcome does not
+    depend on how fast the machine is; a slow one only reaches the speed less often.
 
-    Files and the timers of asyncio itself are served in real time meanwhile.
+    File descriptors and the timers of asyncio itself are served in real time meanwhile.
     """
 
     def __init__(
@@ -118,31 +118,31 @@ class PacedLoop(asyncio.SelectorEventLoop):
         """Make a loop.
 
         Args:
-            speed: how many seconds pass in a real one; above zero.
-            start: the time of day it begins at; that of the wall clock where none is given.
-            selector: waits for files.
+            speed: seconds of paced time per real second; above zero.
+            start: the time of day it begins at; by default that of the wall clock.
+            selector: waits for file descriptors.
         """
         self.speed: Final = speed
         self._start = (start or datetime.now(UTC)).astimezone(UTC)
-        self._passed = 0.0  # seconds of the second time
-        self._owed = 0.0  # those that a timer keeps from passing, until it has been seen to
+        self._passed = 0.0  # seconds of paced time
+        self._owed = 0.0  # seconds that have elapsed beyond a timer that has not fired yet
         self._paced_timers: list[_PacedTimer] = []  # a heap
         self._cancelled = 0
         self._order = itertools.count()
-        self._jobs = 0  # pieces of work that threads do
+        self._jobs = 0  # calls that run in the executor
         self._outside = selector or selectors.DefaultSelector()
         super().__init__(_Pacing(self._outside, self._wait))
 
     def paced_seconds(self) -> float:
-        """Seconds of the second time since the start."""
+        """Seconds of paced time since the start."""
         return self._passed
 
     def now(self) -> datetime:
-        """The second time of day."""
+        """The paced time of day."""
         return self._start + timedelta(seconds=self._passed)
 
     def call_paced(self, seconds: float, callback: Callable[[], object]) -> "Timer":
-        """Call ``callback`` after so many seconds of the second time."""
+        """Call ``callback`` after ``seconds`` of paced time."""
         due = self._passed + max(0.0, seconds)
         timer = _PacedTimer(due, next(self._order), callback, self._forget)
         heapq.heappush(self._paced_timers, timer)
@@ -154,7 +154,7 @@ class PacedLoop(asyncio.SelectorEventLoop):
         func: Callable[[*Ts], T],
         *args: *Ts,
     ) -> asyncio.Future[T]:
-        """Hand work to a thread; the second time stands still until it is done."""
+        """Hand work to a thread; paced time stands still until it is done."""
         future = super().run_in_executor(executor, func, *args)
         self._jobs += 1
         future.add_done_callback(self._job_done)
@@ -164,7 +164,7 @@ class PacedLoop(asyncio.SelectorEventLoop):
         self._jobs -= 1
 
     def _wait(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for files; if there is nothing to do meanwhile, let the second time pass."""
+        """Wait for file descriptors; while the loop is idle, let paced time pass."""
         ready = self._outside.select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
@@ -174,20 +174,20 @@ class PacedLoop(asyncio.SelectorEventLoop):
         if self._fire():
             return ready
         if self._paced_timers:
-            # the rest of what is owed was not enough for the first of them
+            # ``_pass`` has used up what was owed without reaching the first timer
             left = (self._paced_timers[0].due - self._passed) / self.speed
             left = max(left, _SHORTEST_WAIT)
             timeout = left if timeout is None else min(left, timeout)
         began = self.time()
         ready = self._outside.select(timeout)
         waited = self.time() - began
-        # even if the system wakes the loop late: a laptop may have been suspended
+        # No more than the timeout, even if the system wakes the loop late (a suspended laptop)
         self._owed += self.speed * (waited if timeout is None else min(waited, timeout))
         self._pass()
         return ready
 
     def _pass(self) -> None:
-        """Let what is owed pass, up to the next timer."""
+        """Advance paced time by what is owed, up to the next timer."""
         while self._paced_timers and self._paced_timers[0].is_cancelled:
             heapq.heappop(self._paced_timers)
             self._cancelled -= 1
@@ -201,7 +201,7 @@ class PacedLoop(asyncio.SelectorEventLoop):
             self._passed = later
 
     def _fire(self) -> bool:
-        """Make the calls that are due, and say whether there are any."""
+        """Schedule the calls that are due; return whether there are any."""
         has_any = False
         while self._paced_timers and self._paced_timers[0].due <= self._passed:
             timer = heapq.heappop(self._paced_timers)
@@ -213,7 +213,7 @@ class PacedLoop(asyncio.SelectorEventLoop):
         return has_any
 
     def _forget(self) -> None:
-        """Drop cancelled timers when most are: each holds on to what its callback refers to."""
+        """Rebuild the heap when most timers are cancelled: they keep their callbacks alive."""
         self._cancelled += 1
         if self._cancelled > _FEW_TIMERS and self._cancelled > len(self._paced_timers) // 2:
             self._paced_timers = [each for each in self._paced_timers if not each.is_cancelled]
@@ -222,7 +222,7 @@ class PacedLoop(asyncio.SelectorEventLoop):
 
 
 class _PacedTimer:
-    """A call that a paced loop makes; of two for the same moment, the older comes first."""
+    """A call that a paced loop makes; timers for one moment fire in the order they were set."""
 
     __slots__ = ("_callback", "_forget", "due", "is_cancelled", "is_fired", "order")
 
@@ -244,7 +244,7 @@ class _PacedTimer:
         return (self.due, self.order) < (other.due, other.order)
 
     def run(self) -> None:
-        if not self.is_cancelled:  # as late as that it may be
+        if not self.is_cancelled:  # possibly between being scheduled and being run
             self._callback()
 
     def cancel(self) -> None:
@@ -255,7 +255,7 @@ class _PacedTimer:
 
 
 class _Pacing(selectors.BaseSelector):
-    """Passes on to a selector whatever concerns files, and lets a loop do the waiting."""
+    """Delegates registration to a selector, and ``select`` to the loop."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class _Pacing(selectors.BaseSelector):
 
 
 class PacedClock:
-    """The second time of a paced loop."""
+    """The paced time of a ``PacedLoop``."""
 
     def __init__(self, loop: PacedLoop) -> None:
         self._loop = loop
@@ -326,7 +326,7 @@ class PacedClock:
 
 
 def _settle(woken: "asyncio.Future[None]") -> None:
-    if not woken.done():  # it may have been cancelled in this very turn
+    if not woken.done():  # it may have been cancelled in the same iteration of the loop
         woken.set_result(None)
 
 
@@ -376,10 +376,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, start: datetime = EPOCH) -> None:
         self._start = start.astimezone(UTC)
         self._passed = 0.0  # virtual seconds since the start
-        self._turns = 0  # turns of the loop since time last moved
+        self._turns = 0  # iterations of the loop since time last moved
         self._timers = _Timers(self._move)
         super().__init__(self._timers)
-        self._timers.is_sealed = True  # what the loop itself needs is in place now
+        self._timers.is_sealed = True  # the loop's own self-pipe is registered; refuse all others
 
     def time(self) -> float:
         """Virtual seconds since the start."""
@@ -392,11 +392,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call back after a delay, in which time passes however short it is.
+        """Call back after a delay that advances time, however short it is.
 
-        Added to a large number of seconds, a tiny delay is rounded to nothing. Real time would have
-        passed it by then; this one would stand still, and a caller that waits for the rest of some
-        time would be called at once for ever.
+        Added to a large float, a tiny delay is rounded to nothing. Virtual time would then stand
+        still, and a caller that waits for the remainder of an interval would loop for ever.
         """
         if delay > 0:
             delay = max(delay, _SHORTEST_VIRTUAL_WAIT)
@@ -421,7 +420,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     def _move(self, seconds: float | None) -> None:
-        """Advance time by ``seconds``, in which no task is ready."""
+        """Advance time by ``seconds``, the loop's timeout until its next timer."""
         if seconds is None:
             raise DeadlockError(self.now())
         if seconds > 0:
@@ -434,7 +433,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _Timers(selectors.SelectSelector):
-    """In place of waiting for files: passes on how long the loop would have waited."""
+    """A selector that, instead of waiting, reports the loop's timeout to ``move``."""
 
     def __init__(self, move: Callable[[float | None], None]) -> None:
         super().__init__()
@@ -462,8 +461,8 @@ def running_clock() -> Clock:
 def run_virtual(main: Coroutine[Any, Any, T], *, start: datetime = EPOCH, seed: int | str = 0) -> T:
     """Run a program from beginning to end in virtual time and return its result.
 
-    Inside, ``running_clock()`` is the clock. The ``random`` module is seeded for the run and put
-    back as it was afterwards.
+    Inside, ``running_clock()`` is the clock. The ``random`` module is seeded for the run, and its
+    state is restored afterwards.
 
     Raises:
         DeadlockError: every task waits and no timer is set.

@@ -1,6 +1,6 @@
 """The settings of the controller as planners take them.
 
-Planners know no settings, feature gates or environment; this module converts settings to planner
+Planners read no settings, feature gates or environment; this module converts settings to planner
 inputs, for the controllers and the command line alike.
 """
 

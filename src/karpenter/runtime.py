@@ -40,13 +40,13 @@ class Runnable(Protocol):
 
 
 class KeyedController:
-    """Base of the controllers that work on keys; a key is ``(namespace, name)`` unless they say so.
+    """Base of the controllers with a work queue of keys, by default ``(namespace, name)``.
 
-    A subclass names what wakes it with ``follow`` and takes one step in ``reconcile``.
+    A subclass names the mirrors that wake it with ``follow`` and takes one step in ``reconcile``.
     """
 
     name: str = ""
-    kind: type[Resource] | None = None  # of the objects its keys stand for, if they all are of one
+    kind: type[Resource] | None = None  # the kind that all keys stand for; None if they differ
     workers: int = 10
     backoff: Backoff = QUICK
 
@@ -60,7 +60,7 @@ class KeyedController:
         self._ends: list[Callable[[], None]] = []
 
     async def reconcile(self, key: Any) -> float | None:
-        """Take one step for ``key``; return seconds after which to look again, if ever."""
+        """Take one step for ``key``; return seconds after which to requeue it, or None."""
         raise NotImplementedError
 
     def follow(
@@ -68,7 +68,8 @@ class KeyedController:
     ) -> None:
         """Queue the keys an object stands for whenever it changes; by default its own key.
 
-        Both the old and the new object are asked, so that a pod that changes nodes wakes both.
+        Keys are taken from both the old and the new object, so that a pod that changes nodes wakes
+        both nodes.
         """
 
         def enqueue(old: R | None, new: R | None) -> None:
@@ -85,7 +86,7 @@ class KeyedController:
         turns = asyncio.Semaphore(self.workers)
         try:
             async with asyncio.TaskGroup() as group:
-                # One task per key in work: a thousand idle workers would all be woken
+                # One task per key in work: a pool of a thousand idle workers would all be woken
                 while True:
                     await turns.acquire()
                     key = await self.queue.get()
@@ -126,7 +127,7 @@ class KeyedController:
 
 
 class LoopController:
-    """Base of the controllers that do one thing at a time, over and over."""
+    """Base of the controllers that are one loop, without keys."""
 
     name: str = ""
     backoff: Backoff = REASONABLE
@@ -248,7 +249,7 @@ def _count_unforeseen(error: Exception, controller: str, metrics: Metrics) -> No
 
 
 def _about(key: Hashable) -> dict[str, str]:
-    """What an entry of the log says of the object a key stands for."""
+    """The fields of a log entry that identify the object a key stands for."""
     if isinstance(key, tuple) and len(key) == 2:
         namespace, name = key
         return {"namespace": str(namespace), "name": str(name)}

@@ -28,7 +28,7 @@ DEFAULT_GATES: Final[Mapping[str, bool]] = {
     "PodDeletionCostManagement": False,
 }
 _BOOLEANS: Final = {"true": True, "false": False}
-# What Go programs take for a boolean where it is not a flag
+# The texts that Go's strconv.ParseBool accepts, in lower case
 _LOOSE_BOOLEANS: Final = {"1": True, "t": True, "0": False, "f": False, **_BOOLEANS}
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
@@ -39,7 +39,7 @@ class SettingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MinTypes:
-    """How many instance types a claim keeps at least."""
+    """The least number of instance types that a claim keeps."""
 
     on_demand: int  # when it would be launched on-demand
     spot: int
@@ -85,7 +85,7 @@ class Settings:
     log_output_paths: str = "stdout"
     log_error_output_paths: str = "stderr"
     decision_log: str = ""  # a file that decision records are appended to
-    notifications_config: str = ""  # a file that says who is told of decisions
+    notifications_config: str = ""  # a file that lists the receivers of notifications
     batch_max_duration: timedelta = timedelta(seconds=10)
     batch_idle_duration: timedelta = timedelta(seconds=1)
     preference_policy: str = "Respect"
@@ -156,8 +156,8 @@ def with_assignments(settings: Settings, assignments: Mapping[str, str]) -> Sett
 def unknown_gates(gates: FeatureGates) -> list[str]:
     """A warning for each unknown gate, with a similar name if there is one.
 
-    A controller takes them and leaves them without effect, as Karpenter does, so that the settings
-    of a newer version do not keep an older one from starting.
+    The controller accepts unknown gates and ignores them, as Karpenter does, so that an older
+    version starts with the settings of a newer one.
     """
     said = []
     for name in sorted(gates.gates.keys() - DEFAULT_GATES.keys()):
@@ -193,7 +193,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
 
 
 def read_settings(environment: Mapping[str, str], flags: Mapping[str, str]) -> Settings:
-    """Read the settings of a process: a flag goes before a variable, a variable before a default.
+    """Read the settings of a process: a flag overrides a variable, a variable a default.
 
     Args:
         environment: the environment variables.
@@ -202,7 +202,7 @@ def read_settings(environment: Mapping[str, str], flags: Mapping[str, str]) -> S
     Raises:
         SettingError: for a flag that cannot be read, or an impossible choice in the environment.
     """
-    # A flag that is given hides its variable, even a bad one
+    # The variable of a flag that is given is not read, so an invalid one does no harm
     hidden = {variable_of(name) for name in flags}
     shown = {name: text for name, text in environment.items() if name not in hidden}
     changes: dict[str, Any] = {}

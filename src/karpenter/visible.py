@@ -1,16 +1,15 @@
 r"""Escapes untrusted text for display, so that no character is invisible or controls a terminal.
 
-Names, annotations, messages of events and errors are written by others. Control characters would
-move the cursor, clear the screen or rename the window; bidirectional controls make text read other
-than it is; characters without width hide in names. All of them are spelled out. Text output for
-people passes through here; JSON and YAML say the same with escapes of their own, so that programs
-read what was there.
+Names, annotations, messages of events and errors are untrusted input. Control characters would
+move the cursor, clear the screen or rename the window; bidirectional controls reorder text;
+zero-width characters hide in names. All of them are replaced by escapes. Text output passes
+through here; JSON and YAML use their own escapes, so that programs decode the original text.
 """
 
 import re
 from typing import Final
 
-# Control characters and surrogates; then what formats, and the two odd ends of lines
+# Control characters and surrogates; then format characters, and the line and paragraph separators
 _STEERING: Final = r"\x00-\x1f\x7f-\x9f\ud800-\udfff"
 _INVISIBLE: Final = (
     r"\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
@@ -24,7 +23,7 @@ _BASIC: Final = 0xFFFF
 
 
 def visible(text: str) -> str:
-    r"""Text on one line, with everything that is not seen spelled out, as in ``\x1b``."""
+    r"""Text on one line, with every invisible character escaped, as in ``\x1b``."""
     return text if _is_plain(text) else _HIDDEN.sub(_spelled, text)
 
 
@@ -34,12 +33,12 @@ def visible_lines(text: str) -> str:
 
 
 def has_hidden(text: str) -> bool:
-    """Whether some character of the text, line feeds and tabs aside, is not seen."""
+    """Whether some character of the text, line feeds and tabs aside, is invisible."""
     return not _is_plain(text) and _HIDDEN_IN_LINES.search(text) is not None
 
 
 def in_json(text: str) -> str:
-    """A JSON document in which such characters are escaped; it says the same as before."""
+    """A JSON document in which such characters are escaped; it decodes to the same value."""
     return text if _is_plain(text) else _HIDDEN_IN_LINES.sub(_in_json, text)
 
 
@@ -49,7 +48,7 @@ def in_yaml(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a glance is enough; Python takes some characters without width for printable."""
+    """The fast path: printable ASCII. ``isprintable`` alone accepts zero-width characters."""
     return text.isascii() and text.isprintable()
 
 
