@@ -155,7 +155,7 @@ def model_for(api_version: str, kind: str) -> type[Resource]:
 
 
 def known_node_class(group: str, kind: str) -> type[NodeClass] | None:
-    """The wire model of a node class of this project, or None when the kind is somebody else's."""
+    """The wire model of a node class of this project, or None for a kind of another provider."""
     found = (each for each in KINDS if issubclass(each, NodeClass))
     return next((each for each in found if (group_of(each), kind_of(each)) == (group, kind)), None)
 
@@ -184,8 +184,7 @@ def decode_as(data: bytes | msgspec.Raw, model: type[S]) -> S:
 def decode_list(data: bytes, model: type[R]) -> ObjectList[R]:
     """Decode the answer to a list request, or one page of it; all items are of one kind.
 
-    Ask ``unreadable_in`` for those that do not fit; one without a name is no object at all, and
-    raises a ``DecodeError``.
+    ``unreadable_in`` returns those that do not fit; one without a name raises a ``DecodeError``.
     """
     try:
         return _list_decoder(model).decode(data)
@@ -229,7 +228,7 @@ def convert_as(value: object, model: type[S]) -> S:
 def encode(resource: Resource | Status) -> bytes:
     """Encode an object as JSON, with apiVersion and kind, without defaults.
 
-    Only for objects we make ourselves: a decoded one lacks the fields its model does not know.
+    Only for objects this process makes: a decoded one lacks the fields its model does not have.
     """
     # The kind is the tag of the struct, so the text is never the empty object.
     return b'{"apiVersion":"' + resource.api_version.encode() + b'",' + _encoder(resource)[1:]
@@ -285,10 +284,10 @@ def _item_by_item(data: bytes, model: type[R]) -> ObjectList[R]:
 
 
 def _decode_or_name(data: msgspec.Raw, model: type[R]) -> R | Unreadable:
-    """Decode an object, or say which one it is that does not fit.
+    """Decode an object, or name the one that does not fit.
 
     Raises:
-        DecodeError: it does not even say who it is.
+        DecodeError: it has no readable name either.
     """
     try:
         return decode_as(data, model)

@@ -1,6 +1,6 @@
 """What extends an API server: custom resource definitions and admission webhooks.
 
-Only what says which versions there are, who converts and admits, and whom the API server trusts.
+Only the fields that list versions, name the services of webhooks, and hold their CA certificates.
 """
 
 from typing import ClassVar

@@ -22,7 +22,7 @@ from karpenter.api.nodes import Taint
 
 
 class NodeRequirement(Model, frozen=True):
-    """A node selector requirement that may also ask for a choice of values."""
+    """A node selector requirement with an optional ``minValues``."""
 
     key: str
     operator: str

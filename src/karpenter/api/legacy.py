@@ -67,7 +67,7 @@ class Provisioner(Resource, frozen=True):
 
 
 class AWSNodeTemplateSpec(Model, frozen=True):
-    """Selectors are tags, except for the keys ``aws-ids``, ``aws::ids`` and their kin."""
+    """Selectors are tags, except for keys with their own meaning (``aws-ids``, ``aws::ids``)."""
 
     subnet_selector: Mapping[str, str] = {}
     security_group_selector: Mapping[str, str] = {}

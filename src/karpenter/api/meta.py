@@ -78,10 +78,10 @@ class ObjectMeta(Model, frozen=True):
 
 
 class Resource(Model, frozen=True, tag=True, tag_field="kind"):
-    """Base of every top-level object; the class knows its apiVersion and kind.
+    """Base of every top-level object; the class holds its apiVersion and kind.
 
     Both are left out of the instance: items of a list come without them, and they would only
-    repeat what the type says.
+    repeat the type.
     """
 
     api_version: ClassVar[str]
@@ -115,7 +115,7 @@ class Condition(Model, frozen=True):
 
 
 class ObjectReference(Model, frozen=True):
-    """A pointer at another object; which fields are filled depends on who wrote it."""
+    """A reference to another object; which fields are filled depends on its writer."""
 
     api_version: str = ""
     kind: str = ""
@@ -165,7 +165,7 @@ class StatusDetails(Model, frozen=True):
 
 
 class Status(Model, frozen=True, tag=True, tag_field="kind"):
-    """What the API server answers when there is no object to answer with."""
+    """The API server's response where it has no object to return, such as an error."""
 
     api_version: ClassVar[str] = "v1"
 

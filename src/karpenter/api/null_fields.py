@@ -1,7 +1,7 @@
 """What Kubernetes accepts and strict models do not: a ``null`` for "not given", and odd years.
 
 Go writes ``null`` for an empty list or an unset time here and there (``drivers: null`` on a
-CSINode without drivers), and people leave a YAML key empty. Making every collection optional would
+CSINode without drivers), and manifests have empty YAML keys. Making every collection optional would
 decode just as fast, but push the question "None or empty?" into every planner. Instead models stay
 strict, and an object that does not fit is decoded once more without the nulls of its fields. Times,
 which are null most often, are optional anyway and never need the second pass.

@@ -110,7 +110,7 @@ class EphemeralVolumeSource(Model, frozen=True):
 
 
 class Volume(Model, frozen=True):
-    """A volume of a pod; sources that need no claim are of no interest and stay unread."""
+    """A volume of a pod; only sources that need a PersistentVolumeClaim are read."""
 
     name: str
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None

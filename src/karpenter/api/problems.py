@@ -52,7 +52,7 @@ class TooDeepError(DecodeError):
         super().__init__((), "the data is nested too deeply")
 
     def below(self, path: Path) -> "TooDeepError":
-        """Return this error: no place in the data is to blame, but all of it."""
+        """Return this error: it concerns the data as a whole, not a field."""
         return self
 
 
@@ -68,7 +68,7 @@ class UnknownKindError(DecodeError):
 def explain(
     error: msgspec.ValidationError, value: object, model: type[msgspec.Struct]
 ) -> DecodeError:
-    """Turn what msgspec said about ``value`` into a sentence about a field."""
+    """Restate msgspec's error about ``value`` as a sentence about a field."""
     text, path, is_key = _parsed(error)
     while _SOME_ENTRY in path:
         value, path = _narrowed(value, model, path)

@@ -61,7 +61,7 @@ class VolumeNodeAffinity(Model, frozen=True):
 
 
 class PersistentVolumeSpec(Model, frozen=True):
-    """Of the sources, those that decide the driver or free the volume from its host."""
+    """Only the sources that name the driver, and those whose hostname affinity is ignored."""
 
     storage_class_name: str = ""
     claim_ref: ObjectReference | None = None

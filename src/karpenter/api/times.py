@@ -15,13 +15,13 @@ FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LAST: Final = datetime.max.replace(tzinfo=UTC)
 _NOTHING: Final = timedelta(0)
 _NANOSECONDS: Final = 1000  # in a microsecond
-# Years that the server writes and Python does not know; a server has its times in UTC
+# Years that the server writes and Python cannot represent; a server writes times in UTC
 _BEYOND: Final = re.compile(r"(?P<year>[+-]?\d{4,})-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 _LONGEST: Final = 64
 
 
 def later(moment: datetime, length: timedelta) -> datetime:
-    """The time so long after another, or before it when the length is negative."""
+    """The sum, clamped; a negative length gives an earlier time."""
     try:
         return moment + length
     except OverflowError:
@@ -29,7 +29,7 @@ def later(moment: datetime, length: timedelta) -> datetime:
 
 
 def earlier(moment: datetime, length: timedelta) -> datetime:
-    """The time so long before another, or after it when the length is negative."""
+    """The difference, clamped; a negative length gives a later time."""
     try:
         return moment - length
     except OverflowError:
@@ -37,7 +37,7 @@ def earlier(moment: datetime, length: timedelta) -> datetime:
 
 
 def in_seconds(amount: float) -> timedelta:
-    """A length of so many seconds, or the longest there is."""
+    """A duration of ``amount`` seconds, clamped."""
     try:
         return timedelta(seconds=amount)
     except OverflowError:
@@ -45,10 +45,9 @@ def in_seconds(amount: float) -> timedelta:
 
 
 def in_nanoseconds(amount: int) -> timedelta:
-    """A length of so many nanoseconds, or the longest there is.
+    """A duration of ``amount`` nanoseconds, clamped.
 
-    It is cut to the microsecond, towards nothing, as the times of objects are: no clock of ours
-    counts less.
+    It is truncated towards zero to whole microseconds, the resolution of ``timedelta``.
     """
     whole = abs(amount) // _NANOSECONDS
     try:
@@ -66,7 +65,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def within_bounds(text: str) -> str:
-    """A time as it is written, or the nearest that can be read when its year is beyond all."""
+    """The text of a time, or that of the nearest time Python can represent."""
     beyond = _BEYOND.fullmatch(text) if len(text) <= _LONGEST else None
     if beyond is None:
         return text

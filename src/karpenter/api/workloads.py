@@ -46,7 +46,7 @@ class ReplicaSet(Resource, frozen=True):
 
 
 class ReplicationControllerSpec(Model, frozen=True):
-    """Older than label selectors: it chooses its pods by plain equality."""
+    """It predates label selectors: its selector is a map of equal labels."""
 
     replicas: int = 1
     selector: Mapping[str, str] = {}
@@ -99,7 +99,7 @@ class DaemonSet(Resource, frozen=True):
 
 
 class JobSpec(Model, frozen=True):
-    """``completions`` stays None for a work queue, whose end one pod's success announces."""
+    """``completions`` is None for a work queue, which is done once one pod has succeeded."""
 
     parallelism: int | None = None
     completions: int | None = None

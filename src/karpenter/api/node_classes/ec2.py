@@ -63,7 +63,7 @@ class BlockDeviceMapping(Model, frozen=True):
 
 
 class MetadataOptions(Model, frozen=True):
-    """None means unsaid: what that comes to differs between the versions of the API."""
+    """None means not set; the default differs between the versions of the API."""
 
     http_endpoint: str | None = None
     http_protocol_ipv6: str | None = msgspec.field(default=None, name="httpProtocolIPv6")

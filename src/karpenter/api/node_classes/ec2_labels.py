@@ -50,7 +50,7 @@ TAGGED: Final = "karpenter.k8s.aws/tagged"
 INSTANCE_PROFILE_NAME: Final = "karpenter.k8s.aws/instance-profile-name"
 CLUSTER_NAME_TAGGED: Final = "compatibility.karpenter.k8s.aws/cluster-name-tagged"
 
-# Annotations that carry what a conversion cannot express
+# Annotations that keep fields which a conversion cannot express in the other version
 KEPT_ALIAS_VERSION: Final = "compatibility.karpenter.k8s.aws/v1-alias-version"
 KEPT_UBUNTU: Final = "compatibility.karpenter.k8s.aws/v1beta1-ubuntu"
 
@@ -69,7 +69,7 @@ MANAGED_BY_TAG: Final = "karpenter.sh/managed-by"
 INSTANCE_AMI_ID: Final = "karpenter.k8s.aws/instance-ami-id"
 INSTANCE_PODS: Final = "karpenter.k8s.aws/instance-pods"
 
-# What the provider fills in by itself, besides what every provider does
+# Labels that this provider sets, besides those that every provider sets
 WELL_KNOWN: Final = frozenset(
     {
         ZONE_ID,
@@ -104,7 +104,7 @@ WELL_KNOWN: Final = frozenset(
     }
 )
 
-# What is settled per launch, after prices and capacities were compared
+# Labels that are set per launch, after prices and capacities were compared
 SETTLED_AT_LAUNCH: Final = frozenset(
     {
         INSTANCE_TENANCY,

@@ -11,7 +11,7 @@ INSTANCE_CPU: Final = "karpenter.kwok.sh/instance-cpu"
 INSTANCE_MEMORY: Final = "karpenter.kwok.sh/instance-memory"
 RESERVATION_ID: Final = "karpenter.kwok.sh/reservation-id"
 
-# What the provider fills in by itself, besides what every provider does
+# Labels that this provider sets, besides those that every provider sets
 WELL_KNOWN: Final = frozenset(
     {
         INSTANCE_SIZE,
