@@ -1,4 +1,4 @@
-"""Parts of objects as they are written: what says nothing is left out."""
+"""Parts of objects as they are written: empty fields are omitted."""
 
 from typing import Any
 

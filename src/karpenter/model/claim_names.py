@@ -1,7 +1,7 @@
-"""What claims are called: their pool, and a suffix in the form of ``generateName``.
+"""Names of claims: the name of their pool, and a suffix in the form of ``generateName``.
 
-A claim that is created gets a suffix by chance; one that is only planned gets it from what it is
-planned for, so that the same plan has the same names.
+A claim that is created gets a random suffix; a planned claim gets one from a hash of its pods, so
+that the same plan has the same names.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ _LONGEST_PREFIX: Final = 63 - SUFFIX_LENGTH
 
 
 def claim_name(pool: str, suffix: str) -> str:
-    """The name of a claim; that of a pool which is too long for one is cut."""
+    """The name of a claim; the name of its pool is truncated to fit."""
     return f"{pool}-"[:_LONGEST_PREFIX] + suffix
 
 
 def planned_name(pool: str, pods: Iterable[str]) -> str:
-    """A name that the same pods get again, so that plans can be compared."""
+    """A name that depends on the pool and the pods alone, so that plans can be compared."""
     digest = int.from_bytes(hashlib.sha256("\n".join((pool, *pods)).encode()).digest()[:8])
     suffix = ""
     for _ in range(SUFFIX_LENGTH):

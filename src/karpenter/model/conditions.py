@@ -40,7 +40,7 @@ INSTANCE_TERMINATING: Final = "InstanceTerminating"
 VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 NODE_CLASS_READY: Final = "NodeClassReady"
 NODE_REGISTRATION_HEALTHY: Final = "NodeRegistrationHealthy"
-STATIC_CAPACITY: Final = "StaticCapacity"  # False on a static pool that nobody heeds
+STATIC_CAPACITY: Final = "StaticCapacity"  # False on a static pool while the feature gate is off
 
 AMIS_READY: Final = "AMIsReady"  # of node classes that select images
 POD_SCHEDULED: Final = "PodScheduled"
@@ -66,7 +66,7 @@ def is_true(conditions: Iterable[Condition], kind: str) -> bool:
 
 
 def in_words(condition: Condition) -> str:
-    """What a condition says, to its end: what is so, why, and the sentence that came with it."""
+    """A condition as text: its type and status, its reason, and its message."""
     why = condition.reason if condition.reason != condition.type else ""
     said = ": ".join(filter(None, (why, condition.message)))
     return f"{condition.type} is {condition.status}{f' ({said})' if said else ''}"
@@ -82,7 +82,10 @@ def with_condition(
     now: datetime,
     generation: int,
 ) -> Conditions:
-    """Set a condition; its date moves only with its status. Without a reason, the type is used."""
+    """Set a condition; its transition time changes only with its status.
+
+    Without a reason, the type is used.
+    """
     known = find(conditions, kind)
     since = known.last_transition_time if known and known.status == status else None
     new = Condition(
@@ -108,7 +111,7 @@ def without(conditions: Conditions, kind: str) -> Conditions:
 def summed_up(
     conditions: Conditions, dependents: Sequence[str], metadata: ObjectMeta, *, now: datetime
 ) -> Conditions:
-    """Add the dependents that are missing, and make Ready the sum of them all."""
+    """Add the dependent conditions that are missing, and derive Ready from all of them."""
     born = metadata.creation_timestamp or now
     for kind in dependents:
         if find(conditions, kind) is None:
@@ -128,7 +131,7 @@ def summed_up(
 
 
 def at_generation(conditions: Conditions, kind: str, generation: int) -> Conditions:
-    """Say that a condition still holds for the present generation of its object."""
+    """Set the observed generation of a condition that still holds."""
     return tuple(
         msgspec.structs.replace(condition, observed_generation=generation)
         if condition.type == kind and condition.observed_generation != generation
@@ -153,7 +156,7 @@ def to_wire(conditions: Conditions) -> list[Mapping[str, Any]]:
 
 
 def moment_of(text: str) -> datetime | None:
-    """A time as Kubernetes writes it, read; None when it is none."""
+    """Parse a time as Kubernetes writes it; None when the text is not a time."""
     try:
         return msgspec.convert(within_bounds(text), Time)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""Reading what settings and annotations say about costs: one rule for both."""
+"""Parsers of cost values, shared by settings and annotations."""
 
 import math
 import re
@@ -11,7 +11,7 @@ def dollars(text: str) -> float:
     """Read an amount of money.
 
     Raises:
-        ValueError: the text is no such amount; the message says so.
+        ValueError: the text is not an amount; the message states it.
     """
     try:
         amount = float(text)
@@ -26,7 +26,7 @@ def min_types(text: str) -> tuple[int, int]:
     """Read how many types a claim keeps: launched on-demand and on spot, or one number for both.
 
     Raises:
-        ValueError: the text is something else; the message says so.
+        ValueError: the text is neither; the message states it.
     """
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > 2 or not all(map(_COUNT.fullmatch, parts)):

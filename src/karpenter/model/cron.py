@@ -26,7 +26,7 @@ _FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
     (0, 7, _DAYS),
 )
 _ANYTHING: Final = ("*", "?")
-# A date such as the 29th of February comes at least every eight years
+# The 29th of February recurs within eight years, also around 2100, which is no leap year
 _HORIZON: Final = timedelta(days=366 * 8 + 1)
 _MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
@@ -71,7 +71,7 @@ class Schedule:
     def _has_day(self, moment: datetime) -> bool:
         on_day = moment.day in self.days
         on_weekday = moment.isoweekday() % 7 in self.weekdays
-        # With both given, either is enough; any day at all leaves the choice to the other
+        # As in cron: with both fields restricted, either is enough; else both have to match
         if self.is_any_day or self.is_any_weekday:
             return on_day and on_weekday
         return on_day or on_weekday
@@ -101,14 +101,14 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _is_any(field: str) -> bool:
-    """Whether a field leaves everything open; every other day, say, does not."""
+    """Whether a field is ``*``; a step such as ``*/2`` restricts it."""
     spans = (part.partition("/") for part in field.split(","))
     return any(span in _ANYTHING and (not step or int(step) == 1) for span, _, step in spans)
 
 
 def _values(field: str, low: int, high: int, names: dict[str, int]) -> frozenset[int]:
     values: set[int] = set()
-    utmost = max(names.values(), default=high)  # a week ends with Saturday, though 7 is a Sunday
+    utmost = max(names.values(), default=high)  # 6 for weekdays, though 7 is accepted as Sunday
     for part in field.split(","):
         span, _, step = part.partition("/")
         first, dash, last = span.partition("-")

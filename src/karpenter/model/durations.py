@@ -1,11 +1,11 @@
-"""Lengths of time as text: how they are read, rounded and written, everywhere alike.
+"""Durations as text: parsed, rounded and written by one rule everywhere.
 
 The text is Go's, as the kubelet reads it: ``1m30s``, ``1.5h``, ``300ms``, ``0``. It is wider than
 the durations of a NodePool, of which the CRDs allow whole hours, minutes and seconds only, and
 besides them ``Never``, which is no length at all.
 
-Go counts nanoseconds and Python microseconds: a length is cut to whole ones. Whether it is negative,
-nothing or positive is judged before, by what is written.
+Go counts nanoseconds and Python microseconds: a duration is truncated to whole microseconds. Its
+sign is taken before that, from the text.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Final
 
 from karpenter.api.times import in_nanoseconds
 
-NEVER: Final = "Never"  # in place of a wait or a lifetime: it has no end
+NEVER: Final = "Never"  # in place of a wait or a lifetime: no end
 
 _NANOSECONDS: Final = {
     "ns": 1,
@@ -48,7 +48,7 @@ def period(text: str | None) -> timedelta | None:
 
 
 def is_positive(text: str | None) -> bool:
-    """Whether a text is a duration longer than nothing, if only by a nanosecond."""
+    """Whether a text is a duration above zero, be it by a nanosecond."""
     count = nanoseconds(text) if text is not None else None
     return count is not None and count > 0
 
@@ -88,9 +88,9 @@ def text(length: timedelta) -> str:
 
 
 def in_largest_unit(length: timedelta) -> tuple[int, str]:
-    """A length in the unit that says most (d, h, m or s), rounded down, for people to read.
+    """A duration in its largest unit (d, h, m or s), rounded down, for display.
 
-    Two of a unit at least: ninety seconds say more than one minute.
+    A unit is used from two of it on: 90s, not 1m.
     """
     seconds = max(0, length // timedelta(seconds=1))
     for unit, size in _LARGE_UNITS:

@@ -1,7 +1,7 @@
 """Drift hashes as Go's hashstructure (v2) computes them, bit for bit as Karpenter does.
 
-Nodes carry the hash of their template, and a controller that computes another number replaces them
-all. Notation, for 64-bit FNV-1:
+Nodes carry the hash of their template as an annotation. A controller that computes another number
+takes every node for drifted and replaces it. Notation, for 64-bit FNV-1:
 
     ord(a, b)   the hash of two numbers, 8 bytes each, lowest byte first
     fin(a)      the hash of one such number
@@ -26,7 +26,7 @@ Hasher: TypeAlias = Callable[[Any], int]
 
 
 class Field(NamedTuple):
-    """One field of a struct: how Go calls it, what it holds here, how that is hashed."""
+    """One field of a struct: its name in Go, its value, and how that is hashed."""
 
     go_name: str
     value: Any  # None where it is not set
@@ -50,7 +50,7 @@ def mapping_hash(entries: Mapping[str, str]) -> int:
 
 
 def list_of(hashed: Hasher) -> Hasher:
-    """How a list is hashed whose items are hashed so; it is a set, whatever order it is in."""
+    """The hasher of a list whose items are hashed by ``hashed``; order does not matter."""
 
     def all_of(items: Sequence[Any]) -> int:
         return reduce(xor, map(hashed, items), 0)
@@ -79,13 +79,13 @@ def long_hash(number: int) -> int:
 
 
 def time_hash(moment: datetime) -> int:
-    """The hash of a moment, as a controller sees it whose own time zone is UTC."""
+    """The hash of a time, as a controller whose time zone is UTC computes it."""
     seconds = int(moment.timestamp()) + _SECONDS_TO_1970  # Kubernetes keeps whole seconds
     return fnv1_64(struct.pack(">BqIh", 1, seconds, 0, 0))
 
 
 def fnv1_64(data: bytes) -> int:
-    """Multiply, then xor; FNV-1a would be the other way round."""
+    """64-bit FNV-1: multiply, then xor (FNV-1a does them in the other order)."""
     value = _OFFSET
     for byte in data:
         value = (value * _PRIME & _MASK) ^ byte

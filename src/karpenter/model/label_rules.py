@@ -20,7 +20,7 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 
 
 def label_key_problem(key: str) -> str | None:
-    """Say what keeps ``key`` from being a label or taint key, or None when it is one."""
+    """Why ``key`` is not a valid label or taint key, or None when it is."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return "must have at most one '/', between its prefix and its name"
@@ -34,7 +34,7 @@ def label_key_problem(key: str) -> str | None:
 
 
 def label_value_problem(value: str) -> str | None:
-    """Say what keeps ``value`` from being a label value, or None when it is one."""
+    """Why ``value`` is not a valid label value, or None when it is."""
     return _name_problem(value, "must be empty or text that") if value else None
 
 
@@ -68,19 +68,19 @@ class Place(Enum):
 class ProviderKeys:
     """The keys of a provider, as far as the rules depend on them."""
 
-    well_known: frozenset[str] = labels.CORE_WELL_KNOWN  # filled in by it, so free to be used
-    domain: str = ""  # its own, in which nobody else may invent keys
-    node_classes: frozenset[str] = frozenset()  # under which nodes carry the name of their class
-    settled_at_launch: frozenset[str] = frozenset()  # too late for a NodeOverlay to match on
+    well_known: frozenset[str] = labels.CORE_WELL_KNOWN  # set by it, so users may use them
+    domain: str = ""  # the provider's own, in which users may not define keys
+    node_classes: frozenset[str] = frozenset()  # labels of nodes that hold the name of their class
+    settled_at_launch: frozenset[str] = frozenset()  # set too late for a NodeOverlay to match on
     alpha: frozenset[str] = frozenset()  # well known to the alpha API alone
 
 
-CORE_KEYS: Final = ProviderKeys()  # those of a provider of which nothing is known
+CORE_KEYS: Final = ProviderKeys()  # of an unknown provider
 
 
 @dataclass(frozen=True, slots=True)
 class _Policy:
-    """What one place refuses; ``refused`` beats what it ``allows`` beats ``domains``."""
+    """What one place refuses; ``refused`` overrides what it ``allows``, and that ``domains``."""
 
     refused: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset({labels.KARPENTER_DOMAIN})
@@ -88,14 +88,14 @@ class _Policy:
     guards_provider_domain: bool = True
     allows_node_classes: bool = False
     allows_alpha_keys: bool = False
-    precedes_launch: bool = False  # so that nothing settled there can be asked for
+    precedes_launch: bool = False  # keys that are set at launch are refused
 
     def refuses(self, key: str, provider: ProviderKeys) -> bool:
-        """Whether this very key is refused."""
+        """Whether exactly this key is refused."""
         return key in self.refused or (self.precedes_launch and key in provider.settled_at_launch)
 
     def allows(self, key: str, provider: ProviderKeys) -> bool:
-        """Whether this very key is free to be used."""
+        """Whether exactly this key is allowed."""
         return (
             key in provider.well_known
             or (self.allows_node_classes and key in provider.node_classes)
@@ -131,7 +131,7 @@ _PROVISIONER: Final = _Policy(
             labels.HOSTNAME,
             labels.PROVISIONER_NAME,
             labels.EMPTINESS_TIMESTAMP,
-            # well known today, but only another karpenter.sh key to the alpha API
+            # well known today, but unknown to the alpha API and therefore reserved there
             labels.NODEPOOL,
         }
     ),
@@ -155,7 +155,7 @@ _POLICIES: Final = {
 
 
 def restricted_reason(key: str, *, place: Place, provider: ProviderKeys = CORE_KEYS) -> str | None:
-    """Say why ``key`` may not be used in ``place``, or None when it may."""
+    """Why ``key`` may not be used in ``place``, or None when it may."""
     policy = _POLICIES[place]
     stable = normalise(key)
     if policy.refuses(stable, provider):

@@ -1,9 +1,9 @@
-"""The keys Karpenter and Kubernetes give a meaning: labels, annotations, taints, finalizers.
+"""The keys with a meaning to Karpenter and Kubernetes: labels, annotations, taints, finalizers.
 
-Every key that does not depend on a provider stands here once; those of a provider stand with it. The
-module also says which keys every provider fills in and which spellings are older names of the same
-key. What a user may do with a key is decided in ``label_rules``; guessing what a misspelt key meant is
-left to ``suggestions``.
+Every key that does not depend on a provider is defined here once; those of a provider are beside
+its node class. The module also lists which keys every provider sets, and older spellings of a key.
+What a user may do with a key is decided in ``label_rules``; corrections of misspelt keys are made
+in ``suggestions``.
 """
 
 from typing import Final
@@ -53,12 +53,12 @@ REBOOT_PRE_BOOT_ID: Final = "karpenter.sh/reboot-pre-boot-id"
 REBOOT_GRACE_PERIOD: Final = "karpenter.sh/reboot-termination-grace-period"
 STORED_VERSION_MIGRATED: Final = "karpenter.sh/stored-version-migrated"
 
-# Annotations that carry what a conversion cannot express
+# Annotations that keep fields which a conversion cannot express in the other version
 KEPT_PROVIDER: Final = "compatibility.karpenter.sh/provider"
 KEPT_KUBELET: Final = "compatibility.karpenter.sh/v1beta1-kubelet-conversion"
 KEPT_NODE_CLASS_REF: Final = "compatibility.karpenter.sh/v1beta1-nodeclass-reference"
 
-# Taint keys (their effects stand in ``taints``)
+# Taint keys (their effects are in ``taints``)
 UNREGISTERED: Final = "karpenter.sh/unregistered"
 DISRUPTED: Final = "karpenter.sh/disrupted"
 REBOOTING: Final = "karpenter.sh/rebooting"
@@ -81,7 +81,7 @@ LEGACY_DISRUPTION: Final = "karpenter.sh/disruption"
 LINKED: Final = "karpenter.sh/linked"
 LEGACY_TERMINATION_TIMESTAMP: Final = "karpenter.sh/node-termination-timestamp"
 
-# What every provider fills in by itself, so nobody has to define it
+# Labels that every provider sets, so that pools need not define them
 CORE_WELL_KNOWN: Final = frozenset(
     {NODEPOOL, CAPACITY_TYPE, ZONE, REGION, INSTANCE_TYPE, WINDOWS_BUILD, ARCH, OS}
 )

@@ -1,8 +1,8 @@
 """Caches of parsed texts, bounded in memory.
 
-Names, labels and amounts repeat, and checking them takes longer than looking them up. But they are
-untrusted input: a cache that is bounded by the number of its entries alone may fill up with huge
-texts. So only texts of ordinary length are cached.
+Names, labels and amounts repeat, and parsing them takes longer than a dictionary lookup. But they
+are untrusted input: a cache that is bounded by the number of its entries alone may fill up with
+huge texts. So only texts of ordinary length are cached.
 """
 
 from collections.abc import Callable
@@ -20,17 +20,17 @@ ORDINARY: Final = 512
 def remembered(
     entries: int, *, longest: int = ORDINARY
 ) -> Callable[[Callable[Concatenate[Text, P], T]], Callable[Concatenate[Text, P], T]]:
-    """Remember the latest results of a function of a text; of longer texts, none.
+    """Keep the results of a function of a text in an LRU cache, except for long texts.
 
     Args:
-        entries: how many results are kept at most.
-        longest: how long a text may be whose result is kept.
+        entries: the size of the cache.
+        longest: the length of the longest text whose result is cached.
     """
 
     def remembering(
         function: Callable[Concatenate[Text, P], T],
     ) -> Callable[Concatenate[Text, P], T]:
-        # That arguments are hashable cannot be expressed by a ParamSpec
+        # The cast: a ParamSpec cannot express that arguments are hashable
         known = cast(Callable[Concatenate[Text, P], T], lru_cache(maxsize=entries)(function))
 
         @wraps(function)

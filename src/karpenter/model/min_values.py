@@ -1,4 +1,4 @@
-"""How much choice a claim must keep: ``minValues`` of its requirements, counted and compared."""
+"""``minValues`` of a claim's requirements, compared with the distinct values that are left."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -43,9 +43,9 @@ def shortfalls(claim: Requirements, instance_types: Iterable[Requirements]) -> l
 
 
 def lowered(claim: Requirements, short: Iterable[Shortfall]) -> Requirements:
-    """Return requirements that are content with what was found where it is too little.
+    """Return requirements with each ``minValues`` in ``short`` lowered to what was found.
 
-    No claim may ask for none, so where nothing was found no minimum remains.
+    A ``minValues`` of zero is invalid, so where nothing was found it is removed.
     """
     found = {shortfall.key: shortfall.found or None for shortfall in short}
     return Requirements(replace(r, min_values=found[r.key]) if r.key in found else r for r in claim)

@@ -1,8 +1,8 @@
 """Kubernetes quantities: read, rounded and printed exactly as the API server does.
 
 A quantity is a whole number of billionths (``nanos``) and the family of suffixes it was written
-with. Nothing is ever a float. Text finer than a billionth is rounded away from zero, so that a
-small request never becomes none. ``units`` and ``millis`` return integers, rounded away from zero
+with; no float is used. Text finer than a billionth is rounded away from zero, so that a small
+request never becomes zero. ``units`` and ``millis`` return integers, rounded away from zero
 too. Printing uses the canonical form: no fraction, the largest suffix that loses nothing, the
 family the text came in.
 
@@ -50,7 +50,7 @@ def parse(value: object) -> Decimal:
     """Read the exact amount of a quantity as it comes from JSON: text, an integer or a float.
 
     Raises:
-        QuantityError: with one sentence saying what is wrong and what would be right.
+        QuantityError: with one sentence: what is wrong, and what to write instead.
     """
     nanos, _ = _read(value)
     # text, because Decimal's arithmetic would round to the digits of its context
@@ -107,7 +107,7 @@ def _read(value: object) -> tuple[int, Family]:
     return value * _NANO, Family.DECIMAL
 
 
-# A cluster's thousands of pods share a few dozen texts; remembering them makes reading 4x as fast
+# Thousands of pods share a few dozen texts; caching them makes parsing 4x as fast
 @lru_cache(maxsize=4096)
 def _units_of(text: str) -> int:
     return _divide_away_from_zero(_scan(text)[0], _NANO)
@@ -149,7 +149,7 @@ def _read_decimal_suffix(suffix: str, text: str) -> tuple[int, Family]:
     exponent = int(written[1])
     if exponent > _LARGEST_EXPONENT:
         raise QuantityError(f"{text!r} is larger than any resource; write a smaller exponent")
-    # below this no text is long enough to be more than one nano, so nothing changes
+    # with a smaller exponent every text rounds to one nano, so the clamp changes nothing
     return max(exponent, -_LARGEST_EXPONENT), Family.EXPONENT
 
 

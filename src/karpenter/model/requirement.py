@@ -11,11 +11,11 @@ integers. The eight operators of the API are eight ways to write such a set::
 
 The empty concrete set also stands for "the label is absent", which is why two requirements that
 both allow absence are compatible although no value satisfies both. ``NotIn`` allows absence too,
-but not once it was narrowed by something that does not: that the label must be there is then kept
-beside the set.
+but not once it was narrowed by a requirement that does not: ``must_exist`` then records that the
+label is required.
 
-Requirements are values: operations return new ones, and equal ones hash alike. Holding one per
-key, and judging two such collections against each other, is left to ``requirements``.
+Requirements are values: operations return new ones, and equal ones hash alike. Collections with
+one per key, and their compatibility, are in ``requirements``.
 """
 
 import re
@@ -30,7 +30,7 @@ from karpenter.model.labels import normalise
 _SMALLEST_INTEGER: Final = -(2**63)
 _LARGEST_INTEGER: Final = 2**63 - 1
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_LONGEST_INTEGER: Final = 128  # no label value is as long; keeps int() cheap on hostile text
+_LONGEST_INTEGER: Final = 128  # beyond any label value; keeps int() cheap on hostile text
 _VALUES_SHOWN: Final = 5
 
 Chooser: TypeAlias = Callable[[int], int]  # number of choices -> index of the chosen one
@@ -163,8 +163,8 @@ class Requirement:
     def to_wire(self) -> list[NodeRequirement]:
         """Write the requirement as entries of a NodeClaim's ``requirements``.
 
-        A bounded requirement takes one entry per bound, and what it excludes besides is left out.
-        Values to avoid on a label that must be there take an entry for each of the two.
+        A bounded requirement takes one entry per bound, and its excluded values are omitted.
+        ``NotIn`` with ``must_exist`` takes two entries, ``Exists`` and ``NotIn``.
         """
         if self.gte is not None or self.lte is not None:
             bounds = ((Operator.GTE, self.gte), (Operator.LTE, self.lte))
@@ -178,7 +178,7 @@ class Requirement:
         )
 
     def __str__(self) -> str:
-        """The requirement for people: ``zone In [a b] minValues 2``, long lists cut short."""
+        """The requirement for display: ``zone In [a b] minValues 2``, long lists truncated."""
         parts = [self.key, *(("Exists",) if self.must_exist else ()), self.operator.value]
         if self.values:
             shown = sorted(self.values)[:_VALUES_SHOWN]
@@ -205,7 +205,7 @@ def requirement(
     *,
     rewrites: ValueRewrites = _NO_REWRITES,
 ) -> Requirement:
-    """Build a requirement from the words of the API; the key is given its stable spelling.
+    """Build a requirement from the fields of the API; the key is normalised.
 
     Raises:
         RequirementError: when the operator is unknown or needs one integer and has none.

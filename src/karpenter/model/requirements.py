@@ -1,8 +1,8 @@
-"""Requirements on a node: one per label key, and whether two such collections go together.
+"""Requirements on a node: one per label key, and the compatibility of two such collections.
 
 A key without a requirement may have any value. Compatibility is asymmetric: the node side must
-know every label the incoming side insists on, while a label only the node side knows is no
-obstacle. Every refusal names the key, both sides, and the label that was probably meant.
+define every label that the incoming side requires, while a label that only the node side defines
+is no obstacle. Every refusal names the key, both sides, and the label that was probably meant.
 """
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping
@@ -21,7 +21,7 @@ class Incompatibility:
 
     incoming: Requirement
     own: Requirement | None = None
-    known: frozenset[str] = frozenset()  # keys that would have been understood
+    known: frozenset[str] = frozenset()  # keys that are defined
 
     @property
     def key(self) -> str:
@@ -84,7 +84,7 @@ class Requirements:
         return self._by_key.keys()
 
     def __getitem__(self, key: str) -> Requirement:
-        """The requirement for ``key``; any value will do when there is none."""
+        """The requirement for ``key``, or one that allows any value."""
         return self._by_key.get(key) or Requirement(key)
 
     def get(self, key: str) -> Requirement | None:
@@ -109,11 +109,11 @@ class Requirements:
     def incompatibility(
         self, incoming: "Requirements", allow_undefined: frozenset[str] = frozenset()
     ) -> Incompatibility | None:
-        """Say what keeps ``incoming`` from being met here, or None when nothing does.
+        """Why ``incoming`` cannot be met here, or None when it can.
 
-        Keys in ``allow_undefined`` need no definition on this side: something else, such as the
-        choice of an instance type, will give them a value later. Where there are any, the node is
-        yet to be made, and is given some value of a label that has only excluded values.
+        Keys in ``allow_undefined`` need no definition on this side: a later step, such as the
+        choice of an instance type, gives them a value. A non-empty set also means that the node is
+        not created yet, so a label with only excluded values gets some other value.
         """
         own = self._by_key
         for wanted in incoming:
@@ -126,7 +126,7 @@ class Requirements:
         return self.conflict(incoming)
 
     def conflict(self, incoming: "Requirements") -> Incompatibility | None:
-        """Say which key defined on both sides cannot satisfy both, or None when all can."""
+        """The first key defined on both sides that cannot satisfy both, or None."""
         for wanted in incoming:
             held = self._by_key.get(wanted.key)
             if held is None or held.has_intersection(wanted):
@@ -155,11 +155,11 @@ class Requirements:
         return hash(frozenset(self._by_key.values()))
 
     def __str__(self) -> str:
-        """The requirements for people, sorted by key."""
+        """The requirements for display, sorted by key."""
         return ", ".join(str(self._by_key[key]) for key in sorted(self._by_key))
 
     def __repr__(self) -> str:
-        """The requirements for people who debug."""
+        """The requirements for debugging."""
         return f"Requirements({self})"
 
 

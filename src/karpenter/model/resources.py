@@ -1,4 +1,4 @@
-"""Resource vectors: how much of everything a pod asks for, a node has, a plan adds up to.
+"""Resource vectors: the amounts a pod requests, a node has, a plan adds up to.
 
 Amounts are integers in base units: millicores of cpu, bytes of memory and storage, and counts of
 everything else. A resource that is not mentioned is zero, and zero is not stored, so two vectors
@@ -6,8 +6,8 @@ are equal when they mean the same. Where the presence of a name matters (limits,
 overrides) keep the wire mapping beside the vector.
 
 The four resources every node has are plain attributes and the rest is one mapping, which is empty
-for most pods: this makes ``fits``, the solver's hottest call, twice as fast as with a dict of
-names. Vectors are immutable; share them freely.
+for most pods: this makes ``fits``, the solver's most frequent call, twice as fast as with a dict
+of names. Vectors are immutable; share them freely.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -114,7 +114,7 @@ class Resources:
     def fits(self, available: "Resources") -> bool:
         """Whether this request can be met from ``available``.
 
-        Room that is overdrawn in any resource, asked for or not, meets no request at all.
+        A negative amount of any resource in ``available``, requested or not, meets no request.
         """
         return (
             0 <= available.cpu >= self.cpu
@@ -137,7 +137,7 @@ class Resources:
         )
 
     def __sub__(self, other: "Resources") -> "Resources":
-        """Subtract amount by amount; the result may be overdrawn."""
+        """Subtract amount by amount; the result may be negative."""
         return Resources(
             self.cpu - other.cpu,
             self.memory - other.memory,
@@ -192,7 +192,7 @@ class Resources:
         return self != NO_RESOURCES
 
     def __repr__(self) -> str:
-        """The vector in wire quantities, for people."""
+        """The vector in wire quantities, for debugging."""
         return f"Resources({self.to_wire()})"
 
 
@@ -200,7 +200,7 @@ NO_RESOURCES: Final = Resources()
 
 
 def total(vectors: Iterable[Resources]) -> Resources:
-    """Add up any number of vectors, without a new one for each step."""
+    """Add up any number of vectors without intermediate ones."""
     cpu = memory = pods = ephemeral_storage = 0
     others = _NOTHING_ELSE
     for each in vectors:
@@ -220,13 +220,13 @@ def format_amount(name: str, amount: int) -> str:
     decimal = format_quantity(amount * _NANOS_PER_UNIT, Family.DECIMAL)
     if not _counts_bytes(name):
         return decimal
-    # 10G is nicer than 9765625Ki and 1Gi nicer than 1073741824: the one with fewer digits
+    # The suffix family that needs fewer digits: 10G and not 9765625Ki, 1Gi and not 1073741824
     binary = format_quantity(amount * _NANOS_PER_UNIT, Family.BINARY)
     return min(binary, decimal, key=_count_digits)
 
 
 def readable_amount(name: str, amount: int) -> str:
-    """Write an amount for people: half a cpu as 0.5, and memory with few digits, rounded down."""
+    """Write an amount for display: half a cpu as 0.5, and memory with few digits, rounded down."""
     if name == CPU and -_MANY_CPUS < amount < _MANY_CPUS:
         return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
     exact = format_amount(name, amount)

@@ -10,7 +10,7 @@ from karpenter.api.selectors import LabelSelector, LabelSelectorRequirement
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether ``selector`` means an object with ``labels``."""
+    """Whether ``selector`` matches an object with ``labels``."""
     if selector is None:
         return False
     for key, value in selector.match_labels.items():
@@ -21,7 +21,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 def is_empty(selector: LabelSelector | None) -> bool:
-    """Whether ``selector`` is there and means everything."""
+    """Whether ``selector`` is present and matches everything."""
     return selector is not None and not selector.match_labels and not selector.match_expressions
 
 
@@ -32,7 +32,7 @@ def with_values(
 ) -> LabelSelector:
     """Return the selector narrowed to objects that have these labels as well, and not the others.
 
-    What the selector says already is not said twice.
+    Expressions that the selector has already are not repeated.
     """
     base = selector or LabelSelector()
     more = (

@@ -5,15 +5,15 @@ from typing import Final
 
 from karpenter.model.labels import name_of
 
-# A short name like "os" is two slips away from half of all short words
+# A short name like "os" is within two edits of half of all short words
 _SHORT_NAME: Final = 5
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """Return the known key within one or two typing mistakes of ``key``.
 
-    A key that is known itself has no correction. One slip is a letter too much, too few, wrong,
-    or swapped with its neighbour.
+    A known key has no correction. A typing mistake is one letter inserted, missing, wrong, or
+    swapped with its neighbour.
     """
     candidates = set(known)
     if key in candidates:

@@ -21,7 +21,7 @@ UNREGISTERED: Final = Taint(key=labels.UNREGISTERED, effect=NO_EXECUTE)
 DISRUPTED: Final = Taint(key=labels.DISRUPTED, effect=NO_SCHEDULE)
 REBOOTING: Final = Taint(key=labels.REBOOTING, effect=NO_SCHEDULE)
 
-# What a node carries while it starts; each goes away by itself
+# Taints of a starting node, removed by Kubernetes, the cloud provider or Karpenter once it is ready
 KNOWN_EPHEMERAL: Final = (
     Taint(key=labels.NODE_NOT_READY, effect=NO_SCHEDULE),
     Taint(key=labels.NODE_NOT_READY, effect=NO_EXECUTE),
@@ -66,9 +66,9 @@ def first_untolerated(
     *,
     ignore_preferences: bool = False,
 ) -> Taint | None:
-    """Return the first taint that keeps the pod away, or None when it may come.
+    """Return the first taint that the pod does not tolerate, or None.
 
-    ``ignore_preferences`` lets ``PreferNoSchedule`` taints pass.
+    ``ignore_preferences`` skips ``PreferNoSchedule`` taints.
     """
     held = tuple(tolerations)
     for taint in taints:
