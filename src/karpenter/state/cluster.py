@@ -1,8 +1,8 @@
 """The cluster state: updated from watch events, one object at a time, and read as snapshots.
 
-Updates are idempotent and may arrive in any order. A snapshot costs about as much as what changed
-since the last one: unchanged machines are the same objects as before, unchanged kinds the same
-mappings, and without any change the snapshot itself is the same.
+Updates are idempotent and may arrive in any order. The cost of a snapshot is proportional to what
+changed since the last one: unchanged machines are the same objects as before, unchanged kinds the
+same mappings, and without any change the snapshot itself is the same.
 
 The state is not thread-safe. Snapshots, which never change, are.
 """
@@ -26,7 +26,7 @@ from karpenter.state.snapshot import Snapshot
 R = TypeVar("R", bound=Resource)
 K = TypeVar("K")
 
-# What planners read, besides pods and machines; all other kinds are ignored
+# The kinds that planners read, besides pods and machines; all others are ignored
 KEPT_KINDS: Final[tuple[type[Resource], ...]] = (
     karpenter.NodePool,
     karpenter.NodeOverlay,
@@ -54,7 +54,7 @@ KEPT_KINDS: Final[tuple[type[Resource], ...]] = (
 
 
 class ClusterState:
-    """What is known about the cluster right now."""
+    """The state of the cluster as of the latest watch events."""
 
     def __init__(self) -> None:
         """Begin with an empty cluster."""
@@ -69,7 +69,7 @@ class ClusterState:
         self._snapshot: Snapshot | None = None
 
     def apply(self, resource: Resource) -> bool:
-        """Take in an object, new or changed; say whether it changes anything."""
+        """Store an object, new or changed; return whether the state has changed."""
         match resource:
             case Pod():
                 changed = self._put_pod(resource)
@@ -85,9 +85,9 @@ class ClusterState:
         return self._note(changed)
 
     def delete(self, resource: Resource) -> bool:
-        """Forget an object; say whether it was known.
+        """Remove an object; return whether it was there.
 
-        Only the object itself is forgotten, never a later one that took over its name.
+        An object with the same name and another uid, its successor, is kept.
         """
         match resource:
             case Pod():
@@ -104,23 +104,23 @@ class ClusterState:
         return self._note(changed)
 
     def mark(self, name: str) -> None:
-        """Mark the machine of a Node or NodeClaim for deletion; an unknown name is passed over."""
+        """Mark the machine of a Node or NodeClaim for deletion; an unknown name is ignored."""
         self._note(self._machines.mark(name))
 
     def unmark(self, name: str) -> None:
-        """Take back the mark of the machine of a Node or NodeClaim."""
+        """Remove the mark from the machine of a Node or NodeClaim."""
         self._note(self._machines.unmark(name))
 
     def nominate(self, name: str, until: datetime) -> None:
-        """Expect pods on the machine of a Node or NodeClaim until then, or longer if so agreed."""
+        """Nominate the machine of a Node or NodeClaim; of two nominations the later end holds."""
         self._note(self._machines.nominate(name, until))
 
     def expect(self, name: str, node_pool: str, *, replaces: str = "") -> None:
-        """Count on a claim from before it is created until it is seen, or settled otherwise."""
+        """Count a claim from before it is created until its watch event arrives, or ``settle``."""
         self._note(self._intentions.expect(name, node_pool, replaces))
 
     def rename(self, old: str, new: str) -> None:
-        """Count on an expected claim under another name."""
+        """Expect the claim under another name."""
         self._note(self._intentions.rename(old, new))
 
     def doubt(self, name: str, now: datetime) -> None:
@@ -140,7 +140,7 @@ class ClusterState:
         self._note(self._intentions.dismiss(claim.metadata.uid))
 
     def hold_launches(self, node_pool: str, until: datetime | None) -> None:
-        """Let a pool launch nothing until then; None takes that back."""
+        """Hold the launches of a pool until a time; None releases them."""
         held = {name: at for name, at in self._launches_held.items() if name != node_pool}
         if until is not None:
             held[node_pool] = until
@@ -223,7 +223,7 @@ class ClusterState:
         return True
 
     def _all(self, kind: type[R]) -> Mapping[str, R]:
-        # sound, because apply() stores an object under its own type
+        # The cast is sound, because apply() stores an object under its own type
         return cast(Mapping[str, R], self._kept[kind].share())
 
     def _note(self, changed: bool) -> bool:
@@ -241,7 +241,7 @@ def snapshot_of(resources: Iterable[Resource]) -> Snapshot:
 
 
 class _Shelf(Generic[K, R]):
-    """The objects of one kind by key; copied when changed after it was shared."""
+    """The objects of one kind by key; copy-on-write once it was shared with a snapshot."""
 
     __slots__ = ("_items", "_shared")
 
@@ -250,14 +250,14 @@ class _Shelf(Generic[K, R]):
         self._shared = False
 
     def put(self, key: K, item: R) -> bool:
-        """Add or replace an object; say whether that makes a difference."""
+        """Add or replace an object; return whether anything has changed."""
         if self._items.get(key) == item:
             return False
         self._own()[key] = item
         return True
 
     def drop(self, key: K, item: R) -> bool:
-        """Remove an object, unless another one has its key by now; say whether it was here."""
+        """Remove an object, unless its successor has the key by now; return whether it was here."""
         found = self._items.get(key)
         if found is None or not may_be_same(found, item):
             return False
@@ -265,14 +265,14 @@ class _Shelf(Generic[K, R]):
         return True
 
     def keep_if(self, belongs: bool, key: K, item: R) -> None:
-        """Have exactly this object under its key, or none."""
+        """Store the object if it belongs here, else remove what is under its key."""
         if belongs:
             self.put(key, item)
         elif key in self._items:
             del self._own()[key]
 
     def share(self) -> Mapping[K, R]:
-        """All objects, as they stay from now on."""
+        """All objects; the next change copies the mapping first."""
         self._shared = True
         return self._items
 

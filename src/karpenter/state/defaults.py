@@ -23,7 +23,7 @@ _replace = msgspec.structs.replace
 
 
 def with_requests(spec: PodSpec) -> PodSpec:
-    """Let limits stand in for missing requests; a spec that has none missing stays as it is."""
+    """Fill in missing requests from limits; a spec that lacks none is returned as it is."""
     whole = spec.resources
     containers = (*spec.containers, *spec.init_containers)
     if not any(map(_lacks_requests, containers)) and (whole is None or not whole.limits):
@@ -37,7 +37,7 @@ def with_requests(spec: PodSpec) -> PodSpec:
 
 
 class RangeDefaults:
-    """What the LimitRanges of a cluster give to containers that ask for nothing."""
+    """The requests that the LimitRanges of a cluster give to containers without any."""
 
     def __init__(self, limit_ranges: Iterable[LimitRange]) -> None:
         """Merge the ranges of each namespace; the first by name that has a default decides."""
@@ -67,9 +67,9 @@ class PriorityDefaults:
     """The priorities that an API server writes on new pods."""
 
     def __init__(self, classes: Iterable[PriorityClass]) -> None:
-        """Know the classes of a cluster beside those that every cluster has.
+        """Index the classes of a cluster, besides those that every cluster has.
 
-        Of several that are the default of all pods, which a server prevents, the lowest counts.
+        Of several global defaults, which an API server does not admit, the lowest value counts.
         """
         found = {each.metadata.name: each for each in classes}
         values = {name: each.value for name, each in found.items()}
@@ -81,7 +81,7 @@ class PriorityDefaults:
     def fill(self, spec: PodSpec) -> PodSpec:
         """Give a pod that has no priority that of its class; equal objects stay one object.
 
-        A class that is not known gives none.
+        An unknown class gives none.
         """
         if spec.priority is not None:
             return spec
@@ -96,7 +96,7 @@ class PriorityDefaults:
 
 
 def _default_requests(item: LimitRangeItem) -> Mapping[str, Quantity]:
-    # the server completes a range in the same way: missing values follow from those given
+    # The API server's defaulting of a LimitRange: missing values follow from those given
     if item.type != "Container":
         return {}
     return {**item.min, **item.max, **item.default, **item.default_request}
@@ -124,7 +124,7 @@ def _with_containers(spec: PodSpec, containers: Sequence[Container]) -> PodSpec:
 
 
 def _whole(whole: ResourceRequirements, containers: Sequence[Container]) -> ResourceRequirements:
-    """Requests of the pod as a whole; where containers ask for a resource, they say how much."""
+    """Pod-level requests; a resource that containers request is taken from their sum."""
     asked = {name for container in containers for name in container.resources.requests}
     limits: ResourceMap = {name: most for name, most in whole.limits.items() if name not in asked}
     return _replace(whole, requests={**limits, **whole.requests})

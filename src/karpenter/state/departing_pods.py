@@ -1,8 +1,8 @@
 """Pods on machines that are being removed: which of them will need room elsewhere.
 
-Three things hold a pod where it is: its own do-not-disrupt annotation, a disruption budget that
-never allows an eviction, and its kind, since daemons and mirror pods end with their node. A pod
-that is held is not planned for, because it is not known when it will move.
+Three things hold a pod on its node: its do-not-disrupt annotation, a PDB that never allows an
+eviction, and its kind, since daemons and mirror pods end with their node. A pod that is held is not
+planned for, because the time of its move is unknown.
 """
 
 import json
@@ -32,7 +32,7 @@ _FOREVER = "true"
 
 
 class Budgets:
-    """Disruption budgets, ready to be asked about pods."""
+    """An index of PDBs, to find those that match a pod."""
 
     def __init__(self, pdbs: Iterable[PodDisruptionBudget]) -> None:
         """Index the budgets by namespace."""
@@ -42,10 +42,11 @@ class Budgets:
             self._by_namespace.setdefault(namespace, []).append(pdb)
 
     def matching(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets an eviction of the pod has to respect, by name.
+        """The PDBs that an eviction of the pod has to respect, by name.
 
-        One that always lets unhealthy pods go does not stand in the way of a pod that is not ready,
-        unless there are others: Kubernetes refuses a pod of several before it asks any of them.
+        A PDB with ``unhealthyPodEvictionPolicy: AlwaysAllow`` is omitted for a pod that is not
+        ready, unless several match: the eviction API refuses a pod with several PDBs before it
+        evaluates any of them.
         """
         held = self._by_namespace.get(pod.metadata.namespace or "default", ())
         selecting = [pdb for pdb in held if selects(pdb.spec.selector, pod.metadata.labels)]
@@ -54,9 +55,9 @@ class Budgets:
         return selecting
 
     def fully_blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets that will never let the pod go; none when it may go some day.
+        """The PDBs that never allow an eviction of the pod.
 
-        Kubernetes refuses to evict a pod that several budgets match, whatever they say.
+        The eviction API refuses a pod that several PDBs match, whatever they allow.
         """
         matching = self.matching(pod)
         if len(matching) > 1 or (matching and _never_gives_way(matching[0])):
@@ -90,14 +91,14 @@ def must_move(pod: Pod, budgets: Budgets, *, now: datetime) -> bool:
 def is_reschedulable(pod: Pod) -> bool:
     """Whether the pod, or one that takes its place, would run elsewhere without its machine.
 
-    A StatefulSet makes its next pod only once the old one is gone, so its terminating pods count.
+    A StatefulSet creates its next pod only once the old one is gone, so its terminating pods count.
     """
     lives_on = is_active(pod) or (is_stateful(pod) and is_terminating(pod))
     return lives_on and not is_daemon(pod) and not is_mirror(pod)
 
 
 def is_evictable(pod: Pod, *, now: datetime) -> bool:
-    """Whether a drain would ask for the pod to be evicted."""
+    """Whether a drain would request the eviction of the pod."""
     return (
         is_active(pod)
         and not tolerates_disruption(pod)
@@ -123,7 +124,7 @@ def protected_until(pod: Pod) -> datetime | None:
 
 
 def protection_in_words(pod: Pod) -> str:
-    """Say what protects a pod that is protected, and until when if that is known."""
+    """The protection of a pod as a phrase, with its end if that is known."""
     until = protected_until(pod)
     end = f" until {timestamp(until)}" if until is not None else ""
     return f"pod {key_of(pod)} has the annotation {DO_NOT_DISRUPT}{end}"
@@ -136,7 +137,7 @@ def _protection_period(pod: Pod) -> timedelta | None:
 
 
 def annotation_problem(annotations: Mapping[str, str]) -> str | None:
-    """Say what is wrong with a pod's do-not-disrupt annotation, or None when nothing is."""
+    """Why a pod's do-not-disrupt annotation is invalid, or None when it is not."""
     protection = annotations.get(DO_NOT_DISRUPT)
     if protection is None or protection == _FOREVER:
         return None
@@ -157,9 +158,9 @@ def _always_lets_go(pdb: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def _never_gives_way(pdb: PodDisruptionBudget) -> bool:
-    """Whether the budget allows no disruption at all, however many pods there are.
+    """Whether the PDB allows no disruption at all, however many pods there are.
 
-    A number of pods that must stay says nothing: there may be more of them one day.
+    An absolute ``minAvailable`` does not count: the workload may be scaled up beyond it.
     """
     most_unavailable = pdb.spec.max_unavailable
     return (

@@ -1,4 +1,4 @@
-"""The hash of a pool's template, which shows that a node was made from an older template.
+"""The hash of a pool's template; a node with another hash has drifted.
 
 It equals the hash that Karpenter computes, so that either controller can take over from the other
 without stamping or replacing a node. Lists are compared as sets and durations by their length
@@ -23,7 +23,7 @@ from karpenter.model.hashstructure import (
     time_hash,
 )
 
-# Nodes stamped with another version are stamped again once, without drift
+# Nodes whose hash has another version get the new hash and version once, without drift
 NODEPOOL_HASH_VERSION: Final = "v3"
 
 

@@ -1,4 +1,4 @@
-"""What it costs to evict a pod, by its deletion-cost annotation and its priority.
+"""The eviction cost of a pod, from its deletion-cost annotation and its priority.
 
 The cost is one for an ordinary pod. The annotation changes it by up to sixteen and the priority by
 up to sixty-four, and the result is clamped to the range from minus ten to ten.
@@ -19,10 +19,10 @@ _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 
 
 def eviction_cost(pod: Pod, *, deletion_cost_is_ours: bool = False) -> float:
-    """What evicting the pod costs.
+    """The eviction cost of the pod.
 
     ``deletion_cost_is_ours`` means that Karpenter itself writes the deletion cost, which then
-    says nothing about the owner's intent.
+    does not express the owner's intent.
     """
     annotations = pod.metadata.annotations
     stated = annotations.get(DISRUPTION_COST)

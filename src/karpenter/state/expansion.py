@@ -1,4 +1,4 @@
-"""What a set of manifests stands for: the cluster an API server and its controllers would make.
+"""Expands manifests to the cluster that an API server and its controllers would make of them.
 
 Manifests lack what a cluster adds to them. This module fills it in: namespaces, names and uids,
 default requests and priorities, pods a workload lacks, and the conditions that a scheduler and a
@@ -38,7 +38,7 @@ _canonical: Final = msgspec.json.Encoder(order="deterministic")
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """What is wrong with the objects at some positions of the input."""
+    """A problem of the objects at some positions of the input."""
 
     text: str
     positions: tuple[int, ...]
@@ -46,7 +46,7 @@ class InputProblem:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The objects that manifests stand for, sorted; none when there are problems."""
+    """The objects that manifests expand to, sorted; none when there are problems."""
 
     objects: tuple[Resource, ...] = ()
     problems: tuple[InputProblem, ...] = ()
@@ -82,7 +82,7 @@ def expand(objects: Sequence[Resource]) -> Expansion:
 
 @dataclass(frozen=True, slots=True)
 class _Defaults:
-    """What a server adds to new pods."""
+    """The defaults that an API server adds to new pods."""
 
     ranges: RangeDefaults
     priorities: PriorityDefaults
@@ -106,9 +106,9 @@ def _complete(resource: Resource, defaults: _Defaults) -> Resource:
 
 
 def _pod(pod: Pod, defaults: _Defaults) -> Pod:
-    """Complete a pod; one without a node or any condition counts as given up on by the scheduler.
+    """Complete a pod; one without a node or any condition gets the scheduler's Unschedulable.
 
-    A pod that a server has stored, which its uid shows, has got what LimitRanges give.
+    A pod with a uid was stored by an API server, so it has the defaults of LimitRanges already.
     """
     spec, has_node = with_requests(pod.spec), is_bound(pod)
     if not pod.metadata.uid and not has_node:
@@ -124,7 +124,7 @@ def _pod(pod: Pod, defaults: _Defaults) -> Pod:
 
 
 def _template(template: PodTemplateSpec) -> PodTemplateSpec:
-    """Complete a template; one that lacks nothing stays as it is."""
+    """Complete a template; one that lacks nothing is returned as it is."""
     spec = with_requests(template.spec)
     return template if spec is template.spec else _replace(template, spec=spec)
 
@@ -137,7 +137,7 @@ def _scoped(resource: Resource) -> Resource:
 
 
 def _named(resources: Sequence[Resource]) -> list[Resource]:
-    """Give names to objects that only say how their name begins."""
+    """Give names to objects with a ``generateName`` only."""
     seen: Counter[str] = Counter()
     named = []
     for resource in resources:
@@ -145,7 +145,7 @@ def _named(resources: Sequence[Resource]) -> list[Resource]:
         if not metadata.name and metadata.generate_name:
             digest = hashlib.sha256(_canonical.encode(resource)).hexdigest()[:5]
             name = f"{metadata.generate_name}{digest}"
-            copy = seen[name]  # equal objects differ by number, whichever comes first
+            copy = seen[name]  # equal objects get numbers, so their order does not matter
             seen[name] += 1
             named.append(
                 _replace(
@@ -178,9 +178,9 @@ def _duplicates(
 
 
 class _Uids:
-    """Gives uids to objects that no server has stored.
+    """Gives uids to objects that no API server has stored.
 
-    An owner written down without its uid is still the owner its pods mean.
+    An owner without a uid gets the uid by which owner references name it.
     """
 
     def __init__(self, resources: Sequence[Resource]) -> None:
@@ -198,7 +198,7 @@ class _Uids:
 
     @cached_property
     def _by_reference(self) -> Mapping[tuple[str, str], str]:
-        """The uids that owner references know, by kind and key of the owner."""
+        """The uids in owner references, by kind and key of the owner."""
         known: dict[tuple[str, str], str] = {}
         for resource in self._resources:
             for owner in resource.metadata.owner_references:

@@ -1,9 +1,9 @@
 """Writes of this process whose watch events have not arrived yet.
 
 The response to a write and its watch event may arrive in either order. A claim that is being
-created must be counted before it can be seen, and a claim that was deleted must not be counted
-although it still looks alive. Both are identified unambiguously: a new claim by its generated name,
-a deleted one by its uid.
+created must be counted before its watch event, and a claim that was deleted must not be counted
+although the mirror still shows it. Both are identified unambiguously: a new claim by its generated
+name, a deleted one by its uid.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class ComingClaim:
     until: datetime | None = None  # when to give up on one that may not exist
 
     def may_come(self, now: datetime) -> bool:
-        """Whether it may still turn up."""
+        """Whether its watch event may still arrive."""
         return self.until is None or now < self.until
 
 
@@ -43,7 +43,7 @@ class Expectations:
         return True
 
     def rename(self, old: str, new: str) -> bool:
-        """Expect a claim under another name; say whether it was expected."""
+        """Expect a claim under another name; return whether it was expected."""
         found = self._coming.pop(old, None)
         if found is None:
             return False
@@ -51,7 +51,7 @@ class Expectations:
         return True
 
     def doubt(self, name: str, now: datetime) -> bool:
-        """Wait a while for a claim whose creation got no response; say whether it was expected."""
+        """Expect a claim whose creation got no response until a deadline; return whether it was."""
         self._coming = {key: claim for key, claim in self._coming.items() if claim.may_come(now)}
         found = self._coming.get(name)
         if found is None:
@@ -70,7 +70,7 @@ class Expectations:
         return is_news
 
     def forget(self, uid: str) -> None:
-        """Drop what is known about a claim that is gone."""
+        """Drop the uid of a claim that is gone."""
         self._dismissed.discard(uid)
 
     def is_expected(self, name: str) -> bool:

@@ -28,7 +28,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Machines:
-    """The machines of a cluster, with the pods on them and what is intended for them."""
+    """The machines of a cluster, with their pods, deletion marks and nominations."""
 
     def __init__(self) -> None:
         """Begin without any machine."""
@@ -44,19 +44,19 @@ class Machines:
         self._all: tuple[StateNode, ...] = ()
 
     def put_node(self, node: Node) -> bool:
-        """Take in a Node, new or changed; say whether it changes anything."""
+        """Store a Node, new or changed; return whether anything has changed."""
         return self._put(self._nodes, node, _id_of_node(node))
 
     def drop_node(self, node: Node) -> bool:
-        """Forget a Node; say whether it was known."""
+        """Remove a Node; return whether it was there."""
         return self._drop(self._nodes, node)
 
     def put_claim(self, claim: NodeClaim) -> bool:
-        """Take in a NodeClaim, new or changed; say whether it changes anything."""
+        """Store a NodeClaim, new or changed; return whether anything has changed."""
         return self._put(self._claims, claim, claim.status.provider_id)
 
     def drop_claim(self, claim: NodeClaim) -> bool:
-        """Forget a NodeClaim; say whether it was known."""
+        """Remove a NodeClaim; return whether it was there."""
         return self._drop(self._claims, claim)
 
     def bind(self, key: str, pod: Pod) -> None:
@@ -86,7 +86,7 @@ class Machines:
         return bool(news)
 
     def unmark(self, name: str) -> bool:
-        """Take a mark back; say whether there was one."""
+        """Remove a mark; return whether there was one."""
         news = self._named(name) & self._marked
         self._marked -= news
         self._touched |= news
@@ -111,7 +111,7 @@ class Machines:
 
     @property
     def skipped_nodes(self) -> tuple[Node, ...]:
-        """The Nodes that are passed over for now, by name."""
+        """The Nodes that are ignored so far, by name."""
         return self._nodes.astray
 
     def all(self) -> tuple[StateNode, ...]:
@@ -230,7 +230,7 @@ def _id_of_node(node: Node) -> str:
 
 
 def _newest(members: list[R]) -> R | None:
-    """The one that speaks where several objects claim one machine."""
+    """The newest object, which is authoritative where several have one provider ID."""
     return max(members, key=_age_key, default=None)
 
 

@@ -29,15 +29,15 @@ _DEFAULT_BATCH = timedelta(seconds=10)  # of the setting batch_max_duration, unl
 
 @dataclass(frozen=True)
 class StateNode:
-    """One machine; at least one of ``node`` and ``node_claim`` is there.
+    """One machine; at least one of ``node`` and ``node_claim`` is set.
 
-    What follows from these is worked out once and kept, so share the object while nothing changes.
+    Derived values are computed once and cached, so share the object while nothing changes.
     """
 
     node: Node | None
     node_claim: NodeClaim | None
     pods: tuple[Pod, ...] = ()  # bound here and not finished, those being deleted included
-    is_marked: bool = False  # a command in progress is to remove it
+    is_marked: bool = False  # a command in progress will delete it
     nominated_until: datetime | None = None
 
     @cached_property
@@ -50,22 +50,22 @@ class StateNode:
 
     @property
     def hostname(self) -> str:
-        """What the hostname label says or will say."""
+        """The value of the hostname label, or the one it will get."""
         return self.labels.get(keys.HOSTNAME) or self.name
 
     @property
     def is_managed(self) -> bool:
-        """Whether the machine is ours."""
+        """Whether the machine has a NodeClaim."""
         return self.node_claim is not None
 
     @cached_property
     def is_registered(self) -> bool:
-        """Whether the Node has been taken over from the NodeClaim."""
+        """Whether the registration has copied the NodeClaim's labels and taints to the Node."""
         return not self.is_managed or self._node_has(keys.REGISTERED)
 
     @cached_property
     def is_initialized(self) -> bool:
-        """Whether the machine has everything it was promised to have."""
+        """Whether the Node is initialized: ready, with all resources and no startup taints."""
         return not self.is_managed or self._node_has(keys.INITIALIZED)
 
     @property
@@ -75,7 +75,7 @@ class StateNode:
 
     @cached_property
     def is_ready(self) -> bool:
-        """Whether the Node says that it is ready."""
+        """Whether the Node reports that it is ready."""
         if self.node is None:
             return False
         return is_true(self.node.status.conditions, READY)
@@ -86,7 +86,7 @@ class StateNode:
 
     @cached_property
     def is_deleting(self) -> bool:
-        """Whether the machine is on its way out."""
+        """Whether the machine is being deleted, or marked for it."""
         if self.is_marked:
             return True
         if self.node_claim is not None:
@@ -99,7 +99,7 @@ class StateNode:
         return self.nominated_until is not None and now < self.nominated_until
 
     def lifetime_left(self, now: datetime) -> float:
-        """The part of its life the machine has before it: one when new, zero when it expires."""
+        """The fraction of ``expireAfter`` that is left: one when new, zero when it expires."""
         claim = self.node_claim
         length = durations.period(claim.spec.expire_after) if claim is not None else None
         created = claim.metadata.creation_timestamp if claim is not None else None
@@ -114,17 +114,17 @@ class StateNode:
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
-        """The labels that count."""
+        """The labels of the Node once it is registered, before that of the NodeClaim."""
         return self._speaker.metadata.labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations that count."""
+        """The annotations of the same object as the labels."""
         return self._speaker.metadata.annotations
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that keep pods away, without the temporary ones of its start."""
+        """The taints for the scheduler, without the ephemeral ones of a starting machine."""
         claim = self.node_claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -138,7 +138,7 @@ class StateNode:
 
     @cached_property
     def capacity(self) -> Resources:
-        """The size of the machine, promised or real."""
+        """The capacity that the Node reports, or the NodeClaim before it does."""
         return self._size(
             self.node.status.capacity if self.node else {},
             self.node_claim.status.capacity if self.node_claim else {},
@@ -146,7 +146,7 @@ class StateNode:
 
     @cached_property
     def allocatable(self) -> Resources:
-        """What the machine has for pods, promised or real."""
+        """The allocatable that the Node reports, or the NodeClaim before it does."""
         return self._size(
             self.node.status.allocatable if self.node else {},
             self.node_claim.status.allocatable if self.node_claim else {},
@@ -154,12 +154,12 @@ class StateNode:
 
     @cached_property
     def requested(self) -> Resources:
-        """What the pods on the machine ask for."""
+        """The requests of the pods on the machine."""
         return total(pod_requests(pod) for pod in self.pods)
 
     @cached_property
     def requested_by_daemons(self) -> Resources:
-        """The part of it that daemons ask for."""
+        """The requests of the daemons on the machine."""
         return total(pod_requests(pod) for pod in self.pods if is_daemon(pod))
 
     @property
@@ -195,5 +195,5 @@ class StateNode:
 
 
 def nomination_window(batch_max: timedelta = _DEFAULT_BATCH) -> timedelta:
-    """How long a machine that was promised pods waits for them."""
+    """How long a nomination holds."""
     return max(2 * batch_max, _SHORTEST_NOMINATION)

@@ -1,4 +1,4 @@
-"""Names in the cluster: where an object lives, and what an object is known by."""
+"""Keys of objects: namespace, key within a kind, identity and uid."""
 
 from functools import cache
 from typing import Final, TypeAlias
@@ -11,12 +11,12 @@ Identity: TypeAlias = tuple[str, str, str]  # group, kind and key
 
 
 def namespace_of(resource: Resource) -> str:
-    """The namespace an object lives in; meaningless for a kind that lives in none."""
+    """The namespace of an object; meaningless for a cluster-scoped kind."""
     return resource.metadata.namespace or DEFAULT_NAMESPACE
 
 
 def key_of(resource: Resource) -> str:
-    """What an object is known by within its kind: ``namespace/name``, or its name alone."""
+    """The key of an object within its kind: ``namespace/name``, or its name alone."""
     metadata = resource.metadata
     if not resource.namespaced:
         return metadata.name
@@ -34,11 +34,11 @@ def _home_of(kind: type[Resource]) -> tuple[str, str]:
 
 
 def uid_of(resource: Resource) -> str:
-    """The object's uid; for one that no API server has seen, a text that serves as well."""
+    """The object's uid; for one that no API server has stored, a unique text in its place."""
     return resource.metadata.uid or f"{resource.kind.lower()}/{key_of(resource)}"
 
 
 def may_be_same(one: Resource, other: Resource) -> bool:
-    """Whether two objects of one name may be the same, and not an object and its successor."""
+    """Whether two objects of one name may be the same: their uids do not differ."""
     left, right = one.metadata.uid, other.metadata.uid
     return not (left and right) or left == right

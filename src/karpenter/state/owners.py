@@ -1,7 +1,7 @@
 """Owners of pods: from a pod to its ReplicaSet, and from that to its Deployment.
 
-Owner references say it. Where a ReplicaSet is not among the objects, as in a file of pods alone,
-its name is used: a Deployment appends one hyphenated suffix to its own.
+Owner references name them. Where a ReplicaSet is not among the objects, as in a file of pods alone,
+the Deployment is derived from its name, which is the Deployment's name and one hyphenated suffix.
 """
 
 from collections.abc import Container, Mapping
@@ -32,7 +32,7 @@ def deployment_of(replica_set: ReplicaSet) -> str:
 def named_by(owner: OwnerReference, namespace: str, replica_sets: Container[str]) -> str:
     """The key of the Deployment that the ReplicaSet of a pod is named after, or nothing.
 
-    Nothing, too, for a ReplicaSet that is given: it says itself whose it is.
+    Nothing, too, for a ReplicaSet that is among the objects: its owner reference decides.
     """
     if owner.kind != "ReplicaSet":
         return ""
@@ -45,10 +45,10 @@ def deployment_of_pod(
     replica_sets: Mapping[str, ReplicaSet],
     deployments: Mapping[str, Deployment],
 ) -> str:
-    """The key of the Deployment that a pod is of, or nothing.
+    """The key of the Deployment that a pod belongs to, or nothing.
 
-    One that is known only by the name of a ReplicaSet, or because the pod has no controller, must
-    select it.
+    Without an owner reference to follow, because the ReplicaSet is missing or the pod has no
+    controller, the Deployment must select the pod.
     """
     owner, namespace = controller_of(pod), namespace_of(pod)
     if owner is None:

@@ -14,7 +14,7 @@ _replace = msgspec.structs.replace
 
 
 def missing_claims(objects: Mapping[Identity, Resource]) -> dict[Identity, Resource]:
-    """The claims that pods lack, and those pods again that have to name them in their status."""
+    """The claims that pods lack, and the pods whose status has to name them, updated."""
     templates = {
         key_of(each): each for each in objects.values() if isinstance(each, ResourceClaimTemplate)
     }
@@ -34,7 +34,7 @@ def missing_claims(objects: Mapping[Identity, Resource]) -> dict[Identity, Resou
 def _device_claims(
     pod: Pod, templates: Mapping[str, ResourceClaimTemplate]
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield the claims a pod lacks, by its names for them; none of a template that is missing."""
+    """Yield the claims a pod lacks, by their names in its spec; none if the template is missing."""
     known = {entry.name for entry in pod.status.resource_claim_statuses}
     for entry in pod.spec.resource_claims:
         template = templates.get(f"{pod.metadata.namespace}/{entry.resource_claim_template_name}")

@@ -1,4 +1,4 @@
-"""Questions about a pod that more than one planner asks."""
+"""Predicates on pods that more than one planner uses."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -8,12 +8,12 @@ from karpenter.model.taints import DISRUPTED, tolerates
 
 _FINISHED: Final = ("Succeeded", "Failed")
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
-# How long after its deletion was due a pod may still exist before it is no longer waited for
+# A pod that exists this long after its deletion was due no longer blocks the drain
 _STUCK_AFTER: Final = timedelta(seconds=60)
 
 
 def key_of(pod: Pod) -> str:
-    """The pod's name in the cluster: ``namespace/name``."""
+    """The pod's key: ``namespace/name``."""
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
 
 
@@ -43,7 +43,7 @@ def is_daemon(pod: Pod) -> bool:
 
 
 def is_mirror(pod: Pod) -> bool:
-    """Whether the pod stands for one the kubelet runs by itself."""
+    """Whether the pod mirrors a static pod of the kubelet."""
     return _is_owned_by(pod, "v1", "Node")
 
 
@@ -53,28 +53,28 @@ def is_stateful(pod: Pod) -> bool:
 
 
 def is_critical(pod: Pod) -> bool:
-    """Whether the cluster or its node cannot do without the pod."""
+    """Whether the pod has a system-critical priority class."""
     return pod.spec.priority_class_name in _CRITICAL
 
 
 def tolerates_disruption(pod: Pod) -> bool:
-    """Whether the pod wants to stay on a node that is being emptied."""
+    """Whether the pod tolerates the taint of a node that is being drained."""
     return any(tolerates(toleration, DISRUPTED) for toleration in pod.spec.tolerations)
 
 
 def is_stuck(pod: Pod, *, now: datetime) -> bool:
-    """Whether the pod should have been gone for long; its time includes its grace period."""
+    """Whether the pod is long overdue; its deletion timestamp includes the grace period."""
     end = pod.metadata.deletion_timestamp
     return end is not None and now - end > _STUCK_AFTER
 
 
 def is_drainable(pod: Pod, *, now: datetime) -> bool:
-    """Whether the pod leaves a node that is being emptied, or can be made to."""
+    """Whether a drain has to remove the pod, or wait for its end."""
     return not tolerates_disruption(pod) and not is_mirror(pod) and not is_stuck(pod, now=now)
 
 
 def awaits_eviction(pod: Pod, *, now: datetime) -> bool:
-    """Whether a node is not empty for as long as it has the pod."""
+    """Whether the pod keeps a drain from being complete."""
     return not is_finished(pod) and is_drainable(pod, now=now)
 
 

@@ -31,7 +31,7 @@ from karpenter.state.object_keys import key_of, namespace_of, uid_of
 from karpenter.state.owners import controller_of, deployment_of, named_by
 from karpenter.state.pods import is_active
 
-MOST_PODS: Final = 150_000  # what Kubernetes promises to run in one cluster
+MOST_PODS: Final = 150_000  # the size of a cluster that Kubernetes supports
 TEMPLATE_HASH: Final = "pod-template-hash"
 JOB_NAME: Final = "batch.kubernetes.io/job-name"
 LEGACY_JOB_NAME: Final = "job-name"
@@ -46,7 +46,7 @@ _canonical: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class TooManyPodsError(ValueError):
-    """A workload that asks for more pods than a cluster can hold."""
+    """A workload that requests more pods than a cluster can hold."""
 
     def __init__(self, workload: Resource, wanted: int) -> None:
         """Name the workload and how many pods it asks for."""
@@ -61,12 +61,12 @@ def missing_objects(objects: Iterable[Resource]) -> list[Resource]:
     """Return the pods that the workloads among ``objects`` lack, and what comes with them.
 
     Raises:
-        TooManyPodsError: for the workload that asks for more than a cluster can hold.
+        TooManyPodsError: for the workload that requests more than a cluster can hold.
     """
     found = _ByKind(objects)
     deployments = {key_of(deployment) for deployment in found.of(Deployment)}
     maker = _Maker(found, deployments)
-    # ordinals are names that no other pod may take, so StatefulSets come first
+    # StatefulSets come first: their pods have fixed names, which others must not take
     for stateful_set in found.of(StatefulSet):
         maker.number(stateful_set)
     rolled_out: dict[str, list[ReplicaSet]] = defaultdict(list)  # key of a Deployment -> its own
@@ -94,7 +94,7 @@ class _ByKind:
             self._found[type(each)].append(each)
 
     def of(self, kind: type[R]) -> list[R]:
-        """The objects of a kind, in the order in which they were given."""
+        """The objects of a kind, in the order of the input."""
         return cast(list[R], self._found[kind])  # sound, because each is filed under its type
 
 
@@ -157,7 +157,7 @@ class _Maker:
         self._make(deployment, current, current.spec.template, spec.replicas - existing)
 
     def run(self, job: Job) -> None:
-        """Make the pods that a Job would run at the same time and does not."""
+        """Make the pods that a Job lacks to run at its parallelism."""
         spec, status = job.spec, job.status
         if spec.suspend or any(c.status == TRUE for c in status.conditions if _is_final(c.type)):
             return
@@ -239,7 +239,7 @@ def _label_set(pod: Pod) -> frozenset[tuple[str, str]]:
 
 
 def _is_current(replica_set: ReplicaSet, deployment: Deployment) -> bool:
-    """Whether a ReplicaSet was made from what the Deployment says now."""
+    """Whether a ReplicaSet was made from the Deployment's present template."""
     template = replica_set.spec.template
     labels = {k: v for k, v in template.metadata.labels.items() if k != TEMPLATE_HASH}
     metadata = _replace(template.metadata, labels=labels)

@@ -1,4 +1,4 @@
-"""What a pod asks of a node: its containers, its init phase, its sidecars and its overhead.
+"""The requests of a pod: its containers, its init phase, its sidecars and its overhead.
 
 Notation
     sidecar     an init container that restarts ``Always``; it runs beside all that comes after it
@@ -6,9 +6,8 @@ Notation
     peak        the most any step of the init phase needs: the step and the sidecars before it
 
 A pod needs the larger of base and peaks, resource by resource. Requests for the whole pod replace
-those of its containers where Kubernetes allows it, and the runtime's overhead comes on top.
-Negative amounts count as zero: a pod that added room would break the invariant that room only
-shrinks.
+those of its containers where Kubernetes allows it, and the runtime's overhead is added.
+Negative amounts count as zero: with one, placing a pod would enlarge the room that is left.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +38,7 @@ def template_requests(spec: PodSpec) -> Resources:
 
 
 def with_limits_as_requests(spec: PodSpec) -> Resources:
-    """What a pod made from ``spec`` would need once limits stand in for missing requests."""
+    """What a pod made from ``spec`` would need, with missing requests filled in from limits."""
     defaulted = {
         container.name: Resources.from_wire(
             {**container.resources.limits, **container.resources.requests}
@@ -109,7 +108,7 @@ def _reports_resources(status: ContainerStatus) -> bool:
 
 
 def is_resize_infeasible(pod: Pod) -> bool:
-    """Whether the node has said that it can never give the pod the size it asks for."""
+    """Whether the kubelet has reported that the requested size never fits on the node."""
     return pod.status.resize == _INFEASIBLE or any(
         condition.type == "PodResizePending" and condition.reason == _INFEASIBLE
         for condition in pod.status.conditions

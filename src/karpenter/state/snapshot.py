@@ -2,7 +2,7 @@
 
 A snapshot never changes and is cheap to share. Namespaced objects are keyed by ``namespace/name``,
 others by their name. Mappings keep the order in which objects arrived, which is meaningless: sort
-before you iterate into a result. The snapshot only holds data; planners draw the conclusions.
+before you iterate into a result. The snapshot only holds data; decisions are made by planners.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -54,11 +54,11 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything a plan may depend on; look-ups only."""
+    """Everything a plan may depend on; lookups only."""
 
     nodes: tuple[StateNode, ...] = ()  # every machine, those being removed included
     unlaunched: tuple[NodeClaim, ...] = ()  # claims without a machine so far, by name
-    skipped_nodes: tuple[Node, ...] = ()  # of a pool, but not yet known well enough, by name
+    skipped_nodes: tuple[Node, ...] = ()  # of a pool, without provider ID or type yet, by name
     coming: Mapping[str, ComingClaim] = field(default_factory=dict)  # claims being created
     dismissed: frozenset[str] = frozenset()  # uids of claims whose deletion was requested
     launches_held: Mapping[str, datetime] = field(default_factory=dict)  # by pool, until when
@@ -104,7 +104,7 @@ class Snapshot:
         return self._nodes_by_pool.get(node_pool, ())
 
     def claimed_for(self, node_pool: str) -> tuple[StateNode, ...]:
-        """The machines whose claims are of one pool, whatever the labels of their Nodes say."""
+        """The machines whose claims are of one pool, whatever the labels of their Nodes are."""
         return self._claimed_by_pool.get(node_pool, ())
 
     def pdbs_in(self, namespace: str) -> tuple[PodDisruptionBudget, ...]:
@@ -157,7 +157,7 @@ class Snapshot:
 
 
 def with_going(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
-    """The same cluster with these machines on their way out."""
+    """The same cluster with these machines marked for deletion."""
     if not names:
         return snapshot
     nodes = tuple(

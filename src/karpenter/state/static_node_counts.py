@@ -8,9 +8,9 @@ counts each would undo what another does, so this is the only place where claims
     staying     what is left when each couple has become one and all marked claims are gone
     slots       how many more claims ``limits.nodes`` allows; every claim that exists takes one
 
-An annotation on the replacement names the claim it replaces, so a process that takes over counts
-the same. It does not know the command, though: a couple without a command counts as one until the
-replacement is initialized, and then the other claim is the first to be deleted.
+An annotation on the replacement names the claim it replaces, so the next leader counts the same.
+Commands are not persisted, though: a couple without a command counts as one until the replacement
+is initialized, and then the other claim is the first to be deleted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,8 +38,8 @@ class StaticCount:
     standing: int
     slots_left: int | None  # None without a limit
     couples: Mapping[str, str] = field(default_factory=dict)  # a claim -> its replacement
-    superseded: frozenset[str] = frozenset()  # claims whose replacements stand
-    coming: frozenset[str] = frozenset()  # standing, but not seen yet
+    superseded: frozenset[str] = frozenset()  # claims whose replacements are initialized, or late
+    coming: frozenset[str] = frozenset()  # standing, but without a watch event so far
     held_until: datetime | None = None  # launches have failed, and none is tried before then
     alone: int = 0  # standing, but removed before their replacements are created
 
@@ -50,21 +50,21 @@ class StaticCount:
 
     @property
     def missing(self) -> int:
-        """How many more are wanted; one that goes first is made up for only when it goes."""
+        """How many to create; a claim that is deleted first is replaced only after that."""
         return max(0, self.replicas - self.staying - self.alone)
 
     @property
     def surplus(self) -> int:
-        """How many are too many."""
+        """How many to delete."""
         return max(0, self.staying - self.replicas)
 
     @property
     def has_too_many(self) -> bool:
-        """Whether others come first: scaling down, or replacements that are under way."""
+        """Whether scaling down, or replacements in progress, have to finish first."""
         return self.standing > self.replicas
 
     def slots(self, wanted: int) -> int:
-        """How many of so many more claims the limit allows."""
+        """How many of ``wanted`` more claims the limit allows."""
         return wanted if self.slots_left is None else max(0, min(wanted, self.slots_left))
 
 
@@ -101,13 +101,13 @@ def count_static(pool: NodePool, snapshot: Snapshot, *, now: datetime) -> Static
 
 
 def standing_claims(pool: str, snapshot: Snapshot) -> dict[str, StateNode]:
-    """The claims of a pool that are there to stay as far as is known, by name."""
+    """The claims of a pool that are neither deleted nor about to be, by name."""
     found = _claims(pool, snapshot)
     return {key: machine for key, machine in found.items() if not _is_going(machine, snapshot)}
 
 
 def _claims(pool: str, snapshot: Snapshot) -> dict[str, StateNode]:
-    """Every claim of a pool with what there is of its machine, by name."""
+    """Every claim of a pool, as a machine, by name."""
     found = {_claim(machine).metadata.name: machine for machine in snapshot.claimed_for(pool)}
     for claim in snapshot.unlaunched:
         if claim.metadata.labels.get(NODEPOOL) == pool:
@@ -123,7 +123,7 @@ def _is_going(machine: StateNode, snapshot: Snapshot) -> bool:
 
 
 def _replacements(standing: Mapping[str, StateNode]) -> Iterator[tuple[str, str]]:
-    """The claims that replace another that is there, each with that other."""
+    """The claims whose annotation names a standing claim, each with that claim."""
     for key, machine in sorted(standing.items()):
         replaced = standing.get(_annotated(machine))
         if replaced is None or replaced is machine:
@@ -133,7 +133,7 @@ def _replacements(standing: Mapping[str, StateNode]) -> Iterator[tuple[str, str]
 
 
 def _couples(under_way: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Claims with their replacements, each in one couple at most, whatever annotations say."""
+    """Claims with their replacements; each is in one couple at most, whatever the annotations."""
     couples: dict[str, str] = {}
     for replacement, replaced in under_way:
         taken = couples.keys() | set(couples.values())
