@@ -18,13 +18,13 @@ HasTime = Callable[[], bool]
 
 
 def always() -> bool:
-    """There is time."""
+    """The deadline check of a caller without a deadline."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One packing of a problem's pods, with what is needed to look back at it."""
+    """One packing of a problem's pods, with the counts and rules at its end, to explain it."""
 
     packing: Packing
     diagnosis: Diagnosis
@@ -44,8 +44,8 @@ def begin(
     """Prepare to place the pods of a compiled problem.
 
     Args:
-        insists: whether a claim for the best domain of a spread goes before a runner-up.
-        barred: for pods that may not go to some machines, by position: those machines.
+        insists: whether a claim for the best domain of a spread is preferred to a runner-up.
+        barred: position of a pod -> machines that it may not go to, as a mask.
     """
     problem = compiled.problem
     options = problem.options
@@ -89,7 +89,7 @@ def pack(
 ) -> Attempt:
     """Place the pods of a compiled problem greedily, in Karpenter's order.
 
-    ``insists`` says whether a claim for the best domain of a spread goes before a runner-up.
+    ``insists``: whether a claim for the best domain of a spread is preferred to a runner-up.
     """
     beginning = begin(compiled, insists=insists)
     order = pod_order(compiled.problem.pods, compiled.class_of, first, last)
@@ -98,12 +98,12 @@ def pack(
 
 
 def devices_for(compiled: CompiledProblem, classes: Iterable[PodClass]) -> Devices:
-    """What gives devices to pods of these classes."""
+    """The device allocator, or a stub where none is needed."""
     if compiled.problem.options.ignore_device_claims or not any(
         pod_class.uses_devices for pod_class in classes
     ):
         return IGNORING_DEVICES
-    # Few clusters have devices, and starting a command should not cost more for them
+    # Imported on demand: few clusters have devices, and the import slows the start of a command
     from karpenter.scheduling.devices.allocator import DeviceAllocator
 
     return DeviceAllocator(compiled)
@@ -117,12 +117,12 @@ def pod_order(
 ) -> list[int]:
     """The order in which pods are tried: largest cpu, then memory, then oldest, then by uid.
 
-    Pods that are costly to plan for come after all others, in the same order. A pod that is
-    not created yet, such as a virtual pod of a buffer, is the youngest. Names order pods without
-    a uid, so that the order of the input never matters.
+    Pods that are costly to plan for come after all others, in the same order. A pod without a
+    creation time, such as a virtual pod of a buffer, counts as the youngest. Pods without a uid are
+    ordered by name, so that the order of the input never matters.
     """
-    # sorting is stable, so it is done once for each key, the last one to decide first; keys that
-    # are one number or text each sort several times as fast as tuples
+    # One stable sort per key, the least significant key first: keys that are one number or text
+    # each sort several times as fast as tuples
     metas = [pod.metadata for pod in pods]
     uids = [meta.uid for meta in metas]
     order = list(range(len(pods)))

@@ -1,17 +1,18 @@
 """A lower bound for the price of any plan, computed without planning.
 
-It is a dual solution of the packing problem. Every pod gets a share of what nodes cost, such that
-the shares of the pods that fit on one machine never exceed its price. Then all shares together are
-at most the cost of any packing. A share is a rate for every unit of a resource that the pod
-requests; what is left of a machine's price goes to the pods that need a machine of its kind at all.
+It is a feasible solution of the packing problem's dual. Every pod gets a share of what nodes cost,
+such that the shares of the pods that fit on one machine never exceed its price. By weak duality the
+sum of all shares is at most the cost of any packing. A share is a rate for every unit of a resource
+that the pod requests; what is left of a machine's price is shared by the pods that need such a
+machine.
 
-Room on machines that exist can be had for nothing, so what it could hold is taken off: of each
-resource as much as is free, at the highest rate that any pod pays which may use it.
+Room on machines that exist costs nothing, so what it could hold is subtracted: of each resource as
+much as is free, at the highest rate of the pods that may use it.
 
-The rates differ between pods that may use different offerings: a pod that needs an accelerator pays
-for it, and one that does not pays no more for its cpu than the cheapest machine costs. The order in
+The rates differ between pods that may use different offerings: a pod that needs an accelerator
+includes its price, and one that does not has the cpu rate of the cheapest machine. The order in
 which resources are charged decides how tight the bound is, never whether it holds; so a few orders
-are tried, and the highest bound counts.
+are tried, and the highest bound is returned.
 
 Notation
     crowd    pods that may use the same offerings
@@ -45,7 +46,7 @@ class FreeRoom:
     """Room on machines that exist."""
 
     free: Sequence[Mapping[str, int]] = ()  # machine -> resource -> what is left
-    usable: Callable[[PodClass], int] = lambda _: 0  # machines that a class may use, as a mask
+    usable: Callable[[PodClass], int] = lambda _: 0  # class -> machines it may use, as a mask
 
 
 _NO_ROOM: Final = FreeRoom()
@@ -60,10 +61,10 @@ def lower_bound(
     """The least that new machines for pods can cost per hour.
 
     Args:
-        templates: the pools to buy from; their limits are not looked at.
+        templates: the pools to buy from; their limits are ignored.
         served: how many pods there are of each class, wherever a plan puts them.
         well_known: labels that pools need not define for a pod that asks for them.
-        room: what pods can have for nothing.
+        room: free room on machines that exist.
     """
     markets = markets_of(templates)
     crowds = _distinct_crowds(_gathered(served, room), markets, well_known)
@@ -94,7 +95,7 @@ class _Crowd:
 
 @dataclass(slots=True)
 class _Demands:
-    """What pods with the same demands on their node ask for."""
+    """The requests of pods with the same demands on their node."""
 
     alternatives: Sequence[Requirements]
     tolerations: tuple[Toleration, ...]
@@ -218,7 +219,7 @@ class _Rooms:
         )
 
     def worth(self, rates: Mapping[_Crowd, Mapping[str, float]]) -> float:
-        """What pods in these rooms could pay at most."""
+        """The highest sum of shares of pods in these rooms."""
         return sum(
             amount * max(rates.get(self._crowds[user], {}).get(name, 0.0) for user in users)
             for users, total in self._totals.items()
@@ -228,7 +229,7 @@ class _Rooms:
 
 
 class _Sheet:
-    """What is still left of the price of each size, and the rates charged so far."""
+    """The slack of the dual: what is left of each size's price, after the rates charged so far."""
 
     __slots__ = ("_amounts", "_charged", "_left", "_rates", "_rooms")
 
@@ -262,7 +263,7 @@ class _Sheet:
         return twin
 
     def charge(self, crowd: _Crowd, name: str) -> float:
-        """Raise a crowd's rate for a resource as far as it goes; return what that brings in."""
+        """Raise a crowd's rate until the price of some size is used up; return the gain."""
         if name == _NODE:
             return self._charge_for_nodes(crowd)
         demand = crowd.demand.get(name, 0)
@@ -296,7 +297,7 @@ class _Sheet:
         return rate * crowd.nodes
 
     def _least_nodes(self, crowd: _Crowd) -> int:
-        """How many machines a crowd needs were all of them the largest, whichever resource."""
+        """The least number of machines for a crowd, if all had the most of each resource."""
         largest = {
             name: max(self._amounts[name][size] for size in crowd.sizes) for name in crowd.demand
         }

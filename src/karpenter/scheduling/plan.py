@@ -1,7 +1,7 @@
-"""What the solver answers: claims to create, pods for machines that exist, and reasons.
+"""The solver's output: claims to create, pods for machines that exist, and reasons.
 
-Every pod of a problem is in exactly one of the lists. Pods and machines are named as users name
-them, so that a plan can be printed, compared and stored without the problem it came from.
+Every pod of a problem is in exactly one of the lists. Pods and machines are given by name, so that
+a plan can be printed, compared and stored without the problem it came from.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -58,7 +58,7 @@ class Candidate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one pool does not take a pod; an empty pool means that none could."""
+    """Why one pool does not take a pod; an empty name of a pool means all of them."""
 
     node_pool: str
     why: Why
@@ -67,7 +67,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The cheapest way to launch a claim as things stand."""
+    """The cheapest available offering of a claim."""
 
     instance_type: str
     zone: str
@@ -122,7 +122,7 @@ class PackingOutcome:
     mode: PackingMode
     candidate: Candidate
     solver: str  # "builtin", or the library that was used
-    is_cut: bool  # the clock ended the search, so that another machine may plan otherwise
+    is_cut: bool  # the deadline ended the search, so the plan depends on CPU speed
     alternatives: tuple[Alternative, ...] = ()
     failures: tuple[str, ...] = ()  # of the solver
 
@@ -143,7 +143,7 @@ class Plan:
     existing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # machine -> pods
     unplaced: tuple[Unplaced, ...] = ()
     deferred: tuple[str, ...] = ()  # pods that wait for a reservation
-    unevaluated: tuple[str, ...] = ()  # pods whose turn did not come in time
+    unevaluated: tuple[str, ...] = ()  # pods that were not tried before the deadline
     empty_pools: tuple[Reason, ...] = ()  # pools that have no instance type left at all
     costly: Mapping[str, str] = field(default_factory=dict)  # pod -> why it comes after others
     hourly_cost: float = 0.0
@@ -154,12 +154,12 @@ class Plan:
 
     @cached_property
     def bound(self) -> Bound:
-        """What nodes for the placed pods cost at least; worked out when asked for."""
+        """The lower bound for the placed pods; computed lazily."""
         return self.least_cost()
 
     @cached_property
     def rough_bound(self) -> float:
-        """A bound that is quick to work out, and no higher than ``bound``."""
+        """A bound that is cheap to compute, and no higher than ``bound``."""
         return self.rough_least_cost()
 
     @property
@@ -169,7 +169,7 @@ class Plan:
 
     @cached_property
     def expected_cost(self) -> float:
-        """What the nodes will cost per hour, since spot is not always had at its lowest price."""
+        """The expected cost of the nodes per hour: spot may launch above its lowest price."""
         return self.expectation()
 
     def with_packing(self, outcome: PackingOutcome) -> "Plan":

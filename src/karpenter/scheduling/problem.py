@@ -1,4 +1,4 @@
-"""What the solver is asked: pods, machines, pools, and the settings that shape the answer."""
+"""The solver's input: pods, machines, pools, and the settings that shape the plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ MOST_INSTANCE_TYPES = 600
 class PodVolumes:
     """The volumes of a pod, resolved."""
 
-    alternatives: tuple[Requirements, ...] = ()  # any one will do; none means anywhere
+    alternatives: tuple[Requirements, ...] = ()  # one has to be met; empty means any node
     attached: Mapping[str, frozenset[str]] = field(default_factory=lambda: _NONE)
     # CSI driver -> persistent volume claims it attaches ("namespace/name")
 
@@ -39,14 +39,14 @@ class PackingMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """How prices shape a plan; a pool's annotations may say otherwise for the pool."""
+    """How prices shape a plan; a pool's annotations may override them."""
 
     packing: PackingMode = PackingMode.KARPENTER
     budget: float = 1.0  # nominal seconds for one plan
-    node_cost: float = 0.02  # dollars per hour that a node costs beside its price
+    node_cost: float = 0.02  # fixed cost of a node besides its price, in dollars per hour
     min_types: int = 5  # that a claim keeps, launched on-demand
     min_spot_types: int = 15  # and launched on spot
-    price_slack: float = 0.1  # types up to so much above the cheapest are kept too
+    price_slack: float = 0.1  # types up to this fraction above the cheapest are kept too
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Options:
     best_effort_min_values: bool = False
     ignore_device_claims: bool = True
     reserved_capacity: bool = True
-    strict_reservations: bool = True  # rather wait than miss a reservation
+    strict_reservations: bool = True  # pods wait for a reservation rather than use other capacity
     most_instance_types: int = MOST_INSTANCE_TYPES  # listed on a claim
     reservation_credits: Mapping[str, int] = field(default_factory=dict)
     cost: CostOptions = field(default_factory=CostOptions)

@@ -58,17 +58,17 @@ class PassSettings:
     overlays: bool = False
     buffers: bool = False
     static: bool = False
-    deletion_cost_is_ours: bool = False  # and so says nothing about what a pod is worth
+    deletion_cost_is_ours: bool = False  # written by Karpenter, so ignored in eviction costs
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class BufferOutcome:
-    """What becomes of a buffer: how many pods it stands for and where they would be."""
+    """The outcome of a buffer: its number of virtual pods, and the nodes they fit on."""
 
     name: str  # "namespace/name"
     replicas: int
-    ready: bool  # all of it fits on machines that exist or are on their way
+    ready: bool  # all of it fits on machines that exist or are starting
     nodes: tuple[str, ...]
     detail: str = ""
 
@@ -95,7 +95,7 @@ class ProvisioningPlan:
     refused_overlays: tuple[RefusedOverlay, ...] = ()
     events: tuple[Announcement, ...] = ()
     waiting_for: tuple[str, ...] = ()  # claims that must launch before anything is planned
-    why_unlaunched: tuple[str, ...] = ()  # what these claims say about it, as far as they do
+    why_unlaunched: tuple[str, ...] = ()  # messages of these claims' conditions, if any
     next_passes: Mapping[str, str] = field(default_factory=dict)  # pod -> why a later one takes it
     cheapest: Alternative | None = None  # what packing by price would cost, where that was asked
 
@@ -158,7 +158,7 @@ def _static(
 
 
 class PassInputs:
-    """A cluster sorted out: the pods that wait, the pools to use, and problems about both."""
+    """The inputs of a pass: the pods that wait, the pools to use, and the refused of both."""
 
     def __init__(
         self,
@@ -168,9 +168,9 @@ class PassInputs:
         settings: PassSettings,
         compiler: Compiler | None = None,
     ) -> None:
-        """Sort out a cluster; nothing is planned yet.
+        """Determine the inputs of a pass; nothing is planned yet.
 
-        ``compiler`` keeps what overlays made of catalogues from one pass to the next.
+        ``compiler`` caches overlaid catalogues from one pass to the next.
         """
         self._snapshot = snapshot
         self._facts = facts
@@ -189,8 +189,8 @@ class PassInputs:
     def problem(self, pods: Sequence[Pod]) -> tuple[Problem, Mapping[str, Unplaced]]:
         """The problem of placing pods, and those that cannot enter it, by uid.
 
-        A pod whose volumes cannot be resolved has no place anywhere, nor has one that insists on
-        more topology rules than others can be burdened with.
+        These are pods whose volumes cannot be resolved, and pods with more required topology rules
+        than allowed.
         """
         snapshot, settings = self._snapshot, self._settings
         volumes = resolve_volumes(pods, self._storage)
@@ -321,12 +321,12 @@ def _announced(
 
 
 def failed_to_schedule(pod: str, why: str) -> Announcement:
-    """The text of the event of a pod that gets no place in a pass."""
+    """The event of a pod that gets no place in a pass."""
     return Announcement(f"Pod/{pod}", FAILED_SCHEDULING, f"{_FAILED_TO_SCHEDULE}, {why}")
 
 
 def _are_ours(excluded: Iterable[Reason]) -> bool:
-    """Whether there are pools that would be ours to use, were they ready."""
+    """Whether some excluded pool has a node class of this provider."""
     return any(reason.why is not Why.CLASS_UNSUPPORTED for reason in excluded)
 
 
@@ -347,7 +347,7 @@ def _class_events(
 
 
 def failure_message(entry: Unplaced) -> str:
-    """Say in one sentence why no pool takes a pod."""
+    """Why no pool takes a pod, in one sentence."""
     return "; ".join(
         f"nodepool {reason.node_pool}: {reason.detail}" if reason.node_pool else reason.detail
         for reason in entry.reasons

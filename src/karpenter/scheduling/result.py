@@ -19,13 +19,13 @@ from karpenter.scheduling.plan import Launch, PlannedClaim
 from karpenter.scheduling.problem import Options
 from karpenter.state.drift_hash import NODEPOOL_HASH_VERSION
 
-# Set while a node starts; a claim neither promises nor demands them
+# Labels that are set while a node starts, so a claim neither has nor requires them
 NOT_ON_CLAIMS: Final = frozenset({labels.HOSTNAME, labels.REGISTERED, labels.INITIALIZED})
 
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What claims that were narrowed alike share, whichever pods they hold."""
+    """The parts that claims with the same narrowing share, whichever pods they hold."""
 
     instance_types: tuple[str, ...]
     requirements: Requirements
@@ -49,7 +49,7 @@ class ClaimWriter:
     def planned(
         self, template: Template, claim: OpenClaim, pods: Sequence[str]
     ) -> PlannedClaim | list[Shortfall]:
-        """Write a claim out, or say which minimum choice its listed types no longer offer."""
+        """Write a claim, or return the ``minValues`` that its listed types do not reach."""
         key = (
             template.number,
             claim.shape,
@@ -111,7 +111,7 @@ class ClaimWriter:
 def with_bookings(
     template: Template, claim: OpenClaim, facts: ProviderFacts
 ) -> tuple[Requirements, int]:
-    """What a claim finally asks for, and which of its offerings that leaves."""
+    """The final requirements of a claim, and the offerings that remain."""
     held = claim.shape.requirements
     if not claim.bookings:
         return held, claim.bits
@@ -129,7 +129,7 @@ def with_bookings(
 
 
 def _too_small(universe: OfferingIndex, held: Requirements, wanted: int, bits: int) -> int:
-    """Offerings of types that hold the claim only on offerings it does not ask for in the end."""
+    """Offerings of types that fit the claim only on offerings outside its final requirements."""
     capacity_types = universe.values(labels.CAPACITY_TYPE, wanted & universe.launchable)
     if not capacity_types:
         return 0
@@ -156,7 +156,7 @@ def _requirements(
     held: Requirements, types: Sequence[str], capacity_types: Sequence[str]
 ) -> Requirements:
     chosen = [Requirement(labels.INSTANCE_TYPE, complement=False, values=frozenset(types))]
-    # to list fewer capacity types than the pool's minimum would make the claim invalid
+    # fewer capacity types than the pool's minValues would make the claim invalid
     if len(capacity_types) >= (held[labels.CAPACITY_TYPE].min_values or 1):
         chosen.append(requirement(labels.CAPACITY_TYPE, Operator.IN, capacity_types))
     kept = (entry for entry in held if entry.key not in NOT_ON_CLAIMS)

@@ -22,7 +22,7 @@ from karpenter.scheduling.reasons.pool_refusals import nothing_offered
 from karpenter.scheduling.result import ClaimWriter
 from karpenter.state.pods import key_of
 
-_MOST_STAGES: Final = 16  # that are looked at one by one
+_MOST_STAGES: Final = 16  # stages of a class that are checked one by one
 Witness = Callable[[CompiledProblem, "Attempt"], None]
 
 
@@ -38,11 +38,11 @@ def solve(
     """Plan where the pods of a problem go.
 
     Args:
-        has_time: asked now and then, while compiling too; once it says no, pods whose turn has
-            not come are reported as not evaluated.
-        first: uids of pods to begin with, in this order: those the last pass did not come to.
-        compiler: what was compiled for earlier passes, to be used again.
-        witness: is shown the packing that the plan was made from, to look back at it.
+        has_time: the deadline check, called now and then, while compiling too; once it is false,
+            the remaining pods are reported as not evaluated.
+        first: uids of pods to begin with, in this order: those the last pass did not evaluate.
+        compiler: the cache of earlier passes.
+        witness: is called with the packing that the plan was made from, for diagnosis.
         last: uids of pods that come after all others, such as those not created so far.
     """
     if not problem.pools:
@@ -61,7 +61,7 @@ def solve(
 def _cheapest(
     compiled: CompiledProblem, attempt: Attempt, plan: Plan, has_time: HasTime, *, insists: bool
 ) -> tuple[Attempt, Plan]:
-    # few clusters are packed by price, and starting a command should not cost more for them
+    # Imported on demand: few clusters are packed by price, and the import slows a command's start
     from karpenter.scheduling.cheapest.candidates import choose
 
     return choose(
@@ -70,7 +70,7 @@ def _cheapest(
 
 
 def _without_pools(problem: Problem) -> Plan:
-    """Leave every pod as it is; machines that exist are not tried either."""
+    """The plan without pools: every pod is unplaced; machines that exist are not tried either."""
     reason = Reason("", Why.NO_POOLS, "no dynamic node pool is ready")
     names = sorted(key_of(pod) for pod in problem.pods)
     return Plan(unplaced=tuple(Unplaced(name, (reason,)) for name in names))
@@ -81,8 +81,8 @@ def _packings(
 ) -> Iterator[tuple[Attempt, Plan]]:
     """Yield the packings to choose from, each with the plan it makes.
 
-    A claim for the best domain of a spread may use up limits or reservations that another pod would
-    have needed, so where pods are left out it is tried whether more fit on fewer claims.
+    A claim for the best domain of a spread may use up limits or reservations that another pod
+    needs, so where pods are left out, a second packing allows runner-up domains.
     """
     attempt = pack(compiled, has_time, first, last=last)
     plan = _plan(compiled, attempt)
@@ -162,7 +162,7 @@ def _rough_least_cost(compiled: CompiledProblem, served: Sequence[int]) -> float
 
 
 def _undefined(compiled: CompiledProblem) -> frozenset[str]:
-    """Labels that a pool need not define for a pod that asks for them.
+    """Labels that a pool need not define for a pod that requires them.
 
     A pod may go to a pool without its label, once another pod has made a claim define it.
     """
@@ -177,7 +177,7 @@ def free_room(compiled: CompiledProblem) -> FreeRoom:
     def usable(pod_class: PodClass) -> int:
         stages = pod_class.stages
         if len(stages) > _MOST_STAGES:
-            return staying  # more room than there is makes the bound lower, never wrong
+            return staying  # too many stages to check; overstated room only makes the bound lower
         found = 0
         for stage in stages:
             found |= nodes.suitable(pod_class, stage)

@@ -45,7 +45,7 @@ def plan_static(
 def static_launches(
     pool: NodePool, types: Iterable[InstanceType], count: int
 ) -> tuple[Launch | None, ...]:
-    """What so many new nodes of a static pool would be launched as, the cheapest ways first.
+    """The launches of new nodes of a static pool, the cheapest first.
 
     A reservation serves as many nodes as it has room for. None stands for a node that cannot be
     launched now.
@@ -99,7 +99,7 @@ def _first_to_go(
     now: datetime,
     worth: Callable[[Pod], float],
 ) -> list[tuple[str, ...]]:
-    """What to remove for one claim fewer, two, and so on; for a couple that is both of them."""
+    """The order of deletion: each entry makes one claim fewer; a couple is deleted together."""
     standing = standing_claims(pool.metadata.name, snapshot)
     coupled = count.couples.keys() | set(count.couples.values())
     single = {
@@ -112,7 +112,7 @@ def _first_to_go(
     rest = [single[key] for key in single.keys() - unlaunched - count.superseded]
     return [
         *((machine.name,) for key, machine in single.items() if key in count.superseded),
-        *(() for _ in count.coming - coupled),  # it can be deleted once it has been seen
+        *(() for _ in count.coming - coupled),  # deleted once its watch event has arrived
         *((key,) for key in waiting),
         *_seen(count.couples, standing),
         *((name,) for name in _cheapest_first(rest, now, worth)),
@@ -122,7 +122,7 @@ def _first_to_go(
 def _seen(
     couples: Mapping[str, str], standing: Mapping[str, StateNode]
 ) -> Iterator[tuple[str, ...]]:
-    """The couples, the replacement last; a claim that has not been seen yet cannot be removed."""
+    """The couples, the replacement last; claims without a watch event so far are omitted."""
     for replaced, replacement in sorted(couples.items()):
         found = standing.get(replacement)
         yield (standing[replaced].name, found.name) if found is not None else ()

@@ -1,9 +1,9 @@
 """What if some machines were removed: where would their pods go?
 
-Consolidation asks this for every machine of a large cluster. The cluster is compiled once, with
-every pod that may have to move among the pods to place and yet counted where it is. One question
-then costs about as much as placing the few pods it is about: counts are copied only for the groups
-those pods belong to, less the pods that leave, and machines are bits of a mask.
+Consolidation asks this for every machine of a large cluster. The cluster is compiled once; every
+pod that may have to move is among the pods to place, and also counted where it runs. A question
+then costs about as much as placing its few pods: only the counts of their groups are copied, less
+the pods that leave, and machines are bits of a mask.
 
 Notation
     mover     a pod to be placed: always, or only when its home is removed
@@ -44,11 +44,11 @@ class MovablePod:
 
     pod: Pod
     home: str = ""  # the pod is placed if this machine is removed; empty: in any case
-    is_pending: bool = False  # it has no place now either, so it blocks nothing
+    is_pending: bool = False  # it has no node now either, so it cannot be stranded
 
     @property
     def is_settled(self) -> bool:
-        """Whether it runs where it is, and could go on doing so."""
+        """Whether it runs on its machine."""
         return bool(self.home) and self.pod.status.phase != "Pending"
 
 
@@ -63,7 +63,7 @@ class Outcome:
 
 
 class WhatIf:
-    """A compiled cluster to ask."""
+    """A compiled cluster that answers what-if questions."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class WhatIf:
         Args:
             problem: the cluster; its pods are those of ``movers``, in the same order.
             movers: every pod that any question may be about.
-            closed: machines that take no pods which run well where they are.
-            compiler: what was compiled before, to be used again.
+            closed: machines that take no pods from other machines, only pending ones.
+            compiler: the cache of earlier passes.
         """
         self.compiled: Final = CompiledProblem(problem, compiler)
         self._problem = problem
@@ -118,13 +118,13 @@ class WhatIf:
         credit: Mapping[str, int] = _NOBODY,
         homeless_first: bool = False,
     ) -> Outcome:
-        """Say where pods would go if ``machines`` were not there.
+        """Place the pods of ``machines`` as if these were gone.
 
         Args:
             machines: those that go.
-            is_strict: rather leave a pod without a place than miss a reservation.
-            credit: reservations that would have so many machines more.
-            homeless_first: place those who are without a home before those whose home goes.
+            is_strict: leave a pod without a place rather than use other capacity than reserved.
+            credit: reservation -> instances that the removal frees.
+            homeless_first: place pods without a home before pods whose home is removed.
         """
         going = [self._numbers[machine.name] for machine in machines]
         without = _mask(going) | self.compiled.leaving_nodes
@@ -166,7 +166,7 @@ class WhatIf:
 
         packing = packed(insists=True)
         if packing.has_insisted and self._left_out(packing):
-            # as ``solve`` does: more may fit when a spread may use other than its best domain
+            # as in ``solve``: more pods may fit if spreads may use runner-up domains
             packing = min(packing, packed(insists=False), key=self._left_out)
         failed = [*packing.failed, *packing.deferred]
         existing: dict[str, tuple[str, ...]] = {}
@@ -174,7 +174,7 @@ class WhatIf:
             name = self.compiled.nodes.targets[number].name
             existing[name] = tuple(key_of(self._movers[p].pod) for p in placed)
             if self._unfinished >> number & 1:
-                # such a machine may never become ready
+                # the machine is not initialized and may never be, so its pods count as stranded
                 failed += [p for p in placed if self._movers[p].home]
         stranded = tuple(self._movers[p].pod for p in failed if not self._movers[p].is_pending)
         return Outcome(tuple(packing.claims), existing, stranded, len(positions))
@@ -189,18 +189,18 @@ class WhatIf:
         return self.compiled.templates[claim.template]
 
     def is_needed(self, claim: OpenClaim) -> bool:
-        """Whether a claim is for a pod that has a place now, and not only for pods that wait."""
+        """Whether a claim holds a pod that has a node now, and not only pending ones."""
         return any(not self._movers[p].is_pending for p in claim.members)
 
     def written(self, claim: OpenClaim) -> PlannedClaim | None:
-        """A claim as it would be created; None when its types no longer offer enough choice."""
+        """A claim as it would be created; None when its types do not reach ``minValues``."""
         writer = ClaimWriter(self._problem.facts, self._problem.options)
         pods = [key_of(self._movers[p].pod) for p in claim.members]
         planned = writer.planned(self.template(claim), claim, pods)
         return planned if isinstance(planned, PlannedClaim) else None
 
     def state_without(self, group: int, going: Sequence[int]) -> GroupState:
-        """The counts of a group when some machines, and all pods on them, are nowhere."""
+        """The counts of a group without some machines and all pods on them."""
         state = self._settled[group].copy()
         for number in going:
             if pods := self._counted_on(number).get(group):
@@ -210,7 +210,7 @@ class WhatIf:
         return state
 
     def is_void(self, group: int, going: Sequence[int]) -> bool:
-        """Whether all who keep others away by a group are on machines that go."""
+        """Whether all pods that state the rule of an inverse group are on removed machines."""
         gone = sum(self._counted_on(number).get(group, 0) for number in going)
         return bool(gone) and gone == self._speakers[group]
 
@@ -263,7 +263,7 @@ class WhatIf:
             state.add(domain, pods)
 
     def _forget_domains(self, state: GroupState, going: Sequence[int]) -> None:
-        """A domain that only machines on their way out are in is none any more."""
+        """Remove the domains that only removed machines are in."""
         nodes = self.compiled.nodes
         gone = _mask(going) | self.compiled.leaving_nodes
         for number in going:
@@ -304,7 +304,7 @@ class WhatIf:
 
 
 class _States(Sequence[GroupState]):
-    """The counts of one question, each made when it is first looked at."""
+    """The counts of one question, each made lazily."""
 
     __slots__ = ("_classes", "_going", "_made", "_what_if")
 

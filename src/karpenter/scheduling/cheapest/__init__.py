@@ -1,1 +1,1 @@
-"""Packing that looks at prices: markets of free pods, candidates for a plan, and their cost."""
+"""Packing by price: markets of free pods, candidates for a plan, and their cost."""

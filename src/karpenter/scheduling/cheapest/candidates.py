@@ -7,9 +7,9 @@ order too, but on claims of their own for each set of offerings they may use; ``
 through the rules of joining; pods that a claim refuses are packed in Karpenter's order at the end.
 So no candidate can break a rule that Karpenter's order keeps.
 
-A candidate is admissible when it places every pod that Karpenter's order places, and is dearer in
-neither price. Of the admissible ones the cheapest is kept, at expected prices and with what a node
-costs beside its price; Karpenter's own wins a tie.
+A candidate is admissible when it places every pod that Karpenter's order places, and neither its
+list price nor its expected price is higher. Of the admissible ones the cheapest is kept, at
+expected prices and with the fixed cost per node; Karpenter's own wins a tie.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ from karpenter.scheduling.result import with_bookings
 _CLOSE_ENOUGH: Final = 1.01  # of the bound; Karpenter's order is kept up to there
 _SAME: Final = 1 + 1e-9  # prices this near are equal
 _MOST_CLASSES: Final = 400  # of a market that the configuration program takes
-_GREEDY_SECONDS: Final = 1.0  # nominal, for what is built in, whatever the budget
+_GREEDY_SECONDS: Final = 1.0  # nominal, for the built-in algorithms, whatever the budget
 
 Write: TypeAlias = Callable[[Attempt], Plan]
 _Chooser: TypeAlias = Callable[
@@ -46,7 +46,7 @@ _Chooser: TypeAlias = Callable[
 
 @dataclass(slots=True)
 class _Search:
-    """What one choice has looked at."""
+    """The candidates that one choice has compared."""
 
     solver: str = "builtin"
     is_cut: bool = False
@@ -62,7 +62,7 @@ class _Found:
     refused: str = ""
 
     def objective(self, compiled: CompiledProblem) -> float:
-        """What is minimised: expected prices, and what nodes cost beside them."""
+        """What is minimised: expected prices, and the fixed cost of each node."""
         settings = compiled.problem.options.cost
         return self.expected + sum(
             pool_cost(compiled.templates[claim.template].node_pool, settings).node_cost
@@ -116,7 +116,7 @@ def choose(
 
 
 def expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
-    """What the claims of a packing will cost per hour: spot is not always the cheapest offering."""
+    """The expected cost of a packing's claims per hour: spot may launch above its lowest price."""
     facts, settings = compiled.problem.facts, compiled.problem.options.cost
     total = 0.0
     for claim in attempt.packing.claims:
@@ -127,7 +127,7 @@ def expected_cost(compiled: CompiledProblem, attempt: Attempt) -> float:
 
 
 def narrow(compiled: CompiledProblem, attempt: Attempt) -> None:
-    """Leave each claim of a pool that is packed by price the types it keeps, and a ceiling."""
+    """Narrow each claim of a pool that is packed by price, and set its price ceiling."""
     settings = compiled.problem.options.cost
     for claim in attempt.packing.claims:
         template = compiled.templates[claim.template]
@@ -140,7 +140,7 @@ def narrow(compiled: CompiledProblem, attempt: Attempt) -> None:
 
 
 def _is_worth_it(compiled: CompiledProblem, base: _Found) -> bool:
-    """Whether there are free pods on new claims, and something to be saved on them."""
+    """Whether new claims hold free pods, and the bound leaves something to be saved on them."""
     members = [p for claim in base.attempt.packing.claims for p in claim.members]
     free = sum(is_free(compiled.class_of[position]) for position in members)
     return free >= 2 and base.expected > _CLOSE_ENOUGH * base.plan.rough_bound
@@ -213,7 +213,7 @@ def _made(
 
 
 class _Draft:
-    """A packing in the making: what is not free has its place, and so has what stays on machines."""
+    """A packing in progress: pods on machines, and pods that are not free, are placed already."""
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ class _Draft:
         return True
 
     def buy(self, chooser: _Chooser) -> bool:
-        """Pack every market by price, and say whether there was enough work for it."""
+        """Pack every market by price; return whether the work budget was enough for it."""
         for market in self._markets:
             for part, with_choice in in_turn(market):
                 if with_choice:
@@ -293,7 +293,7 @@ class _Draft:
         return True
 
     def _replay(self, pool: PoolMarket, pods: Sequence[tuple[int, int]]) -> None:
-        """Buy one configuration: its pods leave their classes, and those refused are left."""
+        """Buy one configuration: its pods leave their classes; refused pods stay unplaced."""
         members = []
         for user, count in pods:
             entry = pool.classes[user]
@@ -308,7 +308,7 @@ class _Draft:
         self._left += self._beginning.packer.buy(pool.template, members, keep)
 
     def _top_up(self, pool: PoolMarket) -> None:
-        """Let free pods use room on claims that others opened, where that is worth its price."""
+        """Add free pods to claims that others opened, where that is cheaper than a new claim."""
         packer = self._beginning.packer
         market = pool.market()
         if not packer.claims or not market.sizes:
@@ -328,7 +328,7 @@ class _Draft:
     def _filling(
         self, pool: PoolMarket, claim: OpenClaim, worth: Sequence[float]
     ) -> Mapping[int, int]:
-        """The free pods that are worth most above what a larger machine for them costs."""
+        """The free pods whose worth most exceeds the price of the larger machine they need."""
         template = self._compiled.templates[claim.template]
         cost = pool_cost(template.node_pool, self._compiled.problem.options.cost)
         universe, room = template.universe, template.room

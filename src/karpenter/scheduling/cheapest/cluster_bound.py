@@ -1,9 +1,9 @@
 """The least that any plan for a cluster's pods can cost, from the configuration program.
 
-Everything but prices, room, labels and taints is relaxed: whatever a plan does about spreads, pool
-weights, limits or preferences, it pays at least this. Room on machines that exist is a size of its
-own, for nothing, that there is once; machines that are nearly alike are taken together, as if each
-had the most that any of them has.
+Everything but prices, room, labels and taints is relaxed, so the bound holds whatever a plan does
+about spreads, pool weights, limits or preferences. Each machine that exists is a size with a price
+of zero and a count of one; machines that are nearly alike are merged, each with the most room that
+any of them has.
 """
 
 import math
@@ -27,7 +27,7 @@ _DIGITS: Final = 2  # that are kept of the free room of machines
 
 @dataclass(frozen=True, slots=True)
 class _Class:
-    """Pods that need the same and may use the same."""
+    """Pods with the same needs that may use the same offerings and machines."""
 
     needs: tuple[tuple[str, int], ...]
     masks: Masks
@@ -51,7 +51,7 @@ def configuration_bound(
     grouped: Counter[_Class] = Counter()
     for pod_class, count in served.items():
         masks = offering_masks(pod_class, pools, well_known)
-        if any(masks):  # others stay on machines that exist, whatever is bought
+        if any(masks):  # no offering suits the others, so they add nothing to the price
             machines = room.usable(pod_class) if room.free else 0
             grouped[_Class(pod_class.needs, masks, machines)] += count
     if not grouped or len(grouped) > _MOST_CLASSES:
@@ -65,7 +65,7 @@ def configuration_bound(
         return None
     held = {u for n, most in enumerate(market.most) if sizes[n].count is None for u in most}
     if len(held) < len(classes):
-        return None  # some class fits on nothing that can be bought; shares for it are not bounded
+        return None  # a class fits on no size that can be bought, so its dual is unbounded
     work = Work(compiled.problem.options.cost.budget or 1.0, lambda: True)
     try:
         return configurations.bound_of(market, fluid.worths(market), work)[0]
@@ -102,7 +102,7 @@ def _free(classes: Sequence[_Class], names: Sequence[str], room: FreeRoom) -> li
 
 
 def _rounded_up(amount: int) -> int:
-    """The next number with few digits; more room than there is makes a bound lower, never wrong."""
+    """The next number with few digits; overstated room makes a bound lower, never wrong."""
     if amount <= 0:
         return 0
     step: int = 10 ** max(0, len(str(amount)) - _DIGITS)

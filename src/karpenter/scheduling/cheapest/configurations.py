@@ -1,14 +1,14 @@
 """The configuration program: which configurations to buy, and how far from the best that is.
 
-A linear program buys configurations, in fractions too, so that every demand is met at the lowest
-price. There are too many configurations to list, so they are made as they are needed (column
-generation): the duals of the program are shares, dollars for one pod of each class, and a size that
-could hold pods whose shares exceed its price makes the program cheaper. What every size could hold
-at most, in fractions of pods, is one more linear program over all sizes; its duals prove an upper
-limit for each size, and with that a lower bound for every packing there is. Where it finds nothing
-more, an exact search tells whether whole pods could do better.
+The master program is the linear relaxation of buying configurations so that every demand is met at
+the lowest price. There are too many configurations to list, so columns are generated: the duals of
+the master are shares, dollars for one pod of each class, and a configuration whose pods' shares
+exceed its price improves the program. Pricing relaxes the knapsack of each size, in fractions of
+pods, to one more linear program over all sizes; its duals prove an upper limit for each size, and
+with that a lower bound for every packing. Where it finds no column, an exact knapsack search with
+whole pods looks for one.
 
-highspy is an extra and imported when first used. Everything it answers is checked in integers: a
+highspy is an extra and imported when first used. All of its results are checked in integers: a
 configuration that does not fit, or a demand that is not met, raises ``SolverError``.
 """
 
@@ -25,22 +25,22 @@ from karpenter.scheduling.cheapest.market import Configuration, Market, Work, co
 
 _CLOSE_ENOUGH: Final = 0.002  # of the program's price, between it and its bound
 _MOST_COLUMNS: Final = 4000
-_SMOOTHING: Final = (0.7, 0.3, 0.0)  # how much of the best shares so far goes into the next
-_THRESHOLDS: Final = (1.0, 0.7, 0.5)  # fractions from which on a machine is bought
-_MOST_DIVES: Final = 60  # programs that are solved again while fractions are made whole
+_SMOOTHING: Final = (0.7, 0.3, 0.0)  # dual smoothing: weight of the best shares so far
+_THRESHOLDS: Final = (1.0, 0.7, 0.5)  # rounding: fractions from which on a machine is bought
+_MOST_DIVES: Final = 60  # resolves of the master during a rounding dive
 _LOOKS_PER_PAIR: Final = 3  # the library prices a pair that much faster than Python does
-_BETTER: Final = 1e-7  # of its price, by which a column must improve the program
+_BETTER: Final = 1e-7  # least reduced cost of a new column, as a part of its price
 _SEARCH_NODES: Final = 20_000  # of one exact search
-_NODES_PER_PAIR: Final = 3  # of such a search, for the time that a pair takes
-_MOST_UNITS: Final = 4000  # of cpu, in the table of an exact answer
-_RATES: Final = 11  # at which memory is charged in it
-_TABLES_ASKED: Final = 3  # at each node of a search
+_NODES_PER_PAIR: Final = 3  # nodes of such a search that take as long as one pair
+_MOST_UNITS: Final = 4000  # of cpu, the width of a knapsack table
+_RATES: Final = 11  # different charges for the other resources, one table for each
+_TABLES_ASKED: Final = 3  # tables that bound each node of a search
 _MOST_TABLES: Final = 8  # one for each set of classes that share sizes
-_SAFETY: Final = 1 + 1e-9  # the bound is divided by it, for what floats round
+_SAFETY: Final = 1 + 1e-9  # the bound is divided by it, to cover rounding errors of floats
 
 
 class SolverError(Exception):
-    """The solver is absent, has failed, or has answered something that cannot be."""
+    """The solver is absent, has failed, or has returned an infeasible result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Solution:
 
 @cache
 def library() -> tuple[ModuleType, ModuleType]:
-    """The library, which takes a fifth of a second to import."""
+    """highspy and numpy, imported on first use: the import takes a fifth of a second."""
     try:
         import highspy
         import numpy
@@ -70,7 +70,7 @@ def solved(market: Market, worth: Sequence[float], work: Work) -> Solution:
     """Buy for a market whose classes all fit on some size.
 
     Args:
-        worth: what a pod of each class is worth at first sight.
+        worth: initial duals: what a pod of each class is worth.
 
     Raises:
         SolverError: the library is absent or has failed.
@@ -95,7 +95,7 @@ def bound_of(market: Market, worth: Sequence[float], work: Work) -> tuple[float,
 
 @contextmanager
 def _failing_as_one() -> Iterator[None]:
-    """Whatever a library does that is not ours, the plan goes on without it."""
+    """Raise every exception of the library as ``SolverError``: a plan goes on without it."""
     try:
         yield
     except (
@@ -141,7 +141,7 @@ class _Program:
         return highs
 
     def _begin(self) -> None:
-        """Give the program something to start from: every class alone, and a greedy solution."""
+        """Add the initial columns: every class alone, a greedy solution, one round of pricing."""
         market = self._market
         self._add(
             configuration(size, {user: count})
@@ -168,7 +168,7 @@ class _Program:
         )
 
     def _add(self, configurations: Iterable[Configuration]) -> int:
-        """Add columns that are new, and count them."""
+        """Add the columns that are new; return how many."""
         added = 0
         for column in configurations:
             if column in self._known or not column.pods:
@@ -213,7 +213,7 @@ class _Program:
         )
 
     def improve(self) -> None:
-        """Make columns until the program is close to its bound, or the work is used up."""
+        """Generate columns until the program is close to its bound, or the work is used up."""
         best = self._numpy.array(self._worth)
         while len(self._columns) < _MOST_COLUMNS:
             price, shares, limits = self._solve_master()
@@ -274,7 +274,7 @@ class _Program:
         return True
 
     def _searched(self, shares: Any, limits: Any) -> bool:
-        """Look for columns with whole pods, where fractions promise more than was found."""
+        """Search exactly for columns, of sizes whose limit exceeds their price."""
         market = self._market
         limit = self._pricing.limits_of(shares)
         if not self._work.spend(market.pairs * 4):
@@ -299,11 +299,11 @@ class _Program:
         return bool(self._add(self._improving(found, shares, limits)))
 
     def rounded(self) -> Solution:
-        """Turn the fractions of the program into whole machines.
+        """Round the fractional solution to whole machines.
 
-        Once, everything from a fraction on is bought, and the rest greedily. Then again in small
-        steps: whole parts, and one more machine of the column that lacks least; the program is
-        solved again for what is left, until nothing is. The cheapest of all counts.
+        First by threshold: columns above a fraction are bought, and the rest greedily. Then by
+        diving: the whole parts are bought, or one machine of the column nearest to a whole one, and
+        the master is solved again for the remaining demand. The cheapest result is returned.
         """
         market = self._market
         bought: dict[Configuration, int] = {}
@@ -325,7 +325,7 @@ class _Program:
             if not self._buy_whole(amounts, left, spare, bought, worth):
                 break
             if sum(left) > sum(market.demand) // 10:
-                finished = None  # most is still to be bought
+                finished = None  # too early: most of the demand is still unmet
             else:
                 finished = self._finished(bought, left, worth)
             if finished is not None and (best is None or finished[0] < best[0]):
@@ -346,7 +346,7 @@ class _Program:
         bought: dict[Configuration, int],
         worth: Sequence[float],
     ) -> bool:
-        """Buy the whole parts, or the machine that is nearest to a whole one; say if any was."""
+        """Buy the whole parts, or the machine nearest to a whole one; return whether any was."""
         copies = [(int(amount + 1e-6), n) for n, amount in enumerate(amounts) if amount > 1e-6]
         whole = [(n, count) for count, n in copies if count > 0]
         if not whole and copies:
@@ -361,7 +361,7 @@ class _Program:
                 if not pods:
                     break
                 if len(pods) < len(column.pods) or any(pods[user] < n for user, n in column.pods):
-                    # demand ends here; others take the room that this leaves
+                    # The column exceeds the remaining demand, so other classes fill its room
                     pods = self._market.filled(
                         column.size, self._by_worth(column.size, worth), left, pods
                     )
@@ -420,7 +420,7 @@ def _shrunk(market: Market, bought: Mapping[Configuration, int]) -> list[tuple[C
 
 
 class _Table(NamedTuple):
-    """What room is worth at most, by its width, with all resources but the first at rates."""
+    """A knapsack table over the first resource; the other resources are charged at rates."""
 
     rates: Any  # resource, but for the first -> dollars for a unit
     values: Any  # class -> what a pod is worth beyond that
@@ -429,7 +429,7 @@ class _Table(NamedTuple):
 
 
 class _Pricing:
-    """What every size could hold at most, were pods divisible: one program, solved again and again."""
+    """The pricing program: the fractional knapsacks of all sizes in one linear program."""
 
     def __init__(self, highspy: Any, numpy: Any, market: Market) -> None:
         self._highspy, self._numpy, self._market = highspy, numpy, market
@@ -474,7 +474,7 @@ class _Pricing:
         )
         lp.a_matrix_.value_ = needed[column, resource]
         highs = _quiet(highspy)
-        # only the worths of pods change, so the last answer stays feasible
+        # Primal simplex: only the objective changes, so the last basis stays feasible (warm start)
         highs.setOptionValue("simplex_strategy", 4)
         highs.passModel(lp)
         return highs
@@ -489,7 +489,7 @@ class _Pricing:
         return self._highs.getSolution()
 
     def columns(self, shares: Any) -> tuple[list[Configuration], Any]:
-        """A good configuration of every size that may be worth its price, and limits for all."""
+        """A good configuration of every size that may improve the program, and limits for all."""
         solution = self._solve(shares)
         amounts = self._numpy.array(solution.col_value)
         limit = self._limits(shares, solution)
@@ -504,7 +504,7 @@ class _Pricing:
             start = {int(user): int(n) for user, n in zip(users, whole, strict=True) if n > 0}
             if not self._fits(start, size.room):
                 start = {}
-            # what is left over goes to those that are worth most beyond the room they take
+            # Fill the remaining room by a pod's share over the room it takes, at dual rates
             spare = shares[users] / (self._needs[users] @ rates[number] + 1e-12)
             order = [int(users[n]) for n in self._numpy.argsort(-spare, kind="stable")]
             found.append(configuration(number, market.filled(number, order, market.demand, start)))
@@ -526,7 +526,7 @@ class _Pricing:
         return self._numpy.abs(duals)
 
     def _limits(self, shares: Any, solution: Any) -> Any:
-        """Weak duality: whatever the rates, no filling is worth more than this."""
+        """The dual's value for each size: by weak duality no filling is worth more."""
         numpy = self._numpy
         rates = self._rates(solution)
         limit = (rates * self._rooms).sum(axis=1)
@@ -541,12 +541,12 @@ class _Pricing:
     def tabled(
         self, shares: Any, limit: Any
     ) -> tuple[list[Configuration], Any, dict[int, list[_Table]]]:
-        """Sharper limits, and good fillings, from tables over cpu in whole pods.
+        """Sharper limits, and good fillings, from knapsack tables over cpu in whole pods.
 
-        The first resource is exact, in units that all pods are multiples of; the others are
-        charged at rates. Whatever the rates, no filling is worth more than the table says, so the
-        lowest of all tables holds. One table serves all sizes with the same users. The tables that
-        are lowest for a size are returned too.
+        The first resource is exact, in units that all pods are multiples of; the others are charged
+        at rates (a Lagrangian relaxation). A table is an upper limit whatever the rates, so the
+        lowest one holds. One table serves all sizes with the same users. The tables that are lowest
+        for a size are returned too.
         """
         numpy, market = self._numpy, self._market
         groups: dict[tuple[int, ...], list[int]] = {}
@@ -613,7 +613,7 @@ class _Pricing:
         return _Table(rates, values, free, table)
 
     def _made_to_fit(self, size: int, pods: Mapping[int, int], shares: Any) -> Configuration:
-        """As many of these pods as a size holds, and others in the room that is left."""
+        """As many of these pods as a size holds, and others that fill the room left."""
         market = self._market
         room = market.sizes[size].room
         usable = {
@@ -639,7 +639,7 @@ class _Pricing:
 
         Branch and bound, depth first: classes in the order of their worth for the room they take,
         as many pods of each as possible first. What is still to come is bounded by the tables.
-        With more nodes than are allowed the search was cut, and there may be a better one.
+        If the node limit is exceeded, the search was cut and a better filling may exist.
         """
         market, unit = self._market, self._unit
         needs, most, room = market.needs, market.most[size], market.sizes[size].room
@@ -689,13 +689,13 @@ class _Pricing:
 
 
 def _spread(numpy: Any, duals: Any) -> list[Any]:
-    """Rates over the range of those that sizes have, the lowest and the highest among them."""
+    """Rates spaced between the lowest and the highest dual of any size, both included."""
     ranks = numpy.linspace(0.0, 1.0, _RATES)
     return list(numpy.unique(numpy.quantile(duals, ranks, axis=0), axis=0))
 
 
 def _traced(numpy: Any, table: Any, weights: Any, values: Any, place: int) -> dict[int, int]:
-    """The pods by which a place in a table is worth what it says."""
+    """Trace a table back to the pods that make up the worth of one entry."""
     found: dict[int, int] = {}
     usable = numpy.nonzero((values > 0) & (weights > 0))[0]
     while place > 0 and len(usable):
@@ -722,7 +722,7 @@ def _run(highspy: Any, highs: Any) -> None:
     highs.run()
     status = highs.getModelStatus()
     if status != highspy.HighsModelStatus.kOptimal:
-        # a basis that became singular is thrown away once
+        # Retry once without the old basis, which may have become singular
         highs.clearSolver()
         highs.run()
         status = highs.getModelStatus()

@@ -1,4 +1,4 @@
-"""What a unit of each resource is worth, were pods a fluid: rates that no machine is sold below.
+"""Dual rates: what a unit of each resource is worth if pods were divisible.
 
 Pods that may use the same sizes pay one rate for each resource. The rates are the dual solution of
 a small linear program: the highest value for all of their demand such that the room of no size is
@@ -58,7 +58,7 @@ def dual_rates(
 
 
 def _maximised(rows: list[list[float]], goal: list[float]) -> list[float]:
-    """Maximise ``goal`` over what is not negative and keeps every row's sum within its last entry.
+    """Maximise ``goal`` over variables >= 0 such that no row's sum exceeds its last entry.
 
     Rows hold the coefficients of the variables that are zero at present, and ``basis`` names the
     variable that each row stands for; numbers from ``len(goal)`` on are the slacks of rows.
@@ -71,7 +71,7 @@ def _maximised(rows: list[list[float]], goal: list[float]) -> list[float]:
         rising = [c for c in range(width) if gain[c] > _TINY]
         if not rising:
             break
-        # the steepest column is quick; the first one (Bland) cannot go in circles
+        # The steepest column converges fast; Bland's rule (the first one) cannot cycle
         enter = max(rising, key=gain.__getitem__) if pivots < _MOST_PIVOTS // 2 else rising[0]
         ratios = [
             (row[-1] / row[enter], basis[number], number)
@@ -79,7 +79,7 @@ def _maximised(rows: list[list[float]], goal: list[float]) -> list[float]:
             if row[enter] > _TINY
         ]
         if not ratios:
-            break  # something without a price that has everything
+            break  # unbounded: no row limits this variable
         leave = min(ratios)[2]
         _pivot(rows, gain, leave, enter)
         columns[enter], basis[leave] = basis[leave], columns[enter]

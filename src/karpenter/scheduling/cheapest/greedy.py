@@ -1,9 +1,9 @@
-"""Buy what brings the most worth for its price, again and again, until every pod has a place.
+"""Greedy purchase: the filling with the most worth per dollar, until every pod has a place.
 
-The worth of a pod is what the rates of its market say it should cost; a configuration is good when
-its pods are worth nearly its price. A size is filled again only when its last filling cannot be
-bought once more, and sizes are tried in the order of what they could reach at best, so few of them
-are looked at for each purchase.
+The worth of a pod is its cost at the dual rates of its market; a configuration is good when its
+pods are worth nearly its price. A size is filled again only when its last filling cannot be bought
+once more, and sizes are tried in the order of an upper limit of their worth per dollar, so few of
+them are evaluated for each purchase.
 """
 
 import heapq
@@ -22,7 +22,7 @@ def buy(
 ) -> list[tuple[Configuration, int]] | None:
     """Configurations that serve a demand, each with how often it is bought.
 
-    Pods that no size holds are in none of them. None means that there was not work enough.
+    Pods that no size holds are in none of them. None means that the work budget was used up.
     """
     left = list(demand)
     by_price = sorted(
@@ -62,7 +62,7 @@ def topped_up(
     room: Sequence[int],
     users: Sequence[int],
 ) -> dict[int, int]:
-    """The pods of some classes that best fill a room, densest first."""
+    """Fill a room with pods of some classes, in descending order of density."""
     order = sorted(users, key=lambda user: (-density(worth[user], needs[user], room), user))
     found: dict[int, int] = {}
     rest = list(room)
@@ -76,7 +76,7 @@ def topped_up(
 
 
 class _Filler:
-    """Fills sizes with classes in several orders, and knows the best filling of each."""
+    """Fills sizes with classes in several orders, and returns the best filling of each."""
 
     __slots__ = ("_market", "_orders", "_shared", "_worth")
 
@@ -95,20 +95,20 @@ class _Filler:
             )
 
     def promise(self, size: int) -> float:
-        """What a size can bring for a dollar at best.
+        """An upper limit of the worth per dollar of a size.
 
-        All pods on it together take no more than the whole of each resource.
+        Its pods together take no more than the whole of each resource.
         """
         needs, worth = self._market.needs, self._worth
         room = self._market.sizes[size].room
         densest = max(
             (density(worth[u], needs[u], room) for u in self._market.most[size]), default=0.0
         )
-        # with very many classes only what looks good by itself is tried
+        # A heuristic instead of the limit where there are very many classes
         return self._per_dollar(size, densest * (1 if self._shared else len(room)))
 
     def ratio(self, size: int, filling: _Filling) -> float:
-        """What a filling is worth for a dollar of its size's price."""
+        """The worth of a filling per dollar of its size's price."""
         return self._per_dollar(size, sum(self._worth[user] * n for user, n in filling.items()))
 
     def best(self, size: int, left: Sequence[int]) -> _Filling:

@@ -1,6 +1,6 @@
-"""What there is to buy and for whom, in numbers alone: the input of everything that compares prices.
+"""Markets: classes of pods and sizes as numbers alone, the input of all packing by price.
 
-A market knows nothing of pods, pools or labels. It has classes of pods, each with its demand and
+A market holds no pods, pools or labels. It has classes of pods, each with its demand and
 what one pod needs, and sizes, each with its room, its price and the classes that may use it. A
 configuration is a size with how many pods of each class it holds; to pack is to buy configurations
 until every demand is met.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-PAIRS_PER_SECOND: Final = 150_000  # pairs of a class and a size that a nominal second looks at
+PAIRS_PER_SECOND: Final = 150_000  # pairs of a class and a size evaluated in a nominal second
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Market:
     most: Sequence[Mapping[int, int]] = field(init=False)  # size -> class -> how many it holds
 
     def __post_init__(self) -> None:
-        """Work out how many pods of each class alone a size holds, which is at least one."""
+        """Compute how many pods of each class alone a size holds; classes with none are omitted."""
         most = [
             {
                 user: count
@@ -100,7 +100,7 @@ def configuration(size: int, pods: Mapping[int, int]) -> Configuration:
 
 
 def without_dominated(sizes: Iterable[Size]) -> list[Size]:
-    """Drop sizes that another one beats: as much room for the same users at no higher price."""
+    """Drop dominated sizes: another one has as much room for the same users at no higher price."""
     ordered = sorted(
         sizes, key=lambda size: (size.price, [-each for each in size.room], size.users)
     )
@@ -119,18 +119,18 @@ def without_dominated(sizes: Iterable[Size]) -> list[Size]:
 
 
 class Work:
-    """Effort that a plan may cost, counted rather than timed, so that every machine plans alike."""
+    """A budget of work, counted rather than timed, so that plans do not depend on CPU speed."""
 
     __slots__ = ("_has_time", "_left", "is_cut")
 
     def __init__(self, seconds: float, has_time: Callable[[], bool]) -> None:
-        """Allow so many nominal seconds; ``has_time`` may end the work earlier."""
+        """Allow ``seconds`` of nominal time; ``has_time`` may end the work earlier."""
         self._left = seconds * PAIRS_PER_SECOND
         self._has_time = has_time
         self.is_cut = False  # whether the clock, rather than the count, ended it
 
     def spend(self, pairs: int) -> bool:
-        """Count an effort about to be made, and say whether it may be made."""
+        """Count work about to be done; return whether the budget allows it."""
         if self._left <= 0:
             return False
         if not self._has_time():

@@ -1,8 +1,9 @@
 """Which instance types a claim keeps, and the price it is planned at.
 
-A claim that may become one type only is fragile, and one that lists dear types lets spot launch at
-any price. So the cheapest types are kept, as many as the pool asks for at least, and those that are
-nearly as cheap. Whole types are kept: on-demand of the same type remains the fallback of spot.
+A claim with a single type fails when that type is sold out, and one that lists expensive types lets
+spot launch at any price. So the cheapest types are kept, at least as many as the pool requires, and
+those that are nearly as cheap. Whole types are kept: on-demand of the same type remains the
+fallback of spot.
 """
 
 import math
@@ -22,7 +23,7 @@ class Narrowed:
     """What a claim keeps."""
 
     bits: int
-    ceiling: float  # dollars per hour of the dearest offering it may be launched at
+    ceiling: float  # dollars per hour of the most expensive offering it may be launched as
 
 
 def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowed | None:
@@ -37,7 +38,7 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
         return None
     first = universe.offerings[universe.cheapest_bit(sold)]
     if first.is_reserved:
-        return None  # it is paid for already, so its price says nothing about the fallback
+        return None  # a reservation is prepaid, so its price is no measure for the fallback
     minimum = _minimum(first.capacity_type, cost)
     most = first.price * (1 + cost.price_slack)
     kept: set[int] = set()  # types
@@ -45,7 +46,7 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
     for bit in universe.members(sold):
         index, price = universe.type_of[bit], universe.offerings[bit].price
         if price > most and len(kept) >= minimum:
-            break  # all others are dearer
+            break  # bits are in the order of price, so all others are more expensive
         if price > most and index in kept:
             continue
         kept.add(index)
@@ -57,10 +58,10 @@ def narrowed(template: Template, claim: OpenClaim, cost: CostOptions) -> Narrowe
 def _for_min_values(
     template: Template, claim: OpenClaim, sold: int, bits: int
 ) -> tuple[int, float]:
-    """Add types, cheapest first, until the pool's minimum choice is there.
+    """Add types, cheapest first, until the pool's ``minValues`` are met.
 
-    Where it is not, types that are sold in other ways than the cheapest one count too. The dearest
-    price of those that are sold in the same way is returned as well.
+    If the capacity type of the cheapest offering is not enough, types of other capacity types count
+    too. The highest price of those with the same capacity type is returned as well.
     """
     if not template.min_values:
         return bits, 0.0
@@ -83,9 +84,10 @@ def _for_min_values(
 
 
 def expected_price(template: Template, bits: int, cost: CostOptions) -> float:
-    """What a machine from these offerings will cost: EC2 launches on-demand at the lowest price.
+    """The expected price of a machine from these offerings.
 
-    Spot is launched where there is capacity, so there it is the mean over the cheapest types.
+    EC2 launches on-demand at the lowest price, but spot where there is capacity: there it is the
+    mean over the cheapest types.
     """
     universe = template.universe
     sold = _sold(universe, bits)
@@ -122,7 +124,7 @@ def _minimum(capacity_type: str, cost: CostOptions) -> int:
 
 
 def _sold(universe: OfferingIndex, bits: int) -> int:
-    """Those of ``bits`` that are sold as the cheapest is, at a price that is known."""
+    """Those of ``bits`` with the capacity type of the cheapest, at a known price."""
     bits &= universe.launchable
     if not bits:
         return 0

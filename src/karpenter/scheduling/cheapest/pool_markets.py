@@ -1,8 +1,8 @@
 """Markets of a problem: each pool with the free pods that would open a claim in it.
 
 Notation
-    free class   pods that look at no other pod and ask for nothing but room, labels and taints; only
-                 such pods may be packed in another order than Karpenter's
+    free class   pods without topology rules, devices, ports or volumes, so that only room, labels
+                 and taints matter; only they may be packed in another order than Karpenter's
     home         of a free class: the first of its stages, and within it the first pool in order,
                  that would open a claim for it; price never moves a pod to another pool
     large class  one that no size with enough choice of types holds; it uses what there is
@@ -27,12 +27,12 @@ from karpenter.scheduling.inputs.cost_annotations import pool_cost
 from karpenter.scheduling.packing.joining import Joining, Refusal
 from karpenter.scheduling.problem import CostOptions, PackingMode
 
-_MOST_PARTS: Final = 256  # sets of offerings that differ in who may use them
+_MOST_PARTS: Final = 256  # sets of offerings that differ in the classes that may use them
 
 
 @dataclass(slots=True, eq=False)
 class FreeClass:
-    """Free pods of one home that ask for the same, whichever workloads they belong to."""
+    """Free pods of one home with the same requests and demands, of whichever workloads."""
 
     pod_class: PodClass  # any one of theirs
     stage: Stage
@@ -70,7 +70,7 @@ class PoolMarket:
     def market(self, *, with_choice: bool = True) -> Market:
         """The classes with their pods as they are now, and the sizes that can be bought.
 
-        ``with_choice`` asks for sizes that enough types have at least the room of.
+        ``with_choice`` limits the sizes to those whose room as many types have as a claim keeps.
         """
         template, cost = self.template, self.cost
         universe, room = template.universe, template.room
@@ -99,7 +99,7 @@ class PoolMarket:
 
 
 def is_free(pod_class: PodClass) -> bool:
-    """Whether pods of a class look at no other pod, and ask for no devices, ports or volumes."""
+    """Whether pods of a class have no topology rules, devices, ports or volumes."""
     first = pod_class.stages[0]  # later stages have no rules that it has not
     return not (
         first.hosts
@@ -127,7 +127,7 @@ def pool_markets(
     """The markets of these pods; pods that no pool would open a claim for are in none.
 
     Args:
-        joining: what is left of limits and reservations decides which pool a pod would open.
+        joining: holds what is left of limits and reservations, which decides a pod's home.
         positions: of pods to be packed by price, in Karpenter's order.
     """
     settings = compiled.problem.options.cost
@@ -172,11 +172,11 @@ def _pool_market(template: Template, cost: CostOptions, classes: Sequence[FreeCl
 
 
 def in_turn(market: PoolMarket) -> list[tuple[PoolMarket, bool]]:
-    """A market in parts that are bought one after the other; later pods fill what earlier left.
+    """A market in parts that are bought one after the other; later parts fill room left by earlier.
 
-    Pods that would be launched as spot come after those that must be on-demand: a claim of the
-    former alone would be spot again, whatever it was planned as. Large classes come first, each
-    part with whether its sizes have to leave a choice of types.
+    Pods that may run on spot come after those that must be on-demand: they may fill on-demand
+    claims, but a claim of theirs alone is launched as spot. Large classes come first. Each part
+    states whether its sizes have to leave a choice of types.
     """
     by_capacity_type: dict[str, list[FreeClass]] = {}
     for entry in market.classes:
@@ -218,7 +218,7 @@ def _home(
 
 
 def _open_labels(template: Template, wanted: Requirements) -> tuple[str, ...]:
-    """What a pod asks of labels that no offering carries; one node has one value of each."""
+    """A pod's requirements on labels that no offering defines; pods on one node share a value."""
     universe = template.universe
     return tuple(
         str(entry)
@@ -228,7 +228,7 @@ def _open_labels(template: Template, wanted: Requirements) -> tuple[str, ...]:
 
 
 def _by_content(entry: FreeClass) -> tuple[object, ...]:
-    """An order of classes that the order of pods does not change."""
+    """A sort key of classes that does not depend on the order of pods."""
     requests = entry.pod_class.requests
     return (
         -requests.cpu,

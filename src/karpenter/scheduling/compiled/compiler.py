@@ -1,4 +1,4 @@
-"""The cache of what was compiled, kept from one solve to the next while its inputs are unchanged.
+"""The cache of compiled pools and machines, kept between solves while their inputs are unchanged.
 
 Pools, catalogues and machines are compared by identity: state hands out the same objects until they
 change. Entries that a solve does not use are evicted afterwards.
@@ -21,7 +21,7 @@ _MOST_SHAPES: Final = 20_000  # more than any cluster needs; beyond it the cache
 
 
 class Compiler:
-    """Makes templates and places of machines, each once."""
+    """Compiles templates and machines, each once."""
 
     def __init__(self) -> None:
         """Begin with nothing compiled."""

@@ -1,10 +1,10 @@
-"""Labels that nodes get only because pods mention them.
+"""Custom labels: those that nodes get only because pods mention them.
 
 A pool gives its nodes the labels it defines, and a pod that requires another one finds no node. But
 a pod that only excludes values of a label (``NotIn``) may go to such a pool, and its node is then
 given some value of the label. From then on the claim defines the label, and a pod that requires a
-value may join. So the answer to such a pod changes while others are placed; it is tried again after
-a claim has come to define a label it requires.
+value may join. So a refusal of such a pod is not final; it is tried again after a claim has come to
+define a label it requires.
 """
 
 from collections.abc import Iterable, Sequence

@@ -22,21 +22,21 @@ MOST_PREFERENCES: Final = 256
 MOST_ALTERNATIVES: Final = 1_000
 # Preferences are tried again with each alternative
 _MOST_PAIRS: Final = MOST_PREFERENCES * MOST_PREFERENCES
-# Tolerations that are matched in the time of one check of a rule
+# Matching so many tolerations takes as long as one check of a rule
 _TOLERATIONS_A_LOOK: Final = 16
 
-# What a stage costs besides, in checks: pools and claims are tried
+# The fixed cost of a stage, in checks: pools and claims are tried
 _LOOKS_OF_A_STAGE: Final = 16
 # A pod with more work than this comes after all others; 50 preferences do not reach it
 _MOST_ORDINARY_WORK: Final = 4096
-# The work in one pass for all pods beyond that; the rest wait for the next pass: enough for eight
-# pods with as many preferences as are tried, and done in a second
+# The work in one pass for all costly pods, about a second: enough for eight pods with
+# MOST_PREFERENCES each; the rest wait for the next pass
 _MOST_COSTLY_WORK: Final = 8 * 275 * MOST_PREFERENCES
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What is to be said of a pod that is costly to plan for."""
+    """The planning cost of a pod that is costly to plan for."""
 
     work: int  # checks of rules until everything is tried
     listed: int  # alternatives and preferences that the pod lists
@@ -48,7 +48,7 @@ class Effort:
         return self.work > _MOST_ORDINARY_WORK
 
     def __str__(self) -> str:
-        """What the pod's owner should know, in one sentence."""
+        """The effect on the pod in one sentence, for its owner."""
         reason = "the pod is planned for after all others, since"
         if self.tried < self.listed:
             return (
@@ -105,7 +105,7 @@ def listed_in(demands: Demands) -> int:
 
 
 def too_many_rules(pod: Pod) -> Reason | None:
-    """Why a pod is not planned for at all: it insists on more topology rules than it may."""
+    """Why a pod is not planned for at all: it has more required topology rules than allowed."""
     found = _rules_insisted_on(pod.spec)
     if found <= MOST_RULES:
         return None
@@ -126,9 +126,9 @@ def _rules_insisted_on(spec: PodSpec) -> int:
 
 
 def fair_share(efforts: Iterable[tuple[int, Effort]]) -> frozenset[int]:
-    """The costly pods, known by numbers, that one pass can afford; as many as fit, from the first.
+    """The costly pods, by number, that one pass can afford: as many as fit, from the first.
 
-    The first always can, so that each has its turn some time.
+    The first is always included, so that every costly pod is planned in some pass.
     """
     spent = 0
     afforded: list[int] = []
@@ -141,7 +141,7 @@ def fair_share(efforts: Iterable[tuple[int, Effort]]) -> frozenset[int]:
 
 
 def _entries(spec: PodSpec, spread: Sequence[TopologySpreadConstraint]) -> int:
-    """No fewer than the stages of a pod, and no fewer than its rules."""
+    """An upper limit of both the stages and the rules of a pod."""
     found = 1 + len(spread)
     affinity = spec.affinity
     if affinity is None:
@@ -165,7 +165,7 @@ def _preferences(demands: Demands) -> int:
 
 
 def _less(held: int, surplus: int) -> tuple[int, int]:
-    """How many of those held go, and how many are still too many then."""
+    """How many of ``held`` to drop, and the surplus that remains."""
     going = max(0, min(held, surplus))
     return going, surplus - going
 

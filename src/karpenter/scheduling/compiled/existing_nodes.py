@@ -32,7 +32,7 @@ _NO_BOUND_VOLUMES: Final = BoundVolumes()
 
 
 class NodeTarget:
-    """One machine with what is free on it; never changed by a solve."""
+    """One machine with its free room; a solve does not change it."""
 
     __slots__ = (
         "attach_limits",
@@ -61,9 +61,9 @@ class NodeTarget:
         """Describe a machine.
 
         Args:
-            requirements: its labels, its hostname among them.
-            kinds: for each pod on it, something equal for pods that count alike for topology.
-            repelling: those of the pods on it that keep others away, with their kinds.
+            requirements: its labels, including its hostname.
+            kinds: for each pod on it, a key that is equal for pods that count alike for topology.
+            repelling: the pods on it with required anti-affinity, with their kinds.
         """
         self.name: Final = name
         self.requirements: Final = requirements
@@ -102,7 +102,7 @@ class NodeIndex:
         self._domains: dict[str, list[str | None]] = {}  # label -> value of each machine
 
     def suitable(self, pod_class: PodClass, stage: Stage) -> int:
-        """Machines a pod could go to as far as labels, taints and initial room are concerned."""
+        """Machines that suit a pod by labels, taints and initial room."""
         found = self.everything
         for requirement in stage.requirements:
             found &= self.with_label(requirement)
@@ -174,7 +174,7 @@ def _mask(numbers: Iterable[int]) -> int:
 
 
 class Machines:
-    """Makes the places of machines, each once."""
+    """Compiles machines to targets, each once."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -232,7 +232,7 @@ def _keeps_away(pod: Pod) -> bool:
 
 
 def _kind(pod: Pod) -> bytes:
-    """Equal for pods that count alike for topology."""
+    """A key that is equal for pods that count alike for topology."""
     affinity = pod.spec.affinity
     apart = affinity.pod_anti_affinity if affinity is not None else None
     return fingerprint((pod.metadata.namespace, pod.metadata.labels, apart, is_active(pod)))

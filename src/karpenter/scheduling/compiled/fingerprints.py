@@ -11,5 +11,5 @@ def fingerprint(part: object) -> bytes:
     """Return bytes that are equal for equal parts and differ for all others."""
     try:
         return _encode(part)
-    except OverflowError:  # files may hold integers that fit into no 64 bits
+    except OverflowError:  # files may hold integers beyond 64 bits
         return repr(part).encode()

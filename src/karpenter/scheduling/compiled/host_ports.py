@@ -29,8 +29,8 @@ class HostPort(NamedTuple):
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """The host ports of a pod's application containers.
 
-    On the network of its host, every port of a pod is one; a server writes that into pods it
-    stores, but not into what people have written down.
+    With ``hostNetwork``, every container port is a host port. The API server writes that into pods
+    it stores; manifests do not have it.
     """
     return tuple(
         HostPort(port.host_ip or "0.0.0.0", number, port.protocol or "TCP")  # noqa: S104

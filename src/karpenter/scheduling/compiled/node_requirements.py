@@ -1,9 +1,8 @@
 """What a pod requires of the labels of its node, as ``Requirements``.
 
-Requirements that contradict one another leave no value, and in the algebra of requirements no value
-means that the label is absent. A node without the label does not satisfy the pod, though, unless
-each of its requirements allows that; so a contradiction becomes a requirement on an impossible
-label.
+Contradicting requirements intersect to the empty set, which in the algebra of requirements means
+that the label is absent. A node without the label does not satisfy the pod, though, unless each of
+its requirements allows absence; so a contradiction becomes a requirement on a key that no node has.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from karpenter.model.requirement import Operator, Requirement, RequirementError,
 from karpenter.model.requirements import Requirements
 
 _NO_DEMANDS: Final = Requirements()
-CONTRADICTION: Final = ""  # no label has an empty key; its value says what contradicts what
+CONTRADICTION: Final = ""  # no label has an empty key; the value describes the contradiction
 
 
 def selector_demands(node_selector: Mapping[str, str]) -> Requirements:
@@ -32,7 +31,7 @@ def with_terms(demands: Requirements, terms: Iterable[NodeSelectorTerm]) -> Requ
             wanted = [requirement(e.key, e.operator, e.values) for e in term.match_expressions]
             demands = _all_of(demands, wanted)
     except RequirementError as error:
-        return _impossible(str(error))  # only preferences come here unchecked; it is given up
+        return _impossible(str(error))  # only preferences are unchecked here; this one is given up
     return demands
 
 

@@ -94,7 +94,7 @@ class OfferingIndex:
         self._sizes: dict[str, Levels] = {}
 
     def matching(self, requirement: Requirement) -> int:
-        """Offerings that satisfy a requirement, or say nothing about its label."""
+        """Offerings that satisfy a requirement, or do not define its label."""
         found = self._matching.get(requirement)
         if found is None:
             found = self._matching[requirement] = self._label(requirement.key).matching(requirement)
@@ -117,14 +117,14 @@ class OfferingIndex:
         return self._label(key).by_value.get(value, 0)
 
     def room(self, overheads: "Overheads") -> "Room":
-        """What offerings leave for pods, once each mask of them has given up its overhead."""
+        """What offerings leave for pods, after the overhead of each mask is subtracted."""
         room = self._rooms.get(overheads)
         if room is None:
             room = self._rooms[overheads] = Room(self, overheads)
         return room
 
     def sizes(self, name: str) -> "Levels":
-        """Which offerings are of a type with how much of a resource, before anything is taken."""
+        """Offerings by the capacity of their type for one resource, before overhead."""
         levels = self._sizes.get(name)
         if levels is None:
             pairs = ((t.capacity, bits) for t, bits in zip(self.types, self.type_bits, strict=True))
@@ -162,7 +162,7 @@ class OfferingIndex:
 
 
 class _Rank(NamedTuple):
-    """Where an offering comes in the order of bits, which no order of the catalogue changes."""
+    """The sort key of an offering's bit, independent of the order of the catalogue."""
 
     is_used_up: bool
     price: float
@@ -198,9 +198,9 @@ class _LabelIndex:
     __slots__ = ("absent", "by_value", "others", "undefined")
 
     def __init__(self, universe: OfferingIndex, key: str) -> None:
-        self.undefined = 0  # offerings that say nothing about the label
-        self.absent = 0  # offerings that say it will not be there
-        self.others: dict[Requirement, int] = {}  # offerings known only by what they exclude
+        self.undefined = 0  # offerings that do not define the label
+        self.absent = 0  # offerings with DoesNotExist
+        self.others: dict[Requirement, int] = {}  # offerings that only exclude values
         self.by_value: dict[str, int] = {}
         for requirement, bits in _by_requirement(universe, key).items():
             if requirement is None:
@@ -214,7 +214,7 @@ class _LabelIndex:
                     self.by_value[value] = self.by_value.get(value, 0) | bits
 
     def matching(self, wanted: Requirement) -> int:
-        """Offerings whose own requirement on the label goes with ``wanted``."""
+        """Offerings whose own requirement on the label is compatible with ``wanted``."""
         bits = self.undefined
         if wanted.allows_absence:
             bits |= self.absent
@@ -273,7 +273,7 @@ class Levels:
 
 
 class Room:
-    """What offerings leave for pods; worked out once for all pools with the same overheads."""
+    """What offerings leave for pods; computed once for all pools with the same overheads."""
 
     __slots__ = ("_left", "_levels", "possible")
 
@@ -353,5 +353,5 @@ def _mask_of(bits: Iterable[int]) -> int:
 
 
 def _flags(bits: int) -> bytes:
-    """One byte for each bit, lowest first; far quicker to walk than the integer itself."""
+    """One byte for each bit, lowest first; faster to iterate than shifting the integer."""
     return f"{bits:b}".encode("ascii").translate(_DIGITS_AS_FLAGS)[::-1]

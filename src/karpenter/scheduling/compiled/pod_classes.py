@@ -40,11 +40,11 @@ from karpenter.scheduling.packing.topology import Membership
 from karpenter.scheduling.problem import PodVolumes
 from karpenter.state.requests import is_resize_infeasible, pod_requests
 
-_FEW_STAGES: Final = 8  # are made at once, since going through a tuple is faster
+_FEW_STAGES: Final = 8  # up to this number, stages are made eagerly: a tuple iterates faster
 _ALWAYS: Final = 1 << 62  # the stage in which a demand is given up
 
 
-@dataclass(slots=True, eq=False)  # not frozen: thousands are made, and freezing triples the cost
+@dataclass(slots=True, eq=False)  # not frozen: thousands are made, and that triples the cost
 class Stage:
     """What a pod demands after giving up some of its preferences; compared by identity."""
 
@@ -55,12 +55,12 @@ class Stage:
     domains: tuple[Membership, ...]  # its groups over other labels
 
     def twin(self) -> "Stage":
-        """The same demands of another class."""
+        """A copy with its own identity, for another class."""
         return Stage(self.requirements, self.strict, self.tolerations, self.hosts, self.domains)
 
 
 class _Stages(Sequence[Stage]):
-    """Stages that are made when they are come to: most pods come to few of them."""
+    """Stages that are made lazily: most pods are placed in one of the first."""
 
     __slots__ = ("_length", "_made", "_make")
 
@@ -89,7 +89,7 @@ def _all_stages(length: int, make: Callable[[int], Stage]) -> Sequence[Stage]:
 
 
 def _twins(stages: Sequence[Stage]) -> Sequence[Stage]:
-    """The same stages of another class."""
+    """Copies of stages with their own identity, for another class."""
     if isinstance(stages, tuple):
         return tuple([stage.twin() for stage in stages])
     return _Stages(len(stages), lambda number: stages[number].twin())
@@ -110,12 +110,12 @@ class PodClass:
     repels: tuple[int, ...]  # inverse groups by which it keeps others away
     uses_devices: bool
     has_extras: bool  # ports or volumes
-    is_costly: bool = False  # takes so much work that others come first
+    is_costly: bool = False  # takes so much work that it is tried after the others
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What classes that differ in size alone have in common."""
+    """The rules that classes share which differ in size alone."""
 
     stages: Sequence[Stage]
     counted: tuple[int, ...]
@@ -128,8 +128,8 @@ class _Declared:
 
     demands: Demands
     course: RelaxationOrder
-    groups: Sequence[tuple[int, int]]  # each with the first stage that does without it
-    tolerating: Demands  # the demands of the stage that puts up with soft taints
+    groups: Sequence[tuple[int, int]]  # each with the first stage that has given it up
+    tolerating: Demands  # the demands of the stage that tolerates soft taints
     groups_tolerating: Sequence[int]
 
     def groups_at(self, number: int) -> Iterable[int]:
@@ -141,7 +141,7 @@ class _Declared:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What the containers of a pod ask of a node; few sizes are in use, so they are shared."""
+    """The requests of a pod's containers; few sizes are in use, so loads are interned."""
 
     requests: Resources
     needs: tuple[tuple[str, int], ...]
@@ -163,7 +163,7 @@ def class_key(
     spread: tuple[TopologySpreadConstraint, ...],
     claims: tuple[tuple[str, bytes], ...] = (),
 ) -> bytes:
-    """Equal for pods that are alike.
+    """A key that is equal for pods of one class.
 
     Args:
         spread: the constraints that hold for the pod.
@@ -176,7 +176,7 @@ def class_key(
         resized = (sizes, is_resize_infeasible(pod))
     spec = pod.spec
     if spec.node_name:
-        # a pod that has to move asks for what it asks for, wherever it is now
+        # a pod that has to move is of the same class wherever it is now
         spec = msgspec.structs.replace(spec, node_name="")
     own = ""
     if spec.volumes:
@@ -189,7 +189,7 @@ def class_key(
 
 
 def _without_plain_volumes(spec: PodSpec) -> PodSpec:
-    """Leave out volumes that ask nothing of a node: the token every pod mounts has its own name."""
+    """Omit volumes without a claim: each pod's token volume has a name of its own."""
     claimed = tuple(v for v in spec.volumes if v.persistent_volume_claim or v.ephemeral)
     if len(claimed) == len(spec.volumes):
         return spec
@@ -197,7 +197,10 @@ def _without_plain_volumes(spec: PodSpec) -> PodSpec:
 
 
 def constraint_key(pod: Pod, spread: tuple[TopologySpreadConstraint, ...]) -> bytes:
-    """Equal for pods that ask for the same places, whatever their size and, mostly, their labels."""
+    """A key that is equal for pods with the same rules, whatever their size.
+
+    Labels are part of it only where the rules refer to them.
+    """
     spec = pod.spec
     return fingerprint(
         (
@@ -212,7 +215,7 @@ def constraint_key(pod: Pod, spread: tuple[TopologySpreadConstraint, ...]) -> by
 
 
 def _speaks_of_its_labels(spec: PodSpec, spread: tuple[TopologySpreadConstraint, ...]) -> bool:
-    """Whether what a pod asks for depends on the values of its own labels."""
+    """Whether the pod's rules depend on the values of its own labels."""
     if any(constraint.match_label_keys for constraint in spread):
         return True
     affinity = spec.affinity
@@ -254,7 +257,7 @@ class Groups:
         return found
 
     def meaning(self, pod: Pod) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The groups that count the pod wherever it is, and those that keep it away from others."""
+        """The groups that count the pod, and the inverse groups that bind it."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         key = fingerprint((namespace, labels))
         met, counted, binding = self._meant.get(key, (0, (), ()))
@@ -269,14 +272,14 @@ class Groups:
         return counted, binding
 
     def _candidates(self, labels: Mapping[str, str], met: int) -> list[int]:
-        """The groups from number ``met`` on that may mean a pod with these labels."""
+        """The groups from number ``met`` on that may select a pod with these labels."""
         lists = [self._without_label]
         lists += [self._by_label[item] for item in labels.items() if item in self._by_label]
         return sorted(n for numbers in lists for n in numbers[bisect_left(numbers, met) :])
 
 
 class _Weakening:
-    """Makes the stages of a pod lazily; it may outlive its builder, so it holds no more."""
+    """Makes the stages of a pod lazily; it outlives its builder, so it holds only what it needs."""
 
     __slots__ = (
         "_binding",
@@ -304,7 +307,7 @@ class _Weakening:
             binding: groups of others that bind the pod in every stage.
             meant: groups that count it.
             known: every group, by its number.
-            interned: one object for equal requirements, since shapes know them by identity.
+            interned: one object for equal requirements, since shapes cache them by identity.
         """
         self._selector = selector_demands(pod.spec.node_selector)
         self._declared = declared
@@ -346,7 +349,7 @@ class _Weakening:
 
 
 class ClassBuilder:
-    """Works out classes; two passes, because every class may be counted by any other's groups."""
+    """Builds classes in two passes, because the groups of any class may count any other class."""
 
     def __init__(
         self,
@@ -371,7 +374,7 @@ class ClassBuilder:
         self._rules: dict[tuple[bytes, tuple[int, ...], tuple[int, ...]], _Rules] = {}
 
     def declare(self, pod: Pod) -> bytes:
-        """Make known the groups that a pod's class brings along; return the key of its rules."""
+        """Register the groups of a pod's rules; return the key of the rules."""
         key = constraint_key(pod, self._spread_of(pod))
         if key not in self._declared:
             self._declared[key] = self._declaration(pod)
@@ -380,7 +383,7 @@ class ClassBuilder:
         return key
 
     def build(self, number: int, pod: Pod, key: bytes, *, is_costly: bool = False) -> PodClass:
-        """Work out the class of a pod; all pods of the problem must have been declared."""
+        """Build the class of a pod; all pods of the problem must have been declared."""
         counted, binding = self._groups.meaning(pod)
         rules = self._rules.get((key, counted, binding))
         if rules is None:
@@ -457,7 +460,7 @@ class ClassBuilder:
         )
 
     def _node_filters(self, pod: Pod, demands: Demands) -> tuple[Requirements, ...]:
-        """The nodes a pod's spread counts: any it could ever use, whatever it gives up later."""
+        """The nodes a pod's spread counts: all that any of its stages could use."""
         selector = selector_demands(pod.spec.node_selector)
         terms = tuple(with_terms(selector, (term,)) for term in demands.alternatives)
         return terms or ((selector,) if pod.spec.node_selector else ())
@@ -465,7 +468,7 @@ class ClassBuilder:
     def _groups_of(
         self, pod: Pod, demands: Demands, course: RelaxationOrder, filters: tuple[Requirements, ...]
     ) -> Iterator[tuple[Group, int]]:
-        """The groups of a pod's rules, each with the first stage that does without it."""
+        """The groups of a pod's rules, each with the first stage that has given it up."""
         soft_spread = course.spread
         for constraint in demands.spread:
             is_soft = is_soft_spread(constraint)

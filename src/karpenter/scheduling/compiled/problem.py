@@ -1,4 +1,4 @@
-"""A problem compiled: everything that stays the same while pods are tried on it.
+"""The compiled problem: everything that stays the same while pods are placed.
 
 Compiling is the expensive part of a plan; solving again with other pods, or with some machines
 removed, reuses it. The initial topology counts are made here too, since every attempt starts from
@@ -30,7 +30,7 @@ _CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class CompileBudget:
-    """What bounds the compiling of a pass; pods that it cannot afford are left out."""
+    """The deadline of compiling; pods that are not compiled in time are left out."""
 
     has_time: Callable[[], bool]
     first: Sequence[str] = ()  # uids of pods that were left out before
@@ -44,7 +44,7 @@ class CompiledProblem:
     ) -> None:
         """Compile ``problem``, whose pods become known but are not placed.
 
-        A ``compiler`` that is kept between solves spares what has not changed in between. Without
+        A ``compiler`` that is kept between solves caches what has not changed in between. Without
         ``haste``, every pod is compiled.
         """
         self.problem = problem
@@ -112,7 +112,7 @@ class CompiledProblem:
             and (effort := self.effort(pod)) is not None
         }
         beyond: frozenset[int] = frozenset()  # positions of pods that this pass cannot afford
-        if efforts:  # others are compiled first, and so never too late
+        if efforts:  # ordinary pods are compiled first, so costly ones cannot delay them
             ordinary = {key: pod for key, pod in first.items() if key not in efforts}
             costly = [n for n in turns if keys[n] in efforts]
             if haste is not None:
@@ -174,7 +174,7 @@ class CompiledProblem:
         return state
 
     def makes_domain(self, state: GroupState, machines: int) -> bool:
-        """Whether any of these machines, by itself, makes its place a domain of a group."""
+        """Whether any of these machines, by itself, makes its label value a domain of a group."""
         targets = self.nodes.targets
         return any(
             self._is_lasting(number)
@@ -209,7 +209,7 @@ class CompiledProblem:
     def _count(
         self, kinds_of: Mapping[int, Sequence[bytes]], where: Mapping[bytes, Sequence[int]]
     ) -> None:
-        """Count pods in every group; groups that differ only in their words count alike."""
+        """Count pods in every group; groups with the same selection share one count."""
         counted: dict[object, tuple[HostCounts, Counter[str]]] = {}
         for group, kinds in kinds_of.items():
             state = self._base[group]
@@ -255,7 +255,7 @@ class CompiledProblem:
 
 
 def _turns(pods: Sequence[Pod], haste: CompileBudget | None) -> Sequence[int]:
-    """Positions of pods in the order in which their turn comes: those first that were left out."""
+    """Positions of pods in the order of compiling: those first that were left out before."""
     if haste is None or not haste.first:
         return range(len(pods))
     place = {uid: number for number, uid in enumerate(haste.first)}
@@ -268,7 +268,7 @@ def _built(
     builder: ClassBuilder,
     haste: CompileBudget | None,
 ) -> dict[bytes, PodClass]:
-    """The classes of these pods, as many as there is time for; none without its groups."""
+    """The classes of these pods, as many as the deadline allows; each with all of its groups."""
     rules: list[bytes] = []
     for pod in first.values():
         if _is_late(len(rules), haste):
@@ -283,7 +283,7 @@ def _built(
 
 
 def _is_late(classes: int, haste: CompileBudget | None) -> bool:
-    """Whether compiling has to end after so many classes."""
+    """Whether the deadline has passed; the clock is read only every few classes."""
     if haste is None or (classes + 1) % _CLASSES_BETWEEN_LOOKS_AT_THE_CLOCK:
         return False
     return not haste.has_time()

@@ -1,8 +1,8 @@
-"""Which preferences a pod gives up, one at a time and in which order, until it fits somewhere.
+"""Relaxation: the order in which a pod gives up preferences, one at a time, until it fits.
 
 A pod's hard requirements never change. Its preferences (alternatives, preferred affinity, spread
-with ``ScheduleAnyway``) are treated as requirements first and given up stage by stage. A ``Course``
-says which stage gives up what:
+with ``ScheduleAnyway``) are treated as requirements first and given up stage by stage. A
+``RelaxationOrder`` states which stage gives up what:
 
     1. another way to satisfy the required node affinity
     2. the heaviest preferred pod affinity
@@ -32,7 +32,7 @@ TOLERATE_PREFERENCES: Final = Toleration(operator="Exists", effect=PREFER_NO_SCH
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a pod asks for at one stage of giving up."""
+    """What a pod requires at one stage of relaxation."""
 
     alternatives: tuple[NodeSelectorTerm, ...]  # the first one counts
     preferred_nodes: tuple[PreferredSchedulingTerm, ...]  # heaviest first; the first one counts
@@ -60,7 +60,7 @@ class RelaxationOrder:
     anti_affinity: int
     nodes: int
     spread: int
-    tolerating: int | None  # the stage that puts up with soft taints
+    tolerating: int | None  # the stage that tolerates soft taints
     length: int  # how many stages there are
 
 
@@ -116,7 +116,7 @@ def demands_of(
 
 
 def tolerating_soft_taints(demands: Demands) -> Demands:
-    """The same demands of a pod that puts up with soft taints."""
+    """The same demands of a pod that tolerates soft taints."""
     return replace(demands, tolerations=(*demands.tolerations, TOLERATE_PREFERENCES))
 
 

@@ -25,7 +25,7 @@ from karpenter.scheduling.inputs.daemons import Daemon
 from karpenter.scheduling.packing.claims import Shapes
 from karpenter.state.drift_hash import node_pool_hash
 
-# Labels a node has by the time daemons come; only daemons may require them beforehand
+# Labels that registration and initialization set; only daemons may require them of a new node
 _AS_IF_STARTED: Final = Requirements.from_labels(
     {labels.REGISTERED: "true", labels.INITIALIZED: "true"}
 )
@@ -33,7 +33,7 @@ _AS_IF_STARTED: Final = Requirements.from_labels(
 
 @dataclass(frozen=True, slots=True)
 class DaemonGroup:
-    """Offerings that the same daemons will run on."""
+    """Offerings whose nodes will run the same daemons."""
 
     bits: int
     overhead: Resources
@@ -97,7 +97,7 @@ class Template:
             tuple((group.bits, group.overhead) for group in self.daemon_groups)
         )
         self.offered: Final = universe.allowed(self.requirements)
-        self.base: Final = self.offered & self.room.possible  # less what daemons would overfill
+        self.base: Final = self.offered & self.room.possible  # without those too small for daemons
         self.shape: Final = shapes.of(self.requirements)
         self._hash = ""
         self._sold_out: dict[Requirements, tuple[InstanceType, ...]] = {}
@@ -153,7 +153,7 @@ class Template:
         return found
 
     def is_tolerated(self, tolerations: Iterable[Toleration]) -> bool:
-        """Whether pods with these tolerations may come to the pool."""
+        """Whether these tolerations cover the pool's taints."""
         return first_untolerated(self.taints, tolerations) is None
 
     def domains(self, key: str) -> set[str]:
@@ -171,9 +171,9 @@ class Template:
         return found
 
     def sold_out(self, wanted: Requirements) -> tuple[InstanceType, ...]:
-        """The types that the pool, narrowed to what is wanted, could have were they not sold out.
+        """The types that would suit the pool, narrowed to what is wanted, but are sold out.
 
-        Only what has no such offering available at all counts; it is looked at when a pod fails.
+        A type counts only if none of its suitable offerings is available. Used when a pod fails.
         """
         known = self._sold_out.get(wanted)
         if known is None:
@@ -184,20 +184,20 @@ class Template:
                 for index, kind in enumerate(self.universe.types)
                 if index not in available and is_sold_out(kind, both)
             )
-            known = tuple(sorted(found, key=lambda kind: kind.name))  # not in the catalogue's order
+            known = tuple(sorted(found, key=lambda kind: kind.name))  # in any catalogue's order
             self._sold_out[wanted] = known
         return known
 
     @property
     def hash(self) -> str:
-        """The hash of the pool as it was compiled, whatever its annotations still say."""
+        """The hash of the pool as it was compiled, which its annotation may lag behind."""
         if not self._hash:
             self._hash = node_pool_hash(self.node_pool)
         return self._hash
 
     @property
     def has_soft_taint(self) -> bool:
-        """Whether the pool would rather not have ordinary pods."""
+        """Whether the pool has a ``PreferNoSchedule`` taint."""
         return any(taint.effect == PREFER_NO_SCHEDULE for taint in self.taints)
 
     def _advertised(self, key: str, bits: int) -> set[str]:
@@ -211,7 +211,7 @@ class Template:
 
 
 def is_sold_out(kind: InstanceType, wanted: Requirements) -> bool:
-    """Whether a type has an offering as it is wanted, but one that cannot be had now."""
+    """Whether a type has a suitable offering that is not available now."""
     return kind.requirements.intersects(wanted) and any(
         not each.available and each.requirements.intersects(wanted) for each in kind.offerings
     )

@@ -1,6 +1,6 @@
-"""Topology groups: the rules by which pods attract, repel or balance one another.
+"""Topology groups: the rules of spread constraints, pod affinity and anti-affinity.
 
-A group is one spread constraint or one (anti-)affinity term, apart from the pod that has it: the
+A group is one spread constraint or one (anti-)affinity term, without the pod that states it: the
 label whose values are the domains, and which pods are counted. Pods with the same rule share one
 group and its counts. A required anti-affinity term makes a second, inverse group that binds the
 pods the term selects.
@@ -32,7 +32,7 @@ _canonical: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class GroupKind(Enum):
-    """How a group binds the pods that belong to it."""
+    """Which kind of rule a group is."""
 
     SPREAD = "topology spread"
     AFFINITY = "pod affinity"
@@ -73,7 +73,7 @@ class Group:
 
     @property
     def rank(self) -> tuple[str, bytes, list[str]]:
-        """Orders the inverse groups of a problem, however it was put."""
+        """The sort key of inverse groups, independent of the order of the input."""
         return self.key, self.selector_text, sorted(self.namespaces or ("*",))
 
     def counts(self, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -85,17 +85,17 @@ class Group:
 
 @dataclass(frozen=True)
 class NamespaceDirectory:
-    """The namespaces there are, with their labels, for terms that select namespaces.
+    """The namespaces of a cluster, with their labels, for terms that select namespaces.
 
-    Every namespace has its name for a label. That it exists at all may be known only from the pods
-    in it, since those who write manifests often leave namespaces out.
+    Every namespace has its name as a label. Manifests often omit namespaces, so those of pods count
+    as well.
     """
 
     labels: Mapping[str, Mapping[str, str]]
     pods: Collection[str] = ()  # "namespace/name" of every pod
 
     def meant_by(self, term: PodAffinityTerm, own: str) -> Namespaces:
-        """The namespaces an affinity term of a pod in namespace ``own`` speaks about."""
+        """The namespaces that an affinity term of a pod in namespace ``own`` selects."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces) or frozenset({own})
         if not (term.namespace_selector.match_labels or term.namespace_selector.match_expressions):
@@ -180,7 +180,7 @@ def inverse_groups(pod: Pod, directory: NamespaceDirectory) -> Sequence[Group]:
 def _with_own_values(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSelector | None:
     """The selector of a term, narrowed by the pod's own values of the labels that it names.
 
-    A server that has stored the pod has narrowed it already; to do so again changes nothing.
+    The API server does the same when it stores a pod; the operation is idempotent.
     """
     selector = term.label_selector
     if selector is None or not (term.match_label_keys or term.mismatch_label_keys):

@@ -1,11 +1,10 @@
 """Devices for the pods of one pass: what is free, what the pass has allocated, and where.
 
-A claim is allocated once. Allocated to devices that a machine will bring along, it ties all its
-pods to that machine; allocated to devices of the cluster, it lets them go wherever those can be
-reached. A planned claim keeps several instance types open, so devices are found for each group of
-types that publish the same. Which cluster devices they use, and which drivers must publish, must
-not depend on the type that is launched in the end, so groups that differ in that from the cheapest
-are dropped.
+A ResourceClaim is allocated once. Devices of a machine tie all pods of the ResourceClaim to that
+machine; devices of the cluster let them go wherever those can be reached. A planned claim lists
+several instance types, so devices are found for each group of types that publish the same. Which
+cluster devices are used, and which drivers must publish, must not depend on the type that is
+launched, so groups that differ in that from the cheapest are dropped.
 
 Devices are never released within a pass and planned claims only narrow: every refusal is final.
 """
@@ -41,7 +40,7 @@ from karpenter.scheduling.packing.claims import OpenClaim, Shape
 
 _Host: TypeAlias = OpenClaim | int  # a planned claim, or the number of a machine that exists
 _Servings: TypeAlias = Mapping[TypeGroup, Found]
-MOST_VAIN_SEARCHES: Final = 5  # after as many that took too long, a class is tried no further
+MOST_VAIN_SEARCHES: Final = 5  # after so many searches that ran out of steps, a class is given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _shares(result: DeviceRequestAllocationResult, device: PoolDevice) -> Shares
             qualified(name, device.key.driver): amount(quantity)
             for name, quantity in result.consumed_capacity.items()
         }
-    except QuantityError:  # rather count too much as used than too little
+    except QuantityError:  # count all of it as used, so that nothing is allocated twice
         consumed = {name: capacity.value for name, capacity in device.capacity.items()}
     return tuple((name, n) for name, n in sorted(consumed.items()) if name in device.capacity)
 
@@ -105,7 +104,7 @@ class _Granted:
 
 
 class DeviceAllocator:
-    """Finds devices for pods and remembers which are gone."""
+    """Finds devices for pods and records which are taken."""
 
     def __init__(self, compiled: CompiledProblem) -> None:
         """Begin with the devices that no claim of the cluster keeps."""
@@ -204,7 +203,7 @@ class DeviceAllocator:
     def _narrowed(
         self, template: Template, claim: OpenClaim, shape: Shape, bits: int, demand: Demand
     ) -> tuple[Shape, int, list[Wanted]] | str:
-        """Narrow to where claims that are served can be reached; say which ones are not."""
+        """Narrow to where the devices of allocated claims are reached; return the other claims."""
         for served in demand.served:
             reached = self._reaching(template, shape, bits, served.terms)
             if reached is None:
@@ -279,7 +278,7 @@ class DeviceAllocator:
         except OutOfStepsError:
             self._vain[pod_class] = vain + 1
         except SelectorError:
-            pass  # the search for the reason finds it again
+            pass  # a selector failed; the search for the reason reports it
         return None
 
     def _groups(self, template: Template, bits: int) -> list[TypeGroup]:
@@ -377,7 +376,7 @@ def _footprint(found: Found) -> tuple[list[tuple[int, PoolDevice, object]], froz
 
 
 def shortage(wanted: Sequence[Wanted], places: Sequence[Place]) -> str:
-    """Name the first request that no place has devices for, or say that they are not free."""
+    """Name the first request that no place has devices for, or report that they are not free."""
     for claim in wanted:
         for request in claim.compiled.requests:
             problem = _problem(request, places)

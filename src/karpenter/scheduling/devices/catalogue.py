@@ -19,7 +19,7 @@ class DeviceCatalogue:
         pools: Iterable[PoolCatalogue],
         promises: Mapping[str, tuple[SharedAttribute, ...]],
     ) -> None:
-        """Read what the types of ``pools`` will publish, once it is asked for."""
+        """Index the types of ``pools``; their devices are read lazily."""
         self._pools = {pool.node_pool.metadata.name: pool.instance_types for pool in pools}
         self._promises = promises
         self._groups: dict[OfferingIndex, tuple[TypeGroup, ...]] = {}

@@ -1,4 +1,4 @@
-"""The ResourceClaims of pods: which they are, who shares them, and whether they are allocated.
+"""The ResourceClaims of pods: their names, which pods share them, and whether they are allocated.
 
 A pod names a claim directly, or has one made from a template; its status holds that claim's name. A
 claim that only departing pods hold counts as unallocated: it will be allocated again, elsewhere,
@@ -16,7 +16,7 @@ from karpenter.scheduling.compiled.fingerprints import fingerprint
 
 
 class Standing(Enum):
-    """What there is to do about a claim of a pod."""
+    """The state of a claim of a pod."""
 
     MISSING = "missing"  # it should exist and does not
     SERVED = "served"  # it has its devices
@@ -28,7 +28,7 @@ class Standing(Enum):
 class PodClaim:
     """A claim of a pod."""
 
-    entry: str  # what the pod calls it
+    entry: str  # its name in the pod's spec
     key: str  # "namespace/name" of the object
     standing: Standing
     claim: ResourceClaim | None  # None when it is missing
@@ -38,7 +38,7 @@ class ClaimDirectory:
     """The claims of a cluster, seen from the pods that are to be placed."""
 
     def __init__(self, claims: Iterable[ResourceClaim], pods: Sequence[Pod]) -> None:
-        """Find out which claims the pods share and which ones leave with them."""
+        """Determine which claims the pods share, and which are released with them."""
         self._by_key = {_key(c.metadata.namespace, c.metadata.name): c for c in claims}
         concerned = pods if self._by_key else ()
         self._users = Counter(
@@ -86,9 +86,9 @@ class ClaimDirectory:
 
 
 def _names_of(pod: Pod) -> dict[str, str]:
-    """The claims a pod needs, with what it calls them.
+    """The claims a pod needs, with their names in its spec.
 
-    A claim that the status does not name turned out not to be needed, or is not made yet.
+    A claim that the status does not name is not needed, or not created yet.
     """
     made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
     found: dict[str, str] = {}

@@ -20,7 +20,7 @@ class Served:
 class Wanted:
     """A claim that needs devices."""
 
-    entry: str  # what the pod calls it
+    entry: str  # its name in the pod's spec
     key: str | None  # names it when other pods need the same one
     compiled: CompiledClaim
 
@@ -29,7 +29,7 @@ class Wanted:
 class Demand:
     """What every pod of a class demands."""
 
-    problem: str = ""  # why nothing can serve it; nothing when that depends on the place
+    problem: str = ""  # why no device anywhere can serve it; empty when that depends on the place
     served: tuple[Served, ...] = ()
     wanted: tuple[Wanted, ...] = ()
 

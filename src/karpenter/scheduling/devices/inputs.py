@@ -1,4 +1,4 @@
-"""What the cluster and the provider say about devices, as input of the solver."""
+"""Devices as input of the solver: objects of the cluster, and promises of the provider."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from karpenter.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 class SharedAttribute:
     """A provider's promise that devices of a new machine will agree on an attribute.
 
-    Some facts, such as which PCIe root a device hangs on, have no value before the machine runs;
-    that two devices will have the same one is known all the same.
+    Some attributes, such as the PCIe root of a device, have no value before the machine runs; that
+    two devices will have the same value is known beforehand.
     """
 
     attribute: str  # "domain/name"
@@ -20,7 +20,7 @@ class SharedAttribute:
 
 @dataclass(frozen=True, slots=True)
 class DeviceInputs:
-    """The objects of ``resource.k8s.io``; instance types say what new machines publish."""
+    """The objects of ``resource.k8s.io``; instance types hold what new machines will publish."""
 
     claims: Sequence[ResourceClaim] = ()
     slices: Sequence[ResourceSlice] = ()

@@ -1,8 +1,8 @@
-"""Devices as drivers publish them: slices put together to pools, pools taken apart to devices.
+"""Devices as drivers publish them: slices are joined to pools, pools split into devices.
 
 A pool is published in one or more slices that carry a generation; only the newest generation
-counts, and the pool is complete once as many slices of it are there as they say there are. A pool
-may have counters that its devices draw on together, as the partitions of one card do.
+counts, and the pool is complete once the slice count that its slices state is reached. A pool may
+have counters that its devices share, as the partitions of one card do.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from karpenter.scheduling.devices.reach import EVERYWHERE, Reach, reach_of
 from karpenter.scheduling.packing.claims import Shape
 
 Fact: TypeAlias = tuple[str, str | int | bool]  # (type, value) of an attribute
-PROMISED: Final = "promised"  # the type of a value of which only that it is shared is known
+PROMISED: Final = "promised"  # the type of a value that is unknown, but known to be shared
 
 
 class DeviceKey(NamedTuple):
@@ -32,12 +32,12 @@ class DeviceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedCounter:
-    """Something devices of one pool draw on together; compared by identity."""
+    """A counter that devices of one pool consume together; compared by identity."""
 
     limit: int
 
 
-_MISSING_COUNTER: Final = SharedCounter(-1)  # nothing can be drawn from what is not there
+_MISSING_COUNTER: Final = SharedCounter(-1)  # below zero, so that every device that uses it is full
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class PoolDevice:
     draws: tuple[tuple[SharedCounter, int], ...]
     taints: tuple[api.DeviceTaint, ...]
     reach: Reach
-    is_template: bool  # it will be there once a machine is
+    is_template: bool  # of a machine that does not exist yet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +71,14 @@ def qualified(name: str, driver: str) -> str:
 
 
 def published_pools(slices: Iterable[api.ResourceSlice]) -> list[DevicePool]:
-    """Put published slices together, in an order that does not depend on theirs."""
+    """Join published slices to pools, in an order that does not depend on theirs."""
     return _pools(slices, is_template=False, promised={})
 
 
 def template_pools(
     slices: Iterable[api.ResourceSlice], promises: Iterable[SharedAttribute] = ()
 ) -> list[DevicePool]:
-    """Put together what drivers will publish on a machine that is not there yet."""
+    """Join the slices that drivers will publish on a machine that does not exist yet."""
     promised: dict[DeviceKey, dict[str, Fact]] = {}
     for number, promise in enumerate(promises):
         for names in promise.devices:
@@ -212,8 +212,8 @@ class Published:
     def __init__(self, pools: Iterable[DevicePool]) -> None:
         """Index pools."""
         self.by_key: dict[DeviceKey, PoolDevice] = {}
-        self.cluster: list[PoolDevice] = []  # those that stand in no node
-        self._local: dict[str, list[PoolDevice]] = {}  # node -> devices that stand in it
+        self.cluster: list[PoolDevice] = []  # those that belong to no node
+        self._local: dict[str, list[PoolDevice]] = {}  # node -> devices that belong to it
         self._troubled: list[DevicePool] = []
         for pool in pools:
             if pool.problem:
@@ -226,7 +226,7 @@ class Published:
                     self._local.setdefault(device.reach.node_name, []).append(device)
 
     def of_node(self, name: str) -> Sequence[PoolDevice]:
-        """The devices that stand in a node."""
+        """The devices that belong to a node."""
         return self._local.get(name, ())
 
     def problem_at(self, labels: Requirements, name: str) -> str:

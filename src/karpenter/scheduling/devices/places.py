@@ -1,4 +1,4 @@
-"""Where devices are looked for: on a machine that exists, or on what a claim may become."""
+"""Where devices are searched: on a machine that exists, or on the offerings of a claim."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,19 +39,19 @@ class NodePlace:
             self.problem = published.problem_at(labels, name)
             return
         self.devices = (*around, *(device for pool in promised for device in pool.devices))
-        # what it has published so far is ignored, and so is whether that is complete
+        # until it is initialized, its published devices and their completeness are ignored
         self.problem = next(
             (pool.problem for pool in promised if pool.problem), ""
         ) or published.problem_at(labels, "")
 
     def is_meant(self, terms: Sequence[NodeTerm]) -> bool:
-        """Whether one of these alternatives means the machine."""
+        """Whether one of these alternatives matches the machine."""
         return any(term.admits(self._labels, self._name) for term in terms)
 
     def reached(
         self, spot: Shape | None, device: PoolDevice
     ) -> Iterator[tuple[Shape | None, NodeTerm | None]]:
-        """The one way there is: the machine is what it is."""
+        """The only way: an existing machine cannot be narrowed."""
         yield spot, device.reach.term_for(self._labels, self._name)
 
 

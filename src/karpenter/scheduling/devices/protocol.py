@@ -11,7 +11,7 @@ class Grant(Protocol):
     """Devices found for a pod, still to be taken."""
 
     def commit(self) -> None:
-        """Take them: the pod goes where they were looked for."""
+        """Take them: the pod is placed there."""
 
 
 class Devices(Protocol):

@@ -21,17 +21,17 @@ class NodeTerm:
 
     requirements: Requirements
     names: frozenset[str] | None = None  # the only nodes it matches, if it names any
-    other_names: frozenset[str] = frozenset()  # nodes it does not mean
+    other_names: frozenset[str] = frozenset()  # nodes it excludes
 
     def admits(self, labels: Requirements, name: str) -> bool:
-        """Whether it means a node with these labels and this name."""
+        """Whether it matches a node with these labels and this name."""
         if name in self.other_names or (self.names is not None and name not in self.names):
             return False
         return labels.is_compatible(self.requirements)
 
     @property
     def admits_new_nodes(self) -> bool:
-        """Whether it could mean a node whose name is not known yet."""
+        """Whether it could match a node whose name is not known yet."""
         hostname = self.requirements.get(HOSTNAME)
         return self.names is None and (hostname is None or hostname.complement)
 
@@ -40,7 +40,7 @@ class NodeTerm:
 class Reach:
     """From where a device can be reached."""
 
-    node_name: str | None = None  # it stands in this node
+    node_name: str | None = None  # the node it belongs to
     terms: tuple[NodeTerm, ...] | None = None  # alternatives; None means from every node
 
     @property
@@ -49,7 +49,7 @@ class Reach:
         return self.node_name is None and self.terms is None
 
     def term_for(self, labels: Requirements, name: str) -> NodeTerm | None:
-        """The first alternative that means a node."""
+        """The first alternative that matches a node."""
         return next((term for term in self.terms or () if term.admits(labels, name)), None)
 
     def includes(self, labels: Requirements, name: str) -> bool:
@@ -64,7 +64,7 @@ NOWHERE: Final = Reach(terms=())
 
 
 def reach_of(node_name: str | None, selector: NodeSelector | None, all_nodes: bool) -> Reach:
-    """Read the three ways to say where a device can be reached; none of them means nowhere."""
+    """Read the three fields of a slice that state its nodes; none set means no node."""
     if node_name:
         return Reach(node_name=node_name)
     if selector is not None:
@@ -80,7 +80,7 @@ def terms_of(selector: NodeSelector) -> tuple[NodeTerm, ...]:
 
 def _term(term: NodeSelectorTerm) -> NodeTerm | None:
     if not term.match_expressions and not term.match_fields:
-        return None  # Kubernetes: an empty term means no node
+        return None  # as in Kubernetes, an empty term matches no node
     names: frozenset[str] | None = None
     others: frozenset[str] = frozenset()
     for wanted in term.match_fields:

@@ -1,4 +1,4 @@
-"""What a ResourceClaim asks for, compiled: classes looked up, selectors compiled, amounts parsed.
+"""Compiled requests of ResourceClaims: classes looked up, selectors compiled, amounts parsed.
 
 Everything that makes a claim impossible wherever its pod goes is found here: a device class that
 does not exist, a kind of selector or constraint that is not supported, more devices than a claim
@@ -92,7 +92,7 @@ class RequestOption:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRequest:
-    """One request of a claim: the first of these that can be had."""
+    """One request of a claim: the first of its options that is available."""
 
     name: str
     options: tuple[RequestOption, ...]

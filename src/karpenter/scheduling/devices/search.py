@@ -29,11 +29,11 @@ MOST_DEVICES_PER_POD: Final = 128  # keeps the recursion shallow
 
 
 class OutOfStepsError(Exception):
-    """The search took longer than is reasonable."""
+    """The search has used up ``MOST_STEPS``."""
 
 
 class Place(Protocol):
-    """Where devices are looked for."""
+    """Where devices are searched."""
 
     devices: Sequence[PoolDevice]  # in the order they are preferred
     problem: str  # why "all devices" cannot be determined; empty when they can
@@ -78,7 +78,7 @@ class Search:
         usage: Usage,
         only: Sequence[frozenset[PoolDevice]] | None = None,
     ) -> None:
-        """Prepare to serve ``claims`` at ``place``, beside what ``usage`` has given away.
+        """Prepare to serve ``claims`` at ``place``, besides what ``usage`` has allocated.
 
         Args:
             only: for each claim the devices of the cluster it may have; by default any.
@@ -161,7 +161,7 @@ class Search:
                 continue
             way = next(iter(self._place.reached(spot, device)), None)
             if way is None:
-                continue  # wherever the others can be reached, this one is not there
+                continue  # not reachable together with the devices chosen so far
             shares = self._open(claim_index, option, device)
             if shares is None:
                 return self._reconsider_down_to(before)

@@ -1,9 +1,9 @@
-"""CEL selectors: which devices a class or a request means.
+"""CEL selectors: which devices a class or a request matches.
 
-An expression sees one variable, ``device``: its ``driver``, its ``attributes`` and ``capacity`` by
-domain and then by name, and ``allowMultipleAllocations``. A domain that a device does not have is
-empty rather than missing when it is looked up, but a missing name in it is an error, which fails
-the whole attempt as it does in Kubernetes.
+An expression has one variable, ``device``: its ``driver``, its ``attributes`` and ``capacity`` by
+domain and then by name, and ``allowMultipleAllocations``. A lookup of a domain that a device does
+not have gives an empty map, but a missing name in it is an error, which fails the whole attempt as
+in Kubernetes.
 """
 
 import re
@@ -55,7 +55,7 @@ class Selector:
         self._known: dict[PoolDevice, bool | SelectorError] = {}
 
     def matches(self, device: PoolDevice) -> bool:
-        """Whether the selector means a device.
+        """Whether the selector matches a device.
 
         Raises:
             SelectorError: the expression fails on this device.
@@ -86,7 +86,7 @@ class Selector:
 
 
 def view(device: PoolDevice, domains: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """A device as expressions see it; ``domains`` are those that must not be missing."""
+    """The CEL value of a device; ``domains`` are those that must not be missing."""
     attributes: _ByDomain = {}
     for name, fact in device.attributes.items():
         if fact[0] != PROMISED:
@@ -127,14 +127,14 @@ _FACTS: Final[Mapping[str, Callable[[Fact], Any]]] = {
 
 
 def _as_lookup(match: re.Match[str]) -> str:
-    """Look domains up in the maps that have them all; other uses see the real ones."""
+    """Redirect lookups of a domain to the maps that have all domains; other uses are unchanged."""
     return match[1] or f"device.{match[2]}At["
 
 
 def _without_bind(source: str) -> str:
-    """Write ``cel.bind(name, value, body)`` in terms the engine knows.
+    """Rewrite ``cel.bind(name, value, body)`` in macros that the engine supports.
 
-    Text with brackets that do not match is left for the compiler to complain about.
+    Text with unbalanced brackets is returned as it is, for the compiler to report.
     """
     stack: list[tuple[bool, list[str]]] = [(False, [""])]
     for match in _PIECE.finditer(source):

@@ -28,12 +28,12 @@ class Usage:
         return device in self._holders or (self._below is not None and self._below.is_held(device))
 
     def taken(self, device: PoolDevice, name: str) -> int:
-        """How much of a capacity is gone."""
+        """How much of a capacity is taken."""
         below = self._below.taken(device, name) if self._below is not None else 0
         return below + self._shares.get((device, name), 0)
 
     def drawn(self, counter: SharedCounter) -> int:
-        """How much of a counter is gone."""
+        """How much of a counter is consumed."""
         below = self._below.drawn(counter) if self._below is not None else 0
         return below + self._drawn.get(counter, 0)
 
@@ -45,7 +45,7 @@ class Usage:
         for name, amount in shares:
             if self.taken(device, name) + amount > device.capacity[name].value:
                 return False
-        # once a device is held, it has drawn on its counters
+        # counters are consumed once per device, by its first holder
         return held or all(
             self.drawn(counter) + amount <= counter.limit for counter, amount in device.draws
         )
@@ -60,7 +60,7 @@ class Usage:
             self._shares[device, name] = self._shares.get((device, name), 0) + amount
 
     def give_back(self, device: PoolDevice, shares: Shares) -> None:
-        """Undo a ``take`` of this very usage."""
+        """Undo a ``take`` of this usage, not of the one below."""
         for name, amount in shares:
             self._shares[device, name] -= amount
         self._holders[device] -= 1

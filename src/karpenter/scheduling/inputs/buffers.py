@@ -23,7 +23,7 @@ from karpenter.state.requests import template_requests
 
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 SCALABLE_KINDS: Final = ("Deployment", "StatefulSet", "ReplicaSet")
-MOST_VIRTUAL_PODS: Final = 20_000  # of one buffer; beyond that it is a mistake, not headroom
+MOST_VIRTUAL_PODS: Final = 20_000  # of one buffer; protects a pass from a mistyped number
 _LOWEST_PRIORITY: Final = -(2**31)
 _WAITING: Final = PodStatus(
     conditions=(Condition(type=POD_SCHEDULED, status=FALSE, reason="Unschedulable"),)
@@ -62,7 +62,7 @@ def resolve_buffer(
     pod_templates: Mapping[str, PodTemplateSpec],
     scalables: Mapping[tuple[str, str], Scalable],
 ) -> ResolvedBuffer | None:
-    """Turn a buffer into virtual pods; None for a strategy that is not ours.
+    """Turn a buffer into virtual pods; None for a strategy of another provisioner.
 
     Args:
         pod_templates: by ``namespace/name``.

@@ -1,4 +1,4 @@
-"""What planners are shown of a cluster, by the controllers and the command line alike."""
+"""The snapshot as planners take it, for the controllers and the command line alike."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,12 +17,12 @@ _NO_TYPES: Final[tuple[InstanceType, ...]] = ()
 def as_planned(
     snapshot: Snapshot, provider: str, *, overlays: bool, is_legacy: bool = False
 ) -> Snapshot:
-    """A cluster as a planner takes it: in today's keys, without overlays that make no sense.
+    """A cluster as a planner takes it: with current keys, and without invalid overlays.
 
     Args:
         snapshot: the cluster.
-        provider: the name of the provider, which has labels of its own.
-        overlays: whether overlays count at all.
+        provider: the name of the provider, which decides the known labels.
+        overlays: whether the feature gate of overlays is on.
         is_legacy: whether workloads may still use the keys of Provisioners.
     """
     if is_legacy:
@@ -36,7 +36,7 @@ def as_planned(
 def usable_overlays(
     overlays: Mapping[str, NodeOverlay], provider: str
 ) -> Mapping[str, NodeOverlay]:
-    """The overlays whose requirements make sense; others apply nowhere."""
+    """The valid overlays; others apply nowhere."""
     return {name: each for name, each in overlays.items() if not overlay_problem(each, provider)}
 
 
@@ -49,5 +49,5 @@ def overlay_problem(overlay: NodeOverlay, provider: str) -> str:
 def catalogue_of(
     types: Mapping[str, tuple[InstanceType, ...]],
 ) -> Callable[[NodePool], tuple[InstanceType, ...]]:
-    """What pools can buy, as planners ask for it."""
+    """The catalogue of each pool, as a function."""
     return lambda pool: types.get(pool.metadata.name, _NO_TYPES)

@@ -1,4 +1,4 @@
-"""What a pool's annotations say about packing it, in place of the settings.
+"""The cost annotations of a pool, which override the settings for it.
 
 They are annotations of the pool itself, not of its template, so changing one makes no node drift. A
 value that cannot be read counts as absent; the pool gets a warning that names it.
@@ -19,7 +19,7 @@ INVALID_COST_ANNOTATION: Final = "InvalidCostAnnotation"  # the reason of an eve
 
 
 def pool_cost(node_pool: NodePool, settings: CostOptions) -> CostOptions:
-    """The settings as they hold for one pool."""
+    """The settings with a pool's annotations applied."""
     return _read(node_pool.metadata.annotations, settings)[0]
 
 

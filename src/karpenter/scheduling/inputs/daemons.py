@@ -1,8 +1,8 @@
-"""Daemons: the pods every node will run anyway, and the room they take.
+"""Daemons: the pods that DaemonSets run on every matching node, and the room they take.
 
-A DaemonSet is represented by the newest pod it controls, since that one carries what admission
-changed; without any, by its template with limits in place of missing requests. Preferences and pod
-affinity do not keep a daemon from a node, so they are ignored.
+A DaemonSet is represented by the newest pod it controls, since that one has the changes of
+admission webhooks; without any, by its template with limits in place of missing requests.
+Preferences and pod affinity do not keep a daemon from a node, so they are ignored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def daemons_of(
         try:
             found.append(_represented(daemon_set, template, newest.get(daemon_set.metadata.uid)))
         except QuantityError:
-            continue  # invalid amounts make no pod, so no room is kept for it
+            continue  # the API server refuses pods with invalid amounts, so no room is reserved
     return found
 
 
@@ -91,7 +91,7 @@ def reserve_on(node: StateNode, labels: Requirements, daemons: Sequence[Daemon])
 
 def _represented(daemon_set: DaemonSet, template: PodSpec, newest: Pod | None) -> Daemon:
     affinity = template.affinity.node_affinity if template.affinity else None
-    # the controller pins its pods to their nodes by affinity, so the template's is used
+    # the DaemonSet controller adds its node's affinity to each pod, so the template's is used
     chosen = template if newest is None or (affinity and affinity.required) else newest.spec
     spec = newest.spec if newest is not None else template
     terms = node_terms(chosen) if chosen is template else (selector_demands(spec.node_selector),)

@@ -32,7 +32,7 @@ def default_spread(
     if not constraints:
         return {}
     found: dict[str, Constraints] = {}
-    known: dict[bytes, Constraints] = {}  # what pods belong by -> their constraints
+    known: dict[bytes, Constraints] = {}  # namespace, labels and owner of pods -> constraints
     for pod in pods:
         if pod.spec.topology_spread_constraints:
             continue
@@ -47,10 +47,10 @@ def default_spread(
 
 
 def deduced_selector(pod: Pod, snapshot: Snapshot) -> LabelSelector | None:
-    """Select the pods that belong together with ``pod``, or None when it belongs to nothing.
+    """The selector of the Services and the controller of ``pod``, or None without any.
 
-    Services and a ReplicationController give labels to equal. A ReplicaSet or StatefulSet narrows
-    the selection further instead, so one that contradicts a Service selects nothing.
+    The labels of Services and of a ReplicationController are merged. The selector of a ReplicaSet
+    or StatefulSet is added to them, so one that contradicts a Service selects nothing.
     """
     labels = _labels_of_services(pod, snapshot)
     expressions: tuple[LabelSelectorRequirement, ...] = ()

@@ -66,10 +66,10 @@ class Ignored:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the pod waits for a node and was turned away; the gauge counts these."""
+        """Whether the pod waits for a node and was refused; the gauge counts these."""
         return self.why not in _NOT_WAITING
 
     @property
     def has_event(self) -> bool:
-        """Whether the pod's owner should read about it in a ``FailedScheduling`` event."""
+        """Whether the pod gets a ``FailedScheduling`` event."""
         return self.is_refused and self.why is not WhyIgnored.OPTED_OUT

@@ -1,7 +1,7 @@
 """Workloads that still select nodes by the name of a Provisioner, or use ``do-not-evict``.
 
 While Provisioners are served, nodes carry both the old label and the new one, so the cluster's
-scheduler needs no change. The planner knows only the new keys and is given workloads rewritten to
+scheduler needs no change. The planner reads only the new keys and is given workloads rewritten to
 them.
 """
 
@@ -24,7 +24,7 @@ R = TypeVar("R", bound=Resource)
 
 
 def in_current_keys(snapshot: Snapshot) -> Snapshot:
-    """The same cluster with node selectors, affinity and protection in today's keys."""
+    """The same cluster with node selectors, affinity and protection in the current keys."""
     pods = _pods(snapshot.pods)
     return replace(
         snapshot,
@@ -37,7 +37,7 @@ def in_current_keys(snapshot: Snapshot) -> Snapshot:
 
 
 def is_protected_as_of_old(pod: Pod) -> bool:
-    """Whether a pod says in the old way that it is not to be evicted."""
+    """Whether a pod has the old ``do-not-evict`` annotation."""
     return pod.metadata.annotations.get(labels.DO_NOT_EVICT) == "true"
 
 
@@ -51,7 +51,7 @@ def _daemon_set(daemon_set: DaemonSet) -> DaemonSet:
 
 
 def _node(node: StateNode, translated: Mapping[str, Pod]) -> StateNode:
-    """A machine with its pods, which may have to find another place."""
+    """A machine with its pods translated, since they may have to move."""
     if not any(map(_is_outdated, node.pods)):
         return node
     return replace(node, pods=tuple(translated.get(key_of(pod), pod) for pod in node.pods))

@@ -32,9 +32,9 @@ _BOUNDS: Final = frozenset({Operator.GT, Operator.GTE, Operator.LT, Operator.LTE
 
 
 def opts_out(spec: PodSpec) -> bool:
-    """Whether a pod's first choice of nodes leaves none that belong to a pool.
+    """Whether the first stage of a pod's demands excludes every pool.
 
-    That is so as well when its demands on the pool contradict one another.
+    Contradicting demands on the pool do so as well.
     """
     wanted: Requirement | None = None
     for expression in _first_choice(spec):
@@ -43,13 +43,13 @@ def opts_out(spec: PodSpec) -> bool:
         try:
             entry = requirement(expression.key, expression.operator, expression.values)
         except RequirementError:
-            continue  # it decides nothing here; a demand is refused as invalid later on
+            continue  # an invalid expression; the pod is refused for it later
         wanted = entry if wanted is None else wanted.intersection(entry)
     return wanted is not None and wanted.operator is Operator.DOES_NOT_EXIST
 
 
 def node_constraint_objection(spec: PodSpec, facts: ProviderFacts) -> Objection | None:
-    """Say which demand on the node cannot be served, or None when all can."""
+    """Which demand on the node cannot be served, or None when all can."""
     for expression in _selector_expressions(spec):
         objection = _objection(expression, "node selector", facts)
         if objection is not None:

@@ -1,4 +1,4 @@
-"""NodeOverlays: prices and capacity that users know and the cloud does not publish.
+"""NodeOverlays: prices and capacity that users set in place of what the cloud publishes.
 
 Overlays are evaluated from the heaviest to the lightest, and by descending name at equal weight.
 The first to price an offering, or to set a resource of a type, decides it. Two overlays of one
@@ -41,7 +41,7 @@ class Overlaid:
 
 @dataclass(frozen=True, slots=True)
 class OverlaidCatalogues:
-    """What overlays made of catalogues, for as long as neither changes.
+    """The cache of overlaid catalogues, valid while overlays and catalogues are unchanged.
 
     Applying them again in each pass would make new types, and invalidate everything compiled from
     the old ones.
@@ -52,7 +52,7 @@ class OverlaidCatalogues:
     overlaid: Overlaid
 
     def holds(self, overlays: Sequence[NodeOverlay], pools: Sequence[PoolCatalogue]) -> bool:
-        """Whether it is what these overlays make of these catalogues."""
+        """Whether the cache is valid for these overlays and catalogues."""
         return (
             len(overlays) == len(self.overlays)
             and len(pools) == len(self.pools)
@@ -61,7 +61,7 @@ class OverlaidCatalogues:
         )
 
     def of(self, pools: Sequence[PoolCatalogue]) -> Overlaid:
-        """The same for pools that differ only in what overlays do not read."""
+        """The cached catalogues, for pools that differ only in fields overlays do not read."""
         made = zip(pools, self.overlaid.pools, strict=True)
         return Overlaid(
             tuple(PoolCatalogue(pool.node_pool, each.instance_types) for pool, each in made),
@@ -171,7 +171,7 @@ def _overlaid(pool: PoolCatalogue, decided: Mapping[_Touch, NodeOverlay]) -> Poo
     resources = sorted({touch.what for touch in decided if isinstance(touch.what, str)})
     types = tuple(_overlaid_type(name, it, decided, resources) for it in pool.instance_types)
     if all(new is old for new, old in zip(types, pool.instance_types, strict=True)):
-        return pool  # pools with one and the same catalogue go on sharing it
+        return pool  # unchanged, so pools with the same catalogue still share it
     return PoolCatalogue(pool.node_pool, types)
 
 

@@ -29,14 +29,14 @@ _RUNNING: Final = "Running"
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The pods of a cluster, sorted out; both lists keep the order the pods came in."""
+    """The pods of a cluster, split; both lists keep the order of the input."""
 
-    pods: tuple[Pod, ...]  # enter the pass
-    ignored: tuple[Ignored, ...]  # do not
+    pods: tuple[Pod, ...]  # those that enter the pass
+    ignored: tuple[Ignored, ...]  # those that do not
 
 
 def take_in(pods: Iterable[Pod], storage: Storage, facts: ProviderFacts) -> Intake:
-    """Sort out which pods enter a pass."""
+    """Determine which pods enter a pass."""
     checker = _Checker(storage, facts)
     entering, ignored = [], []
     for pod in pods:
@@ -49,13 +49,13 @@ def take_in(pods: Iterable[Pod], storage: Storage, facts: ProviderFacts) -> Inta
 
 
 def why_not_waiting(pod: Pod) -> Ignored | None:
-    """Say why a pod is not one that waits for a node, or None when it is."""
+    """Why a pod does not wait for a node, or None when it does."""
     objection = _waiting_objection(pod)
     return Ignored(key_of(pod), *objection) if objection is not None else None
 
 
 def why_refused(pod: Pod, storage: Storage, facts: ProviderFacts) -> Ignored | None:
-    """Say why no pool could serve a pod that waits for a node, or None when one might."""
+    """Why no pool could serve a pod that waits for a node, or None when one might."""
     objection = _Checker(storage, facts).objection(pod)
     return Ignored(key_of(pod), *objection) if objection is not None else None
 
@@ -68,7 +68,7 @@ def uses_device_claims(spec: PodSpec) -> bool:
 
 
 class _Checker:
-    """Judges pods, and like ones only once."""
+    """Checks pods; those with the same demands share one cached verdict."""
 
     def __init__(self, storage: Storage, facts: ProviderFacts) -> None:
         self._storage = storage

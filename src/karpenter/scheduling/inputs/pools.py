@@ -19,13 +19,13 @@ from karpenter.model.conditions import (
 )
 from karpenter.scheduling.plan import Reason, Why
 
-# Ready itself, which sums up others, and what is false on pools that are ready
+# Ready itself, which is derived from others, and conditions that may be false on a ready pool
 _HARMLESS: Final = frozenset({READY, STATIC_CAPACITY, NODE_REGISTRATION_HEALTHY})
 
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Pools sorted out; each list is sorted by name."""
+    """The pools by use; each list is sorted by name."""
 
     dynamic: tuple[NodePool, ...]  # may be used for pods
     static: tuple[NodePool, ...]  # have a fixed number of nodes
@@ -37,10 +37,10 @@ def sort_out_pools(
     node_classes: Mapping[NodeClassReference, NodeClass],
     facts: ProviderFacts,
 ) -> Pools:
-    """Sort out which pools may be used.
+    """Determine which pools may be used.
 
-    A class that is missing counts against a pool only where classes of its kind are known at all:
-    a set of files often leaves them out.
+    A missing node class excludes a pool only if the snapshot has node classes of that kind at all:
+    files often omit them.
     """
     dynamic: list[NodePool] = []
     static: list[NodePool] = []
@@ -85,9 +85,9 @@ def _objection(
 
 
 def _why(conditions: Iterable[Condition]) -> str:
-    """What keeps something from being ready: the conditions that Ready sums up, where they fail.
+    """Why an object is not ready: the failed conditions that Ready is derived from.
 
-    Of a pool only those count that make it ready; others may be false without any harm.
+    Conditions of a pool that do not affect Ready are skipped.
     """
     held = list(conditions)
     ready = find(held, READY)

@@ -46,7 +46,7 @@ def parse_scheduler_config(text: str) -> tuple[TopologySpreadConstraint, ...]:
     """Read the default constraints from YAML or JSON; an empty text has none.
 
     Raises:
-        SchedulerConfigError: when anything in the text is unknown or makes no sense.
+        SchedulerConfigError: when a field is unknown or invalid.
     """
     seen: set[tuple[str, str]] = set()
     parsed = []
@@ -90,7 +90,7 @@ def _values(text: str) -> list[object]:
 
 
 def _problem(constraint: _Constraint) -> str | None:
-    """Say which field makes no sense; the sentence begins with its name."""
+    """Which field is invalid; the sentence begins with its name."""
     if constraint.max_skew <= 0:
         return f"maxSkew must be greater than 0, not {constraint.max_skew}"
     key_problem = label_key_problem(constraint.topology_key)

@@ -1,8 +1,8 @@
-"""The storage objects of a cluster, and the look-ups from a pod to them.
+"""The storage objects of a cluster, and the lookups from a pod to them.
 
-A pod mounts claims; a claim is bound to a volume or waits for its storage class to provision one;
-the volume or the class names the driver that will attach it. This module only looks them up. The
-callers decide what an absent object means: some pods wait, some fail.
+A pod mounts PersistentVolumeClaims; a claim is bound to a volume or waits for its storage class to
+provision one; the volume or the class names the driver that will attach it. This module only looks
+them up. The callers decide what an absent object means: some pods wait, some fail.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from karpenter.state.snapshot import Snapshot
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 
-# Plugin that was once part of Kubernetes -> the CSI driver that took over its volumes
+# In-tree volume plugin -> the CSI driver that its volumes were migrated to
 SUCCESSORS: Final[Mapping[str, str]] = {
     "kubernetes.io/aws-ebs": EBS_DRIVER,
     "kubernetes.io/azure-disk": "disk.csi.azure.com",
@@ -71,7 +71,7 @@ class Storage:
             yield Mount(key, self.claims.get(key))
 
     def class_name_of(self, claim: PersistentVolumeClaim) -> str:
-        """The class a claim names, or the cluster's default for a claim that is silent about it.
+        """The class a claim names, or the cluster's default for a claim that names none.
 
         An API server writes the default into such claims; in a file it may still be missing.
         """
@@ -99,7 +99,7 @@ class Storage:
                 for annotation in _DEFAULT_CLASS_ANNOTATIONS
             )
         ]
-        # Kubernetes takes the newest where several are marked, and then the first by name
+        # of several default classes Kubernetes takes the newest, then the first by name
         marked.sort(key=lambda meta: meta.name)
         marked.sort(key=lambda meta: meta.creation_timestamp or _LONG_AGO, reverse=True)
         return marked[0].name if marked else ""
@@ -109,7 +109,7 @@ NO_STORAGE: Final = Storage()
 
 
 def current_driver(name: str) -> str:
-    """The CSI driver that serves what ``name`` once stood for; other names stay as they are."""
+    """The CSI driver that replaces an in-tree plugin; other names are returned as they are."""
     return SUCCESSORS.get(name, name)
 
 

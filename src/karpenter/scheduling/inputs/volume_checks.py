@@ -1,4 +1,4 @@
-"""Whether a pod's volumes are ready to decide where it may go.
+"""Whether the topology of a pod's volumes is known.
 
 A claim that is bound has a volume whose topology is known; one that waits for its first consumer
 has a class with allowed topologies. In all other cases (a claim that is missing, being deleted, or
@@ -17,7 +17,7 @@ IMMEDIATE = "Immediate"
 
 
 def volume_objection(pod: Pod, storage: Storage, facts: ProviderFacts) -> Objection | None:
-    """Say which of a pod's claims has to be waited for, and why, or None when all are ready."""
+    """Which of a pod's claims is not ready, and why, or None when all are."""
     for mount in storage.mounts(pod):
         objection = _objection(mount, storage, facts)
         if objection is not None:

@@ -35,17 +35,16 @@ _ANYWHERE: Final = Requirements()
 
 
 class VolumeError(ValueError):
-    """A pod's volumes cannot be resolved, or can be reached from no node; says why."""
+    """A pod's volumes cannot be resolved, or no node reaches them; the text gives the reason."""
 
 
 def volume_alternatives(pod: Pod, storage: Storage) -> tuple[Requirements, ...]:
     """The requirements on a node that reaches all of a pod's volumes; none means any node does.
 
-    Claims that do not exist are passed over. The order of the alternatives is the order in which
-    they are to be tried.
+    Claims that do not exist are skipped. Alternatives are in the order in which they are tried.
 
     Raises:
-        VolumeError: when a volume does not exist, makes no sense, or is out of reach of another.
+        VolumeError: when a volume does not exist or is invalid, or no node reaches all of them.
     """
     combined: list[Requirements] = []
     for mount in storage.mounts(pod):
@@ -74,7 +73,7 @@ def _of_volume(name: str, volume: PersistentVolume) -> list[Requirements]:
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return []
-    # A volume on a host's disk is lost with the host, so it does not bind its pod to it
+    # Data on a host's disk is lost with the host, so the hostname in the affinity is ignored
     moves = volume.spec.local is not None or volume.spec.host_path is not None
     try:
         return _distinct(
@@ -141,9 +140,9 @@ class ResolvedVolumes:
 
 
 def resolve_volumes(pods: Iterable[Pod], storage: Storage) -> ResolvedVolumes:
-    """Find out what the volumes of each pod demand; pods without any are left out.
+    """Resolve the requirements of each pod's volumes; pods without any are omitted.
 
-    A pod among the failures fails outright, whatever nodes there are: leave it out of the pass.
+    A pod among the failures fits on no node at all: omit it from the pass.
     """
     by_pod: dict[str, PodVolumes] = {}
     failures: dict[str, Unplaced] = {}
@@ -182,7 +181,7 @@ def node_volumes(
 ) -> dict[str, BoundVolumes]:
     """What is attached to each machine and what it could attach, by the machine's name.
 
-    Machines with nothing attached and no known limit are left out. ``pools`` are those of the
+    Machines with nothing attached and no known limit are omitted. ``pools`` are those of the
     pass: the type of a machine is looked up in its pool's catalogue.
     """
     types = {
@@ -209,7 +208,7 @@ def _limits(
     for driver in reported.spec.drivers if reported is not None else ():
         count = driver.allocatable.count if driver.allocatable is not None else None
         if count is None:
-            limits.pop(driver.name, None)  # it has reported, and sets no limit
+            limits.pop(driver.name, None)  # the driver has reported that it has no limit
         else:
             limits[driver.name] = count
     return limits

@@ -2,7 +2,7 @@
 
 Most claims of a pool are narrowed in the same few ways, so the narrowed requirements are shared:
 a ``Shape`` is one pool's requirements after some chain of narrowings, with the offerings they
-allow. Shapes are interned, which makes "this pod on a claim of that shape" a dictionary look-up.
+allow. Shapes are interned, which makes "this pod on a claim of that shape" a dictionary lookup.
 ``ClaimIndex`` finds claims by how many pods they hold and which labels they have.
 """
 
@@ -24,7 +24,7 @@ class Shape:
     __slots__ = ("bits", "number", "requirements")
 
     def __init__(self, number: int, requirements: Requirements, bits: int) -> None:
-        """Name a set of requirements; ``bits`` are the offerings that satisfy all of them."""
+        """Number a set of requirements; ``bits`` are the offerings that satisfy all of them."""
         self.number: Final = number
         self.requirements: Final = requirements
         self.bits: Final = bits
@@ -41,7 +41,7 @@ class Shapes:
         self._well_known = well_known
         self._by_requirements: dict[Requirements, Shape] = {}
         self._merged: dict[tuple[int, int], Shape | None] = {}  # (shape, incoming id) -> result
-        self._held: list[Requirements] = []  # incoming; an identity lasts as long as its object
+        self._held: list[Requirements] = []  # keeps incoming alive, so that their ids stay unique
         self._settled: dict[tuple[int, str, tuple[str, ...]], Shape | None] = {}
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class Shapes:
     def merged(self, shape: Shape, incoming: Requirements) -> Shape | None:
         """The shape after a pod with ``incoming`` requirements joined, or None when it cannot.
 
-        ``incoming`` is remembered by identity: pass the same object for the same pods.
+        The result is cached by the identity of ``incoming``: pass the same object for equal ones.
         """
         key = (shape.number, id(incoming))
         try:
@@ -72,7 +72,7 @@ class Shapes:
             return merged
 
     def forget_incoming(self) -> None:
-        """Clear the cached merges, whose keys mean nothing to the next problem."""
+        """Clear the cached merges: the next problem has other ``incoming`` objects."""
         self._merged.clear()
         self._held.clear()
 
@@ -101,7 +101,7 @@ class Shapes:
             return None
         hostname = incoming.get(HOSTNAME)
         if hostname is not None and not hostname.complement:
-            return None  # the name of a node that does not exist yet cannot be asked for
+            return None  # a pod may not require the hostname of a node that does not exist yet
         return self.of(shape.requirements & incoming)
 
 
@@ -164,9 +164,9 @@ class ClaimIndex:
     )
 
     def __init__(self, topology_keys: Iterable[str], custom_labels: Iterable[str] = ()) -> None:
-        """Keep track of domains for some labels, and of who defines others at all."""
+        """Track the domains of topology keys, and the claims that define custom labels."""
         self.claims: list[OpenClaim] = []
-        self.label_definitions = 0  # how often a claim came to define one of the latter
+        self.label_definitions = 0  # how often a claim came to define a custom label
         self._defining: dict[str, int] = dict.fromkeys(custom_labels, 0)  # label -> claims
         self._by_count: dict[int, int] = {}  # pods on a claim -> claims with as many
         self._counts: list[int] = []  # its keys, sorted
@@ -185,7 +185,7 @@ class ClaimIndex:
             self._tell(claim.shape, bit)
 
     def grow(self, claim: OpenClaim, before: int, after: int) -> None:
-        """Note that a claim holds more pods than before."""
+        """Update the number of pods on a claim."""
         bit = 1 << claim.index
         left = self._by_count[before] & ~bit
         if left:
@@ -223,7 +223,7 @@ class ClaimIndex:
         return bits
 
     def defining(self, key: str) -> int:
-        """Claims that define a label, one of those that are kept track of."""
+        """Claims that define a custom label."""
         return self._defining[key]
 
     def _tell(self, shape: Shape, bit: int) -> None:

@@ -1,12 +1,12 @@
 """Whether a pod may join a planned claim, and what the claim becomes if it does.
 
 The checks run from cheap and final to expensive and temporary: labels and taints, ports, volumes,
-room, devices, topology, minimum choice, reservations. Each passed check leaves a narrower shape and
+room, devices, topology, ``minValues``, reservations. Each passed check leaves a narrower shape and
 fewer offerings; nothing is changed until the caller applies the result.
 
-Where topology requires a domain, the claim takes the best domain of each label that something can
-be launched in. The best of one label and the best of another need not be sold together, so the next
-best are tried before the claim refuses; unless they are not good enough, because another claim may
+Where topology requires a domain, the claim takes the best domain of each label that has an
+offering. The best domains of two labels may have no offering in common, so the next best are tried
+before the claim refuses. Those beyond the allowed slack are not tried, because another claim may
 have better ones.
 """
 
@@ -29,7 +29,7 @@ from karpenter.scheduling.packing.topology import Choice
 def settled_in(
     shapes: Shapes, shape: Shape, bits: int, choices: Sequence[Choice]
 ) -> tuple[Shape, int] | None:
-    """Narrow a claim to open domains of every label, or return None when they do not go together.
+    """Narrow a claim to open domains of every label, or return None when no offering has them all.
 
     Args:
         bits: the offerings the claim has left.
@@ -71,7 +71,7 @@ def _good_enough(shapes: Shapes, shape: Shape, choice: Choice, slack: int) -> It
 
 
 class Refusal(Enum):
-    """Why a pod may not join: for good, as things stand, or because a reservation is taken."""
+    """Why a pod may not join: finally, for now, or because a reservation is used up."""
 
     FINAL = "final"
     PASSING = "passing"
@@ -79,7 +79,7 @@ class Refusal(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing that can happen to the claim will change the answer."""
+        """Whether no later change of the claim can lift the refusal."""
         return self is Refusal.FINAL
 
 
@@ -104,7 +104,7 @@ class Joining:
     def open(
         self, template: Template, index: int, pod_class: PodClass, stage: Stage
     ) -> OpenClaim | Refusal:
-        """Open an empty claim for a pod, when pool and pod go together and limits allow it."""
+        """Open an empty claim for a pod, when pool and pod are compatible and limits allow it."""
         shape = template.shape
         if (template.taints and not self._tolerates(template, stage)) or template.shapes.merged(
             shape, stage.requirements
@@ -113,7 +113,7 @@ class Joining:
         remaining = self._remaining[template.number]
         bits = template.within(remaining) if remaining else template.base
         if self._reservations is None and template.has_reserved:
-            bits &= template.universe.launchable  # a reservation without machines is no offering
+            bits &= template.universe.launchable  # without used-up reservations
         if not bits:
             return Refusal.FINAL
         return OpenClaim(index, template.number, shape, bits)
@@ -131,8 +131,8 @@ class Joining:
     ) -> tuple[Shape, int, Grant | None] | Refusal:
         """Return what the claim becomes with one more pod, or why it cannot take it.
 
-        The grant is of the devices it would use, if any; they are not taken yet.
-        ``is_new`` says that the pod would be its first; ``despite_taints`` asks what if.
+        The grant holds the devices it would use, if any; they are not taken yet. ``is_new``: the
+        pod would be the first; ``despite_taints``: ignore taints, for diagnosis.
         """
         if template.taints and not despite_taints and not self._tolerates(template, stage):
             return Refusal.FINAL
@@ -238,7 +238,7 @@ class Joining:
             )
 
     def with_limits(self, remaining: Sequence[dict[str, int]]) -> "Joining":
-        """The same rules with as much left of each pool's limits."""
+        """The same rules with other remaining limits."""
         return Joining(
             remaining,
             self._reservations,
@@ -247,7 +247,7 @@ class Joining:
         )
 
     def content_with_less(self) -> "Joining":
-        """The same rules for a pool that is content with less choice than it asks for."""
+        """The same rules with best-effort ``minValues``."""
         return Joining(
             self._remaining, self._reservations, best_effort_min_values=True, devices=self.devices
         )

@@ -1,4 +1,4 @@
-"""First fit, in Karpenter's order: machines that exist, then planned claims, then a new claim.
+"""First-fit decreasing, in Karpenter's order: machines, then planned claims, then a new claim.
 
 Notation
     pod order    largest cpu first, then memory, then age, then uid; a pod that fails goes to the
@@ -46,14 +46,14 @@ _MOST_LEVELS: Final = 4  # of runners-up; a label may have thousands of values
 
 @dataclass(slots=True)
 class Packing:
-    """Where the pods of a pass went; pods are known by their position in the pass."""
+    """Where the pods of a pass were placed; pods are given by their position in the pass."""
 
     claims: list[OpenClaim] = field(default_factory=list)
     on_nodes: dict[int, list[int]] = field(default_factory=dict)  # machine -> pods
     failed: list[int] = field(default_factory=list)
     deferred: list[int] = field(default_factory=list)  # waiting for a reservation
     unevaluated: list[int] = field(default_factory=list)  # time ran out before they were tried
-    has_insisted: bool = False  # whether a claim was passed over that might do for a runner-up
+    has_insisted: bool = False  # whether a claim in a runner-up domain was skipped
 
 
 class Packer:
@@ -80,11 +80,11 @@ class Packer:
             states: counts before the pass; they are changed.
             classes: of the pods that will come.
             topology_keys: the labels, but for the hostname, that any group is about.
-            without_nodes: machines to leave out.
-            barred: for pods that may not go to some machines, by position: those machines.
-            suitable: what is known of earlier attempts on the same machines; it is added to.
+            without_nodes: machines to omit.
+            barred: position of a pod -> machines that it may not go to, as a mask.
+            suitable: a cache of suitable machines, shared by attempts on the same machines.
             custom_labels: those that claims may come to define by the pods on them.
-            insists: whether a claim for the best domain goes before one for a runner-up.
+            insists: whether a claim for the best domain is preferred to one for a runner-up.
         """
         self._nodes = nodes
         self._templates = templates
@@ -111,9 +111,9 @@ class Packer:
         class_of: Sequence[PodClass],
         has_time: Callable[[], bool] = lambda: True,
     ) -> Packing:
-        """Place pods, given by position, in this order; ``class_of`` says what each one is.
+        """Place pods, given by position, in this order; ``class_of`` holds the class of each.
 
-        It may be called again for further pods, which find what earlier ones left.
+        It may be called again for further pods, which use the room that earlier ones left.
         """
         queue = deque(order)
         length_at_push: dict[int, int] = {}
@@ -133,7 +133,7 @@ class Packer:
                 queue.appendleft(position)
                 self._packing.unevaluated += [p for p in queue if p not in length_at_push]
                 break
-            # what one pod of a class finds closed may be open to another
+            # barred machines are part of the key, since pods of one class may differ in them
             kind = pod_class.number, self._barred.get(position, 0)
             known_to_fail = failed_at and (
                 hopeless.get(kind) in (_FOR_GOOD, self._index.label_definitions)
@@ -151,14 +151,14 @@ class Packer:
         return self._packing
 
     def take_back(self) -> list[int]:
-        """Pods that found no place so far, to be tried again; they count as untried."""
+        """Remove the pods without a place from the packing and return them, to be tried again."""
         packing = self._packing
         found = sorted([*packing.failed, *packing.deferred])
         packing.failed, packing.deferred = [], []
         return found
 
     def close_claims(self) -> None:
-        """Let no further pod join the claims there are."""
+        """Let no further pod join the present claims."""
         self._closed = (1 << len(self._index.claims)) - 1
 
     def reopen_claims(self) -> None:
@@ -179,8 +179,8 @@ class Packer:
         """Open a claim for these pods, and return those that it refuses.
 
         Args:
-            pods: each with its position and the stage to place it by; none looks at other pods.
-            keep: says which offerings a filled claim keeps; limits are charged for those alone.
+            pods: each with its position and the stage to place it by; none has topology rules.
+            keep: returns the offerings a filled claim keeps; limits are charged for those alone.
         """
         refused: list[int] = []
         claim: OpenClaim | None = None
@@ -203,7 +203,7 @@ class Packer:
         return refused
 
     def join(self, claim: OpenClaim, pod_class: PodClass, stage: Stage, position: int) -> bool:
-        """Put a pod that looks at no other pod on a claim if it takes it."""
+        """Put a pod without topology rules on a claim if the claim takes it."""
         template = self._templates[claim.template]
         return self._joined(template, claim, pod_class, stage, position)
 
@@ -226,7 +226,7 @@ class Packer:
         return True
 
     def _hopeless_until(self, pod_class: PodClass) -> int:
-        """Up to which count of newly defined labels a class of pods stays without a place."""
+        """The count of label definitions until which a class of pods cannot be placed."""
         if self._custom_labels and seeks_any(pod_class, self._custom_labels):
             return self._index.label_definitions
         return _FOR_GOOD
@@ -281,7 +281,7 @@ class Packer:
                 hosts.new and self._on_new_claim(pod_class, stage, position, good)
             ):
                 return True
-        self._reserved_out.discard(pod_class.number)  # what is left may do without
+        self._reserved_out.discard(pod_class.number)  # later attempts may need no reservation
         return False
 
     def _on_node(
@@ -424,12 +424,12 @@ class Packer:
 
 
 def _levels(choices: Sequence[Choice]) -> list[int]:
-    """How many more pods than the best the runners-up have, but for the last of them."""
+    """The slack levels to try: how many more pods than the best the runners-up have."""
     found = {count - choice.counts[0] for choice in choices for count in choice.counts}
     return sorted(found)[:-1][:_MOST_LEVELS]
 
 
 def _may_change(pod_class: PodClass) -> bool:
-    """Whether other pods' placements could make room for a class that fails now."""
+    """Whether later placements could lift the refusal of a class that fails now."""
     first = pod_class.stages[0]  # later stages have no rules that it has not
     return pod_class.uses_devices or bool(first.hosts or first.domains)

@@ -63,7 +63,7 @@ class Reservations:
         return frozenset(bookable)
 
     def rebook(self, universe: OfferingIndex, bits: int, held: frozenset[str]) -> frozenset[str]:
-        """Hold what a claim with these offerings can use and give back what it cannot."""
+        """Hold what a claim with these offerings can use and release what it cannot."""
         wanted = self.judge(universe, bits, held)
         if isinstance(wanted, ReservedOut):
             wanted = frozenset()

@@ -1,6 +1,6 @@
 """How much room is left on machines that exist and on planned claims, and which may have enough.
 
-Room only shrinks. So for each amount of a resource that classes of pods ask for, a mask holds the
+Room only shrinks. So for each amount of a resource that classes of pods request, a mask holds the
 places that may have as much; a place's bit is cleared once it has less. A place that is full for
 every class is then never checked again. With many different amounts only some have a mask, and the
 mask of the next lower one is used: it may contain a place too many, never one too few.
@@ -29,7 +29,7 @@ class RoomIndex:
     __slots__ = ("_by_name", "_slots")
 
     def __init__(self, classes: Iterable[PodClass], having: Callable[[str, int], int]) -> None:
-        """Keep masks for what ``classes`` need; ``having`` says who has so much at first."""
+        """Keep masks for what ``classes`` need; ``having`` gives the initial mask of an amount."""
         needed: dict[str, set[int]] = {}
         for pod_class in classes:
             for name, amount in pod_class.needs:
@@ -41,7 +41,7 @@ class RoomIndex:
         self._slots: dict[int, list[tuple[list[int], int]]] = {}  # class -> masks, and which one
 
     def perhaps(self, pod_class: PodClass) -> int:
-        """Places that may have room for a pod; all others have not, and never will."""
+        """Places that may have room for a pod; all others are finally too full."""
         slots = self._slots.get(pod_class.number)
         if slots is None:
             slots = [self._slot(name, amount) for name, amount in pod_class.needs]
@@ -52,7 +52,7 @@ class RoomIndex:
         return places
 
     def lower(self, place: int, name: str, left: int, before: int | None = None) -> None:
-        """Note that a place has no more than ``left`` of a resource, and had ``before``."""
+        """Clear the bits of a place that has ``left`` of a resource, and had ``before``."""
         amounts, masks = self._by_name[name]
         first = bisect_right(amounts, left)
         end = len(amounts) if before is None else bisect_right(amounts, before)
@@ -109,11 +109,11 @@ class NodeRoom:
         self._steps = RoomIndex(classes if nodes.targets else (), nodes.with_free)
 
     def perhaps(self, pod_class: PodClass) -> int:
-        """Machines that may have room for a pod; all others have not, and never will."""
+        """Machines that may have room for a pod; all others are finally too full."""
         return self._steps.perhaps(pod_class)
 
     def take(self, number: int, pod_class: PodClass) -> bool:
-        """Put a pod on a machine if there is room, and say whether there was.
+        """Put a pod on a machine if there is room; return whether there was.
 
         A machine only fills up, so a refusal is final.
         """

@@ -78,7 +78,7 @@ class GroupState:
     def __init__(self, group: Group, domains: Iterable[str] = ()) -> None:
         """Begin with no pods in each of the known domains."""
         self.group = group
-        self.is_void = False  # no pod with the rule is placed, so it binds none
+        self.is_void = False  # an inverse group without a placed pod that states the rule
         self.is_hostname = group.key == HOSTNAME
         self._filter = group.node_filter
         self.counts: dict[str, int] = dict.fromkeys(domains, 0)  # domain -> counted pods
@@ -107,7 +107,7 @@ class GroupState:
         return self._filter is EVERY_NODE or self._filter.admits(node, taints)
 
     def count_claim(self, index: int, node: Requirements, taints: tuple[Taint, ...]) -> None:
-        """Count a pod that joined a claim, in its domain or in every one it might end up in."""
+        """Count a pod that joined a claim, in its domain or in every one that is still possible."""
         if self._filter is not EVERY_NODE and not self._filter.admits(node, taints):
             return
         if self.is_hostname:
@@ -123,7 +123,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A pod's place in a group: what it may choose, and whether it counts itself."""
+    """A pod's membership in a group: the domains it allows, and whether the group counts it."""
 
     number: int  # of the group
     allowed: Requirement  # the domains the pod itself allows
@@ -137,11 +137,11 @@ class Choice(NamedTuple):
     domains: tuple[str, ...]
     pin: bool
     counts: tuple[int, ...] = ()  # of each domain, where some are better than others
-    slack: int | None = None  # take none with so many more pods than the best that is open; any
+    slack: int | None = None  # most pods above the best open domain; None means any
 
 
 class Hosts(NamedTuple):
-    """The hosts open to a pod: masks over nodes and claims, and whether a new host would do."""
+    """The hosts open to a pod: masks over nodes and claims, and whether a new host is allowed."""
 
     nodes: int
     claims: int
@@ -179,7 +179,7 @@ def open_hosts(states: Sequence[GroupState], memberships: Iterable[Membership]) 
         if kind is GroupKind.SPREAD:
             most = state.group.max_skew - member.counts_itself
             if most < 0:
-                return Closed(state.group, member.allowed, {})  # a skew of nothing allows no pod
+                return Closed(state.group, member.allowed, {})  # a maxSkew of zero allows no pod
             nodes &= ~state.nodes.above(most)
             claims &= ~state.claims.above(most)
         elif kind is GroupKind.AFFINITY:

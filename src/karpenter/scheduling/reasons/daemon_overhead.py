@@ -51,7 +51,7 @@ def blame_on_machine(
     name: str,
     missing: int,
 ) -> str | None:
-    """Say which DaemonSets a machine keeps so much of a resource for; None when it keeps less."""
+    """Name the DaemonSets whose reserved room keeps a pod off a machine; None when none does."""
     expected = [
         daemon
         for daemon in daemons
@@ -78,7 +78,7 @@ def _blame(daemons: Sequence[Daemon], left: Mapping[str, int]) -> str:
         if sum(daemon.requests[name] for daemon in daemons) > left.get(name, 0)
     ]
     for name in short:
-        # by name between equals, so that the order they come in never matters
+        # ties are broken by name, so that the order of the input never matters
         largest = min(daemons, key=lambda daemon: (-daemon.requests[name], daemon.name))
         others = [daemon for daemon in daemons if daemon is not largest]
         if all(sum(d.requests[each] for d in others) <= left.get(each, 0) for each in short):
@@ -87,7 +87,7 @@ def _blame(daemons: Sequence[Daemon], left: Mapping[str, int]) -> str:
 
 
 def _named(daemons: Sequence[Daemon], name: str) -> str:
-    """Name those that ask for the most of a resource."""
+    """Name those that request the most of a resource."""
     asking = sorted(
         (daemon for daemon in daemons if daemon.requests[name]),
         key=lambda daemon: (-daemon.requests[name], daemon.name),

@@ -30,14 +30,14 @@ class NodeRefusal:
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdicts:
-    """What the machines of a cluster say to a pod."""
+    """The verdicts of a cluster's machines on a pod."""
 
     possible: tuple[str, ...]
     refusals: tuple[NodeRefusal, ...]  # the most frequent first
 
     @property
     def total(self) -> int:
-        """How many machines were asked."""
+        """How many machines were checked."""
         return len(self.possible) + sum(len(refusal.nodes) for refusal in self.refusals)
 
 
@@ -49,7 +49,7 @@ def node_verdicts(
     position: int,
     stage: Stage,
 ) -> NodeVerdicts:
-    """Ask every machine about the pod at a position of the pass, as if it were not placed yet."""
+    """Check every machine for the pod at a position of the pass, as if it were not placed yet."""
     question = _Question(compiled, packing, states, devices, compiled.class_of[position], stage)
     possible: list[str] = []
     refused: dict[str, list[str]] = {}
@@ -72,7 +72,7 @@ def node_verdicts(
 
 
 class _Question:
-    """One pod, to be asked about at every machine."""
+    """One pod, to be checked against every machine."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class _Question:
         self._domains = self._open_machines(states)
 
     def objections(self, number: int, target: NodeTarget) -> Iterator[tuple[str, int]]:
-        """Yield what speaks against a machine, each with how much it has of what is missing."""
+        """Yield the objections to a machine, each with how much it has of what is missing."""
         bit = 1 << number
         if self._compiled.leaving_nodes & bit:
             yield "on its way out", 0
@@ -139,7 +139,7 @@ class _Question:
         return blame_on_machine(node, target.requirements, daemons, name, missing)
 
     def _placed(self, number: int) -> list[PodClass]:
-        """What the pass has put on a machine."""
+        """The classes of the pods that the pass has put on a machine."""
         return [self._compiled.class_of[at] for at in self._packing.on_nodes.get(number, ())]
 
     def _lacks_extras(self, number: int, target: NodeTarget) -> bool:

@@ -21,7 +21,7 @@ States: TypeAlias = "list[GroupState]"
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A machine, or a claim as it would launch; exactly one of the numbers is there."""
+    """A machine, or a claim as it would launch; exactly one of the numbers is set."""
 
     requirements: Requirements
     taints: tuple[Taint, ...]
@@ -38,7 +38,7 @@ class Placement:
         return [state.counts.get(domain, 0) for domain in sorted(held.values)]
 
     def remove_from(self, state: GroupState) -> None:
-        """Count a pod that went here no longer; ``state`` is changed."""
+        """Subtract a pod that was placed here from the counts; ``state`` is changed."""
         if state.is_hostname:
             if self._hosts(state).of(self._host):
                 self._hosts(state).remove(self._host)
@@ -62,7 +62,7 @@ class Placement:
 def placement_of(
     compiled: CompiledProblem, packing: Packing, position: int, launch: Launch | None = None
 ) -> Placement | None:
-    """Where a pod went, or None; ``launch`` says what its claim would become."""
+    """Where a pod was placed, or None; ``launch`` is the offering of its claim."""
     for number, pods in packing.on_nodes.items():
         if position in pods:
             target = compiled.nodes.targets[number]
@@ -105,7 +105,7 @@ def is_met(state: GroupState, member: Membership, spot: Placement) -> bool:
 
 
 def without(states: States, member_of: Stage, spot: Placement) -> States:
-    """The counts as they would be had a pod not gone to its place."""
+    """The counts without a pod that was placed."""
     changed = list(states)
     for member in (*member_of.hosts, *member_of.domains):
         if member.counts_itself:
@@ -122,7 +122,7 @@ def _least(state: GroupState, member: Membership) -> int:
 
 
 def _launched(launch: Launch, types: tuple[InstanceType, ...]) -> list[Requirement]:
-    """What the labels of a node will be that is launched so."""
+    """The labels of a node that is launched as this offering."""
     chosen = {labels.INSTANCE_TYPE: launch.instance_type, labels.ZONE: launch.zone}
     chosen[labels.CAPACITY_TYPE] = launch.capacity_type
     fixed = [Requirement(key, False, frozenset({value})) for key, value in chosen.items() if value]

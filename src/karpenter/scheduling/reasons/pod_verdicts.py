@@ -16,7 +16,7 @@ from karpenter.scheduling.reasons.preferences import Preference, preferences_of
 
 @dataclass(frozen=True, slots=True)
 class PodVerdicts:
-    """What pools and machines say about one pod, and which of its preferences are met."""
+    """The verdicts of pools and machines on one pod, and which of its preferences are met."""
 
     preferences: tuple[Preference, ...]
     pools: tuple[PoolVerdict, ...]  # in the order they are tried
@@ -31,14 +31,14 @@ class SolveCapture:
     attempt: Attempt | None = None
 
     def __call__(self, compiled: CompiledProblem, attempt: Attempt) -> None:
-        """Keep what ``solve`` worked with."""
+        """Store the compiled problem and the packing."""
         self.compiled, self.attempt = compiled, attempt
 
 
 def pod_verdicts(
     compiled: CompiledProblem, attempt: Attempt, position: int, launch: Launch | None = None
 ) -> PodVerdicts:
-    """Explain the pod at a position of the pass; ``launch`` says what its claim would become."""
+    """Explain the pod at a position of the pass; ``launch`` is the offering of its claim."""
     pod_class = compiled.class_of[position]
     diagnosis = attempt.diagnosis
     states = list(diagnosis.states)
@@ -51,7 +51,7 @@ def pod_verdicts(
         diagnosis = diagnosis.with_states(states)
     if spot is not None and spot.claim is not None:
         used = attempt.packing.claims[spot.claim].template
-        # its own node must not count against it
+        # the limits without the pod's own node
         diagnosis = diagnosis.with_limits(used, compiled.remaining_limits()[used])
     return PodVerdicts(
         preferences=preferences,

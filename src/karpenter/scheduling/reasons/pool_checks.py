@@ -30,7 +30,7 @@ _FOUND_BY_TOPOLOGY = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check and how it went."""
+    """One check and its result."""
 
     step: PoolCheck
     passed: bool
@@ -39,7 +39,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class PoolVerdict:
-    """What a pool says to a pod that would come alone, to a new node."""
+    """The verdict of a pool on a pod, alone on a new node."""
 
     node_pool: str
     weight: int
@@ -54,9 +54,9 @@ class PoolVerdict:
 def pool_verdicts(
     diagnosis: Diagnosis, pod_class: PodClass, stage: Stage, used: int | None = None
 ) -> list[PoolVerdict]:
-    """What every pool says to a pod at one stage of its demands, in the order they are tried.
+    """The verdict of every pool on a pod at one stage, in the order they are tried.
 
-    ``used`` is the number of the pool that makes its node, and so has no objection.
+    ``used`` is the number of the pool of its node, whose verdict is positive.
     """
     return [
         _granted(diagnosis, template, pod_class, stage)
@@ -69,7 +69,7 @@ def pool_verdicts(
 def _granted(
     diagnosis: Diagnosis, template: Template, pod_class: PodClass, stage: Stage
 ) -> PoolVerdict:
-    """What the pool of a pod's node says; the same node for the pod alone need not be possible."""
+    """The verdict of the pool of a pod's node; for the pod alone that node may be impossible."""
     types, cheapest = _alone(diagnosis, template, pod_class, stage)
     steps = (step for step, _ in diagnosis.steps(template, pod_class, stage))
     passed = [
@@ -146,13 +146,13 @@ def _taints(template: Template, stage: Stage) -> Check:
 def _passed(
     diagnosis: Diagnosis, step: PoolCheck, template: Template, pod_class: PodClass, stage: Stage
 ) -> Iterator[str]:
-    """Say what a check compared; nothing when there was nothing to compare."""
+    """What a passed check compared; empty when there was nothing to compare."""
     match step:
         case PoolCheck.LABELS if len(stage.requirements):
             yield f"the pool goes with {stage.requirements}"
         case PoolCheck.LIMITS if template.limits:
             remaining = diagnosis.joining.remaining[template.number]
-            # Where they leave nothing, it is only that something else was in the way before them
+            # Without any offering within the limits, an earlier check has excluded them all
             if template.base & template.within(remaining):
                 yield _limits(template, remaining)
         case PoolCheck.ROOM:
@@ -223,7 +223,7 @@ def _domains(choices: list[Choice]) -> str:
 def _alone(
     diagnosis: Diagnosis, template: Template, pod_class: PodClass, stage: Stage
 ) -> tuple[int, Launch | None]:
-    """How many types, and which way to have one, suit a pod that comes alone."""
+    """How many types suit a pod that is alone on its node, and the cheapest launch."""
     choices = open_domains(diagnosis.states, stage.domains) if stage.domains else []
     opened = diagnosis.joining.open(template, 0, pod_class, stage)
     if isinstance(choices, Closed) or isinstance(opened, Refusal):

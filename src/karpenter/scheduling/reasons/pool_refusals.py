@@ -1,8 +1,8 @@
-"""Why a pool does not take a pod, found after the fact and in words a user can act on.
+"""Why a pool does not take a pod, diagnosed after the pass, in terms a user can act on.
 
 The solver only records that a pod failed. Here the same checks run once more against the state at
 the end of the pass, in the order in which they are decided, and the first that fails is the reason.
-Where a single change would have been enough, the reason says so.
+Where a single change would have been enough, the reason names it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ class PoolCheck(StrEnum):
 
 
 class Diagnosis:
-    """The end of a pass, open to questions."""
+    """The state at the end of a pass, for diagnosis."""
 
     def __init__(
         self,
@@ -60,25 +60,25 @@ class Diagnosis:
         joining: Joining,
         well_known: frozenset[str],
     ) -> None:
-        """Look back at a pass; nothing is changed."""
+        """Take the state at the end of a pass; nothing is changed."""
         self.templates = templates
         self.states = states
         self.joining = joining
         self._well_known = well_known
 
     def with_limits(self, number: int, left: Mapping[str, int]) -> "Diagnosis":
-        """The same look back, had the pool with that number as much left of its limits."""
+        """The same state with other remaining limits of the pool with that number."""
         remaining = [dict(held) for held in self.joining.remaining]
         remaining[number] = dict(left)
         joining = self.joining.with_limits(remaining)
         return Diagnosis(self.templates, self.states, joining, self._well_known)
 
     def with_states(self, states: Sequence[GroupState]) -> "Diagnosis":
-        """The same look back, had pods been counted so."""
+        """The same state with other topology counts."""
         return Diagnosis(self.templates, states, self.joining, self._well_known)
 
     def reasons(self, pod_class: PodClass) -> tuple[Reason, ...]:
-        """Why each pool does not take such a pod, once it has given up every preference."""
+        """Why each pool does not take such a pod in its last stage, without preferences."""
         if pod_class.uses_devices and (why := self.joining.devices.refusal(pod_class)):
             return (Reason("", Why.DEVICES, why),)
         stage = pod_class.stages[-1]
@@ -88,7 +88,7 @@ class Diagnosis:
         )
 
     def reason(self, template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, str]:
-        """Why one pool does not take such a pod, which must be so."""
+        """Why one pool does not take such a pod; the pool must have refused it."""
         taint = first_untolerated(template.taints, stage.tolerations)
         rest = self._apart_from_taints(template, pod_class, stage)
         if taint is None:
@@ -107,9 +107,9 @@ class Diagnosis:
     def steps(
         self, template: Template, pod_class: PodClass, stage: Stage
     ) -> Iterator[tuple[PoolCheck, tuple[Why, str] | None]]:
-        """Run the checks of a pool one after the other, each with what it objects to.
+        """Run the checks of a pool one after the other; yield each with its objection.
 
-        Taints are left out. What a step finds means something only while those before it pass.
+        Taints are omitted. The result of a step is valid only while those before it pass.
         """
         remaining = self.joining.remaining[template.number]
         yield PoolCheck.LABELS, self._labels(template, stage)
@@ -188,7 +188,7 @@ class Diagnosis:
         stage: Stage,
         choices: Sequence[Choice],
     ) -> list[Shortfall]:
-        """The minimums that alone stand in the way of a new claim."""
+        """The ``minValues`` that alone prevent a new claim."""
         if not template.min_values:
             return []
         outcome = self.joining.content_with_less().to_claim(
@@ -264,7 +264,7 @@ def _room(template: Template, pod_class: PodClass, stage: Stage) -> tuple[Why, s
 
 
 def nothing_offered(template: Template) -> tuple[Why, str]:
-    """Why a pool has nothing to buy, whatever pods ask for."""
+    """Why a pool has no offering at all, whatever the pod."""
     if gone := template.sold_out(_ANYTHING):
         return Why.SOLD_OUT, (
             f"sold out: every offering that the pool's requirements allow ({_types(gone)}) is"

@@ -1,7 +1,7 @@
 """The preferences of a pod, and whether the place it got satisfies them.
 
-Preferences, spread that is only preferred, and the order of alternatives are all given up when
-nothing else helps. What is reported is not when they were given up but what the pod got.
+Preferences, spread that is only preferred, and the order of alternatives may all be given up by
+relaxation. The report does not state when they were given up, but whether the place satisfies them.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from karpenter.scheduling.reasons.placements import Placement, States, is_met
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Something a pod would like, and whether it gets it."""
+    """A preference of a pod, and whether its place satisfies it."""
 
     text: str
     is_met: bool
@@ -37,7 +37,7 @@ class Preference:
 def preferences_of(
     compiled: CompiledProblem, pod: Pod, pod_class: PodClass, states: States, spot: Placement | None
 ) -> tuple[Preference, ...]:
-    """Everything a pod would like; nothing of it is met where it found no place."""
+    """All preferences of a pod; none is met where the pod has no place."""
     spread = pod.spec.topology_spread_constraints or compiled.problem.default_spread.get(
         pod.metadata.uid, ()
     )
@@ -54,7 +54,7 @@ def preferences_of(
 
 
 def _untried(stated: Demands, tried: Demands) -> Iterator[Preference]:
-    """What is too much to be tried, in one."""
+    """One entry for all preferences beyond the bound, which are not tried."""
     left = listed_in(stated) - listed_in(tried)
     if left:
         yield Preference(
@@ -123,12 +123,12 @@ def _wished_groups(
 
 
 def _identity(group: Group) -> tuple[object, ...]:
-    """What distinguishes the rules of one pod; which nodes they count does not."""
+    """The identity of a rule within one pod; the node filter is no part of it."""
     return (group.kind, group.key, group.namespaces, group.selector_text, group.max_skew)
 
 
 def described(group: Group) -> str:
-    """A topology rule in a few words."""
+    """A topology rule as a phrase."""
     selected = format_selector(group.selector)
     if group.kind is GroupKind.SPREAD:
         return f"spread of {selected} over {group.key}, maxSkew {group.max_skew}"
