@@ -1,8 +1,8 @@
-"""Nodes that something keeps from being disrupted, and what that certainly costs.
+"""Nodes whose disruption is blocked, and the savings that are certainly lost by that.
 
-A pass says of every machine that no method may take why not, and of every candidate beyond a budget
-that it is. Where such a node holds no pods that would have to move, removing it saves its whole price;
-of any other node nobody knows what removing it would save without trying.
+A pass has a reason for every machine that no method may take, and for every candidate beyond a
+budget. Where such a node holds no pods that would have to move, removing it saves its whole price;
+the savings of any other node are unknown without a simulation.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,18 +14,18 @@ from karpenter.disruption.context import DisruptionContext
 from karpenter.disruption.costs import price_of
 from karpenter.state.departing_pods import is_reschedulable
 
-# Machines that are not ours, or that go already: nothing keeps those
+# Unmanaged machines, and machines that are being deleted, are not blocked
 _NOT_KEPT: Final = frozenset({Why.NOT_MANAGED, Why.IN_PROGRESS, Why.DELETING})
 
 
 @dataclass(frozen=True, slots=True)
 class BlockedNode:
-    """A node that stays for a reason."""
+    """A node that stays, with the reason."""
 
     name: str
     node_pool: str
     why: Why
-    savings: float  # an hour, for certain; zero when that is not known
+    savings: float  # certain savings in dollars per hour; zero when unknown
 
 
 def blocked_nodes(view: DisruptionContext) -> Iterator[BlockedNode]:
@@ -41,7 +41,7 @@ def blocked_nodes(view: DisruptionContext) -> Iterator[BlockedNode]:
 
 
 def beyond_budgets(view: DisruptionContext, verdicts: Iterable[Blocked]) -> Iterator[BlockedNode]:
-    """The candidates among machines that stay which only a budget keeps."""
+    """The candidates that only a budget blocks."""
     for verdict in verdicts:
         candidate = view.standing(Kind.GRACEFUL).get(verdict.node)
         if verdict.why is Why.BUDGET and isinstance(candidate, Candidate):

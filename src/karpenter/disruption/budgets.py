@@ -33,8 +33,8 @@ class Allowance:
     node_pool: str
     reason: str
     allowed: int
-    total: int  # nodes that percentages are of
-    disrupting: int  # nodes that are on their way out or not ready
+    total: int  # the base of percentages
+    disrupting: int  # nodes that are being deleted or not ready
     problem: str = ""  # a budget that cannot be read
 
     @property
@@ -103,7 +103,7 @@ def next_opening(budget: Budget, *, now: datetime) -> datetime | None:
 
 
 def counts_for_budgets(machine: StateNode) -> bool:
-    """Whether a machine is one of those a percentage is of."""
+    """Whether a machine is part of the base of percentages."""
     if machine.node_claim is None or machine.node is None:
         return False
     is_up = machine.is_rebooting or machine.is_initialized
@@ -111,7 +111,7 @@ def counts_for_budgets(machine: StateNode) -> bool:
 
 
 def is_disrupting(machine: StateNode, reason: str) -> bool:
-    """Whether a machine uses up a budget; that one is not ready is no reason not to repair it."""
+    """Whether a machine uses up a budget; for repair, one that is only not ready does not."""
     if machine.is_deleting or machine.is_rebooting:
         return True
     return reason != UNHEALTHY and not machine.is_ready

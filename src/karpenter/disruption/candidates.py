@@ -83,7 +83,7 @@ class Blocked:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A machine that may be disrupted, with what the methods want to know about it."""
+    """A machine that may be disrupted, with the figures that the methods use."""
 
     machine: StateNode
     node_pool: NodePool
@@ -126,7 +126,7 @@ class Candidate:
 
     @property
     def ratio(self) -> float:
-        """What disrupting it saves for what it costs; those with the most go first."""
+        """Savings per disruption cost; candidates with the highest ratio come first."""
         return self.price / self.cost
 
     @property
@@ -136,7 +136,7 @@ class Candidate:
 
     @property
     def instance_type(self) -> InstanceType | None:
-        """What the machine is, if its pool still knows."""
+        """The machine's instance type, if its pool's catalogue still lists it."""
         return self.types.get(self.machine.labels.get(labels.INSTANCE_TYPE, ""))
 
     @cached_property
@@ -149,13 +149,13 @@ class Candidate:
         return find(self.claim.status.conditions, kind)
 
     def lifetime_cost(self, *, now: datetime, deletion_cost_is_ours: bool = False) -> float:
-        """What evicting all pods costs, the less the sooner the machine expires."""
+        """The eviction cost of all pods, scaled by the lifetime left."""
         return lifetime_cost(self.machine, now=now, deletion_cost_is_ours=deletion_cost_is_ours)
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """Everything about a cluster that decides which machines may go; made once for a pass."""
+    """The inputs that decide which machines may be disrupted; made once for a pass."""
 
     snapshot: Snapshot
     types: Mapping[str, Mapping[str, InstanceType]]  # pool -> type name -> type
@@ -165,11 +165,11 @@ class Inspection:
 
     @cached_property
     def pdbs(self) -> Budgets:
-        """The disruption budgets of the cluster."""
+        """The PDBs of the cluster."""
         return Budgets(self.snapshot.pdbs.values())
 
     def described(self, machine: StateNode) -> Candidate:
-        """A machine with what the methods want to know; one without a pool has a nameless one."""
+        """A machine as a candidate; one without a pool gets an empty pool without a name."""
         types = self.types.get(machine.node_pool, {})
         offering = offering_of(machine, types)
         return Candidate(
@@ -183,7 +183,7 @@ class Inspection:
         )
 
     def machine_blocker(self, machine: StateNode) -> Blocked | None:
-        """What about the machine itself stands in the way."""
+        """What about the machine itself blocks its disruption."""
         if machine.name in self.in_progress:
             return _quietly(machine, Why.IN_PROGRESS, "it is being disrupted already")
         if machine.node_claim is None:
@@ -232,7 +232,7 @@ class Inspection:
         return None
 
     def pool_blocker(self, machine: StateNode) -> Blocked | None:
-        """What about its pool stands in the way."""
+        """What about its pool blocks the disruption."""
         pool = machine.node_pool
         if not pool:
             event_message = f"Node doesn't have required label (label={labels.NODEPOOL})"
@@ -254,7 +254,7 @@ class Inspection:
         return None
 
     def pod_blocker(self, machine: StateNode) -> Blocked | None:
-        """The first pod, or budget, that stands in the way."""
+        """The first pod, or PDB, that blocks the disruption."""
         for pod in machine.pods:
             if is_active(pod) and is_protected(pod, now=self.now):
                 detail, until = protection_in_words(pod), protected_until(pod)
@@ -272,7 +272,7 @@ class Inspection:
         return None
 
     def _held_by_budgets(self, pod: Pod) -> str:
-        """Karpenter's text about blocking budgets, with the pod and their number."""
+        """Karpenter's text about blocking PDBs, with the pod and their number."""
         matching = self.pdbs.matching(pod)
         names = " ".join(
             f"{pdb.metadata.namespace or 'default'}/{pdb.metadata.name}" for pdb in matching
@@ -284,7 +284,7 @@ class Inspection:
         return f"{said}: {self.held_by(pod)}"
 
     def held_by(self, pod: Pod) -> str:
-        """Say which disruption budgets keep a pod from being evicted; nothing when none does."""
+        """The PDBs that block the eviction of a pod, as a phrase; empty when none does."""
         if not is_evictable(pod, now=self.now):
             return ""
         matching = self.pdbs.matching(pod)

@@ -1,6 +1,6 @@
-"""What makes a NodeClaim drifted or consolidatable: the conditions disruption starts from.
+"""The conditions Drifted and Consolidatable of a NodeClaim, which disruption starts from.
 
-A claim has drifted when it no longer is what its pool would create now. It is consolidatable when
+A claim has drifted when it differs from what its pool would create now. It is consolidatable when
 no pod event has happened on it for the pool's ``consolidateAfter``.
 """
 
@@ -21,14 +21,14 @@ NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
 REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
 TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
 
-# A type that has just been launched may not be listed everywhere yet
+# Catalogues are eventually consistent: a new type may not be listed everywhere yet
 YOUNGEST_STALE: Final = timedelta(hours=1)
-CLOCK_SKEW: Final = timedelta(minutes=1)  # that two clocks may well differ by
+CLOCK_SKEW: Final = timedelta(minutes=1)  # tolerated between two clocks
 
 
 @dataclass(frozen=True, slots=True)
 class Consolidatable:
-    """Whether a claim may be consolidated; if not, from when on, or never as things stand."""
+    """Whether ``consolidateAfter`` has passed for a claim, and when it does."""
 
     is_over: bool
     until: datetime | None = None
@@ -48,8 +48,8 @@ def drift_reason(
 
     Args:
         types: the types of its pool, by name.
-        provider_reason: what the provider says about its instance.
-        is_type_known: its type was found in the catalogue a short while ago.
+        provider_reason: the drift reason that the provider reports for its instance.
+        is_type_known: its type was found in the catalogue recently, so the lookup is skipped.
         has_launched: whether the claim has launched; its condition decides when None.
     """
     if has_launched is None:
@@ -68,12 +68,12 @@ def drift_reason(
 def patience(
     claim: NodeClaim, pool: NodePool, *, now: datetime, is_initialized: bool = True
 ) -> Consolidatable | None:
-    """Whether a pool's wish to leave a claim in peace is fulfilled; None when it never will be."""
+    """Whether ``consolidateAfter`` has passed for a claim; None when it never will."""
     length = durations.period(pool.spec.disruption.consolidate_after)
     if not is_initialized or pool.spec.replicas is not None:
         return None
     if length is None:
-        return None  # never, or nobody can tell
+        return None  # ``Never``, or not a duration
     if not length:
         return Consolidatable(is_over=True)
     since = quiet_since(claim)
@@ -84,7 +84,7 @@ def patience(
 
 
 def quiet_since(claim: NodeClaim) -> datetime | None:
-    """When pods last came to a claim's machine or left it, or else when it came up."""
+    """The last pod event of a claim, or else when it was initialized or created."""
     initialized = find(claim.status.conditions, INITIALIZED)
     return (
         claim.status.last_pod_event_time
@@ -94,15 +94,15 @@ def quiet_since(claim: NodeClaim) -> datetime | None:
 
 
 def is_old_enough(claim: NodeClaim, *, now: datetime) -> bool:
-    """Whether a claim is old enough for its type to be looked for."""
+    """Whether a claim is old enough for the check that its type is in the catalogue."""
     born = claim.metadata.creation_timestamp
     return born is not None and now - born > YOUNGEST_STALE
 
 
 def is_on_sale(claim: NodeClaim, types: Mapping[str, InstanceType]) -> bool:
-    """Whether what a claim is can still be had, sold out or not.
+    """Whether the catalogue still lists an offering of a claim, sold out or not.
 
-    A reservation that has ended leaves its machine running at the price of on-demand.
+    A machine whose reservation has ended goes on at the on-demand price.
     """
     held = claim.metadata.labels
     kind = types.get(held.get(labels.INSTANCE_TYPE, ""))

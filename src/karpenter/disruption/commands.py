@@ -1,7 +1,7 @@
 """What disruption decides: commands, and a reason for every machine that stays.
 
 A command is carried out as a whole: its candidates are deleted when all of its replacements are
-ready. What a method found in one pass, commands or not, is a ``Finding``.
+initialized. The result of a method in one pass, with or without commands, is a ``Finding``.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ STATIC: Final = "static"
 NO_RESERVED_CAPACITY: Final = "no-reserved-capacity"
 STATIC_AT_LIMIT: Final = "static-at-limit"
 
-# What metrics call a method; the others have no name there
+# Method -> its value of the metrics label; the others have none
 _CONSOLIDATION_TYPES: Final = {EMPTY: "empty", MULTI: "multi", SINGLE: "single"}
 
 
@@ -42,18 +42,18 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a pool that weighs savings against disruption judges a move."""
+    """The score of a move in a pool with the balanced policy."""
 
     node_pool: str
     value: float
     is_approved: bool
-    savings: float = 0.0  # the part of the pool's cost that is saved
-    disruption: float = 0.0  # the part of the disruption that moving the whole pool would be
+    savings: float = 0.0  # as a fraction of the pool's cost
+    disruption: float = 0.0  # as a fraction of the cost of moving all of the pool's pods
 
 
 @dataclass(frozen=True)
 class Command:
-    """Machines that go together, and what has to stand before they do."""
+    """Machines that are deleted together, and the replacements that must be initialized first."""
 
     method: str
     reason: str
@@ -61,10 +61,10 @@ class Command:
     candidates: tuple[Candidate, ...]
     replacements: tuple[PlannedClaim, ...] = ()
     placements: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # machine -> pods
-    savings: float = 0.0  # dollars an hour, as decisions count it
-    scores: tuple[Score, ...] = ()  # of the pools that weigh savings against disruption
+    savings: float = 0.0  # dollars per hour; an unknown price counts as zero
+    scores: tuple[Score, ...] = ()  # of the pools with the balanced policy
     terminate_first_reason: str = ""
-    drain_bound: timedelta | None = None  # pods are gone that long after the deletion
+    drain_bound: timedelta | None = None  # the deadline of the drain, after the deletion
     repair: Repair | None = None  # what is wrong with the machine
 
     @property
@@ -74,14 +74,14 @@ class Command:
 
     @property
     def score(self) -> float | None:
-        """The score of the strictest pool, if any of them weighs savings against disruption."""
+        """The lowest score of its pools, if any of them has the balanced policy."""
         return min((score.value for score in self.scores), default=None)
 
     @property
     def known_savings(self) -> float | None:
-        """What is saved an hour; None when a price is missing, of what goes or of what comes.
+        """Savings in dollars per hour; None when a price of a candidate or replacement is unknown.
 
-        Decisions go by ``savings``, in which a price that is missing counts as nothing.
+        Decisions use ``savings``, in which an unknown price counts as zero.
         """
         if self.decision is Decision.REBOOT:
             return 0.0  # the machine stays, whatever it costs
@@ -97,7 +97,7 @@ class Command:
 
     @property
     def about(self) -> str:
-        """What stands before the savings where they are an estimate."""
+        """The prefix of the savings where they are an estimate."""
         return ABOUT if self.is_estimate else ""
 
     @property

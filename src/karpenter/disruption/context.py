@@ -1,8 +1,8 @@
 """One pass over a cluster: which machines may be disrupted, within which budgets, with what effect.
 
 Everything is computed on first use and then cached, because the pass works at one fixed moment. The
-clock is used only to ask, between one step and the next, whether there is time left: a pass may run
-in a thread for long, and its starter can cancel it that way.
+clock is read only for the deadline, between one step and the next: a pass may run in a thread for
+long, and the caller cancels it that way.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ class DisruptionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What earlier passes left behind."""
+    """The results of earlier passes that the next one uses."""
 
     unseen_pools: frozenset[str] = frozenset()  # not reached by the last single-node search
     reboots: Mapping[str, Sequence[datetime]] = field(default_factory=dict)  # claim uid -> when
@@ -78,10 +78,10 @@ class DisruptionContext:
         """Begin a pass.
 
         Args:
-            catalogue: the types of a pool; none at all when they cannot be listed.
+            catalogue: the types of a pool; empty when they cannot be listed.
             in_progress: names of machines that are part of a command already.
-            policies: when a machine counts as unhealthy; none without repair.
-            compiler: what earlier passes compiled; not to be shared between concurrent passes.
+            policies: when a machine counts as unhealthy; None without repair.
+            compiler: the cache of earlier passes; not to be shared between concurrent passes.
         """
         self.snapshot: Final = snapshot
         self.facts: Final = facts
@@ -105,7 +105,7 @@ class DisruptionContext:
         self._totals: dict[str, tuple[float, float]] = {}
 
     def standing(self, kind: Kind) -> Mapping[str, Candidate | Blocked]:
-        """Every machine as a candidate, or why it is none, by name."""
+        """Every machine by name: a candidate, or why it is blocked."""
         return self._graceful if kind is Kind.GRACEFUL else self._eventual
 
     def candidates(self, kind: Kind) -> list[Candidate]:
@@ -146,7 +146,7 @@ class DisruptionContext:
         ]
 
     def simulation(self, candidates: Sequence[Candidate]) -> Simulation:
-        """A cluster to ask about these candidates."""
+        """A simulation that these candidates may be removed from."""
         return Simulation(
             self.snapshot, self.ground, candidates, now=self.now, compiler=self._compiler
         )
@@ -154,16 +154,16 @@ class DisruptionContext:
     def simulations(
         self, candidates: Sequence[Candidate]
     ) -> Iterator[tuple[Candidate, Simulation]]:
-        """Yield candidates one after the other, each with a cluster to ask about it.
+        """Yield candidates one after the other, each with a simulation.
 
-        Mostly the first will do, and a cluster for one costs less than a cluster for all.
+        Mostly the first candidate is taken, and compiling for one is cheaper than for all.
         """
         rest = self.simulation(candidates[1:])
         for number, candidate in enumerate(candidates):
             yield candidate, rest if number else self.simulation([candidate])
 
     def totals(self, pool: str) -> tuple[float, float]:
-        """What all machines of a pool cost an hour, and what moving all of their pods would."""
+        """The price of all machines of a pool per hour, and the cost of moving all their pods."""
         known = self._totals.get(pool)
         if known is None:
             types = self.inspection.types.get(pool, {})
@@ -176,23 +176,23 @@ class DisruptionContext:
 
     @cached_property
     def buffered(self) -> frozenset[str]:
-        """The machines kept for the room that CapacityBuffers ask for."""
+        """The machines that virtual pods of CapacityBuffers would be placed on."""
         spare = {key_of(pod) for pod in self.ground.virtual}
         if not spare:
-            return frozenset()  # most clusters have none, and the search takes a while
+            return frozenset()  # most clusters have none, and the simulation is expensive
         return frozenset(
             name for name, pods in self._arrivals.items() if not spare.isdisjoint(pods)
         )
 
     @cached_property
     def awaited(self) -> frozenset[str]:
-        """The machines that pods without a place, spare room left aside, would come to."""
+        """The machines that pending and departing pods, but no virtual ones, would be placed on."""
         spare = {key_of(pod) for pod in self.ground.virtual}
         return frozenset(name for name, pods in self._arrivals.items() if set(pods) - spare)
 
     @cached_property
     def _arrivals(self) -> Mapping[str, tuple[str, ...]]:
-        """Where those would go that have no place, or whose machine is on its way out."""
+        """Where pending pods, and pods of machines that are being deleted, would be placed."""
         ground, nodes = self.ground, self.snapshot.nodes
         if not ground.pools.dynamic or all(machine.is_deleting for machine in nodes):
             return {}
@@ -231,7 +231,7 @@ class DisruptionContext:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is decided yet: a claim that has not launched brings unknown room."""
+        """Whether nothing is decided yet: the room of a claim that has not launched is unknown."""
         return any(self.is_ours(claim.spec.node_class_ref) for claim in self.snapshot.unlaunched)
 
     def is_ours(self, reference: NodeClassReference) -> bool:
@@ -239,7 +239,7 @@ class DisruptionContext:
         return self.facts.serves(reference)
 
     def _types_by_pool(self, catalogue: Catalogue) -> dict[str, dict[str, InstanceType]]:
-        """What each pool of ours may choose from, also one that is not used for new machines."""
+        """The types of each pool of this provider, also of those not used for new machines."""
         usable = {entry.node_pool.metadata.name: entry for entry in self.ground.catalogues}
         others: Sequence[PoolCatalogue] = [
             PoolCatalogue(pool, catalogue(pool))

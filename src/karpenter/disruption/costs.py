@@ -1,4 +1,4 @@
-"""What a machine costs an hour, and what evicting its pods costs their owners."""
+"""The price of a machine per hour, and the cost of evicting its pods."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from karpenter.state.departing_pods import is_reschedulable
 from karpenter.state.eviction_cost import eviction_cost
 from karpenter.state.nodes import StateNode
 
-# What disrupting a machine costs even when no pod is on it
+# The disruption cost of a machine without pods, so that ratios stay finite
 BASE_COST: Final = 1.0
 
 
 def reschedule_cost(pods: Iterable[Pod], *, deletion_cost_is_ours: bool = False) -> float:
-    """What moving all pods of a machine costs; a negative cost of a pod counts as zero."""
+    """The cost of moving all pods of a machine; a negative cost of a pod counts as zero."""
     return BASE_COST + sum(
         max(0.0, eviction_cost(pod, deletion_cost_is_ours=deletion_cost_is_ours))
         for pod in pods
@@ -26,7 +26,7 @@ def reschedule_cost(pods: Iterable[Pod], *, deletion_cost_is_ours: bool = False)
 
 
 def lifetime_cost(machine: StateNode, *, now: datetime, deletion_cost_is_ours: bool) -> float:
-    """What evicting all pods costs, the less the sooner the machine expires anyway."""
+    """The eviction cost of all pods, scaled by the lifetime left: an expiring machine is cheap."""
     cost = sum(
         eviction_cost(pod, deletion_cost_is_ours=deletion_cost_is_ours) for pod in machine.pods
     )
@@ -34,13 +34,13 @@ def lifetime_cost(machine: StateNode, *, now: datetime, deletion_cost_is_ours: b
 
 
 def price_of(machine: StateNode, types: Mapping[str, InstanceType]) -> float | None:
-    """What a machine costs an hour, sold out or not; None when that is not known."""
+    """The price of a machine per hour, sold out or not; None when unknown."""
     offering = offering_of(machine, types)
     return None if offering is None else offering.price
 
 
 def offering_of(machine: StateNode, types: Mapping[str, InstanceType]) -> Offering | None:
-    """The priced offering a machine was launched as, sold out or not; None when not known."""
+    """The offering a machine was launched as, if it has a price, sold out or not; else None."""
     kind = types.get(machine.labels.get(labels.INSTANCE_TYPE, ""))
     if kind is None:
         return None

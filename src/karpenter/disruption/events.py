@@ -69,7 +69,7 @@ def announced_command(command: Command) -> list[Announcement]:
 
 
 def summary(command: Command, candidate: Candidate) -> str:
-    """A command in a few words for one of its candidates."""
+    """A command as a phrase, for one of its candidates."""
     if len(command.candidates) > 1:
         part = f"(part of {len(command.candidates)}-node consolidation)"
         return f"{command.decision}: [{candidate.name}] {part}"
@@ -81,7 +81,7 @@ def summary(command: Command, candidate: Candidate) -> str:
 
 
 def saved(command: Command) -> str:
-    """What a command saves an hour, and whether that is a guess; unknown where a price is."""
+    """The savings of a command per hour as a phrase, marked if estimated or unknown."""
     if command.known_savings is None:
         return "(savings: unknown)"
     guess = ", by estimated prices" if command.is_estimate else ""

@@ -1,8 +1,8 @@
-"""What disruption would do, command after command, without changing the cluster.
+"""The forecast: the commands of disruption one after the other, without changing the cluster.
 
 The forecast works at one fixed moment. Conditions that controllers have written are used as they
-are; absent ones are computed. What ignores budgets has begun already, and pending pods keep the machines they would go to, as if provisioning
-had nominated them.
+are; absent ones are computed. Forced commands have begun already, and the machines that pending
+pods would be placed on stay, as if provisioning had nominated them.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ from karpenter.state.snapshot import Snapshot
 
 
 def with_conditions(snapshot: Snapshot, catalogue: Catalogue, *, now: datetime) -> Snapshot:
-    """The same cluster with the conditions of claims worked out where they are absent."""
+    """The same cluster with the conditions of claims computed where they are absent."""
     foresight = _Foresight(snapshot, catalogue, now)
     return replace(snapshot, nodes=tuple(map(foresight.of, snapshot.nodes)))
 
@@ -80,7 +80,7 @@ class _Foresight:
             pool,
             types,
             now=self._now,
-            # a claim with a machine has launched; without a catalogue no type counts as gone
+            # a claim with a machine has launched; without a catalogue its type is not checked
             has_launched=has_launched or None,
             is_type_known=not types,
         )
@@ -92,7 +92,7 @@ class _Foresight:
 
 
 class ForecastOptions(TypedDict, total=False):
-    """What a forecast may be told besides the cluster."""
+    """The optional arguments of a forecast."""
 
     policies: RepairPolicies | None  # when a machine is repaired as one method among others
     memory: Memory | None  # of earlier passes
@@ -115,7 +115,7 @@ class DisruptionForecast:
         memory: Memory | None = None,
         timer: Timer = no_hurry,
     ) -> None:
-        """Begin with what ignores budgets; the arguments are those of ``plan_disruption``."""
+        """Begin with forced commands; the arguments are those of ``plan_disruption``."""
         self._facts = facts
         self._settings = settings
         self._now = now
@@ -127,13 +127,13 @@ class DisruptionForecast:
         self._after = ProjectedState(
             with_conditions(snapshot, catalogue, now=now), facts, catalogue
         )
-        self.before: Final = self.context()  # before anything is promised or begun
+        self.before: Final = self.context()  # before any nomination or command
         self.is_paused: Final = self.before.is_paused
         self.forced: Final = tuple(forced_commands(self.before, legacy_policies))
         for command in self.forced:
             self.begin(command)
         if not self.is_paused:
-            # No pod is expected on a machine that goes, and its own pods need room as well
+            # Again after forced commands: their machines take no pods, and their pods need room
             view = self.context() if self.forced else self.before
             self._after.expect(view.awaited, until=self._until)
 

@@ -1,7 +1,7 @@
 """Pods that no pool takes now, but that a later pass places once this one has been carried out.
 
-A pass knows less than the next one: a node that is only planned may be in any of several zones, and
-counts against limits as the largest type it may become. So passes are simulated one after the
+A planned node may be in any of several zones, and counts against limits as the largest type it may
+become; the next pass has its actual zone and size. So passes are simulated one after the
 other, each on the cluster that the previous one leaves, until one changes nothing for such pods.
 Both the events of the controllers and the output of ``plan`` use the result.
 """
@@ -35,7 +35,7 @@ _PASSING: Final = frozenset(
         Why.DEVICES,
         Why.LIMIT_EXCEEDED,
         Why.MIN_VALUES,  # limits may leave too little choice
-        Why.NO_OFFERING,  # several of the others together
+        Why.NO_OFFERING,  # a combination of the others
         Why.RESERVED_CAPACITY,
         Why.TOPOLOGY,
     }
@@ -57,10 +57,10 @@ def with_later_passes(
     now: datetime,
     has_time: HasTime = always,
 ) -> ProvisioningPlan:
-    """Tell pods that wait for a later pass from those that fit nowhere.
+    """Distinguish pods that a later pass places from those that fit nowhere.
 
-    The other arguments are those that ``outcome`` was planned with. Where time runs out before
-    it is known, a pod counts as one that fits nowhere.
+    The other arguments are those that ``outcome`` was planned with. A pod that is undecided at the
+    deadline counts as one that fits nowhere.
     """
     # equal refusals get equal texts, so that views can group the pods
     objections = {

@@ -1,8 +1,8 @@
 """The ordered methods of disruption: what one pass decides, and what a sequence of passes decides.
 
-The first method that finds something to do decides a pass. A whole plan is a sequence of passes at
-one fixed moment: every command is begun and none is finished, so budgets fill up, machines that are
-to take pods stay, and in the end every machine is either a candidate or has a reason to stay.
+The first method that finds a command decides a pass. A whole plan is a sequence of passes at one
+fixed moment: every command is begun and none is finished, so budgets fill up, machines that are
+nominated for pods stay, and in the end every machine is part of a command or has a reason to stay.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -35,11 +35,11 @@ from karpenter.scheduling.provisioning import Announcement, Catalogue
 from karpenter.state.nodes import StateNode
 from karpenter.state.snapshot import Snapshot
 
-MOST_COMMANDS: Final = 1000  # of a plan; bounds its size for readers
+MOST_COMMANDS: Final = 1000  # of a plan; bounds the size of its output
 
 
 class Search:
-    """A pass, with what several methods share in it."""
+    """A pass, with the inputs that several methods share."""
 
     def __init__(self, view: DisruptionContext) -> None:
         """Begin the search."""
@@ -54,10 +54,10 @@ class Search:
 Find: TypeAlias = Callable[[Search], Finding]
 
 METHODS: Final[Mapping[str, Find]] = {
-    commands.REPAIR: lambda search: find_repair(search.view),  # what is broken does not wait
+    commands.REPAIR: lambda search: find_repair(search.view),  # unhealthy nodes are most urgent
     commands.EMPTY: lambda search: find_empty(search.view),  # no pods to move: cheapest and safest
     commands.STATIC_DRIFT: lambda search: find_static_drift(search.view),  # one node for another
-    commands.DRIFT: lambda search: find_drift(search.view),  # no longer what was asked for
+    commands.DRIFT: lambda search: find_drift(search.view),  # differs from the pool's template
     commands.MULTI: lambda search: find_multi(search.consolidation),  # several into one or none
     commands.SINGLE: lambda search: find_single(search.consolidation),  # one into a cheaper one
 }
@@ -65,7 +65,7 @@ METHODS: Final[Mapping[str, Find]] = {
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What one pass decided, and what each method found on the way."""
+    """The decision of one pass, and the finding of each method it tried."""
 
     commands: tuple[Command, ...]
     findings: tuple[Finding, ...]
@@ -73,7 +73,7 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class DisruptionPlan:
-    """Everything that disruption would do now, and why it would not do more."""
+    """All commands that disruption would begin now, and why the other machines stay."""
 
     commands: tuple[Command, ...]
     blocked: tuple[Blocked, ...]  # every machine that stays, by name
@@ -82,7 +82,7 @@ class DisruptionPlan:
 
 
 def next_commands(search: Search, skip: Container[str] = ()) -> MethodResult:
-    """Decide one pass: the first method that finds something to do, of those not skipped."""
+    """Decide one pass: the first method that finds a command, of those not skipped."""
     findings = []
     for name, find in METHODS.items():
         if name in skip:
@@ -108,8 +108,8 @@ def plan_disruption(
     """Plan everything that would be begun now, each command after the one before it.
 
     Args:
-        legacy_policies: when a machine is repaired forcefully, whatever the settings say.
-        options: what a forecast takes besides.
+        legacy_policies: when legacy repair deletes a machine, whatever the settings are.
+        options: the optional arguments of the forecast.
     """
     cluster = (snapshot, catalogue, facts, settings)
     outlook = DisruptionForecast(*cluster, now=now, legacy_policies=legacy_policies, **options)
@@ -143,9 +143,9 @@ def plan_disruption(
 
 
 def _why_it_stays(view: DisruptionContext, step: MethodResult, machine: StateNode) -> Blocked:
-    """The first thing that stands in the way of disrupting a machine.
+    """The first reason why a machine is not disrupted.
 
-    What a method has to say about a machine it looked at goes before what keeps others from it.
+    The verdict of a method that evaluated the machine precedes what blocks other methods.
     """
     said = {finding.method: finding.verdicts.get(machine.name) for finding in step.findings}
     repair = said.get(commands.REPAIR)

@@ -1,8 +1,8 @@
-"""A cluster right after commands were begun: nothing is ready or gone yet, but all is counted.
+"""The projected state: the cluster right after commands were begun, with nothing ready or gone yet.
 
 Candidates are marked and their pods need room. Replacements have launched but have no Node yet, and
-machines that are to take pods are nominated for them. What a provisioning plan decides can be
-treated as fully carried out.
+machines that will take pods are nominated for them. A provisioning plan is projected as fully
+carried out.
 """
 
 from collections.abc import Collection, Iterable
@@ -28,7 +28,7 @@ from karpenter.state.snapshot import Snapshot
 
 @dataclass(slots=True)
 class ProjectedState:
-    """A cluster, and what commands have done to it so far."""
+    """A cluster, with the effects of the commands begun so far."""
 
     snapshot: Snapshot
     facts: ProviderFacts
@@ -37,10 +37,10 @@ class ProjectedState:
     taken: dict[str, int] = field(default_factory=dict)  # reservation -> machines launched on it
     _known: dict[int, tuple[tuple[InstanceType, ...], tuple[InstanceType, ...]]] = field(
         default_factory=dict
-    )  # by identity of a catalogue: the catalogue, kept so that it stays its own, and what is left
+    )  # id of a catalogue -> the catalogue, kept alive so that its id stays unique, and the rest
 
     def types(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        """What a pool may still choose from."""
+        """The types of a pool, less the reservations taken so far."""
         listed = self.catalogue(pool)
         if not self.taken:
             return listed
@@ -50,7 +50,7 @@ class ProjectedState:
         return known[1]
 
     def expect(self, names: Collection[str], *, until: datetime) -> None:
-        """Let machines wait until then for pods that have no place yet."""
+        """Nominate machines for pending pods."""
         nodes = tuple(
             replace(machine, nominated_until=until) if machine.name in names else machine
             for machine in self.snapshot.nodes
@@ -58,7 +58,7 @@ class ProjectedState:
         self.snapshot = replace(self.snapshot, nodes=nodes)
 
     def carry_out(self, plan: Plan) -> None:
-        """Let everything of a provisioning plan be there: its nodes, with their pods on them."""
+        """Add the nodes of a provisioning plan, initialized and with their pods bound."""
         going = {name: pods for name, pods in plan.existing.items() if pods}
         made: list[StateNode] = []
         for claim in plan.claims:
@@ -75,7 +75,7 @@ class ProjectedState:
         }
         nodes = [
             replace(
-                # it has its Node by then; without one its pods would not constrain others
+                # with its Node: topology does not count the pods of a machine without one
                 _up(machine) if machine.node is None else machine,
                 pods=(
                     *(pod for pod in machine.pods if key_of(pod) not in target),
@@ -83,14 +83,14 @@ class ProjectedState:
                 ),
             )
             if machine.name in going or any(key_of(pod) in target for pod in machine.pods)
-            else machine  # the same object, which the next pass need not compile again
+            else machine  # the same object, so that the next pass finds it in its cache
             for machine in (*self.snapshot.nodes, *made)
         ]
         unbound = {key: pod for key, pod in self.snapshot.unbound_pods.items() if key not in target}
         self.snapshot = replace(self.snapshot, nodes=tuple(nodes), pods=pods, unbound_pods=unbound)
 
     def begin(self, command: Command, *, until: datetime) -> None:
-        """Begin a command; machines that take pods wait for them until then."""
+        """Begin a command; machines that will take pods are nominated until then."""
         going = set(command.names)
         self.in_progress |= going
         leave = _rebooting if command.decision is Decision.REBOOT else _marked
@@ -161,7 +161,7 @@ class ProjectedState:
 
 
 def _up(machine: StateNode) -> StateNode:
-    """A machine that has launched, once its Node is there and has everything it was promised."""
+    """A launched machine with its Node, initialized, with the promised resources."""
     claim = machine.node_claim
     assert claim is not None
     name = claim.metadata.name
@@ -179,7 +179,7 @@ def _up(machine: StateNode) -> StateNode:
 
 
 def _bound(pod: Pod, node: str) -> Pod:
-    """A pod that runs on a node, and waits for none."""
+    """The pod bound to a node."""
     spec = msgspec.structs.replace(pod.spec, node_name=node)
     status = msgspec.structs.replace(pod.status, phase="Running", conditions=())
     return msgspec.structs.replace(pod, spec=spec, status=status)
@@ -199,7 +199,7 @@ def _rebooting(machine: StateNode) -> StateNode:
 
 
 def _offering(kind: InstanceType, claim: PlannedClaim) -> Offering | None:
-    """The offering a claim names as its launch."""
+    """The offering of a claim's launch."""
     launch = claim.launch
     assert launch is not None
     ways: Iterable[Offering] = (

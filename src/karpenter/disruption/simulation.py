@@ -1,12 +1,12 @@
-"""Where pods would go if machines were removed: the questions disruption asks of the scheduler.
+"""Where pods would be placed if machines were removed: the simulations of disruption.
 
-Two clusters are compiled when they are first needed. In the one for consolidation, machines that
-changed just now take no pods that already have a place; in the other every machine does. Repair
-moves all pods of a machine, the other methods only those that may be evicted.
+The cluster is compiled lazily, once for each use. For consolidation, machines with a recent pod
+event take no pods that already have a place; otherwise every machine does. Repair moves all pods of
+a machine, the other methods only those that may be evicted.
 
-A machine that is not initialized is not relied on: a pod that would move there stays where it is.
-But it was created for other pods, and pods that must move do not wait for room that is taken: pods
-that are pending or departing are placed first, where that alone decides.
+A machine that is not initialized may never become ready, so a pod that would move there counts as
+stranded. But such a machine was created for other pods. So the simulation is repeated with pending
+and departing pods first, which may leave the candidates' pods a place elsewhere.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,12 +32,12 @@ from karpenter.state.snapshot import Snapshot
 
 
 class NoPoolsError(Exception):
-    """There is no pool that could make a replacement."""
+    """No pool could create a replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Where pods would go, and who would be left without a place."""
+    """Where pods would be placed, and which would be without a place."""
 
     outcome: Outcome
     stranded: tuple[str, ...]  # names of pods, each with a place now
@@ -45,13 +45,13 @@ class Answer:
 
     @property
     def is_early(self) -> bool:
-        """Whether all would have a place, but some of them on a machine that is not up yet."""
+        """Whether all would have a place, but some of them on a machine that is not initialized."""
         placed = {pod for pods in self.outcome.existing.values() for pod in pods}
         return bool(self.stranded) and placed.issuperset(self.stranded)
 
     @property
     def claims(self) -> tuple[OpenClaim, ...]:
-        """The claims that would have to be created, those for pods that wait included."""
+        """The claims that would have to be created, including those for pending pods."""
         return self.outcome.claims
 
     def template(self, claim: OpenClaim) -> Template:
@@ -59,13 +59,13 @@ class Answer:
         return self.cluster.template(claim)
 
     def written(self, claim: OpenClaim) -> PlannedClaim | None:
-        """A claim as it would be created; None when it would offer too little choice."""
+        """A claim as it would be created; None when it does not reach ``minValues``."""
         return self.cluster.written(claim)
 
     def replacements(self) -> tuple[PlannedClaim, ...] | None:
-        """What stands in for the machines; None when a claim would offer too little choice.
+        """The replacements of the machines; None when a claim does not reach ``minValues``.
 
-        Claims that are only for pods which wait anyway are left to provisioning.
+        Claims for pending pods alone are left to provisioning.
         """
         needed = [claim for claim in self.claims if self.cluster.is_needed(claim)]
         written = [self.written(claim) for claim in needed]
@@ -84,7 +84,7 @@ class Simulation:
         now: datetime,
         compiler: Compiler | None = None,
     ) -> None:
-        """Prepare to be asked about these candidates, any of them together."""
+        """Prepare to remove any of these candidates, alone or together."""
         self._snapshot = snapshot
         self._ground = ground
         self._candidates = candidates
@@ -92,7 +92,7 @@ class Simulation:
         self._compiler = compiler
 
     def consolidating(self, candidates: Sequence[Candidate]) -> Answer:
-        """Where pods would go if these machines went to save money."""
+        """Where pods would be placed if consolidation removed these machines."""
         return self._ask(self._for_consolidation, candidates)
 
     def replacing(
@@ -102,7 +102,7 @@ class Simulation:
         is_strict: bool = False,
         credit: Mapping[str, int] | None = None,
     ) -> Answer:
-        """Where pods would go if these machines had to go."""
+        """Where pods would be placed if these machines were replaced."""
         return self._in_either_order(
             self._for_replacement, candidates, is_strict=is_strict, credit=credit
         )
@@ -127,9 +127,9 @@ class Simulation:
         is_strict: bool,
         credit: Mapping[str, int] | None,
     ) -> Answer:
-        """Ask again with the pods of the candidates last, where they wait for a machine.
+        """Simulate again with the candidates' pods last, if some would be on a starting machine.
 
-        In the usual order they may have taken the room of those the machine is coming for.
+        In the usual order they may take the room of the pods that the machine was created for.
         """
         answer = self._ask(cluster, candidates, is_strict=is_strict, credit=credit)
         if not answer.is_early:
@@ -196,7 +196,7 @@ class Simulation:
         return _Cluster(what_if, lost)
 
     def _has_just_changed(self, machine: StateNode) -> bool:
-        """Whether pods came or went on a machine so recently that it should take none."""
+        """Whether ``consolidateAfter`` has not passed since a machine's last pod event."""
         pool = self._snapshot.node_pools.get(machine.node_pool)
         if pool is None or machine.node_claim is None or not _is_ready(pool):
             return False

@@ -21,7 +21,7 @@ def strength_of(view: DisruptionContext, pool: NodePool) -> StaticCount:
 
 
 def what_comes_first(count: StaticCount) -> str:
-    """Why no node of a static pool is replaced for now; nothing if it may be."""
+    """Why no node of a static pool is replaced now; empty if one may be."""
     if count.has_too_many:
         return "its NodePool has more nodes than replicas, which is seen to first"
     if count.held_until is not None:
@@ -35,7 +35,7 @@ def is_usable(view: DisruptionContext, pool: NodePool) -> bool:
 
 
 def static_replacement(view: DisruptionContext, candidate: Candidate) -> PlannedClaim:
-    """A claim straight from the template of a static pool, for no pod in particular."""
+    """A claim from the template of a static pool, independent of pods."""
     pool = candidate.node_pool
     spec = pool.spec.template.spec
     held = template_requirements(pool)

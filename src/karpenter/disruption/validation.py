@@ -1,7 +1,7 @@
 """Validation of a command some time after it was computed, before anything is changed.
 
-What a method decided from one snapshot may be wrong 15 seconds later. Empty machines that got pods
-stay and the others are deleted; a consolidation holds as a whole or not at all.
+A decision from one snapshot may be outdated 15 seconds later. Empty machines that got pods stay and
+the others are deleted; a consolidation is valid as a whole or not at all.
 """
 
 from dataclasses import dataclass, replace
@@ -23,12 +23,12 @@ SCHEDULING: Final = "scheduling"
 
 @dataclass(frozen=True)
 class Validation:
-    """A command that still holds, or why there is none any more."""
+    """A command that is still valid, or why it is not."""
 
     command: Command | None
     failure: str = ""  # one of the words above
     detail: str = ""
-    lost: tuple[str, ...] = ()  # candidates that went to churn, nominations or budgets
+    lost: tuple[str, ...] = ()  # candidates dropped because of new pods, nominations or budgets
 
 
 def validated(command: Command, fresh: DisruptionContext) -> Validation:
@@ -73,7 +73,7 @@ def _consolidation(command: Command, fresh: DisruptionContext) -> Validation:
 
 
 def _mismatch(command: Command, answer: Answer) -> str:
-    """What keeps a command from being an answer to the same question asked again."""
+    """Why the same simulation, repeated, does not give the command."""
     if not answer.claims:
         return "" if command.decision is Decision.DELETE else "no replacement is needed any more"
     if len(answer.claims) > 1 or command.decision is Decision.DELETE:

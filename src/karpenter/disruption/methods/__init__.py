@@ -1,1 +1,1 @@
-"""The methods of disruption: emptiness, drift, consolidation, repair, and what ignores budgets."""
+"""The methods of disruption: emptiness, drift, consolidation, repair, and forced removal."""

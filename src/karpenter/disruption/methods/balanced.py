@@ -1,7 +1,8 @@
-"""The policy that weighs what a move saves against how many pods it disrupts.
+"""The balanced policy: weighs the savings of a move against its disruption of pods.
 
-A move scores the part of its pool's cost that it saves, divided by the part of the disruption that
-moving the whole pool would be. At one, both parts are equal; half of that is enough.
+The score of a move is its savings as a fraction of the pool's cost, divided by its disruption cost
+as a fraction of that of moving all of the pool's pods. At one, both fractions are equal; the
+threshold is half of that.
 """
 
 import math
@@ -16,7 +17,7 @@ LEAST_SCORE: Final = 0.5  # 1/k with k = 2
 
 
 def score_of(view: DisruptionContext, pool: str, command: Command) -> Score:
-    """How one of the pools that a move takes machines from judges it."""
+    """The score of a move in one of the pools of its candidates."""
     own = [candidate for candidate in command.candidates if candidate.pool == pool]
     price = sum(candidate.price for candidate in own)
     everything = sum(candidate.price for candidate in command.candidates)
@@ -26,12 +27,12 @@ def score_of(view: DisruptionContext, pool: str, command: Command) -> Score:
 
 
 def best_score(view: DisruptionContext, candidate: Candidate) -> Score:
-    """The most that a move of a single machine could score: all of its price saved."""
+    """The highest possible score of removing one machine: all of its price is saved."""
     return _score(view, candidate.pool, [candidate], candidate.price)
 
 
 def score(savings: float, disruption: float, pool_cost: float, pool_disruption: float) -> float:
-    """What a move is worth: its share in the cost over its share in the disruption."""
+    """The score: the fraction of the cost over the fraction of the disruption."""
     if savings <= 0 or pool_cost <= 0 or pool_disruption <= 0:
         return 0.0
     if disruption <= 0:

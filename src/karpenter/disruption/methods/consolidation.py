@@ -1,7 +1,7 @@
 """Consolidation: the same pods on fewer or cheaper machines.
 
-What single- and multi-node consolidation share: which machines are eligible, what can be done with
-a set of them, and whether pools that weigh savings against disruption agree.
+The common part of single- and multi-node consolidation: the eligible machines, the command for a
+set of them, and the score threshold of pools with the balanced policy.
 """
 
 from collections.abc import Container, Sequence
@@ -78,9 +78,9 @@ def turned_off(candidate: Candidate) -> Blocked:
 
 
 def unreadable(pool: NodePool) -> str:
-    """What about a pool leaves open when its nodes may go; nothing when all is clear.
+    """Which field of a pool is invalid, so that its nodes are not consolidated; empty when none is.
 
-    An API server without our rules lets such pools pass, and no node may go on a guess.
+    An API server without this project's CRD rules stores such pools; a guess could remove nodes.
     """
     disruption, name = pool.spec.disruption, pool.metadata.name
     if disruption.consolidation_policy not in POLICIES:
@@ -112,7 +112,7 @@ class Consolidation:
     """The machines that consolidation considers in one pass, and a cluster to simulate on."""
 
     def __init__(self, view: DisruptionContext, only: Container[str] | None = None) -> None:
-        """Sort out the machines; all of them, or only those with some names."""
+        """Determine the candidates; ``only`` limits them to some names."""
         self.view: Final = view
         self.verdicts: Final[dict[str, Blocked]] = {}
         self.candidates: Final[list[Candidate]] = []
@@ -124,12 +124,12 @@ class Consolidation:
                 self.candidates.append(candidate)
             else:
                 self.verdicts[candidate.name] = verdict
-        # those that save most for what they disrupt go first
+        # by savings per disruption cost, descending
         self.candidates.sort(key=lambda candidate: (-candidate.ratio, candidate.name))
         self._simulation: Simulation = view.simulation(self.candidates)
 
     def simulated(self, candidates: Sequence[Candidate]) -> Answer | Refused:
-        """Where pods would go without these machines, if all of them found a place."""
+        """Where pods would be placed without these machines, or why they cannot all be."""
         try:
             answer = self._simulation.consolidating(candidates)
         except NoPoolsError as error:
@@ -139,7 +139,7 @@ class Consolidation:
         return answer
 
     def command(self, method: str, candidates: Sequence[Candidate]) -> Command | Refused:
-        """What can be done about these machines together, prices considered."""
+        """The command that removes these machines together, or why it would save nothing."""
         answer = self.simulated(candidates)
         if isinstance(answer, Refused):
             return answer
@@ -206,7 +206,7 @@ class Consolidation:
 
 
 def is_balanced(candidate: Candidate) -> bool:
-    """Whether a machine's pool weighs savings against disruption."""
+    """Whether a machine's pool has the balanced policy."""
     return candidate.node_pool.spec.disruption.consolidation_policy == BALANCED
 
 
@@ -215,7 +215,7 @@ def _moment(at: datetime) -> str:
 
 
 def without_place(answer: Answer) -> str:
-    """Say whose pods would be without a place, or have one on a machine that is not up yet."""
+    """The pods without a place, or with one on a machine that is not initialized, as a phrase."""
     unfinished = {pod: machine for machine, pods in answer.outcome.existing.items() for pod in pods}
     early = [pod for pod in sorted(answer.stranded) if pod in unfinished]
     lost = [pod for pod in sorted(answer.stranded) if pod not in unfinished]
@@ -226,7 +226,7 @@ def without_place(answer: Answer) -> str:
 
 
 def not_all_placed(answer: Answer) -> str:
-    """What Karpenter says of pods without a place, and who they are."""
+    """Karpenter's wording about pods without a place, and their names."""
     return f"Not all pods would schedule, {without_place(answer)}"
 
 

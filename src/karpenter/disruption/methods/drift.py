@@ -1,7 +1,7 @@
-"""Drift: machines that no longer are what their pool would create are replaced, the oldest first.
+"""Drift: machines that differ from what their pool would create are replaced, oldest drift first.
 
-Prices do not matter, and a machine may need several to take its place. One command is made per
-pass; the next pass follows at once, so several run concurrently as far as budgets allow.
+Prices do not matter, and a machine may have several replacements. One command is made per pass;
+the next pass follows at once, so several run concurrently as far as budgets allow.
 """
 
 from datetime import UTC, datetime
@@ -60,7 +60,7 @@ def find_drift(view: DisruptionContext) -> Finding:
 
 
 def drifted(view: DisruptionContext, *, is_static: bool) -> list[Candidate]:
-    """The machines that have drifted: those without pods to move first, then by when they did."""
+    """The machines that have drifted: those without pods to move first, then by time of drift."""
     found = [
         candidate
         for candidate in view.candidates(Kind.EVENTUAL)
@@ -96,7 +96,7 @@ def _replaced(
 
 
 def no_replacement(candidate: Candidate, answer: Answer) -> Blocked:
-    """A machine that stays because nothing can take its place."""
+    """A machine that stays because its pods fit on no replacement."""
     if answer.stranded:
         detail, event_message = without_place(answer), not_all_placed(answer)
     else:

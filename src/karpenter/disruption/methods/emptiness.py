@@ -10,7 +10,7 @@ from karpenter.model.durations import NEVER
 
 
 def find_empty(view: DisruptionContext) -> Finding:
-    """Take as many empty machines as budgets allow, those first that save most."""
+    """Take as many empty machines as budgets allow, in descending order of savings."""
     eligible, verdicts = empty_candidates(view)
     left = view.remaining(budgets.EMPTY)
     chosen: list[Candidate] = []

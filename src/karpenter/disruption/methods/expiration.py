@@ -8,7 +8,7 @@ from karpenter.model import durations
 
 
 def expires_at(claim: NodeClaim) -> datetime | None:
-    """When the time of a claim is over; ``Never`` and what is no length of time never end."""
+    """When a claim expires; None for ``Never`` or an invalid duration."""
     lifetime = durations.period(claim.spec.expire_after)
     born = claim.metadata.creation_timestamp
     if lifetime is None or born is None:

@@ -1,4 +1,4 @@
-"""What ignores budgets: expiration, the former node repair, and static pools that shrink."""
+"""Forced removal, without budgets: expiration, legacy node repair, and static pools that shrink."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ def ended_machines(
     *,
     now: datetime,
 ) -> dict[str, tuple[str, str]]:
-    """The machines that go at once for what they are themselves: by name, method and reason."""
+    """The machines that are removed for their own state: by name, with method and reason."""
     ended = {
         machine.name: (commands.EXPIRATION, EXPIRED)
         for machine in _machines(snapshot)
@@ -61,7 +61,7 @@ def ended_machines(
 
 
 def _machines(snapshot: Snapshot) -> list[StateNode]:
-    """Every machine by name, those included that have not been launched."""
+    """Every machine by name, including claims that have not launched."""
     machines = [*snapshot.nodes]
     machines += [StateNode(node=None, node_claim=claim) for claim in snapshot.unlaunched]
     by_name = {machine.name: machine for machine in machines}
@@ -74,7 +74,7 @@ def _forced_out(view: DisruptionContext, machine: StateNode, method: str, reason
 
 
 def _standing_claim(facts: ProviderFacts, machine: StateNode) -> NodeClaim | None:
-    """The claim of a machine, if it is of our provider and not on its way out."""
+    """The claim of a machine, if it is of this provider and not being deleted."""
     claim = machine.node_claim
     if claim is None or machine.is_deleting or not facts.serves(claim.spec.node_class_ref):
         return None
@@ -99,7 +99,7 @@ def _broken(
     *,
     now: datetime,
 ) -> Iterator[tuple[StateNode, str]]:
-    """Yield the machines that are due for repair, and what stands in its way."""
+    """Yield the machines that are due for repair, and what blocks it."""
     if not policies:
         return
     nodes = [machine.node for machine in snapshot.nodes if machine.node is not None]

@@ -1,8 +1,8 @@
 """Node repair as it was before it became a method of disruption: forceful, and without budgets.
 
-An unhealthy machine is deleted at once, with its deadline set to now. The breaker: nothing is
-deleted while too many machines of the pool (of the cluster, for a claim without a pool) fail at
-once.
+An unhealthy machine is deleted at once, with the deadline of its drain set to now. A circuit
+breaker deletes nothing while too many machines of the pool (of the cluster, for a claim without a
+pool) are unhealthy.
 """
 
 import math
@@ -41,7 +41,7 @@ def diagnosis(node: Node, policies: Iterable[RepairPolicy]) -> Diagnosis | None:
 
 
 def too_many_fail(node: Node, others: Sequence[Node], policies: Sequence[RepairPolicy]) -> str:
-    """Why a node is not repaired although it is due: too many of its kind fail. Nothing if not."""
+    """Why the circuit breaker blocks the repair of a node that is due; empty if it does not."""
     pool = node.metadata.labels.get(labels.NODEPOOL, "")
     kin = [each for each in others if not pool or each.metadata.labels.get(labels.NODEPOOL) == pool]
     failing = sum(_is_failing(each, policies) for each in kin)
@@ -57,7 +57,7 @@ def too_many_fail(node: Node, others: Sequence[Node], policies: Sequence[RepairP
 
 
 def deadline(stated: str | None, *, now: datetime) -> datetime:
-    """Until when the pods of a broken machine have time: now, unless that was earlier."""
+    """The drain deadline of an unhealthy machine: now, or the stated one if that is earlier."""
     try:
         moment = datetime.fromisoformat(stated) if stated else now
     except ValueError:

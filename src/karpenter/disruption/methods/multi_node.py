@@ -1,7 +1,7 @@
 """Multi-node consolidation: several machines are removed at once, for one cheaper machine or none.
 
-Machines are ordered by what they save for what they disrupt. How many of them can be removed
-together is found by binary search over that order.
+Machines are ordered by savings per disruption cost. How many of them can be removed together is
+found by binary search over that order.
 """
 
 from typing import Final

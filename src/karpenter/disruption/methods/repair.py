@@ -1,8 +1,8 @@
 """Repair: unhealthy machines are replaced, or rebooted, the most urgent first.
 
-The provider's policies say which conditions are unhealthy and what to do about them. Budgets pace
-repair, and a breaker stops it when too many machines of a pool fail at once, for then the fault is
-most likely elsewhere.
+The provider's policies state which conditions are unhealthy and which repair they need. Budgets
+limit the rate of repair, and a circuit breaker stops it when too many machines of a pool fail at
+once, because then the fault is most likely elsewhere.
 """
 
 import math
@@ -54,7 +54,7 @@ class UnhealthyMachine:
 
     candidate: Candidate
     repair: Repair
-    bound: timedelta | None  # how long its pods have, if a policy says so
+    bound: timedelta | None  # the policy's deadline of the drain, if it has one
 
 
 def find_repair(view: DisruptionContext) -> Finding:
@@ -113,9 +113,9 @@ def due_repair(
     *,
     now: datetime,
 ) -> Repair | None:
-    """What is to be done about a machine now, if anything is.
+    """The repair that a machine is due for now, if any.
 
-    One that restarts did not help is replaced: ``reboots`` says when claims were, by uid.
+    After too many reboots a machine is replaced; ``reboots`` holds their times by claim uid.
     """
     if machine.node is None or machine.node_claim is None:
         return None
@@ -131,7 +131,7 @@ def due_repair(
 def foreseen_repair(
     machine: StateNode, policies: RepairPolicies
 ) -> tuple[datetime, RepairMatch] | None:
-    """When a machine may first be repaired if it stays as it is, and for what."""
+    """When a machine with its present conditions may first be repaired, and for what."""
     if machine.node is None or machine.node_claim is None:
         return None
     rebooted_at = _rebooted_at(machine.node_claim)
@@ -140,7 +140,7 @@ def foreseen_repair(
 
 
 def _rebooted_at(claim: NodeClaim) -> datetime | None:
-    """When the last restart of a machine ended."""
+    """When the last reboot of a machine ended."""
     for condition in claim.status.conditions:
         if condition.type == REBOOTING and condition.status == FALSE:
             return condition.last_transition_time
@@ -184,7 +184,7 @@ def _machine_blocker(view: DisruptionContext, machine: StateNode) -> Blocked | N
         case Why.DO_NOT_DISRUPT:
             return None
         case Why.NOT_INITIALIZED if machine.is_registered:
-            return None  # pods are not expected on it, whatever was promised
+            return None  # an unhealthy machine may never be initialized, so repair does not wait
     return blocked
 
 
@@ -277,7 +277,7 @@ def _grace_period(candidate: Candidate) -> timedelta | None:
 
 
 class _Failing:
-    """How many machines of each pool show a sign of trouble, however short a time."""
+    """How many machines of each pool have an unhealthy condition, however recent."""
 
     def __init__(self, view: DisruptionContext, policies: RepairPolicies) -> None:
         self._counts: dict[str, tuple[int, int]] = {}
@@ -290,7 +290,7 @@ class _Failing:
             self._counts[pool] = total + 1, failing + is_failing
 
     def breaker(self, candidate: Candidate) -> Blocked | None:
-        """Stop repairing a pool of which too many machines fail."""
+        """The circuit breaker: block repair in a pool with too many unhealthy machines."""
         total, failing = self._counts.get(candidate.pool, (0, 0))
         most = math.ceil(total * _MOST_UNHEALTHY)
         if failing <= most:

@@ -2,11 +2,11 @@
 
 Notation
     wanted    offerings a claim can be launched as; its cheapest is the lowest bit
-    worst     what a type may cost at most: the most expensive offering of its first capacity type
+    worst     the highest price of a type: the most expensive offering of its first capacity type
               among reserved, spot and on-demand
 
-A type is kept only when its worst price is below what the candidates cost, whatever is sold out by
-the time of the launch. Usually there is no such type, which the price of the lowest bit shows.
+A type is kept only when its worst price is below the price of the candidates, so that it is cheaper
+whatever is sold out at launch. Usually there is no such type, which the lowest bit's price shows.
 """
 
 from bisect import bisect_left
@@ -30,13 +30,13 @@ LEAST_SPOT_TYPES: Final = 15
 # How Karpenter's events about prices and minValues begin
 FILTERING: Final = "Filtering by price"
 _NOT_CHEAPER: Final = "Can't replace with a cheaper node"
-_NEXT_TO_NOTHING: Final = 0.0001  # dollars an hour; less is written with an exponent otherwise
+_NEXT_TO_NOTHING: Final = 0.0001  # dollars per hour; ``g`` would write less with an exponent
 _LAUNCH_ORDER: Final = (labels.RESERVED, labels.SPOT, labels.ON_DEMAND)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why nothing takes the place of the candidates."""
+    """Why there is no replacement for the candidates."""
 
     detail: str
     is_silent: bool = False  # no event for each refusal
@@ -45,11 +45,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A planned claim, and what it may be launched as."""
+    """A planned claim, and the offerings it may be launched as."""
 
     template: Template
     claim: OpenClaim
-    held: Requirements  # what it finally asks for
+    held: Requirements  # its final requirements
     wanted: int
 
     @property
@@ -65,7 +65,7 @@ class Option:
 
     @property
     def may_be_spot(self) -> bool:
-        """Whether what it asks for leaves spot open."""
+        """Whether its requirements allow spot."""
         return self.held[labels.CAPACITY_TYPE].has(labels.SPOT)
 
 
@@ -78,7 +78,7 @@ def option_of(template: Template, claim: OpenClaim, facts: ProviderFacts) -> Opt
 def replacement(
     option: Option, candidates: Iterable[Candidate], price: float, *, spot_to_spot: bool
 ) -> Option | Refused:
-    """Narrow a claim to what may replace machines that cost ``price`` together."""
+    """Narrow a claim to the types that may replace machines with a total of ``price``."""
     replaced = list(candidates)
     if all(each.capacity_type == labels.SPOT for each in replaced) and option.may_be_spot:
         cheaper = _spot_to_spot(option, replaced, price, is_allowed=spot_to_spot)
@@ -86,7 +86,7 @@ def replacement(
         cheaper = cheaper_than(option, price, _unknown_price(replaced))
     if isinstance(cheaper, Refused):
         return cheaper
-    # before pinning to spot: a type that is sold on demand only could have stayed as well
+    # before pinning to spot, since an on-demand machine could be kept as well
     cap = _price_of_what_could_stay(cheaper, replaced) if len(replaced) > 1 else None
     pinned = _pinned_to_spot(cheaper)
     if cap is None or isinstance(pinned, Refused):
@@ -97,7 +97,7 @@ def replacement(
 def cheaper_than(option: Option, price: float, unknown: str = "") -> Option | Refused:
     """Keep the types that cost less whichever of their offerings is launched.
 
-    ``unknown`` goes into the refusal where ``price`` lacks an unknown price.
+    ``unknown`` is added to the refusal where ``price`` does not include an unknown price.
     """
     if not option.wanted:
         return _no_cheaper("no instance type that fits can be launched")
@@ -117,7 +117,7 @@ def _no_cheaper(detail: str) -> Refused:
 
 
 def _unknown_price(candidates: Sequence[Candidate]) -> str:
-    """Say that the price of a candidate is not known; empty when all are."""
+    """A phrase about candidates of unknown price; empty when all are known."""
     if all(candidate.known_price is not None for candidate in candidates):
         return ""
     replaced = "the price of what it would replace"
@@ -127,9 +127,9 @@ def _unknown_price(candidates: Sequence[Candidate]) -> str:
 
 
 def _price_of_what_could_stay(option: Option, candidates: Iterable[Candidate]) -> float | None:
-    """The price of the cheapest candidate that is of a type the claim could have.
+    """The price of the cheapest candidate whose type the claim allows.
 
-    To replace machines by one that could simply have been kept would disrupt for nothing.
+    A replacement as expensive as that candidate would disrupt for nothing: it could be kept.
     """
     names = option.template.universe.type_names
     could_have = {names[index] for index in option.types}
@@ -152,13 +152,13 @@ def _cheapest(option: Option) -> str:
 
 
 def _hourly(price: float) -> str:
-    """A price as people write it: those of reservations are next to nothing."""
+    """A price without an exponent, also the tiny ones of reservations."""
     shown = f"{price:.4g}" if price >= _NEXT_TO_NOTHING else f"{price:.9f}".rstrip("0").rstrip(".")
     return f"${shown}/h"
 
 
 def _about(option: Option) -> str:
-    """What stands before prices where they are estimates."""
+    """The prefix of prices where they are estimates."""
     universe = option.template.universe
     return ABOUT if universe.offerings[universe.cheapest_bit(option.wanted)].is_estimate else ""
 
@@ -189,7 +189,7 @@ def _spot_to_spot(
 
 
 def _cheapest_few(option: Option) -> Option | Refused:
-    """The fewest types a spot machine is launched with, and as many more as ``minValues`` asks."""
+    """The cheapest types: as many as spot-to-spot requires, or more where ``minValues`` does."""
     universe = option.template.universe
     kept = 0
     for number, index in enumerate(option.types, start=1):
@@ -202,10 +202,10 @@ def _cheapest_few(option: Option) -> Option | Refused:
 
 
 def _pinned_to_spot(option: Option) -> Option | Refused:
-    """Ask for spot alone where both can be had.
+    """Require spot where both spot and on-demand are allowed.
 
-    The types were chosen for what they cost on spot: were spot sold out by the time of the launch,
-    on-demand could cost more than what it replaces.
+    The types were chosen by their spot price: if spot is sold out at launch, on-demand could cost
+    more than the candidates.
     """
     universe = option.template.universe
     spot = universe.with_value(labels.CAPACITY_TYPE, labels.SPOT)
@@ -231,7 +231,7 @@ def _narrowed(option: Option, kept: int) -> Option | Refused:
 
 
 def _checked(option: Option) -> Option | Refused:
-    """Refuse a claim that keeps less choice than its pool asks for, even at best effort."""
+    """Refuse a claim that does not reach its pool's ``minValues``, even at best effort."""
     short = option.template.shortfalls(option.held, option.claim.bits)
     return Refused(str(short[0]), event_message=f"{FILTERING}: {short[0]}") if short else option
 

@@ -1,7 +1,8 @@
 """Single-node consolidation: one machine is deleted, or replaced by a cheaper one.
 
-Machines that save most for what they disrupt come first, but pools take turns, so that a large pool
-does not delay a small one. Pools that an earlier search did not reach come before all others.
+Machines are ordered by savings per disruption cost, but pools take turns (round-robin), so that a
+large pool does not delay a small one. Pools that an earlier search did not reach before its
+deadline come first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from karpenter.disruption.methods.replacements import Refused
 
 @dataclass(slots=True)
 class _Search:
-    """What a search has come to so far."""
+    """The state of a search."""
 
     verdicts: dict[str, Blocked]
     scores: list[Score] = field(default_factory=list)
@@ -73,7 +74,7 @@ def find_single(consolidation: Consolidation) -> Finding:
 
 
 def in_turns(candidates: Iterable[Candidate], first: Iterable[str] = ()) -> list[Candidate]:
-    """Let pools take turns, those in ``first`` before the others; within a pool nothing changes."""
+    """Interleave pools, those in ``first`` before the others; the order within a pool is kept."""
     early = frozenset(first)
     by_pool: dict[str, list[Candidate]] = {}
     for candidate in candidates:

@@ -1,4 +1,4 @@
-"""Drift in static pools: one node for another, straight from the template, several at a time."""
+"""Drift in static pools: each node is replaced by one from the template, several at a time."""
 
 from typing import Final
 
@@ -87,12 +87,12 @@ def _of_pool(view: DisruptionContext, candidates: list[Candidate]) -> list[Comma
 
 
 def at_limit(candidate: Candidate) -> Blocked:
-    """A machine that stays because its pool may have no more machines, even for a while."""
+    """A machine that stays because the pool's limit leaves no room for its replacement."""
     return Blocked(candidate.name, Why.UNSCHEDULABLE, _AT_LIMIT, event_message=_AT_LIMIT_MESSAGE)
 
 
 def reservations_full(candidate: Candidate) -> Blocked:
-    """A machine that stays because there is no reserved one to take its place."""
+    """A machine that stays because the reservations have no free slot for its replacement."""
     return Blocked(
         candidate.name, Why.UNSCHEDULABLE, _RESERVATIONS_FULL, event_message=_FULL_MESSAGE
     )

@@ -14,22 +14,22 @@ from karpenter.scheduling.compiled.templates import template_requirements
 
 
 def credit_for(candidate: Candidate, facts: ProviderFacts) -> dict[str, int]:
-    """The slot that a machine gives back to its reservation; nothing when it holds none."""
+    """The slot that deleting a machine frees in its reservation; empty when it holds none."""
     reservation = reservation_of(candidate, facts)
     return {reservation: 1} if reservation else {}
 
 
 def reservation_of(candidate: Candidate, facts: ProviderFacts) -> str:
-    """The reservation a machine runs on, if it runs on one."""
+    """The reservation of a machine, or nothing."""
     if candidate.capacity_type != labels.RESERVED or not facts.reservation_id_label:
         return ""
     return candidate.machine.labels.get(facts.reservation_id_label, "")
 
 
 def is_full(pool: NodePool, types: Mapping[str, InstanceType]) -> bool:
-    """Whether a pool can have nothing but reservations, and all of these are used up.
+    """Whether a pool allows only reservations, and all of these are used up.
 
-    What is sold out may come back; only a pool that lives on reservations alone is ever full.
+    Other offerings that are sold out may become available again, so such a pool is not full.
     """
     return not any(
         not offering.is_reserved or offering.is_launchable for offering in _possible(pool, types)
@@ -48,7 +48,7 @@ def holds_slot(
 
 
 def _possible(pool: NodePool, types: Mapping[str, InstanceType]) -> Iterator[Offering]:
-    """The offerings that a pool's nodes could be made from, sold out or not."""
+    """The offerings that a pool's requirements allow, sold out or not."""
     wanted = template_requirements(pool)
     for instance_type in types.values():
         if not instance_type.requirements.intersects(wanted):
