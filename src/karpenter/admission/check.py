@@ -35,7 +35,7 @@ _KNOWN: Final = tuple((resource.api_version, kind_of(resource)) for resource in 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An object as it would be stored, and what there is to say about it."""
+    """An object as it would be stored, with its errors and warnings."""
 
     object: dict[str, Any]
     errors: list[FieldError] = field(default_factory=list)
@@ -62,7 +62,7 @@ def _check_own(
     obj: dict[str, Any], old: dict[str, Any] | None, version: CompiledVersion, provider: str
 ) -> Checked:
     admitted = version.admit(obj, old)
-    # Inside a value of the wrong type every field is unknown; its error says enough
+    # Every field below a value of the wrong type is unknown; its type error is enough
     warnings = [
         _unknown_field(path, version)
         for path in admitted.pruned
@@ -115,7 +115,7 @@ def _no_match(api_version: str, kind: str) -> FieldError:
 
 
 def _suggestions(api_version: str, kind: str) -> Iterator[str]:
-    """What may have been meant, the likeliest first."""
+    """Known kinds that may have been meant, the likeliest first."""
     versions = [known for known, name in _KNOWN if name == kind]
     wanted = api_version.rpartition("/")[2]
     for known in sorted(versions, key=lambda known: known.rpartition("/")[2] != wanted):

@@ -1,7 +1,7 @@
 """Labels, requirements and taints: the rules every kind that describes nodes has in common.
 
-Each kind says through a ``Place`` where a key is used, since what is reserved differs from place
-to place. Values of the wrong type are skipped; schemas report those.
+Each kind passes a ``Place``, since the reserved keys differ from place to place. Values of the
+wrong type are skipped; schemas report those.
 """
 
 import re
@@ -42,7 +42,7 @@ _KEYS: Final[Mapping[str, ProviderKeys]] = {
         well_known=CORE_WELL_KNOWN | kwok_labels.WELL_KNOWN,
         domain=kwok_labels.DOMAIN,
         node_classes=frozenset({kwok_labels.NODE_CLASS}),
-        # so that a NodeOverlay that was tried out with the simulation is accepted on AWS too
+        # as on AWS, so that a NodeOverlay tested with the simulated provider is accepted there too
         settled_at_launch=ec2_labels.SETTLED_AT_LAUNCH,
     ),
 }
@@ -59,7 +59,7 @@ _ASCII_INTEGER: Final = re.compile(r"[0-9]+")
 
 
 def collect(found: Iterable[Finding]) -> Findings:
-    """Sort errors from warnings, keeping the order of each."""
+    """Separate errors from warnings, keeping the order of each."""
     findings = Findings()
     for finding in found:
         if isinstance(finding, FieldError):
@@ -116,7 +116,7 @@ def requirement_findings(
 def known_value_findings(
     spec: Mapping[str, Any], path: Path, *, provider: str
 ) -> Iterator[Finding]:
-    """Check that ``requirements`` on keys whose values are all known ask for some of them."""
+    """Check that ``requirements`` on keys with a closed set of values allow one of them."""
     for index, requirement in objects_at(spec, "requirements"):
         key = str(requirement.get("key"))
         known = _KNOWN_VALUES.get(key) if key in keys_of(provider).well_known else None
@@ -163,7 +163,7 @@ def taint_errors(
     spec: Mapping[str, Any], path: Path, *, effect_required: bool
 ) -> Iterator[FieldError]:
     """Check ``taints`` and ``startupTaints``, which may not repeat each other either."""
-    first_of: dict[tuple[str, str], Path] = {}  # key and effect -> where they first stand
+    first_of: dict[tuple[str, str], Path] = {}  # key and effect -> path of the first such taint
     for field in ("taints", "startupTaints"):
         for index, taint in objects_at(spec, field):
             here = (*path, field, index)
@@ -249,7 +249,7 @@ def _is_one_integer(values: list[str]) -> bool:
 def keys_of(provider: str) -> ProviderKeys:
     """The keys of a provider whose kinds are admitted here.
 
-    A provider that is not listed has no kinds of its own among the CRDs of this project. Nothing is
-    known of its keys, so they are judged like those of users.
+    A provider that is not listed has no kinds of its own among the CRDs of this project. Its keys
+    are unknown, so they are checked like those of users.
     """
     return _KEYS.get(provider, CORE_KEYS)

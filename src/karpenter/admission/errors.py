@@ -1,4 +1,4 @@
-"""What is wrong with an object, where in it, and in Kubernetes' own words.
+"""Field errors: what is wrong with an object, at which path, in Kubernetes' wording.
 
 Every check in the project, whether it comes from a schema, a CEL rule or Python, returns a list of
 ``FieldError``. Rendering it for a terminal (with file and line) or for an API ``Status`` body is
@@ -17,12 +17,12 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _LONGEST_SHOWN_VALUE = 200
-# Where people keep passwords and tokens: messages go to logs and terminals, so they name the field alone
+# Fields that may hold secrets: messages go to logs and terminals, so they omit the value
 _MAY_HOLD_SECRETS = frozenset({"args", "command", "env", "httpHeaders"})
 
 
 class ErrorKind(Enum):
-    """The kinds of field error the API server knows: (cause reason, opening words)."""
+    """The API server's kinds of field errors: (cause reason, opening words)."""
 
     REQUIRED = ("FieldValueRequired", "Required value")
     INVALID = ("FieldValueInvalid", "Invalid value")
@@ -97,7 +97,7 @@ class FieldError:
     @property
     def _is_open(self) -> bool:
         """Whether the value may be shown."""
-        if "annotations" in self.path:  # a key, or a number or boolean that lacks its quotes
+        if "annotations" in self.path:  # only a key, or an unquoted number or boolean, is shown
             return not isinstance(self.value, list | dict)
         return _MAY_HOLD_SECRETS.isdisjoint(self.path)
 
@@ -108,7 +108,7 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class FieldWarning:
-    """Something about one field the user should know although the object is accepted."""
+    """A remark about one field of an object that is accepted."""
 
     path: Path
     message: str
@@ -120,7 +120,7 @@ class FieldWarning:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a set of rules has to say about one object."""
+    """The errors and warnings of a set of rules about one object."""
 
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[FieldWarning] = field(default_factory=list)
@@ -145,7 +145,7 @@ def is_below(path: Path, ancestor: Path) -> bool:
 
 
 def distinct(errors: Iterable[FieldError]) -> list[FieldError]:
-    """Drop errors that say the same of the same field, keeping the first of each."""
+    """Drop repeated errors with the same path and message, keeping the first of each."""
     seen: dict[tuple[Path, str], FieldError] = {}
     for error in errors:
         seen.setdefault((error.path, error.detail), error)
@@ -153,7 +153,7 @@ def distinct(errors: Iterable[FieldError]) -> list[FieldError]:
 
 
 def _on_one_line(key: str) -> str:
-    """Escape line breaks and the like, so that a key cannot tear a message apart."""
+    """Escape line breaks and other control characters, so that a message stays on one line."""
     return key if key.isprintable() else key.encode("unicode_escape").decode()
 
 
@@ -161,6 +161,6 @@ def _render_value(value: object) -> str:
     try:
         text = msgspec.json.encode(value, enc_hook=str).decode()
     except (RecursionError, UnicodeEncodeError):
-        # What cannot be shown must not hide what is wrong with it
+        # The value cannot be encoded; the error is reported without it
         return "…"
     return text if len(text) <= _LONGEST_SHOWN_VALUE else text[: _LONGEST_SHOWN_VALUE - 1] + "…"

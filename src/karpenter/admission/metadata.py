@@ -24,7 +24,7 @@ _NAMESPACE_RULE: Final = (
     f" '{_PART}')"
 )
 _MOST_ANNOTATION_BYTES: Final = 256 * 1024
-_FEW_CHARACTERS: Final = _MOST_ANNOTATION_BYTES // 4  # which are no more bytes, whatever they are
+_FEW_CHARACTERS: Final = _MOST_ANNOTATION_BYTES // 4  # within the limit in any UTF-8 encoding
 
 
 def metadata_errors(obj: Mapping[str, Any]) -> list[FieldError]:
@@ -33,7 +33,7 @@ def metadata_errors(obj: Mapping[str, Any]) -> list[FieldError]:
 
 
 def identity_errors(obj: Mapping[str, Any]) -> list[FieldError]:
-    """List what keeps an object from saying which kind it is."""
+    """List the errors in an object's apiVersion and kind."""
     errors = []
     for key, example in (("apiVersion", "karpenter.sh/v1"), ("kind", "NodePool")):
         value = obj.get(key)
@@ -46,7 +46,7 @@ def identity_errors(obj: Mapping[str, Any]) -> list[FieldError]:
 
 
 class ValidMetadata:
-    """Recognises metadata without errors, and looks only once at what many objects share."""
+    """The fast path for metadata without errors; parts that many objects share are cached."""
 
     def __init__(self) -> None:
         self._labels: set[tuple[str, str]] = set()
@@ -54,7 +54,7 @@ class ValidMetadata:
         self._others: set[tuple[str, str, tuple[str, ...]]] = set()
 
     def includes(self, metadata: ObjectMeta) -> bool:
-        """Whether there is nothing wrong with metadata; False where that takes a closer look."""
+        """Whether metadata is certainly valid; False means that it has to be checked in full."""
         name, annotations = metadata.name, metadata.annotations
         if not name or len(name) > LONGEST_SUBDOMAIN or not _NAME.fullmatch(name):
             return False
@@ -66,7 +66,7 @@ class ValidMetadata:
         )
 
     def labels(self, labels: Mapping[str, Any]) -> bool:
-        """Whether there is nothing wrong with labels, wherever they stand."""
+        """Whether labels are valid, of an object or of a template."""
         if not self._labels.issuperset(labels.items()):
             if any(_map_errors(labels, (), _label_errors)):
                 return False
@@ -83,7 +83,7 @@ class ValidMetadata:
         return True
 
     def _learn_others(self, metadata: ObjectMeta) -> bool:
-        """Look at what pods of a workload have in common besides their labels."""
+        """Check and cache the other fields that pods of a workload share."""
         prefix, namespace, finalizers = others = (
             metadata.generate_name,
             metadata.namespace,
@@ -172,7 +172,7 @@ def _label_errors(key: str, value: str, path: Path) -> Iterator[FieldError]:
 
 
 def _annotation_errors(key: str, _value: str, path: Path) -> Iterator[FieldError]:
-    # As the API server, forgive upper case in the prefix of an annotation
+    # The API server accepts upper case in the prefix of an annotation
     problem = label_key_problem(key.lower())
     if problem:
         yield FieldError(ErrorKind.INVALID, path, f"an annotation key {problem}", key)

@@ -1,7 +1,7 @@
 """Amounts of resources in Kubernetes' own kinds: each a quantity, and none negative.
 
-An API server refuses the same; a manifest from a file has not passed one. Where amounts occur
-follows from the wire models, so exactly the amounts that the project reads are checked.
+An API server refuses the same; a manifest from a file has not passed one. The places of amounts are
+derived from the wire models, so exactly the amounts that the project reads are checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ from karpenter.api.meta import Quantity, Resource, ResourceMap
 from karpenter.model.memo import remembered
 from karpenter.model.quantity import QuantityError, parse
 
-_Found: TypeAlias = Iterator[tuple[Path, Any]]  # where an amount stands, and the amount
+_Found: TypeAlias = Iterator[tuple[Path, Any]]  # the path of an amount, and the amount
 _Walk: TypeAlias = Callable[[Any, Path], _Found]
 
 _Test: TypeAlias = Callable[[Any], bool]
@@ -25,7 +25,7 @@ _UNIONS: Final = (Union, UnionType)
 
 
 def quantity_errors(resource: Resource) -> list[FieldError]:
-    """Say which amounts of an object cannot be."""
+    """List the invalid amounts of an object."""
     walk = _walk_of(type(resource))
     if walk is None:
         return []
@@ -37,7 +37,7 @@ def quantity_errors(resource: Resource) -> list[FieldError]:
 
 
 def amounts_test(kind: type[Resource]) -> Callable[[Resource], bool]:
-    """Return what tells whether there is nothing wrong with the amounts of objects of a kind."""
+    """Return a predicate on objects of a kind: whether all amounts are valid."""
     return _test_of(kind) or (lambda resource: True)
 
 
@@ -60,7 +60,7 @@ def _problem(amount: str | int | float) -> str | None:
 
 @cache
 def _walk_of(kind: Any) -> _Walk | None:
-    """How to find the amounts in values of a type, or None when it can hold none."""
+    """A function that finds the amounts in values of a type, or None when it can hold none."""
     if kind == Quantity:
         return _amount
     if kind == Quantity | None:
@@ -119,9 +119,9 @@ def _fields(kind: type[msgspec.Struct]) -> _Walk | None:
 
 @cache
 def _test_of(kind: Any) -> _Test | None:
-    """How to tell whether all amounts in a value can be, without where they stand.
+    """A predicate on values of a type: whether all amounts are valid, without their paths.
 
-    As most can, this is asked of every object, and the walk is for the others.
+    It is the fast path for every object; the walk is for objects with an invalid amount.
     """
     if _walk_of(kind) is None:
         return None
@@ -171,7 +171,7 @@ def _test_of_fields(kind: type[msgspec.Struct]) -> _Test:
     def are_sound(value: Any) -> bool:
         for name, is_sound in tests:
             held = getattr(value, name)
-            # Nothing, and nothing listed; a zero is an amount that can be
+            # None, an empty collection and zero are all valid
             if held and not is_sound(held):
                 return False
         return True

@@ -1,4 +1,4 @@
-"""What the controllers check on a stored object before they use it.
+"""Runtime validation: the controllers' checks of a stored object before they use it.
 
 An object that fails here was accepted by the API server and stays stored; its condition
 ``ValidationSucceeded`` becomes False and nothing is launched for it. For files the same errors are
@@ -44,7 +44,7 @@ _ALIAS_FAMILIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What a rule may need to know besides the object."""
+    """The inputs of a rule besides the object."""
 
     provider: str
     expressions: bool
@@ -143,7 +143,7 @@ def _node_class(spec: Mapping[str, Any], setting: _Setting) -> Iterator[Finding]
 def _node_class_label_errors(
     given: Mapping[str, Any], spec: Mapping[str, Any], label: Place, provider: str
 ) -> Iterator[FieldError]:
-    """Refuse the label every node gets from its node class, where its domain is not refused."""
+    """Refuse the label that nodes get from their node class, where the domain is allowed."""
     reference = object_at(spec, "nodeClassRef")
     key = f"{reference.get('group')}/{str(reference.get('kind')).lower()}"
     if restricted_reason(key, place=label, provider=keys_of(provider)):

@@ -17,7 +17,7 @@ from karpenter.model.suggestions import nearest_key
 
 
 class Scalar(Enum):
-    """A type without parts; the value is what a message calls it."""
+    """A type without parts; the value is its name in messages."""
 
     BOOL = "true or false"
     STRING = "a string"

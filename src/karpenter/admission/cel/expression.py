@@ -1,7 +1,7 @@
 """One CEL expression, compiled once and run against many values.
 
 Compiling reports what cannot work: syntax errors, syntax the engine does not support, undeclared
-names. It also finds out which fields of a variable the expression can read at all, because
+names. It also determines which fields of a variable the expression can read at all, because
 converting a value for the engine costs far more than evaluating the expression.
 """
 
@@ -89,16 +89,16 @@ class Expression:
         return self._reads.get(variable, {})
 
     def run(self, context: Context, *, is_ascii: bool) -> object:
-        """Evaluate; ``is_ascii`` says that no text in the context goes beyond ASCII."""
+        """Evaluate; ``is_ascii``: all text in the context is ASCII."""
         program = self._program if is_ascii else self._program_beyond_ascii
         return program.execute(context)
 
 
 class Functions:
-    """The library for one round of evaluation, keeping what its functions report.
+    """The function library for one round of evaluation, which records the errors of functions.
 
-    A function that raises is also logged by the engine. One that answers with something the
-    engine cannot convert fails just as well in the eyes of ``&&`` and ``||``, but quietly.
+    The engine logs a function that raises. So a failed function returns a value that the engine
+    cannot convert: ``&&`` and ``||`` treat that as an error too, and nothing is logged.
     """
 
     def __init__(self, names: Collection[str]) -> None:
@@ -106,13 +106,13 @@ class Functions:
         self.by_name = {name: self._guard(LIBRARY[name]) for name in names}
 
     def explain(self, error: Exception) -> str:
-        """Put a failed evaluation into Kubernetes' words."""
+        """Describe a failed evaluation in Kubernetes' wording."""
         if self._failures:
             return self._failures.pop()
         return _explain(error)
 
     def forget(self) -> None:
-        """Drop failures that did not matter for the outcome."""
+        """Drop failures that did not affect the result."""
         self._failures.clear()
 
     def _guard(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,7 +218,7 @@ def _compile(source: str, tokens: list[tuple[str, str]], renamed: Mapping[str, s
 
 
 def _syntax_problem(source: str, error: ValueError) -> str:
-    """Say where the expression, as its author wrote it, stops making sense."""
+    """Where the syntax error is in the expression as written, before calls were renamed."""
     try:
         compile_program(source)
     except ValueError as original:

@@ -47,7 +47,7 @@ _ABSENT: Final = _Absent.ABSENT
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule and what to say when it does not hold."""
+    """One rule and its message."""
 
     condition: Expression
     message: str
@@ -58,7 +58,7 @@ class Rule:
 
     @property
     def needs_old(self) -> bool:
-        """Whether the rule is about a change, and so has nothing to say about a new value."""
+        """Whether the rule is a transition rule, which does not run on creation."""
         return "oldSelf" in self.condition.variables and not self.is_old_optional
 
     def reads(self, variable: str) -> Fields | None:
@@ -113,8 +113,8 @@ class RuleSet:
 
         Args:
             obj: the object, pruned and defaulted.
-            old: what the object was before an update.
-            found: what is wrong with it already; rules that could stumble over that are skipped.
+            old: the object before an update.
+            found: errors of the schema; rules that read such a value are skipped.
             is_ascii: whether all texts of both are plain ASCII.
         """
         if self.tree is None:
@@ -255,7 +255,7 @@ class _Round:
                 self.errors.append(_field_error(rule, problem, value, path))
 
     def _problem(self, rule: Rule, context: Context) -> str | None:
-        """Say why the rule does not hold, or None when it does."""
+        """Why the rule does not hold, or None when it does."""
         self._functions.forget()
         try:
             outcome = rule.condition.run(context, is_ascii=self._is_ascii)
@@ -290,7 +290,7 @@ def _functions_of(rule: Rule) -> frozenset[str]:
 
 
 def _field_error(rule: Rule, detail: str, value: Any, path: Path) -> FieldError:
-    """What a broken rule amounts to; the value is shown where it is short, as by the API server."""
+    """The error of a broken rule; the value is shown where it is short, as by the API server."""
     is_shown = rule.kind in (ErrorKind.INVALID, ErrorKind.DUPLICATE)
     is_shown = is_shown and not isinstance(value, dict | list)
     message = "" if rule.kind is ErrorKind.DUPLICATE else detail

@@ -38,7 +38,7 @@ else:
     Program = _engine.Program
     compile_program = _engine.compile
 
-# What evaluation raises; the engine chooses the Python exception nearest to CEL's error
+# What evaluation raises: the engine maps CEL's errors to Python exceptions
 EVALUATION_ERRORS: Final = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 __all__ = ["EVALUATION_ERRORS", "Context", "OptionalValue", "Program", "compile_program"]

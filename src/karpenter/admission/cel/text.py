@@ -20,10 +20,10 @@ _UPPER: Final = {lower + 32: lower for lower in _LOWER}
 _VERB: Final = re.compile(r"%(?:\.(\d+))?(.)?", re.DOTALL)
 _WHOLE_NUMBER_VERBS: Final = {"d": "d", "b": "b", "o": "o", "x": "x", "X": "X"}
 _DEFAULT_PRECISION: Final = 6
-# More digits than any number has that is not zero
+# Bounds the length of a formatted number
 _HIGHEST_PRECISION: Final = 1000
 _MOST_DIGITS: Final = 9
-# Characters; twice what an object may have
+# Characters; twice the size limit of an object
 _LONGEST_RESULT: Final = 3 * 2**20
 
 
@@ -114,7 +114,7 @@ def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
 
 
 def _bound(length: int) -> None:
-    """Refuse a result that is longer than any object; the API server bounds what a rule costs."""
+    """Refuse a result longer than any object, in place of the API server's cost limit."""
     if length > _LONGEST_RESULT:
         raise CelError("operation cancelled: actual cost limit exceeded")
 
@@ -174,7 +174,7 @@ def _precision(written: str | None) -> int:
 
 
 def text_of(value: Any) -> str:
-    """``string`` for what the engine does not convert."""
+    """``string`` for types that the engine does not convert."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -233,7 +233,7 @@ def _intersects(left: list[Any], right: list[Any]) -> bool:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """CEL's equality, for which true is not 1."""
+    """CEL's equality: unlike in Python, true is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 

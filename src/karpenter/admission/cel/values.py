@@ -1,4 +1,4 @@
-"""Converting values of an object for CEL, typed and named as its schema says.
+"""Converting values of an object for CEL, with the types and names of its schema.
 
 A ``number`` is a double even when it is written without a fraction, a ``date-time`` is a
 timestamp, and property names that CEL could not parse are escaped. Most schemas need none of
@@ -39,7 +39,7 @@ def escape(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How values of one schema node are handed over."""
+    """How values of one schema node are converted."""
 
     is_plain: bool
     convert: Callable[[Any], Any] | None = None
@@ -49,7 +49,7 @@ class Shape:
     real_names: Mapping[str, str] = field(default_factory=dict)
 
     def hand_over(self, value: Any, fields: Fields | None) -> Any:
-        """Return ``value`` as CEL sees it, reduced to ``fields`` unless that is None."""
+        """Convert ``value`` for CEL, reduced to ``fields`` unless that is None."""
         if fields is not None and isinstance(value, dict):
             return self._hand_over_fields(value, fields)
         return value if self.is_plain else self._hand_over_all(value)
@@ -83,7 +83,7 @@ PLAIN: Final = Shape(is_plain=True)
 
 
 def shape_of(node: Node) -> Shape:
-    """Work out how values of ``node`` are handed over."""
+    """Determine how values of ``node`` are converted."""
     properties = {name: (escape(name), shape_of(child)) for name, child in node.properties.items()}
     values = shape_of(node.values) if node.values is not None else None
     items = shape_of(node.items) if node.items is not None else None

@@ -27,7 +27,7 @@ _LONGEST: Final = 256
 
 
 def semver(text: Any, normalize: bool = False) -> dict[str, str]:
-    """Read a version; ``normalize`` forgives a leading v, missing parts and leading zeros."""
+    """Read a version; ``normalize`` accepts a leading v, missing parts and leading zeros."""
     written = _normalized(text) if normalize else text
     if not isinstance(written, str):
         raise TypeError("not a text")
@@ -52,7 +52,7 @@ def _is_semver(text: Any, normalize: bool = False) -> bool:
 
 
 def _precedence(value: Any) -> _Precedence:
-    """A key by which versions sort; what follows a plus sign does not matter."""
+    """The sort key of a version; build metadata after a plus sign is ignored."""
     written = value.get(_SEMVER) if isinstance(value, dict) else None
     parts = _VERSION.fullmatch(written) if isinstance(written, str) else None
     if parts is None:

@@ -1,1 +1,1 @@
-"""The kubelet's configuration file, and what a node class may say in it."""
+"""The kubelet's configuration file, and the fields that a node class may set in it."""

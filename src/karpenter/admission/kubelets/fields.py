@@ -1,7 +1,7 @@
 """The fields of the kubelet's configuration file, ``kubelet.config.k8s.io/v1beta1``, by type.
 
-The newest fields are listed too: which of them a given kubelet knows depends on the node's
-Kubernetes version, which the node class does not say.
+The newest fields are listed too: which of them a kubelet supports depends on the node's Kubernetes
+version, which the node class does not state.
 """
 
 from karpenter.admission.shapes import Fields, ListOf, MapOf, Scalar

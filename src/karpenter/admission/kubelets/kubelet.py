@@ -28,7 +28,7 @@ EVICTION_SIGNALS = (
 )
 RESERVED_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pid")
 
-# What is known of an instance type when a setting is computed by an expression.
+# The variables of an expression: properties of an instance type.
 EXPRESSION_VARIABLES = (
     "default_enis",
     "instance_type",
@@ -38,7 +38,7 @@ EXPRESSION_VARIABLES = (
     "vcpus",
 )
 
-# The settings every AMI family can be started with; only AL2023 passes on any other.
+# The settings that every AMI family supports; only AL2023 passes on others.
 MANAGED_FIELDS = frozenset(
     {
         "clusterDNS",
@@ -63,7 +63,7 @@ _HIGH, _LOW = "imageGCHighThresholdPercent", "imageGCLowThresholdPercent"
 
 
 class KubeletReason(StrEnum):
-    """Why a node class's kubelet settings are refused, in the order the controller asks."""
+    """Why a node class's kubelet settings are refused, in the order of the controller's checks."""
 
     INVALID = "InvalidKubeletConfiguration"
     EXPRESSIONS_DISABLED = "KubeletExpressionsDisabled"
@@ -85,7 +85,7 @@ def kubelet_problems(
     """Check a node class's kubelet settings for the AMI family it resolves to.
 
     ``expressions`` is the feature gate NodeClassCEL: with it ``maxPods`` and reserved resources
-    may be CEL expressions. The problems stand in the order of ``KubeletReason``.
+    may be CEL expressions. The problems are in the order of ``KubeletReason``.
     """
     if kubelet is None:
         return []
@@ -217,7 +217,7 @@ def _expressions(kubelet: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def _expression_problem(text: str) -> str | None:
-    """Only read the expression; evaluating it needs instance types, which the provider has."""
+    """Only parse the expression; evaluating it needs instance types, which the provider has."""
     try:
         compile_expression(text, EXPRESSION_VARIABLES)
     except ExpressionError as error:

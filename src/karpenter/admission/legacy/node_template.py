@@ -1,7 +1,7 @@
-"""What the legacy webhook demanded of an AWSNodeTemplate, and of a Provisioner's inline provider.
+"""The legacy webhook's rules for an AWSNodeTemplate, and for a Provisioner's inline provider.
 
 Both hold the same AWS fields; the inline form lacks three of them and is decoded strictly, since
-its CRD has no schema for it. Which images, subnets or groups exist is not asked here.
+its CRD has no schema for it. Whether images, subnets or groups exist is not checked here.
 """
 
 import re

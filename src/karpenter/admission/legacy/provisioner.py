@@ -1,4 +1,4 @@
-"""What the legacy webhook demanded of a Provisioner.
+"""The legacy webhook's rules for a Provisioner.
 
 How its requirements were completed is in ``webhook``; what its AWS provider may hold is in
 ``node_template``.
@@ -102,7 +102,7 @@ def _kubelet_errors(spec: Mapping[str, Any]) -> Iterator[FieldError]:
 
 
 def _inline_family(spec: Mapping[str, Any]) -> str | None:
-    """Return the AMI family if the Provisioner has it; behind a providerRef it is not known."""
+    """Return the AMI family of an inline provider; that of a providerRef is not known here."""
     family = object_at(spec, "provider").get("amiFamily")
     return family if isinstance(family, str) else None
 

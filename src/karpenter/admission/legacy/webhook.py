@@ -1,4 +1,4 @@
-"""The legacy admission webhook for the alpha kinds: what it filled in, and what it refused.
+"""The legacy admission webhook for the alpha kinds: its defaults and its validation.
 
 Its rules are in ``provisioner`` and ``node_template``; this module is the entry point, and has the
 requirements it appended to a Provisioner.
@@ -28,7 +28,7 @@ _ALWAYS: Final = {
     "early": (_ARCH, _CAPACITY_TYPE),
     "late": (_OS, _ARCH, _CAPACITY_TYPE),
 }
-_INSTANCE_CHOICE: Final[tuple[_Default, ...]] = (  # the late webhook kept small and old types out
+_INSTANCE_CHOICE: Final[tuple[_Default, ...]] = (  # the late webhook excluded small and old types
     (ec2_labels.INSTANCE_CATEGORY, "In", ("c", "m", "r")),
     (ec2_labels.INSTANCE_GENERATION, "Gt", ("2",)),
 )
@@ -63,7 +63,7 @@ def default_legacy(
 def with_default_class(obj: Mapping[str, Any], provider: str) -> dict[str, Any]:
     """Give a Provisioner without a class the default one, on clouds other than AWS.
 
-    AWS has settings for what such a Provisioner leaves open; other clouds have their node class.
+    On AWS, settings of the controller replace the class; other clouds have a default node class.
     """
     spec = obj.get("spec")
     if provider == "aws" or _identity(obj) != PROVISIONER or not isinstance(spec, Mapping):

@@ -50,9 +50,9 @@ def stored_only(crd: Mapping[str, Any]) -> dict[str, Any]:
     """The CRD for an API server without a conversion webhook: other versions refuse every write.
 
     Without conversion the API server stores an old object after pruning what only the old version
-    has, so a pool would silently lose its kubelet settings. A version stays in the list,
-    since a CRD may not drop one that its ``status.storedVersions`` names, and since a version that
-    is not served is answered by ``no matches for kind``, which names no way out.
+    has, so a pool would silently lose its kubelet settings. The version stays in the list, since
+    a CRD may not drop one that its ``status.storedVersions`` names. It also stays served: otherwise
+    the error would be ``no matches for kind``, which does not tell the user what to do.
     """
     group = crd["spec"]["group"]
     versions = [
@@ -73,7 +73,7 @@ def converted_by(crd: Mapping[str, Any], namespace: str, service: str) -> dict[s
 
 
 def _refusing(version: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """A version whose objects are refused, whatever they hold."""
+    """A version with a rule that refuses every object."""
     message = (
         f"{group}/{version['name']} is not served here: rewrite the manifest with"
         " 'karpenter convert FILE' and apply the result"
@@ -98,7 +98,7 @@ def crd_name(group: str, kind: str) -> str | None:
 
 
 def plural(kind: str) -> str:
-    """The plural of a kind, in lower case as it stands in names and paths."""
+    """The plural of a kind, in lower case as in names and paths."""
     singular = kind.lower()
     if singular.endswith("s"):
         return f"{singular}es"

@@ -4,7 +4,7 @@
   object is filled in further.
 * ``null`` in a field that may not be null counts as missing: it becomes the default, or is dropped
   when there is none. Inside lists it stays, and is refused later as a value of the wrong type.
-* Fields that the schema does not know are dropped, and reported by path.
+* Fields that the schema does not have are dropped, and reported by path.
 
 Nothing is changed in place; what needs no change is returned as it is, so the common case copies
 nothing.

@@ -21,13 +21,13 @@ from karpenter.admission.schemas.lists import UniqueLists, unique_lists
 from karpenter.admission.schemas.openapi import ValueSchema
 from karpenter.admission.schemas.schema import CrdError, Document, Node, read_schema
 
-# Far beyond any manifest; the Rust libraries walk values recursively
+# Far beyond any manifest; protects the stack, since the Rust libraries recurse into values
 _DEEPEST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a kind is called on the command line and in paths."""
+    """The names of a kind on the command line and in paths."""
 
     plural: str
     singular: str
@@ -38,7 +38,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where the scale subresource finds its numbers, as JSON paths such as ``.spec.replicas``."""
+    """The fields of the scale subresource, as JSON paths such as ``.spec.replicas``."""
 
     spec_replicas: str
     status_replicas: str
@@ -47,7 +47,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An object as it would be stored, what speaks against it, and which fields were dropped."""
+    """An object as it would be stored, its errors, and the fields that were dropped."""
 
     object: dict[str, Any]
     errors: list[FieldError]
@@ -76,7 +76,7 @@ class CompiledVersion:
 
     @property
     def api_version(self) -> str:
-        """Group and version as they stand in a manifest."""
+        """Group and version as in a manifest."""
         return f"{self.group}/{self.version}"
 
     @property
@@ -104,7 +104,7 @@ class CompiledVersion:
 
         Args:
             obj: the object.
-            old: what it was before an update; rules about changes run only then.
+            old: the object before an update; transition rules run only then.
             rules: whether to run the rules in CEL as well.
         """
         try:
@@ -151,7 +151,7 @@ def compile_crd(crd: Document) -> dict[str, CompiledVersion]:
 
 
 def builtin(api_version: str, kind: str) -> CompiledVersion | None:
-    """The compiled version of one of the project's own kinds, or None when it is none."""
+    """The compiled version of one of the project's own kinds, or None for any other kind."""
     group, _, version = api_version.rpartition("/")
     name = crd_name(group, kind)
     if name is None:
@@ -256,7 +256,7 @@ def _name_of(crd: Document) -> str:
 
 
 def _unreadable(obj: object) -> FieldError:
-    """Find what keeps an object from being JSON of a sensible depth."""
+    """Find the value that is not JSON, or nested too deeply."""
     pending: list[tuple[object, Path]] = [(obj, ())]
     while pending:
         value, path = pending.pop()

@@ -1,4 +1,4 @@
-"""The string formats that the API server checks; it ignores all others, and so do we."""
+"""The string formats that the API server checks; all others are ignored, as by the server."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ _RGB_COLOUR: Final = re.compile(rf"rgb\({_BYTE},{_BYTE},{_BYTE}\)", re.ASCII)
 
 
 def date_time(text: str) -> datetime | None:
-    """Read a moment of RFC 3339, or return None when ``text`` is none."""
+    """Read a time in the format of RFC 3339, or return None when ``text`` is not one."""
     if not _DATE_TIME.fullmatch(text):
         return None
     try:

@@ -26,7 +26,7 @@ class UniqueLists:
     items: "UniqueLists | None" = None
 
     def errors(self, value: Any, path: Path = ()) -> Iterator[FieldError]:
-        """Find the items of ``value``, standing at ``path``, that repeat an earlier one."""
+        """Find the items of ``value``, which is at ``path``, that repeat an earlier one."""
         if isinstance(value, dict):
             for name, part in value.items():
                 below = self.properties.get(name, self.values)
@@ -54,7 +54,7 @@ def unique_lists(node: Node) -> UniqueLists | None:
 
 
 def item_key(node: Node, item: object) -> ItemKey | None:
-    """What identifies an item of a list of type map; None for what is no object."""
+    """The key of an item of a list of type map; None for an item that is not an object."""
     if not isinstance(item, dict):
         return None
     return tuple(_encode(_key_part(node, item, key)) for key in node.list_keys)
@@ -84,5 +84,5 @@ def _duplicates(value: list[Any], node: Node, path: Path) -> Iterator[FieldError
 
 
 def _encode(value: object) -> bytes:
-    # Text makes any value comparable, and unlike Python it distinguishes 1 from true
+    # JSON text is comparable for any value and, unlike Python values, distinguishes 1 from true
     return msgspec.json.encode(value, order="deterministic")

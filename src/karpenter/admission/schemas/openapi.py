@@ -1,9 +1,9 @@
-"""What values a schema allows: OpenAPI's dialect compiled for ``jsonschema-rs``.
+"""Value validation: OpenAPI's dialect compiled for ``jsonschema-rs``.
 
 The dialect differs from JSON Schema in ``nullable``, ``exclusiveMinimum`` as a flag, formats of
 numbers, patterns in Go's syntax and Kubernetes' own keywords. A valid object costs one pass in
-Rust; only an invalid one is traversed again for its errors, which ``wording`` puts into the
-API server's words. Uniqueness within lists is left to ``lists``, rules in CEL to ``cel``.
+Rust; only an invalid one is traversed again for its errors, which ``wording`` renders in the API
+server's wording. Uniqueness within lists is left to ``lists``, rules in CEL to ``cel``.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from karpenter.admission.schemas.patterns import PatternError, compile_go, porta
 from karpenter.admission.schemas.schema import EMBEDDED, INT_OR_STRING, Document
 from karpenter.admission.schemas.wording import GO_PATTERN, field_errors
 
-# The API server reads whole numbers into 64 bits whatever the schema says
+# The API server decodes integers into 64 bits whatever the schema
 _BOUNDS: Final = {"int32": (-(2**31), 2**31 - 1)}
 _WIDEST: Final = (-(2**63), 2**63 - 1)
 
@@ -32,7 +32,7 @@ class ValueSchema:
     """The compiled schema of a whole object."""
 
     def __init__(self, document: Document, path: Path) -> None:
-        """Compile ``document``, which stands at ``path`` of its CRD; see ``problems``."""
+        """Compile ``document``, which is at ``path`` of its CRD; see ``problems``."""
         self.problems: list[FieldError] = []
         self._written: dict[str, str] = {}
         converted = self._convert(document, path)
@@ -97,7 +97,7 @@ class ValueSchema:
         combined: dict[str, Any] = {}
         for key in ("allOf", "anyOf", "oneOf"):
             schemas = document.get(key)
-            # Generators spell int-or-string out a second time; the type says it already
+            # Generators add an anyOf for int-or-string, which the type expresses already
             if schemas and not (
                 document.get(INT_OR_STRING) and tuple(schemas) == _INT_OR_STRING_PAIR
             ):
@@ -127,7 +127,7 @@ class ValueSchema:
 
 
 class _GoPattern:
-    """The keyword for patterns that the schema library does not read as Go does."""
+    """The keyword for patterns that the schema library's dialect reads differently than Go's."""
 
     def __init__(self, parent: dict[str, Any], value: str, path: list[str | int]) -> None:
         self._pattern = compile_go(value)

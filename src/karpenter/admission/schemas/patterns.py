@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-import re2  # type: ignore[import-untyped]  # it ships no types; Pattern is the typed way to it
+import re2  # type: ignore[import-untyped]  # it ships no types; Pattern is the typed wrapper
 
 from karpenter.model.memo import remembered
 
 _SPACES: Final = r"\t\n\x0c\r "
-# Judging whether a pattern is portable takes quadratic time
+# The check whether a pattern is portable takes quadratic time
 _LONGEST_PORTABLE: Final = 2_000
 
 # Pieces on which Go, ECMAScript and Rust agree. A class may not begin with "]" nor hold "[".
@@ -28,7 +28,7 @@ _PORTABLE: Final = re.compile(
     | [^\\\[\](){}]
     )*"""
 )
-# Go repeats anchors without complaint
+# Go accepts a repeated anchor, other dialects do not
 _REPEATED_ANCHOR: Final = re.compile(r"[$^][*+?{]")
 _DOUBLED_IN_CLASS: Final = re.compile(r"\[[^\]]*(?:--|&&|~~|\|\|)")
 _PIECE: Final = re.compile(r"\\.|.", re.DOTALL)
@@ -41,7 +41,7 @@ _LONGEST_REMEMBERED: Final = 4096  # longer patterns are compiled each time
 
 
 class PatternError(ValueError):
-    """A pattern that Go refuses; the text says why."""
+    """A pattern that Go refuses; the text gives the reason."""
 
 
 class Pattern:
@@ -64,7 +64,7 @@ class Pattern:
         except UnicodeEncodeError as error:
             raise PatternError(f"{_short(pattern)!r} is not text in UTF-8") from error
         if _ONE_BYTE in _QUOTED_OR_PIECE.findall(pattern):
-            # RE2 knows it, its counterpart in Go does not
+            # RE2 supports it, Go's regexp does not
             raise PatternError(
                 f"{_short(pattern)!r} is not a regular expression: \\C is not supported"
             )
@@ -83,7 +83,7 @@ class Pattern:
         """The parts of ``text`` that match, one after the other."""
         end = -1
         for match in self._compiled.finditer(text):
-            # Go leaves out an empty match right behind another one
+            # Go omits an empty match right after another match
             if match.end() > match.start() or match.start() != end:
                 yield str(match[0])
             end = match.end()
@@ -92,7 +92,7 @@ class Pattern:
 def portable(pattern: str) -> str | None:
     """Write ``pattern`` so that ECMAScript reads it as Go does, or return None if that is hard.
 
-    The dialects agree on nearly everything people write; they differ on which spaces ``\\s`` means.
+    The dialects agree on nearly all patterns in use; they differ in which spaces ``\\s`` matches.
     """
     if len(pattern) > _LONGEST_PORTABLE or _PORTABLE.fullmatch(pattern) is None:
         return None

@@ -1,9 +1,9 @@
 """Structural schemas: the ``openAPIV3Schema`` of a CRD version as a tree of nodes.
 
-A node says what a value is (its type, its parts, its default, how it is pruned). What a value may
-be (ranges, patterns, enumerations) stays in the document and is compiled by ``openapi``; rules in
-CEL are compiled by ``cel``. Reading checks that the schema is structural, as the API server does,
-and names every place where it is not.
+A node holds the structure of a value (its type, its parts, its default, how it is pruned). Value
+validation (ranges, patterns, enumerations) stays in the document and is compiled by ``openapi``;
+rules in CEL are compiled by ``cel``. Reading checks that the schema is structural, as the API
+server does, and names every place where it is not.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ class Node:
     rules: tuple[Document, ...] = ()
 
     def child(self, part: str | int) -> "Node | None":
-        """Return the node of a part of the value, or None where the schema knows none."""
+        """Return the node of a part of the value, or None where the schema has none."""
         if isinstance(part, int):
             return self.items
         return self.properties.get(part, self.values)
@@ -81,7 +81,7 @@ ANYTHING: Final = Node(type="", is_nullable=True, keeps_unknown=True)
 
 
 def read_schema(document: Document, path: Path) -> tuple[Node, list[FieldError]]:
-    """Read the schema of a whole object; ``path`` is where the document stands in its CRD."""
+    """Read the schema of a whole object; ``path`` is the document's path in its CRD."""
     errors: list[FieldError] = []
     node = _read(document, path, errors, is_root=True)
     if not errors and node.type != "object":

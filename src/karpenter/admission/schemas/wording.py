@@ -1,4 +1,4 @@
-"""Errors of ``jsonschema-rs`` in the words of the API server.
+"""Errors of ``jsonschema-rs`` in the wording of the API server.
 
 Users search for these sentences, so they match the server's to the letter: which value is shown,
 "in body" after the path, the count instead of the list.
@@ -31,7 +31,7 @@ def json_type(value: object) -> str:
 
 
 def field_errors(error: ValidationError, patterns: Mapping[str, str]) -> Iterator[FieldError]:
-    """Reword one error; ``patterns`` gives back patterns as their author wrote them."""
+    """Reword one error; ``patterns`` maps rewritten patterns to the original ones."""
     path: Path = tuple(error.instance_path)
     kind: Any = error.kind
     reword = _WORDINGS.get(type(kind))
